@@ -1,0 +1,152 @@
+"""Kinds of op attributes: how a Python parameter becomes an MLIR attribute and back.
+
+An op declares ``{"axes": INTS}``; its rules see plain Python values, its IR holds builtin attributes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gnomon.dialects import types
+from gnomon.dialects.mlir import context, ir
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of attribute: its name in messages, and the two conversions."""
+
+    name: str
+    encode: Callable[[Any], ir.Attribute]
+    decode: Callable[[ir.Attribute], Any]
+
+
+def _ints(value: Any) -> ir.Attribute:
+    return ir.DenseI64ArrayAttr.get([int(v) for v in value], context)
+
+
+def _decode_dtype(attr: ir.Attribute) -> np.dtype:
+    return types.element_dtype(ir.TypeAttr(attr).value)
+
+
+with context:
+    _I64 = ir.IntegerType.get_signless(64)
+    _F64 = ir.F64Type.get()
+
+BOOL = Kind(
+    "bool", lambda v: ir.BoolAttr.get(bool(v), context), lambda a: bool(ir.BoolAttr(a).value)
+)
+INT = Kind(
+    "i64", lambda v: ir.IntegerAttr.get(_I64, int(v)), lambda a: int(ir.IntegerAttr(a).value)
+)
+INTS = Kind("array<i64>", _ints, lambda a: tuple(ir.DenseI64ArrayAttr(a)))
+INT_LISTS = Kind(
+    "[array<i64>]",
+    lambda v: ir.ArrayAttr.get([_ints(x) for x in v], context),
+    lambda a: tuple(tuple(ir.DenseI64ArrayAttr(x)) for x in ir.ArrayAttr(a)),
+)
+FLOAT = Kind(
+    "f64", lambda v: ir.FloatAttr.get(_F64, float(v)), lambda a: float(ir.FloatAttr(a).value)
+)
+STRING = Kind(
+    "string", lambda v: ir.StringAttr.get(str(v), context), lambda a: ir.StringAttr(a).value
+)
+STRINGS = Kind(
+    "[string]",
+    lambda v: ir.ArrayAttr.get([ir.StringAttr.get(str(x), context) for x in v], context),
+    lambda a: tuple(ir.StringAttr(x).value for x in ir.ArrayAttr(a)),
+)
+DTYPE = Kind(
+    "dtype",
+    lambda v: ir.TypeAttr.get(types.element_type(v), context),
+    _decode_dtype,
+)
+SYMBOL = Kind(
+    "symbol",
+    lambda v: ir.FlatSymbolRefAttr.get(str(v), context),
+    lambda a: ir.FlatSymbolRefAttr(a).value,
+)
+
+
+_dense_values: dict[ir.Attribute, np.ndarray] = {}
+
+
+def _encode_dense(value: Any) -> ir.Attribute:
+    array = np.asarray(value)
+    type_ = types.mlir_type(types.TensorType(array.shape, array.dtype))
+    contiguous = np.ascontiguousarray(array).reshape(-1)
+    if array.size == 0:
+        text = ""
+    elif array.dtype == np.bool_:
+        # The hexadecimal form of i1 is bit-packed; the nested list is the form without surprises.
+        splat = contiguous.all() or not contiguous.any()
+        nested = bool(contiguous[0]) if splat else array.tolist()
+        text = str(nested).lower()
+    elif array.dtype.itemsize * 8 != _bits(array.dtype):
+        text = str(array.astype(np.int64).tolist())
+    else:
+        bits = contiguous.view(np.uint8).reshape(array.size, -1)
+        splat = array.size > 1 and bool((bits == bits[0]).all())
+        text = f'"0x{(contiguous[:1] if splat else contiguous).tobytes().hex()}"'
+    attr = ir.Attribute.parse(f"dense<{text}> : {type_}", context)
+    if attr not in _dense_values:
+        kept = array.copy()
+        kept.flags.writeable = False
+        _dense_values[attr] = kept
+    return attr
+
+
+def _bits(dtype: np.dtype) -> int:
+    return 4 if types.short_name(dtype) in ("i4", "u4") else dtype.itemsize * 8
+
+
+def _decode_dense(attr: ir.Attribute) -> np.ndarray:
+    found = _dense_values.get(attr)
+    if found is None:
+        found = _parse_dense(attr)
+        found.flags.writeable = False
+        _dense_values[attr] = found
+    return found
+
+
+_NUMBER = re.compile(r"[-+]?(?:0x[0-9A-Fa-f]+|[0-9.]+(?:[eE][-+]?[0-9]+)?)|true|false")
+
+
+def _parse_dense(attr: ir.Attribute) -> np.ndarray:
+    """Read an attribute of hand-written IR (those that we encode are remembered).
+
+    The bindings give a buffer for the common element types only; the text form serves all.
+    """
+    body, _, type_text = str(attr).rpartition(" : ")
+    type_ = types.tensor_type(ir.Type.parse(type_text, context))
+    body = body.removeprefix("dense<").removesuffix(">")
+    dtype = type_.dtype
+    if body.startswith('"0x'):
+        raw = bytes.fromhex(body[3:-1])
+        if dtype == np.bool_:
+            bits = np.frombuffer(raw, np.uint8)
+            flat = np.unpackbits(bits, bitorder="little")[: type_.size].astype(np.bool_)
+        else:
+            flat = np.frombuffer(raw, dtype)
+    else:
+        part = types.real_dtype(dtype)
+        flat = np.array([_number(t, part) for t in _NUMBER.findall(body)], part)
+        flat = flat.view(dtype) if types.is_complex(dtype) else flat
+    if flat.size == 1:
+        return np.full(type_.shape, flat[0], dtype)
+    return flat.reshape(type_.shape).copy()
+
+
+def _number(text: str, dtype: np.dtype) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    if text.startswith("0x") and not types.is_integer(dtype):
+        return np.array(int(text, 16), f"uint{8 * dtype.itemsize}").view(dtype)[()]
+    return int(text, 0) if types.is_integer(dtype) else dtype.type(float(text))
+
+
+DENSE = Kind("dense elements", _encode_dense, _decode_dense)

@@ -1,0 +1,257 @@
+"""Rule combinators: what the facets of a whole family of ops have in common, written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon.dialects.attributes import Kind
+from gnomon.dialects.contract import (
+    NOT_LINEAR,
+    Facet,
+    Instance,
+    MappedAxis,
+    Op,
+    Rule,
+    TypeRuleError,
+    Verdict,
+)
+from gnomon.dialects.emit import add_tangents, at_dim, move_dim, ops, zeros
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, mlir_type, short_name, type_of
+
+Values = Sequence[ir.Value]
+Tangents = Sequence[ir.Value | None]
+
+
+def stablehlo(
+    name: str, operands: Values, types: Sequence[TensorType], **attributes: ir.Attribute
+) -> list[ir.Value]:
+    """Create a StableHLO op at the current insertion point; its results."""
+    created = ir.Operation.create(
+        f"stablehlo.{name}",
+        results=[mlir_type(t) for t in types],
+        operands=list(operands),
+        attributes=attributes,
+    )
+    return list(created.results)
+
+
+def lower_to(name: str) -> Rule:
+    """The lowering to one StableHLO op of the same operands and results, without attributes."""
+    return lambda inst: stablehlo(name, inst.operands, inst.result_types)
+
+
+def parse(text: str) -> ir.Attribute:
+    """A StableHLO attribute from its text form."""
+    return ir.Attribute.parse(text)
+
+
+def describe(types: Sequence[TensorType]) -> str:
+    """Types in an error message."""
+    return ", ".join(map(str, types))
+
+
+def require(condition: bool, op: str, message: str) -> None:
+    """Raise `TypeRuleError` in the name of ``op`` unless ``condition`` holds."""
+    if not condition:
+        raise TypeRuleError(f"gnomon.{op}: {message}")
+
+
+def require_dtype(op: str, type_: TensorType, dtypes: Collection[np.dtype]) -> None:
+    """Raise `TypeRuleError` unless the op takes this dtype."""
+    if type_.dtype not in dtypes:
+        accepted = ", ".join(sorted({short_name(d) for d in dtypes}))
+        raise TypeRuleError(f"gnomon.{op} takes {accepted}; got {type_}")
+
+
+# ---------------------------------------------------------------------------------------- batching
+
+
+def batch_elementwise(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], list[int]]:
+    """The batching rule of ops that act on each element: align the batch dimensions, apply."""
+    at = next(d for d in dims if d is not None)
+    aligned = [at_dim(x, d, axis.size, at) for x, d in zip(operands, dims, strict=True)]
+    results = inst.op.build(aligned, inst.params)
+    return results, [at] * len(results)
+
+
+def to_front(
+    operands: Values, dims: Sequence[int | None], axis: MappedAxis, only_batched: bool = False
+) -> list[ir.Value]:
+    """Operands with the batch dimension in front; unbatched ones repeated, or left alone."""
+    return [
+        x if only_batched and d is None else at_dim(x, d, axis.size, 0)
+        for x, d in zip(operands, dims, strict=True)
+    ]
+
+
+def batch_structural(shift: Callable[[Mapping[str, Any], int], dict[str, Any]]) -> Rule:
+    """The batching rule of one-operand ops whose parameters only shift past a leading batch dim.
+
+    ``shift(params, size)`` gives the parameters for an operand with the batch dimension in front.
+    """
+
+    def rule(
+        inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+    ) -> tuple[list[ir.Value], list[int]]:
+        (x,), (dim,) = operands, dims
+        assert dim is not None
+        results = inst.op.build([move_dim(x, dim, 0)], shift(inst.params, axis.size))
+        return results, [0] * len(results)
+
+    return rule
+
+
+# --------------------------------------------------------------------------------- differentiation
+
+
+def jvp_linear(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
+    """The jvp of an op that is linear in all its operands together: the op itself."""
+    full = [
+        zeros(type_) if t is None else t
+        for t, type_ in zip(tangents, inst.operand_types, strict=True)
+    ]
+    return inst.op.build(full, inst.params)
+
+
+def jvp_linear_in(*positions: int) -> Rule:
+    """The jvp of an op that is linear in each of ``positions`` alone; others carry no tangent."""
+
+    def rule(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+        total: ir.Value | None = None
+        for i in positions:
+            if tangents[i] is not None:
+                operands = list(inst.operands)
+                operands[i] = tangents[i]
+                (term,) = inst.op.build(operands, inst.params)
+                total = add_tangents(total, term)
+        return [total]
+
+    return rule
+
+
+Partial = Callable[..., ir.Value]
+
+
+def jvp_partials(*partials: Partial | None) -> Rule:
+    """The jvp of an elementwise op: each tangent times its partial derivative, summed.
+
+    A partial gets ``(*operands, out)``; ``None`` says that the derivative by that operand is zero.
+    """
+
+    def rule(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+        total: ir.Value | None = None
+        for tangent, partial in zip(tangents, partials, strict=True):
+            if tangent is not None and partial is not None:
+                factor = partial(*inst.operands, outs[0])
+                total = add_tangents(total, ops.mul(tangent, factor))
+        return [total]
+
+    return rule
+
+
+# --------------------------------------------------------------------------------------- elementwise
+
+ResultDtype = Callable[..., np.dtype]
+
+
+def nary(
+    name: str,
+    arity: int,
+    *,
+    doc: str,
+    dtypes: Collection[np.dtype],
+    evaluate: Rule,
+    jvp: Facet,
+    transpose: Facet = NOT_LINEAR,
+    lower: Facet | str,
+    result_dtype: ResultDtype | None = None,
+    attributes: Mapping[str, Kind] | None = None,
+    example: str = "",
+) -> Op:
+    """Declare an elementwise op: all operands have one type; the result has their shape.
+
+    Args:
+      name, arity, doc: what it is.
+      dtypes: the dtypes that it takes.
+      evaluate: the NumPy function, on arrays (and parameters).
+      jvp: a rule (see `jvp_partials`, `jvp_linear`) or a verdict.
+      transpose: where the op is linear.
+      lower: a rule, or the name of the StableHLO op.
+      result_dtype: dtype of the result from dtype of the operands and parameters (default: the same).
+    """
+    operands = {1: ("x",), 2: ("x", "y"), 3: ("x", "y", "z")}[arity]
+
+    def infer(*types: TensorType, **params: Any) -> TensorType:
+        first = types[0]
+        require_dtype(name, first, dtypes)
+        for other in types[1:]:
+            if other != first:
+                raise TypeRuleError(
+                    f"gnomon.{name} takes operands of one shape and dtype, got {describe(types)}"
+                )
+        return first.with_dtype(result_dtype(first.dtype, **params)) if result_dtype else first
+
+    arguments = ", ".join(f"%{o}" for o in operands)
+    tensors = ", ".join(["tensor<4xf32>"] * arity)
+    return Op(
+        name=name,
+        doc=doc,
+        example=example
+        or f'%r = "gnomon.{name}"({arguments}) : ({tensors}) -> tensor<4xf32>',
+        attributes=attributes or {},
+        operands=operands,
+        infer=infer,
+        evaluate=evaluate,
+        jvp=jvp,
+        transpose=transpose,
+        batch=batch_elementwise,
+        lower=lower_to(lower) if isinstance(lower, str) else lower,
+    )
+
+
+def unary(
+    name: str, *, jvp: Partial | Verdict | None = None, rule: Rule | None = None, **facets: Any
+) -> Op:
+    """`nary` of one operand; ``jvp`` is ``(x, out) -> derivative`` (or give ``rule``) or a verdict."""
+    if rule is None:
+        rule = jvp if isinstance(jvp, Verdict) else jvp_partials(jvp)  # type: ignore[assignment]
+    return nary(name, 1, jvp=rule, **facets)
+
+
+def binary(
+    name: str,
+    *,
+    jvp: tuple[Partial | None, Partial | None] | Verdict | None = None,
+    rule: Rule | None = None,
+    **facets: Any,
+) -> Op:
+    """`nary` of two operands; ``jvp`` is a pair of partials ``(x, y, out) -> d``, or a verdict."""
+    if rule is None:
+        if isinstance(jvp, Verdict):
+            return nary(name, 2, jvp=jvp, **facets)
+        rule = jvp_partials(*(jvp or (None, None)))
+    return nary(name, 2, jvp=rule, **facets)
+
+
+# ------------------------------------------------------------------------------------ shape helpers
+
+
+def shape_of(x: ir.Value) -> tuple[int, ...]:
+    """The shape of an SSA value."""
+    return type_of(x).shape
+
+
+def normalized(dims: Sequence[int], rank: int, op: str) -> tuple[int, ...]:
+    """Check that ``dims`` are distinct dimensions of an operand of ``rank``; sorted or not."""
+    require(
+        all(0 <= d < rank for d in dims) and len(set(dims)) == len(dims),
+        op,
+        f"{tuple(dims)} must be distinct dimensions in [0, {rank})",
+    )
+    return tuple(dims)

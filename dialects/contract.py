@@ -1,0 +1,364 @@
+"""The op contract: every op declares every facet, as a rule or as a named verdict.
+
+An `Op` is declared once, in the room of its family; declaring it registers it, and registration
+fails where a facet is missing. Its facets:
+
+``infer(*operand_types, **params)``
+    The type rule: result types from operand types; raises `TypeRuleError`. Region ops get
+    ``bodies=`` too.
+``evaluate(*arrays, **params)``
+    The meaning, in NumPy. Returns one array, or a tuple where the op has several results. Region
+    ops get ``bodies=``: Python callables on arrays.
+``jvp(inst, outs, tangents)``
+    The tangents of the results. ``None`` stands for a symbolic zero, on both sides.
+``transpose(inst, cotangents, linear)``
+    For ops linear in the operands where ``linear[i]``: one cotangent (or ``None``) an operand.
+    ``inst.operands[i]`` is ``None`` where ``linear[i]``.
+``batch(inst, operands, dims, axis)``
+    ``(results, result_dims)`` when operand ``i`` carries the batch dimension at ``dims[i]``
+    (``None``: not batched). ``inst`` describes the unbatched op; ``axis`` is the `MappedAxis`.
+``lower(inst)``
+    The StableHLO form: the values of ``inst.operands`` are StableHLO-typed, the results replace the
+    op's. The same types serve both dialects.
+
+Rules build IR by calling ops on SSA values at the current insertion point: ``mul(t, cos(x))``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gnomon.dialects.attributes import Kind
+from gnomon.dialects.body import Body
+from gnomon.dialects.mlir import ext, ir
+from gnomon.dialects.types import TensorType, mlir_type, type_of
+
+
+class TypeRuleError(TypeError):
+    """Operand types or parameters that an op's type rule rejects."""
+
+
+class Verdict(enum.Enum):
+    """A facet's answer when it is not a rule: what is so, and why that is right."""
+
+    ZERO_TANGENT = "the result is constant, integer or boolean: its tangent is zero everywhere"
+    NOT_LINEAR = "the op is not linear in any operand: it never stands in a linear program"
+    EXPANDED = "a pass replaces the op before this facet could be asked for"
+    ENGINE = "the transformation itself gives the rule: the op calls another function"
+    NO_REVERSE = "the op has no transpose: reverse mode raises an error that names it"
+    STRUCTURE = "the op is a part of its parent and is handled with it"
+
+
+ZERO_TANGENT = Verdict.ZERO_TANGENT
+NOT_LINEAR = Verdict.NOT_LINEAR
+EXPANDED = Verdict.EXPANDED
+ENGINE = Verdict.ENGINE
+NO_REVERSE = Verdict.NO_REVERSE
+STRUCTURE = Verdict.STRUCTURE
+
+Rule = Callable[..., Any]
+Facet = Rule | Verdict
+
+FACETS = ("infer", "evaluate", "jvp", "transpose", "batch", "lower")
+
+
+@dataclass(frozen=True)
+class MappedAxis:
+    """The axis that a `vmap` maps: its size, and its name for collectives (``""``: none)."""
+
+    size: int
+    name: str = ""
+
+
+class Instance:
+    """One use of an op, as its rules see it.
+
+    Attributes:
+      op: the `Op`.
+      operands: SSA values (``None`` where a rule may not look).
+      operand_types, result_types: logical types.
+      params: attributes as Python values.
+      bodies: closed bodies of the regions.
+      engine: the transformation that runs, for ops whose regions must be transformed.
+    """
+
+    __slots__ = ("bodies", "engine", "op", "operand_types", "operands", "params", "result_types")
+
+    def __init__(
+        self,
+        op: Op,
+        operands: Sequence[Any],
+        operand_types: Sequence[TensorType],
+        result_types: Sequence[TensorType],
+        params: dict[str, Any],
+        bodies: Sequence[Body] = (),
+        engine: Any = None,
+    ) -> None:
+        self.op = op
+        self.operands = operands
+        self.operand_types = operand_types
+        self.result_types = result_types
+        self.params = params
+        self.bodies = bodies
+        self.engine = engine
+
+    @property
+    def operand(self) -> Any:
+        """The only operand."""
+        (operand,) = self.operands
+        return operand
+
+    @property
+    def type(self) -> TensorType:
+        """The type of the only result."""
+        (type_,) = self.result_types
+        return type_
+
+
+REGISTRY: dict[str, Op] = {}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Op:
+    """An op of the dialect with all its facets; see the module's docstring.
+
+    Attributes:
+      name: the name after ``gnomon.`` (or the full name of an upstream op that takes part).
+      doc: what it computes, one sentence.
+      example: one line of IR, in generic form.
+      attributes: parameter name to attribute kind.
+      operands: operand names; ``...`` for any number.
+      results: the number of results; ``None`` where the type rule tells.
+      regions: region names; ``...`` for any number (each in a ``gnomon.branch``).
+      linearize: for region ops, the rule that keeps primal and tangent ops apart, so that reverse
+        mode can split them: ``linearize(inst, tangents) -> (outs, tangents_out)``. Where it is given,
+        ``jvp`` has that signature too.
+      collective: the batching rule is asked even if no operand is batched.
+    """
+
+    name: str
+    doc: str
+    example: str
+    attributes: Mapping[str, Kind] = field(default_factory=dict)
+    operands: Any = ...
+    results: int | None = 1
+    regions: Any = ()
+    infer: Rule
+    evaluate: Facet
+    jvp: Facet
+    transpose: Facet
+    batch: Facet
+    lower: Facet
+    linearize: Rule | None = None
+    collective: bool = False
+    terminator: bool = False
+
+    def __post_init__(self) -> None:
+        for facet in FACETS:
+            rule = getattr(self, facet)
+            if not (callable(rule) or isinstance(rule, Verdict)):
+                raise TypeError(f"op {self.name}: facet {facet} is neither a rule nor a verdict")
+        if not self.doc or not self.example:
+            raise TypeError(f"op {self.name}: the one-line doc and the IR example are facets too")
+        if self.full_name in REGISTRY:
+            raise ValueError(f"op {self.name} is declared twice")
+        REGISTRY[self.full_name] = self
+
+    @property
+    def full_name(self) -> str:
+        """The name in IR."""
+        return self.name if "." in self.name else f"gnomon.{self.name}"
+
+    @property
+    def is_control_flow(self) -> bool:
+        """True for ops that hold regions."""
+        return bool(self.regions)
+
+    def __repr__(self) -> str:
+        return f"<op {self.full_name}>"
+
+    def encode(self, params: Mapping[str, Any]) -> dict[str, ir.Attribute]:
+        """MLIR attributes of Python parameters."""
+        if params.keys() != self.attributes.keys():
+            missing = self.attributes.keys() - params.keys()
+            extra = params.keys() - self.attributes.keys()
+            raise TypeRuleError(
+                f"{self.full_name}: missing parameters {sorted(missing)}, "
+                f"unknown parameters {sorted(extra)}"
+            )
+        return {name: kind.encode(params[name]) for name, kind in self.attributes.items()}
+
+    def infer_types(
+        self, types: Sequence[TensorType], params: Mapping[str, Any], bodies: Sequence[Body] = ()
+    ) -> tuple[TensorType, ...]:
+        """Result types by the type rule."""
+        if self.operands is not ... and len(types) != len(self.operands):
+            raise TypeRuleError(
+                f"{self.full_name} takes {len(self.operands)} operands, got {len(types)}"
+            )
+        inferred = (
+            self.infer(*types, bodies=bodies, **params)
+            if self.is_control_flow
+            else self.infer(*types, **params)
+        )
+        return (inferred,) if isinstance(inferred, TensorType) else tuple(inferred)
+
+    def build(
+        self, operands: Sequence[ir.Value], params: Mapping[str, Any], bodies: Sequence[Body] = ()
+    ) -> list[ir.Value]:
+        """Create the op at the current insertion point; all its results."""
+        attributes = self.encode(params)
+        types = self.infer_types([type_of(v) for v in operands], params, bodies)
+        created = ir.Operation.create(
+            self.full_name,
+            results=[mlir_type(t) for t in types],
+            operands=list(operands),
+            attributes=attributes,
+            regions=1 if self.regions is ... else len(self.regions),
+        )
+        if bodies:
+            attach_bodies(self, created, bodies)
+        return list(created.results)
+
+    def __call__(self, *operands: ir.Value, bodies: Sequence[Body] = (), **params: Any) -> Any:
+        """Create the op at the current insertion point; its result, or a list where ``results`` is not 1."""
+        results = self.build(operands, params, bodies)
+        return results[0] if self.results == 1 else results
+
+
+def attach_bodies(op: Op, created: ir.Operation, bodies: Sequence[Body]) -> None:
+    """Move detached bodies into the regions of a new op."""
+    if op.regions is not ...:
+        for region, body in zip(created.regions, bodies, strict=True):
+            body.move_to(region)
+        return
+    container = created.regions[0].blocks.append()
+    with ir.InsertionPoint(container):
+        for body in bodies:
+            branch = ir.Operation.create("gnomon.branch", regions=1)
+            body.move_to(branch.regions[0])
+
+
+def bodies_of(operation: ir.Operation) -> list[Body]:
+    """The closed bodies of a region op, in order."""
+    op = REGISTRY[operation.name]
+    if op.regions is not ...:
+        return [Body(region.blocks[0]) for region in operation.regions]
+    container = operation.regions[0].blocks[0]
+    return [Body(branch.operation.regions[0].blocks[0]) for branch in container.operations]
+
+
+def lookup(operation: ir.Operation) -> Op:
+    """The `Op` of an operation; raises `TypeRuleError` if it is not of the dialect."""
+    try:
+        return REGISTRY[operation.name]
+    except KeyError:
+        raise TypeRuleError(
+            f"operation {operation.name} is not an op of the gnomon dialect"
+        ) from None
+
+
+_decoded: dict[tuple[Kind, ir.Attribute], Any] = {}
+
+
+def params_of(operation: ir.Operation, op: Op | None = None) -> dict[str, Any]:
+    """Attributes of an operation as Python values."""
+    op = op or lookup(operation)
+    if not op.attributes:
+        return {}
+    attributes = operation.attributes
+    params = {}
+    for name, kind in op.attributes.items():
+        if name not in attributes:
+            raise TypeRuleError(f"{op.full_name} lacks the attribute '{name}' ({kind.name})")
+        attribute = attributes[name]
+        try:
+            params[name] = _decoded[kind, attribute]
+        except KeyError:
+            try:
+                params[name] = kind.decode(attribute)
+            except (ValueError, TypeError) as error:
+                raise TypeRuleError(
+                    f"{op.full_name}: attribute '{name}' must be of kind {kind.name}, "
+                    f"got {attribute}"
+                ) from error
+            _decoded[kind, attribute] = params[name]
+    return params
+
+
+def instance_of(
+    operation: ir.Operation, operands: Sequence[Any] | None = None, engine: Any = None
+) -> Instance:
+    """What the rules of an operation see; ``operands`` replaces its own operands."""
+    op = lookup(operation)
+    return Instance(
+        op,
+        list(operation.operands) if operands is None else operands,
+        [type_of(v) for v in operation.operands],
+        [type_of(v) for v in operation.results],
+        params_of(operation, op),
+        bodies_of(operation) if op.is_control_flow else (),
+        engine,
+    )
+
+
+def verify(operation: ir.Operation) -> bool:
+    """The verifier of every op of the dialect: its attributes decode and its type rule agrees."""
+    op = REGISTRY[operation.name]
+    try:
+        params = params_of(operation, op)
+        bodies = bodies_of(operation) if op.is_control_flow else ()
+        expected = op.infer_types([type_of(v) for v in operation.operands], params, bodies)
+        actual = tuple(type_of(v) for v in operation.results)
+        if expected != actual:
+            raise TypeRuleError(
+                f"{op.full_name}: the type rule gives ({', '.join(map(str, expected))}), "
+                f"the op is declared with ({', '.join(map(str, actual))})"
+            )
+    except (TypeError, ValueError, IndexError) as error:
+        operation.location.emit_error(f"'{op.full_name}' op breaks its type rule: {error}")
+        return False
+    return True
+
+
+class GnomonDialect(ext.Dialect, name="gnomon"):
+    """The IRDL dialect; its ops are declared from the registry by `load_dialect`."""
+
+
+def _define(op: Op) -> None:
+    annotations: dict[str, Any] = {}
+    if op.operands is ...:
+        annotations["inputs"] = Sequence[ext.Operand[Any]]
+    else:
+        annotations |= {f"{name}_": ext.Operand[Any] for name in op.operands}
+    annotations |= {name: Any for name in op.attributes}
+    regions = ("branches",) if op.regions is ... else op.regions
+    annotations |= {f"{name}_region": ext.Region for name in regions}
+    if op.results is None:
+        annotations["outputs"] = Sequence[ext.Result[Any]]
+    else:
+        annotations |= {f"result{i}": ext.Result[Any] for i in range(op.results)}
+    traits: list[type] = [ext.Pure]
+    if op.terminator:
+        traits.append(ir.IsTerminatorTrait)
+    if regions and op.name != "switch":
+        traits.append(ir.IsIsolatedFromAboveTrait)
+    if op.regions is ...:
+        traits.append(ir.NoTerminatorTrait)
+    namespace: dict[str, Any] = {"__annotations__": annotations, "__module__": __name__}
+    if not isinstance(op.evaluate, Verdict) or op.evaluate is not STRUCTURE:
+        namespace["verify_invariants"] = lambda self: verify(self.operation)
+    type(ext.Operation)(
+        op.name, (GnomonDialect.Operation,), namespace, name=op.name, traits=traits
+    )
+
+
+def load_dialect() -> None:
+    """Load the dialect with every registered op into the process's context; once, after all rooms."""
+    for op in REGISTRY.values():
+        if op.full_name.startswith("gnomon."):
+            _define(op)
+    GnomonDialect.load()

@@ -1,0 +1,119 @@
+"""How rules write IR: ``ops.mul(t, ops.cos(x))`` and a few composites of every-day use.
+
+``ops`` finds an op in the registry when it is called, so that rooms may refer to each other's ops
+without importing each other. A trailing underscore is dropped: ``ops.and_``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon.dialects.contract import REGISTRY, Op
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, is_complex, real_dtype, type_of
+
+
+class _Ops:
+    """Attribute access to the registry."""
+
+    def __getattr__(self, name: str) -> Op:
+        try:
+            op = REGISTRY[f"gnomon.{name.rstrip('_')}"]
+        except KeyError:
+            raise AttributeError(f"the gnomon dialect has no op '{name}'") from None
+        setattr(self, name, op)
+        return op
+
+
+ops: Any = _Ops()
+
+
+def constant(value: Any) -> ir.Value:
+    """A literal array. Complex values are stored as real pairs: MLIR's bindings cannot hold them."""
+    array = np.asarray(value)
+    dtype = array.dtype
+    if is_complex(dtype):
+        array = np.stack([array.real, array.imag], axis=-1)
+    return ops.constant(value=array, dtype=dtype)
+
+
+def full(type_: TensorType, value: Any) -> ir.Value:
+    """A constant array with one value everywhere (stored once)."""
+    return constant(np.broadcast_to(np.asarray(value).astype(type_.dtype), type_.shape))
+
+
+def full_like(x: ir.Value, value: Any) -> ir.Value:
+    """`full` with the type of ``x``."""
+    return full(type_of(x), value)
+
+
+def zeros(type_: TensorType) -> ir.Value:
+    """The zero of a type."""
+    return full(type_, 0)
+
+
+def scale(x: ir.Value, factor: Any) -> ir.Value:
+    """``factor * x`` for a Python number."""
+    return ops.mul(x, full_like(x, factor))
+
+
+def convert(x: ir.Value, dtype: np.dtype) -> ir.Value:
+    """``x`` as another dtype; ``x`` itself where it has it."""
+    dtype = np.dtype(dtype)
+    return x if type_of(x).dtype == dtype else ops.convert(x, dtype=dtype)
+
+
+def reshape(x: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """``x`` in another shape; ``x`` itself where it has it."""
+    shape = tuple(shape)
+    return x if type_of(x).shape == shape else ops.reshape(x, shape=shape)
+
+
+def transpose(x: ir.Value, permutation: Sequence[int]) -> ir.Value:
+    """Permute dimensions; ``x`` itself for the identity."""
+    permutation = tuple(permutation)
+    if permutation == tuple(range(len(permutation))):
+        return x
+    return ops.transpose(x, permutation=permutation)
+
+
+def move_dim(x: ir.Value, source: int, destination: int) -> ir.Value:
+    """Move one dimension, the others keep their order."""
+    order = [d for d in range(type_of(x).rank) if d != source]
+    order.insert(destination, source)
+    return transpose(x, order)
+
+
+def broadcast_new_dim(x: ir.Value, size: int, dim: int = 0) -> ir.Value:
+    """A new dimension of ``size`` at ``dim``, along which ``x`` is repeated."""
+    shape = type_of(x).shape
+    new = (*shape[:dim], size, *shape[dim:])
+    return ops.broadcast_in_dim(
+        x, shape=new, dims=tuple(d for d in range(len(new)) if d != dim)
+    )
+
+
+def broadcast_scalar(x: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """A rank-0 value repeated to a shape."""
+    return ops.broadcast_in_dim(x, shape=tuple(shape), dims=()) if shape else x
+
+
+def at_dim(x: ir.Value, dim: int | None, size: int, to: int = 0) -> ir.Value:
+    """``x`` with its batch dimension at ``to``; an unbatched ``x`` is repeated."""
+    return broadcast_new_dim(x, size, to) if dim is None else move_dim(x, dim, to)
+
+
+def real_like(x: ir.Value) -> TensorType:
+    """The type of ``real(x)``."""
+    type_ = type_of(x)
+    return type_.with_dtype(real_dtype(type_.dtype))
+
+
+def add_tangents(a: ir.Value | None, b: ir.Value | None) -> ir.Value | None:
+    """The sum of two tangents or cotangents, either of which may be a symbolic zero."""
+    if a is None:
+        return b
+    return a if b is None else ops.add(a, b)

@@ -1,0 +1,1 @@
+"""Passes over the gnomon dialect: expand transformations, simplify, lower to StableHLO."""

@@ -1,0 +1,1 @@
+"""Command-line tools: the compiler driver, the optimizer driver, and the benchmark."""
