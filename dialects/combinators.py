@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects.attributes import Kind
+from gnomon.dialects.attributes import DENSE, INTS, Kind
 from gnomon.dialects.contract import (
     NOT_LINEAR,
     Facet,
@@ -20,7 +20,7 @@ from gnomon.dialects.contract import (
 )
 from gnomon.dialects.emit import add_tangents, at_dim, move_dim, ops, zeros
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import TensorType, mlir_type, short_name, type_of
+from gnomon.dialects.types import TensorType, is_complex, mlir_type, short_name, type_of
 
 Values = Sequence[ir.Value]
 Tangents = Sequence[ir.Value | None]
@@ -255,3 +255,54 @@ def normalized(dims: Sequence[int], rank: int, op: str) -> tuple[int, ...]:
         f"{tuple(dims)} must be distinct dimensions in [0, {rank})",
     )
     return tuple(dims)
+
+
+# -------------------------------------------------------------------------------- StableHLO builders
+
+
+def stablehlo_constant(value: np.ndarray) -> ir.Value:
+    """A StableHLO literal; a complex one is joined from its parts (see `emit.constant`)."""
+    type_ = TensorType(value.shape, value.dtype)
+    if is_complex(value.dtype):
+        parts = [stablehlo_constant(value.real), stablehlo_constant(value.imag)]
+        return stablehlo("complex", parts, [type_])[0]
+    return stablehlo("constant", [], [type_], value=DENSE.encode(value))[0]
+
+
+def stablehlo_region(
+    region: ir.Region,
+    types: Sequence[TensorType],
+    emit: Callable[..., Sequence[ir.Value]],
+) -> None:
+    """Fill the region of a StableHLO op: ``emit`` gets the block arguments and gives the results."""
+    location = ir.Location.unknown()
+    block = region.blocks.append(
+        *(mlir_type(t) for t in types), arg_locs=[location] * len(types)
+    )
+    with ir.InsertionPoint(block):
+        results = list(emit(*block.arguments))
+        ir.Operation.create("stablehlo.return", operands=results)
+
+
+def stablehlo_reduce(
+    operands: Values,
+    initial: Values,
+    axes: Sequence[int],
+    combine: Callable[..., Sequence[ir.Value]],
+) -> list[ir.Value]:
+    """Reduce operands of one shape together over ``axes``.
+
+    ``combine`` gets the accumulated scalars, then the next ones, and gives the new scalars.
+    """
+    types = [type_of(x) for x in operands]
+    scalars = [t.with_shape(()) for t in types]
+    shape = tuple(n for d, n in enumerate(types[0].shape) if d not in axes)
+    created = ir.Operation.create(
+        "stablehlo.reduce",
+        results=[mlir_type(t.with_shape(shape)) for t in types],
+        operands=[*operands, *initial],
+        attributes={"dimensions": INTS.encode(sorted(axes))},
+        regions=1,
+    )
+    stablehlo_region(created.regions[0], [*scalars, *scalars], combine)
+    return list(created.results)

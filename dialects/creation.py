@@ -1,0 +1,117 @@
+"""Arrays from nothing: literals and index ramps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon.dialects.attributes import DENSE, DTYPE, INT, INTS
+from gnomon.dialects.combinators import (
+    Values,
+    require,
+    require_dtype,
+    stablehlo,
+    stablehlo_constant,
+)
+from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, MappedAxis, Op
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import NUMERIC, TensorType, is_complex, real_dtype, short_name
+
+
+def _batch_nothing(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], list[int | None]]:
+    """Without operands nothing is batched: the op stands as it is."""
+    return inst.op.build([], inst.params), [None]
+
+
+# ---------------------------------------------------------------------------------------- constant
+
+
+def _infer_constant(*, value: np.ndarray, dtype: np.dtype) -> TensorType:
+    stored = real_dtype(dtype)
+    require(
+        value.dtype == stored,
+        "constant",
+        f"the value of a {short_name(dtype)} constant is stored as {short_name(stored)}, "
+        f"got {short_name(value.dtype)}",
+    )
+    if not is_complex(dtype):
+        return TensorType(value.shape, dtype)
+    require(
+        value.ndim > 0 and value.shape[-1] == 2,
+        "constant",
+        "a complex value is stored as pairs (real, imaginary) in a trailing dimension of size 2, "
+        f"got shape {value.shape}",
+    )
+    return TensorType(value.shape[:-1], dtype)
+
+
+def _evaluate_constant(*, value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if not is_complex(dtype):
+        return value
+    return np.ascontiguousarray(value).view(dtype)[..., 0]
+
+
+constant = Op(
+    name="constant",
+    doc="a literal array; complex values are stored as pairs in a trailing dimension of size 2",
+    example='%r = "gnomon.constant"() {value = dense<[1.0, 2.0]> : tensor<2xf32>, dtype = f32} '
+    ": () -> tensor<2xf32>",
+    attributes={"value": DENSE, "dtype": DTYPE},
+    operands=(),
+    infer=_infer_constant,
+    evaluate=_evaluate_constant,
+    jvp=ZERO_TANGENT,
+    transpose=NOT_LINEAR,
+    batch=_batch_nothing,
+    lower=lambda inst: [stablehlo_constant(_evaluate_constant(**inst.params))],
+)
+
+
+# -------------------------------------------------------------------------------------------- iota
+
+
+def _infer_iota(*, dtype: np.dtype, shape: tuple[int, ...], dimension: int) -> TensorType:
+    type_ = TensorType(tuple(shape), np.dtype(dtype))
+    require_dtype("iota", type_, NUMERIC)
+    require(all(n >= 0 for n in shape), "iota", f"shape {shape} has a negative size")
+    require(
+        0 <= dimension < len(shape),
+        "iota",
+        f"dimension {dimension} is not one of shape {shape} of rank {len(shape)}",
+    )
+    return type_
+
+
+def _evaluate_iota(*, dtype: np.dtype, shape: tuple[int, ...], dimension: int) -> np.ndarray:
+    # Counting in integers and converting once: NumPy's float ramps add the step up.
+    ramp = np.arange(shape[dimension]).astype(dtype)
+    if len(shape) == 1:
+        return ramp
+    result = np.empty(shape, dtype)
+    result[...] = ramp.reshape((-1,) + (1,) * (len(shape) - 1 - dimension))
+    return result
+
+
+def _lower_iota(inst: Instance) -> list[ir.Value]:
+    attribute: Any = INT.encode(inst.params["dimension"])
+    return stablehlo("iota", [], inst.result_types, iota_dimension=attribute)
+
+
+iota = Op(
+    name="iota",
+    doc="0, 1, 2, ... along one dimension, repeated along the others",
+    example='%r = "gnomon.iota"() {dtype = i32, shape = array<i64: 2, 3>, dimension = 1 : i64} '
+    ": () -> tensor<2x3xi32>",
+    attributes={"dtype": DTYPE, "shape": INTS, "dimension": INT},
+    operands=(),
+    infer=_infer_iota,
+    evaluate=_evaluate_iota,
+    jvp=ZERO_TANGENT,
+    transpose=NOT_LINEAR,
+    batch=_batch_nothing,
+    lower=_lower_iota,
+)
