@@ -1,0 +1,16 @@
+"""The elementwise rooms: ops whose result at an index depends on the operands at that index only.
+
+Importing this package registers all of them.
+"""
+
+from __future__ import annotations
+
+from gnomon.dialects.elementwise import (
+    arithmetic,
+    bitwise,
+    comparison,
+    conversion,
+    transcendental,
+)
+
+__all__ = ["arithmetic", "bitwise", "comparison", "conversion", "transcendental"]
