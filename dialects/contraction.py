@@ -1,0 +1,403 @@
+"""Contraction: ``dot_general``, the one op behind every matrix product."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gnomon.dialects.attributes import DTYPE, INTS, STRING
+from gnomon.dialects.combinators import (
+    Tangents,
+    Values,
+    jvp_linear_in,
+    normalized,
+    parse,
+    require,
+    require_dtype,
+    stablehlo,
+)
+from gnomon.dialects.contract import Instance, MappedAxis, Op
+from gnomon.dialects.emit import convert, ops, transpose
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import (
+    ANY,
+    BOOL,
+    TensorType,
+    is_complex,
+    is_floating,
+    is_integer,
+    short_name,
+    type_of,
+)
+
+Dims = tuple[int, ...]
+
+PRECISIONS = ("default", "high", "highest")
+
+
+def _free(rank: int, *taken: Sequence[int]) -> Dims:
+    """The dimensions that are neither contracted nor batched, in order."""
+    used = set().union(*taken)
+    return tuple(d for d in range(rank) if d not in used)
+
+
+# ------------------------------------------------------------------------------------------ types
+
+
+def _kind(dtype: np.dtype) -> str:
+    if is_integer(dtype):
+        return "integer"
+    if is_floating(dtype):
+        return "floating"
+    return "complex" if is_complex(dtype) else "bool"
+
+
+def _check_dtypes(lhs: TensorType, rhs: TensorType, dtype: np.dtype) -> None:
+    require_dtype("dot_general", lhs, ANY)
+    both_small = all(is_floating(t.dtype) and t.dtype.itemsize == 1 for t in (lhs, rhs))
+    require(
+        lhs.dtype == rhs.dtype or both_small,
+        "dot_general",
+        f"operands must have one dtype (two f8 types may mix), got {lhs} and {rhs}; "
+        "convert one of them",
+    )
+    kinds = {_kind(lhs.dtype), "floating"} if is_integer(lhs.dtype) else {_kind(lhs.dtype)}
+    if lhs.dtype == BOOL:
+        kinds = {"bool", "integer", "floating"}
+    require(
+        _kind(dtype) in kinds,
+        "dot_general",
+        f"the result dtype of {short_name(lhs.dtype)} operands must be of kind "
+        f"{' or '.join(sorted(kinds))}, got {short_name(dtype)}",
+    )
+
+
+def _split_precision(precision: str) -> tuple[str, str]:
+    parts = precision.split(",")
+    require(
+        len(parts) in (1, 2) and all(p in PRECISIONS for p in parts),
+        "dot_general",
+        f"precision must be one of {', '.join(PRECISIONS)}, or two of them joined by a comma "
+        f"(lhs, rhs); got '{precision}'",
+    )
+    return parts[0], parts[-1]
+
+
+def _infer(
+    lhs: TensorType,
+    rhs: TensorType,
+    *,
+    lhs_contracting: Dims,
+    rhs_contracting: Dims,
+    lhs_batch: Dims,
+    rhs_batch: Dims,
+    dtype: np.dtype,
+    precision: str,
+) -> TensorType:
+    dtype = np.dtype(dtype)
+    _check_dtypes(lhs, rhs, dtype)
+    _split_precision(precision)
+    normalized((*lhs_batch, *lhs_contracting), lhs.rank, "dot_general")
+    normalized((*rhs_batch, *rhs_contracting), rhs.rank, "dot_general")
+    for what, a, b in (
+        ("contracting", lhs_contracting, rhs_contracting),
+        ("batch", lhs_batch, rhs_batch),
+    ):
+        a_sizes = tuple(lhs.shape[d] for d in a)
+        b_sizes = tuple(rhs.shape[d] for d in b)
+        require(
+            a_sizes == b_sizes,
+            "dot_general",
+            f"{what} dimensions {tuple(a)} of {lhs} and {tuple(b)} of {rhs} must have the same "
+            f"sizes, got {a_sizes} and {b_sizes}",
+        )
+    shape = (
+        *(lhs.shape[d] for d in lhs_batch),
+        *(lhs.shape[d] for d in _free(lhs.rank, lhs_batch, lhs_contracting)),
+        *(rhs.shape[d] for d in _free(rhs.rank, rhs_batch, rhs_contracting)),
+    )
+    return TensorType(shape, dtype)
+
+
+# ------------------------------------------------------------------------------------- evaluation
+
+
+class _Plan(NamedTuple):
+    """How NumPy computes one signature: views, one ``matmul``, a view; ``None`` where not needed."""
+
+    lhs_permutation: Dims | None
+    lhs_shape: Dims | None
+    rhs_permutation: Dims | None
+    rhs_shape: Dims | None
+    out_shape: Dims
+    reshape_out: bool
+    multiply: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def _product(sizes: Sequence[int]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+@functools.lru_cache(maxsize=4096)
+def _plan(
+    lhs: Dims,
+    rhs: Dims,
+    lhs_contracting: Dims,
+    rhs_contracting: Dims,
+    lhs_batch: Dims,
+    rhs_batch: Dims,
+    lhs_dtype: np.dtype,
+    dtype: np.dtype,
+) -> _Plan:
+    # Contracting dims are pairs in any order: the order of the larger operand keeps that one a view.
+    by_lhs = _product(lhs) >= _product(rhs)
+    pairs = sorted(
+        zip(lhs_contracting, rhs_contracting, strict=True), key=lambda p: p[0 if by_lhs else 1]
+    )
+    lhs_contracting, rhs_contracting = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+    lhs_free = _free(len(lhs), lhs_batch, lhs_contracting)
+    rhs_free = _free(len(rhs), rhs_batch, rhs_contracting)
+    batch = tuple(lhs[d] for d in lhs_batch)
+    m, n = tuple(lhs[d] for d in lhs_free), tuple(rhs[d] for d in rhs_free)
+    k = _product([lhs[d] for d in lhs_contracting])
+
+    lhs_permutation = (*lhs_batch, *lhs_free, *lhs_contracting)
+    rhs_permutation = (*rhs_batch, *rhs_contracting, *rhs_free)
+    lhs_permuted = tuple(lhs[d] for d in lhs_permutation)
+    rhs_permuted = tuple(rhs[d] for d in rhs_permutation)
+    # Without batch dims a missing free dim stays missing: matrix-vector products go to gemv.
+    keep = bool(batch)
+    lhs_matrix = (*batch, *((_product(m),) if m or keep else ()), k)
+    rhs_matrix = (*batch, k, *((_product(n),) if n or keep else ()))
+    out_shape = (*batch, *m, *n)
+    product_shape = (*lhs_matrix[:-1], *rhs_matrix[len(batch) + 1 :])
+    return _Plan(
+        None if lhs_permutation == tuple(range(len(lhs))) else lhs_permutation,
+        None if lhs_matrix == lhs_permuted else lhs_matrix,
+        None if rhs_permutation == tuple(range(len(rhs))) else rhs_permutation,
+        None if rhs_matrix == rhs_permuted else rhs_matrix,
+        out_shape,
+        product_shape != out_shape,
+        _multiplier(lhs_dtype, np.dtype(dtype), k),
+    )
+
+
+def _multiplier(
+    operand: np.dtype, result: np.dtype, k: int
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """The product of two matrices (or stacks): ``operand`` dtype in, ``result`` dtype out."""
+    if operand == BOOL and result == BOOL:
+        # The sum of non-negative terms is positive exactly where one is: BLAS does the or of ands.
+        return lambda a, b: np.matmul(a.astype(np.float32), b.astype(np.float32)) > 0
+    work = _working_dtype(operand, result, k)
+    if work == operand == result:
+        return np.matmul
+    if is_integer(result) and work.kind == "f":
+        # The product is an exact integer below 2**53; the result wraps as integers do.
+        return lambda a, b: (
+            np.matmul(a.astype(work), b.astype(work)).astype(np.int64).astype(result)
+        )
+    return lambda a, b: np.matmul(a.astype(work, copy=False), b.astype(work, copy=False)).astype(
+        result, copy=False
+    )
+
+
+def _working_dtype(operand: np.dtype, result: np.dtype, k: int) -> np.dtype:
+    """The dtype in which NumPy multiplies: one that BLAS has, wherever it is exact enough."""
+    if is_complex(result):
+        return max(operand, result, key=lambda d: d.itemsize)
+    if is_floating(operand):
+        double = np.float64 in (operand, result)
+        return np.dtype(np.float64 if double else np.float32)
+    if is_floating(result):
+        # XLA converts integer operands to the result's dtype first.
+        return np.dtype(np.float64 if result == np.float64 else np.float32)
+    bits = 8 * operand.itemsize
+    for work, mantissa in ((np.float32, 24), (np.float64, 53)):
+        if 2 * bits + k.bit_length() <= mantissa:
+            return np.dtype(work)
+    # Wrapping commutes with sums and products, so the wider of both serves.
+    return max(operand, result, key=lambda d: d.itemsize)
+
+
+def _evaluate(
+    lhs: np.ndarray,
+    rhs: np.ndarray,
+    *,
+    lhs_contracting: Dims,
+    rhs_contracting: Dims,
+    lhs_batch: Dims,
+    rhs_batch: Dims,
+    dtype: np.dtype,
+    precision: str,
+) -> np.ndarray:
+    plan = _plan(
+        lhs.shape,
+        rhs.shape,
+        lhs_contracting,
+        rhs_contracting,
+        lhs_batch,
+        rhs_batch,
+        lhs.dtype,
+        dtype,
+    )
+    if plan.lhs_permutation is not None:
+        lhs = lhs.transpose(plan.lhs_permutation)
+    if plan.lhs_shape is not None:
+        lhs = lhs.reshape(plan.lhs_shape)
+    if plan.rhs_permutation is not None:
+        rhs = rhs.transpose(plan.rhs_permutation)
+    if plan.rhs_shape is not None:
+        rhs = rhs.reshape(plan.rhs_shape)
+    out = plan.multiply(lhs, rhs)
+    if plan.reshape_out:
+        return out.reshape(plan.out_shape)
+    return out if plan.out_shape else np.asarray(out)
+
+
+# ------------------------------------------------------------------------------- transformations
+
+
+def _transpose_operand(inst: Instance, cotangent: ir.Value, which: int) -> ir.Value:
+    """The cotangent of operand ``which``: the result's cotangent contracted with the other one."""
+    sides = ("lhs", "rhs")
+    own, other = sides[which], sides[1 - which]
+    params = inst.params
+    own_type, other_type = inst.operand_types[which], inst.operand_types[1 - which]
+    own_contracting, own_batch = params[f"{own}_contracting"], params[f"{own}_batch"]
+    other_contracting, other_batch = params[f"{other}_contracting"], params[f"{other}_batch"]
+    own_free = _free(own_type.rank, own_batch, own_contracting)
+    other_free = _free(other_type.rank, other_batch, other_contracting)
+
+    batch_rank = len(own_batch)
+    start = batch_rank + (len(own_free) if which == 0 else 0)
+    other_in_result = tuple(range(start, start + len(other_free)))
+    # A result dtype unlike the operands' (bf16 x bf16 -> f32) makes this a product of two dtypes:
+    # the wider of both holds either without loss.
+    result_dtype = inst.type.dtype
+    work = max(result_dtype, other_type.dtype, key=lambda d: d.itemsize)
+    lhs_precision, rhs_precision = _split_precision(params["precision"])
+    other_precision = rhs_precision if which == 0 else lhs_precision
+    own_precision = lhs_precision if which == 0 else rhs_precision
+    product = ops.dot_general(
+        convert(cotangent, work),
+        convert(inst.operands[1 - which], work),
+        lhs_contracting=other_in_result,
+        rhs_contracting=other_free,
+        lhs_batch=tuple(range(batch_rank)),
+        rhs_batch=other_batch,
+        dtype=work,
+        precision=_join_precision(own_precision, other_precision),
+    )
+    # Now: batch, own free dims, then the contracted ones in the order of the other operand's dims.
+    by_other = sorted(zip(other_contracting, own_contracting, strict=True))
+    order = (*own_batch, *own_free, *(own_dim for _, own_dim in by_other))
+    inverse = tuple(order.index(d) for d in range(own_type.rank))
+    return convert(transpose(product, inverse), own_type.dtype)
+
+
+def _join_precision(lhs: str, rhs: str) -> str:
+    return lhs if lhs == rhs else f"{lhs},{rhs}"
+
+
+def _transpose(
+    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+) -> list[ir.Value | None]:
+    (cotangent,) = cotangents
+    if cotangent is None:
+        return [None, None]
+    return [
+        _transpose_operand(inst, cotangent, which) if is_linear else None
+        for which, is_linear in enumerate(linear)
+    ]
+
+
+def _shifted(dims: Dims, batch_dim: int | None) -> Dims:
+    """``dims`` of the unbatched operand, counted in the one with a dimension at ``batch_dim``."""
+    if batch_dim is None:
+        return dims
+    return tuple(d + (d >= batch_dim) for d in dims)
+
+
+def _batch(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], list[int]]:
+    params = dict(inst.params)
+    for side, dim in zip(("lhs", "rhs"), dims, strict=True):
+        for name in (f"{side}_contracting", f"{side}_batch"):
+            params[name] = _shifted(params[name], dim)
+    lhs_dim, rhs_dim = dims
+    if lhs_dim is not None and rhs_dim is not None:
+        params["lhs_batch"] = (lhs_dim, *params["lhs_batch"])
+        params["rhs_batch"] = (rhs_dim, *params["rhs_batch"])
+        return inst.op.build(operands, params), [0]
+    # Batched on one side only: one more free dimension there, no data moves.
+    result_dim = len(params["lhs_batch"])
+    lhs_rank, rhs_rank = (type_of(x).rank for x in operands)
+    lhs_free = _free(lhs_rank, params["lhs_batch"], params["lhs_contracting"])
+    if lhs_dim is not None:
+        result_dim += lhs_free.index(lhs_dim)
+    else:
+        assert rhs_dim is not None
+        rhs_free = _free(rhs_rank, params["rhs_batch"], params["rhs_contracting"])
+        result_dim += len(lhs_free) + rhs_free.index(rhs_dim)
+    return inst.op.build(operands, params), [result_dim]
+
+
+@functools.cache
+def _stablehlo_attributes(
+    lhs_contracting: Dims, rhs_contracting: Dims, lhs_batch: Dims, rhs_batch: Dims, precision: str
+) -> dict[str, ir.Attribute]:
+    lhs_precision, rhs_precision = _split_precision(precision)
+    return {
+        "dot_dimension_numbers": parse(
+            f"#stablehlo.dot<lhs_batching_dimensions = {list(lhs_batch)}, "
+            f"rhs_batching_dimensions = {list(rhs_batch)}, "
+            f"lhs_contracting_dimensions = {list(lhs_contracting)}, "
+            f"rhs_contracting_dimensions = {list(rhs_contracting)}>"
+        ),
+        "precision_config": parse(
+            f"[#stablehlo<precision {lhs_precision.upper()}>, "
+            f"#stablehlo<precision {rhs_precision.upper()}>]"
+        ),
+    }
+
+
+def _lower(inst: Instance) -> list[ir.Value]:
+    params: dict[str, Any] = {k: v for k, v in inst.params.items() if k != "dtype"}
+    return stablehlo(
+        "dot_general", inst.operands, inst.result_types, **_stablehlo_attributes(**params)
+    )
+
+
+dot_general = Op(
+    name="dot_general",
+    doc="Products summed over paired contracting dimensions; result dims: batch, lhs free, rhs free",
+    example=(
+        '%r = "gnomon.dot_general"(%lhs, %rhs) {lhs_contracting = array<i64: 1>, '
+        "rhs_contracting = array<i64: 0>, lhs_batch = array<i64>, rhs_batch = array<i64>, "
+        'dtype = f32, precision = "default"} : (tensor<2x3xf32>, tensor<3x4xf32>) '
+        "-> tensor<2x4xf32>"
+    ),
+    attributes={
+        "lhs_contracting": INTS,
+        "rhs_contracting": INTS,
+        "lhs_batch": INTS,
+        "rhs_batch": INTS,
+        "dtype": DTYPE,
+        "precision": STRING,
+    },
+    operands=("lhs", "rhs"),
+    infer=_infer,
+    evaluate=_evaluate,
+    jvp=jvp_linear_in(0, 1),
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
+)
