@@ -1,0 +1,118 @@
+// The walk over a call's arguments: leaves in order, and the signature that the call is looked up by.
+#pragma once
+
+#include "dict_layouts.h"
+#include "leaf_tokens.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace gnomon {
+
+// What an element of Signature::words is, in its lowest three bits. A leaf is a pointer to its
+// token, whose lowest bits are zero; for the others the number of children stands above the tag.
+enum class Tag : uint64_t {
+    leaf = 0,
+    none = 1,
+    tuple = 2,
+    list = 3,
+    dict = 4,
+    custom = 5,
+    static_argument = 6,
+    call = 7,
+};
+static_assert(alignof(PyObject) >= 8, "the lowest three bits of a pointer must be free");
+
+// Calls with equal signatures run the same program.
+struct Signature {
+    // The arguments' structure in preorder. Leaf tokens are strong references.
+    std::vector<uint64_t> words;
+    // What the words cannot hold, in the same order: key tuples of dictionaries, types and data of
+    // custom nodes, static arguments, and the context last.
+    References objects;
+    uint64_t hash = 0;
+
+    Signature() = default;
+    Signature(const Signature &) = delete;
+    Signature(Signature &&) = default;
+    Signature &operator=(Signature &&other) noexcept;
+    ~Signature() { clear(); }
+
+    void push_structure(Tag tag, size_t arity) { push_word(uint64_t(arity) << 3 | uint64_t(tag)); }
+    void push_leaf(nb::object &&token) {
+        push_word((uint64_t) (uintptr_t) token.ptr());
+        token.release();
+    }
+    // `object_hash` is the object's strict_hash.
+    void push_object(PyObject *object, uint64_t object_hash) {
+        hash = mix_hash(object_hash);
+        objects.push_borrowed(object);
+    }
+
+    static PyObject *leaf_token(uint64_t word) {
+        return (word & 7) == uint64_t(Tag::leaf) ? (PyObject *) (uintptr_t) word : nullptr;
+    }
+
+    int traverse(visitproc visit, void *arg) const;
+    void clear();
+
+  private:
+    uint64_t mix_hash(uint64_t value) const;
+    void push_word(uint64_t word) {
+        hash = mix_hash(word);
+        words.push_back(word);
+    }
+};
+
+// Which arguments of a function are static.
+struct StaticArguments {
+    std::vector<bool> positions;
+    std::vector<nb::object> names; // interned
+
+    // Raises TypeError or ValueError for anything but tuples of non-negative ints and of strings.
+    StaticArguments(nb::tuple argnums, nb::tuple argnames);
+
+    bool has_position(size_t index) const { return index < positions.size() && positions[index]; }
+    bool has_name(PyObject *name) const;
+};
+
+// Walks the arguments of one call. Nodes are what JAX and optree know: None, exact tuples, lists
+// and dictionaries (values in the order of the sorted keys) here; named tuples, dataclasses,
+// OrderedDict and other registered types by the caller's flatten_custom.
+//
+// Callbacks run Python code that may change the very containers that are walked, so the children of
+// mutable containers are held, not the containers trusted.
+class Flattener {
+  public:
+    void flatten_call(const Environment &env, DictLayouts &layouts,
+                      std::shared_ptr<LeafTokens> tokens, const StaticArguments &statics,
+                      PyObject *args, PyObject *kwargs);
+
+    // Drops all references, keeps the memory.
+    void clear();
+
+    Signature signature;
+    References leaves;
+    bool is_uncached = false; // a leaf asked not to be cached: the signature is incomplete
+
+  private:
+    void flatten(PyObject *node);
+    void flatten_children(size_t first);
+    void flatten_custom(PyObject *node);
+    void push_leaf(PyObject *leaf, nb::object &&token);
+    void push_static(PyObject *value, nb::handle name);
+    // Appends the values of `dict` to pending_ in insertion order.
+    std::shared_ptr<const DictLayout> collect_dict(PyObject *dict);
+
+    const Environment *env_ = nullptr;
+    DictLayouts *layouts_ = nullptr;
+    std::shared_ptr<LeafTokens> tokens_;
+    References pending_;              // a stack: children of the containers that are being walked
+    std::vector<PyObject *> keys_;    // borrowed, used inside collect_dict only
+};
+
+// Raised where a static argument cannot be hashed. Set when the module is initialized.
+extern PyObject *non_hashable_static_argument_error;
+
+} // namespace gnomon

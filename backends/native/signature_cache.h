@@ -1,0 +1,75 @@
+// The cache of a compiled function: from the signature of a call to what is to be run for it.
+#pragma once
+
+#include "flatten.h"
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace gnomon {
+
+// A signature as a Python object.
+struct Key {
+    Signature signature;
+
+    explicit Key(Signature &&signature) : signature(std::move(signature)) {}
+
+    // The leaves' tokens, in the order of the leaves.
+    nb::tuple avals() const;
+};
+
+// May run Python code where objects of the signatures are equal but not identical.
+bool signatures_equal(const Signature &a, const Signature &b);
+
+// Every method needs the GIL, which is also what keeps threads apart: the module does not declare
+// itself safe without it, so a free-threaded Python turns the GIL on when it is imported. Methods
+// that run Python code (callbacks, __eq__) may be re-entered while they do.
+class SignatureCache {
+  public:
+    SignatureCache(Environment environment, StaticArguments statics);
+    SignatureCache(const SignatureCache &) = delete;
+
+    // (entry or None, leaves, key or None)
+    nb::tuple lookup(nb::tuple args, nb::dict kwargs, nb::handle context);
+    void insert(nb::handle key, nb::object entry);
+    void clear();
+
+    size_t size() const { return table_.size(); }
+    uint64_t hits() const { return hits_; }
+    uint64_t misses() const { return misses_; }
+
+    int traverse(visitproc visit, void *arg) const;
+    void drop_references();
+
+  private:
+    struct Slot {
+        nb::object key_object;
+        const Key *key; // inside key_object
+        nb::object entry;
+    };
+    using Table = std::unordered_multimap<uint64_t, Slot>;
+
+    // A flattener from the pool for the time of one call, so that its memory is reused.
+    class Lease;
+
+    Table::iterator find(const Signature &signature);
+    std::shared_ptr<LeafTokens> tokens_of(nb::handle context);
+
+    // Contexts are few (a switch, a device, a precision); more than this many mean that the caller
+    // puts something into the context that does not belong there.
+    static constexpr size_t max_contexts = 16;
+
+    Environment environment_;
+    StaticArguments statics_;
+    DictLayouts layouts_;
+    std::vector<std::shared_ptr<LeafTokens>> contexts_; // the latest used first
+    std::vector<std::unique_ptr<Flattener>> pool_;
+    Table table_;
+    uint64_t generation_ = 0; // changes with table_
+    uint64_t hits_ = 0;
+    uint64_t misses_ = 0;
+};
+
+} // namespace gnomon
