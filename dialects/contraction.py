@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-
 from gnomon.dialects.attributes import DTYPE, INTS, STRING
 from gnomon.dialects.combinators import (
     Tangents,
