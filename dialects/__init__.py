@@ -1,1 +1,17 @@
-"""The gnomon dialect: types, the op contract, and one room per family of ops."""
+"""The gnomon dialect: types, the op contract, and one room per family of ops.
+
+Importing the package registers every room and loads the dialect into the process's MLIR context.
+"""
+
+from gnomon.dialects import (  # noqa: F401
+    contraction,
+    creation,
+    elementwise,
+    functions,
+    random_bits,
+    reduction,
+    structural,
+)
+from gnomon.dialects.contract import load_dialect
+
+load_dialect()

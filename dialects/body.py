@@ -2,6 +2,11 @@
 
 Every region of the dialect is isolated from above: a body sees its block arguments and nothing else.
 So each transformation is one function from body to body, whatever holds the body.
+
+IRDL lets a variadic operand group hold values of one type only. An op with any number of operands (or
+results) of several types therefore takes (gives) one value of a builtin tuple type, made (taken apart)
+by ``builtin.unrealized_conversion_cast``. `operands_of`, `results_of` and `create` hide that: passes and
+rules see flat lists.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, mlir_type, tensor_type
 
 TERMINATORS = frozenset({"gnomon.yield", "func.return"})
+PACK = "builtin.unrealized_conversion_cast"
 
 
 class Body:
@@ -52,8 +58,8 @@ class Body:
 
     def close(self, results: Sequence[ir.Value], location: ir.Location | None = None) -> None:
         """Append the terminator that yields ``results``."""
-        ip = ir.InsertionPoint(self.block)
-        ir.Operation.create("gnomon.yield", operands=list(results), ip=ip, loc=location)
+        with ir.InsertionPoint(self.block), location or ir.Location.unknown():
+            create("gnomon.yield", [], results)
 
     def add_argument(self, type_: TensorType, location: ir.Location | None = None) -> ir.Value:
         """Append a block argument."""
@@ -78,13 +84,20 @@ class Body:
     @property
     def results(self) -> list[ir.Value]:
         """The values that the body yields."""
-        return list(self.terminator.operands)
+        return operands_of(self.terminator)
 
     @property
     def operations(self) -> Iterator[ir.Operation]:
-        """The operations before the terminator, in order; a snapshot, so the block may change."""
+        """The operations before the terminator, in order; a snapshot, so the block may change.
+
+        Tuples are not shown, nor ops whose results nobody takes apart: those are dead.
+        """
         snapshot = [op.operation for op in self.block.operations]
-        return iter(op for op in snapshot if op.name not in TERMINATORS)
+        return iter(
+            op
+            for op in snapshot
+            if op.name != PACK and op.name not in TERMINATORS and not _is_dead(op)
+        )
 
     @property
     def argument_types(self) -> list[TensorType]:
@@ -94,7 +107,7 @@ class Body:
     @property
     def result_types(self) -> list[TensorType]:
         """The types of the yielded values."""
-        return [tensor_type(r.type) for r in self.terminator.operands]
+        return [tensor_type(r.type) for r in self.results]
 
     def inline(self, operands: Sequence[ir.Value]) -> list[ir.Value]:
         """Clone the operations at the current insertion point, with arguments replaced."""
@@ -108,12 +121,85 @@ class Body:
         return Body.build(self.argument_types, lambda *arguments: self.inline(arguments))
 
 
+def create(
+    name: str,
+    types: Sequence[ir.Type],
+    operands: Sequence[ir.Value],
+    attributes: dict[str, ir.Attribute] | None = None,
+    regions: int = 0,
+) -> tuple[ir.Operation, list[ir.Value]]:
+    """Create an op at the current insertion point; the op, and its results one by one."""
+    mixed = len(set(types)) > 1
+    op = ir.Operation.create(
+        name,
+        results=[ir.TupleType.get_tuple(types)] if mixed else types,
+        operands=_pack(operands),
+        attributes=attributes,
+        regions=regions,
+    )
+    if not mixed:
+        return op, list(op.results)
+    unpack = ir.Operation.create(PACK, results=types, operands=[op.results[0]])
+    return op, list(unpack.results)
+
+
+def _pack(values: Sequence[ir.Value]) -> list[ir.Value]:
+    types = [v.type for v in values]
+    if len(set(types)) <= 1:
+        return list(values)
+    tuple_type = ir.TupleType.get_tuple(types)
+    return [ir.Operation.create(PACK, results=[tuple_type], operands=list(values)).results[0]]
+
+
+def _is_packed(values: Sequence[ir.Value]) -> bool:
+    return len(values) == 1 and isinstance(values[0].type, ir.TupleType)
+
+
+def _is_dead(op: ir.Operation) -> bool:
+    results = op.results
+    return _is_packed(results) and next(iter(results[0].uses), None) is None
+
+
+def operands_of(op: ir.Operation) -> list[ir.Value]:
+    """The operands of an operation, one by one."""
+    operands = list(op.operands)
+    if _is_packed(operands):
+        pack = operands[0].owner
+        if not isinstance(pack, ir.Block) and pack.name == PACK:
+            return list(pack.operands)
+    return operands
+
+
+def results_of(op: ir.Operation) -> list[ir.Value]:
+    """The results of an operation, one by one."""
+    results = list(op.results)
+    if _is_packed(results):
+        return list(next(iter(results[0].uses)).owner.results)
+    return results
+
+
 def clone_into(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> list[ir.Value]:
     """Clone ``op`` at the current insertion point with operands mapped by ``env``; extend ``env``."""
+    given = _pack([env[operand] for operand in operands_of(op)])
     clone = op.clone()
     operands = clone.operands
-    for i, operand in enumerate(op.operands):
-        operands[i] = env[operand]
+    for i, value in enumerate(given):
+        operands[i] = value
     results = list(clone.results)
-    env.update(zip(op.results, results, strict=True))
+    if _is_packed(results):
+        types = [r.type for r in results_of(op)]
+        unpack = ir.Operation.create(PACK, results=types, operands=results)
+        results = list(unpack.results)
+    env.update(zip(results_of(op), results, strict=True))
     return results
+
+
+def erase(op: ir.Operation) -> None:
+    """Erase an operation without uses, with the ops that pack its operands and unpack its results."""
+    if _is_packed(op.results):
+        for use in list(op.results[0].uses):
+            use.owner.erase()
+    operands = list(op.operands)
+    op.erase()
+    if _is_packed(operands) and next(iter(operands[0].uses), None) is None:
+        operands[0].owner.erase()

@@ -32,9 +32,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gnomon.dialects.attributes import Kind
-from gnomon.dialects.body import Body
-from gnomon.dialects.mlir import ext, ir
-from gnomon.dialects.types import TensorType, mlir_type, type_of
+from gnomon.dialects.body import Body, create, operands_of, results_of
+from gnomon.dialects.mlir import ensure_context, ext, ir, irdl, register
+from gnomon.dialects.types import TensorType, mlir_type, tensor_type, type_of
 
 
 class TypeRuleError(TypeError):
@@ -137,6 +137,8 @@ class Op:
         mode can split them: ``linearize(inst, tangents) -> (outs, tangents_out)``. Where it is given,
         ``jvp`` has that signature too.
       collective: the batching rule is asked even if no operand is batched.
+      terminator: the op ends a body.
+      resolve: what else the type rule gets, found from the operation (the callee's signature).
     """
 
     name: str
@@ -155,6 +157,7 @@ class Op:
     linearize: Rule | None = None
     collective: bool = False
     terminator: bool = False
+    resolve: Callable[[ir.Operation], dict[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         for facet in FACETS:
@@ -212,16 +215,22 @@ class Op:
         """Create the op at the current insertion point; all its results."""
         attributes = self.encode(params)
         types = self.infer_types([type_of(v) for v in operands], params, bodies)
-        created = ir.Operation.create(
-            self.full_name,
-            results=[mlir_type(t) for t in types],
-            operands=list(operands),
-            attributes=attributes,
-            regions=1 if self.regions is ... else len(self.regions),
+        if self.operands is not ... and not self.regions:
+            return list(
+                ir.Operation.create(
+                    self.full_name,
+                    results=[mlir_type(t) for t in types],
+                    operands=list(operands),
+                    attributes=attributes,
+                ).results
+            )
+        regions = 1 if self.regions is ... else len(self.regions)
+        created, results = create(
+            self.full_name, [mlir_type(t) for t in types], operands, attributes, regions
         )
         if bodies:
             attach_bodies(self, created, bodies)
-        return list(created.results)
+        return results
 
     def __call__(self, *operands: ir.Value, bodies: Sequence[Body] = (), **params: Any) -> Any:
         """Create the op at the current insertion point; its result, or a list where ``results`` is not 1."""
@@ -296,13 +305,21 @@ def instance_of(
     op = lookup(operation)
     return Instance(
         op,
-        list(operation.operands) if operands is None else operands,
-        [type_of(v) for v in operation.operands],
-        [type_of(v) for v in operation.results],
+        operands_of(operation) if operands is None else operands,
+        [type_of(v) for v in operands_of(operation)],
+        [type_of(v) for v in results_of(operation)],
         params_of(operation, op),
         bodies_of(operation) if op.is_control_flow else (),
         engine,
     )
+
+
+def result_types(operation: ir.Operation) -> tuple[TensorType, ...]:
+    """The types of an operation's results, one by one."""
+    types = [r.type for r in operation.results]
+    if len(types) == 1 and isinstance(types[0], ir.TupleType):
+        types = [types[0].get_type(i) for i in range(types[0].num_types)]
+    return tuple(tensor_type(t) for t in types)
 
 
 def verify(operation: ir.Operation) -> bool:
@@ -311,8 +328,11 @@ def verify(operation: ir.Operation) -> bool:
     try:
         params = params_of(operation, op)
         bodies = bodies_of(operation) if op.is_control_flow else ()
-        expected = op.infer_types([type_of(v) for v in operation.operands], params, bodies)
-        actual = tuple(type_of(v) for v in operation.results)
+        if op.resolve:
+            params = params | op.resolve(operation)
+        given = [type_of(v) for v in operands_of(operation)]
+        expected = op.infer_types(given, params, bodies)
+        actual = result_types(operation)
         if expected != actual:
             raise TypeRuleError(
                 f"{op.full_name}: the type rule gives ({', '.join(map(str, expected))}), "
@@ -361,4 +381,12 @@ def load_dialect() -> None:
     for op in REGISTRY.values():
         if op.full_name.startswith("gnomon."):
             _define(op)
-    GnomonDialect.load()
+    ensure_context()
+    # Loading by ``GnomonDialect.load`` would merge equal constraints, and a constraint that two
+    # operands share forces their types to be equal.
+    module = GnomonDialect._emit_module()
+    GnomonDialect._mlir_module = module
+    irdl.load_dialects(module)
+    for operation in GnomonDialect.operations:
+        operation._attach_traits()
+    register(GnomonDialect, GnomonDialect.operations)

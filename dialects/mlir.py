@@ -9,13 +9,25 @@ from __future__ import annotations
 import sys
 import threading
 import types
+from collections.abc import Sequence
 
 from torch_mlir import ir
+from torch_mlir._mlir_libs import _mlir
 from torch_mlir._mlir_libs import _stablehlo as stablehlo
-from torch_mlir.dialects import ext, func
+from torch_mlir.dialects import ext, func, irdl
 from torch_mlir.passmanager import PassManager
 
-__all__ = ["PassManager", "context", "ensure_context", "ext", "func", "ir", "stablehlo"]
+__all__ = [
+    "PassManager",
+    "context",
+    "ensure_context",
+    "ext",
+    "func",
+    "ir",
+    "irdl",
+    "register",
+    "stablehlo",
+]
 
 _BINDINGS = "torch_mlir"
 
@@ -34,6 +46,9 @@ for _namespace in ("gnomon", "stablehlo", "chlo"):
     register_dialect_module(_namespace)
 
 context = ir.Context()
+# Verifiers and passes written in Python need the interpreter's lock, which a thread that waits for
+# MLIR's worker threads would hold.
+context.enable_multithreading(False)
 stablehlo.register_dialect(context)
 
 _thread = threading.local()
@@ -45,3 +60,11 @@ def ensure_context() -> None:
         context.__enter__()
         ir.Location.unknown(context).__enter__()
         _thread.entered = True
+
+
+def register(dialect: type, operations: Sequence[type]) -> None:
+    """Register the Python classes of a dialect that was loaded from IRDL."""
+    _mlir.globals._register_dialect_impl(dialect.DIALECT_NAMESPACE, dialect, replace=True)
+    for operation in operations:
+        _mlir.register_operation(dialect, replace=True)(operation)
+        _mlir.register_op_adaptor(operation, replace=True)(operation.Adaptor)

@@ -1,0 +1,369 @@
+"""Functions, calls, and the transformations as ops that name a function.
+
+``gnomon.jvp``, ``gnomon.vjp`` and ``gnomon.vmap`` are what `grad`, `jvp` and `vmap` become when a
+program is traced; the pass ``expand-transformations`` replaces them, innermost first, by calls of
+functions that it derives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gnomon.dialects.attributes import INT, INTS, STRING, SYMBOL
+from gnomon.dialects.body import Body, create
+from gnomon.dialects.combinators import describe
+from gnomon.dialects.contract import ENGINE, EXPANDED, Op, TypeRuleError, lookup
+from gnomon.dialects.mlir import context, ensure_context, ir
+from gnomon.dialects.types import TensorType, is_inexact, mlir_type, tensor_type, type_of
+
+
+class Signature(NamedTuple):
+    """The type of a function."""
+
+    arguments: tuple[TensorType, ...]
+    results: tuple[TensorType, ...]
+
+
+def signature(function: ir.Operation) -> Signature:
+    """The signature of a ``func.func``."""
+    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    return Signature(
+        tuple(tensor_type(t) for t in type_.inputs), tuple(tensor_type(t) for t in type_.results)
+    )
+
+
+class Program:
+    """A module and its functions by name.
+
+    All functions of one traced program stand in one module; `add` makes names unique.
+    """
+
+    def __init__(self, module: ir.Module | None = None) -> None:
+        ensure_context()
+        self.module = module or ir.Module.create(ir.Location.unknown(context))
+        self._functions: dict[str, ir.Operation] = {}
+        for op in self.module.body.operations:
+            if op.operation.name == "func.func":
+                self._functions[symbol_name(op.operation)] = op.operation
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._functions
+
+    @property
+    def functions(self) -> list[ir.Operation]:
+        """The functions, in order of creation."""
+        return list(self._functions.values())
+
+    def function(self, name: str) -> ir.Operation:
+        """The ``func.func`` of a name."""
+        try:
+            return self._functions[name]
+        except KeyError:
+            raise TypeRuleError(f"no function @{name} in the module") from None
+
+    def body(self, name: str) -> Body:
+        """The body of a function."""
+        return Body(self.function(name).regions[0].blocks[0])
+
+    def signature(self, name: str) -> Signature:
+        """The signature of a function."""
+        return signature(self.function(name))
+
+    def add(
+        self,
+        name: str,
+        body: Body,
+        *,
+        public: bool = False,
+        location: ir.Location | None = None,
+    ) -> str:
+        """Make a function of a detached body; returns its name, made unique in the module."""
+        base, number = name, 0
+        while name in self._functions:
+            number += 1
+            name = f"{base}_{number}"
+        location = location or ir.Location.unknown(context)
+        results = body.results
+        type_ = ir.FunctionType.get(
+            [mlir_type(t) for t in body.argument_types], [r.type for r in results], context
+        )
+        terminator = body.terminator
+        ir.Operation.create(
+            "func.return",
+            operands=results,
+            loc=terminator.location,
+            ip=ir.InsertionPoint(terminator),
+        )
+        terminator.erase()
+        attributes: dict[str, ir.Attribute] = {
+            "sym_name": ir.StringAttr.get(name, context),
+            "function_type": ir.TypeAttr.get(type_, context),
+        }
+        if not public:
+            attributes["sym_visibility"] = ir.StringAttr.get("private", context)
+        function = ir.Operation.create(
+            "func.func",
+            attributes=attributes,
+            regions=1,
+            loc=location,
+            ip=ir.InsertionPoint(self.module.body),
+        )
+        body.move_to(function.regions[0])
+        self._functions[name] = function
+        return name
+
+    def erase(self, name: str) -> None:
+        """Remove a function."""
+        self._functions.pop(name).erase()
+
+    def import_function(self, source: Program, name: str, imported: dict[str, str]) -> str:
+        """Copy a function of another program with all that it calls; the name here.
+
+        ``imported`` maps names there to names here, and is extended.
+        """
+        if name in imported:
+            return imported[name]
+        body = source.body(name)
+        for op in symbol_users(body):
+            self.import_function(source, callee(op), imported)
+        copy = body.clone()
+        for op in symbol_users(copy):
+            op.attributes["callee"] = SYMBOL.encode(imported[callee(op)])
+        imported[name] = self.add(name, copy, location=source.function(name).location)
+        return imported[name]
+
+
+def symbol_name(function: ir.Operation) -> str:
+    """The name of a ``func.func``."""
+    return str(ir.StringAttr(function.attributes["sym_name"]).value)
+
+
+def callee(op: ir.Operation) -> str:
+    """The function that a call or a transformation names."""
+    return str(SYMBOL.decode(op.attributes["callee"]))
+
+
+def symbol_users(body: Body) -> list[ir.Operation]:
+    """All operations in a body, at any depth, that name a function."""
+    found: list[ir.Operation] = []
+
+    def visit(body: Body) -> None:
+        for op in body.operations:
+            if "callee" in op.attributes:
+                found.append(op)
+            for region in op.regions:
+                for block in region.blocks:
+                    visit(Body(block))
+
+    visit(body)
+    return found
+
+
+# ------------------------------------------------------------------------------------- type rules
+
+
+def _check_operands(op: str, expected: Sequence[TensorType], given: Sequence[TensorType]) -> None:
+    if tuple(expected) != tuple(given):
+        raise TypeRuleError(
+            f"{op}: the callee takes ({describe(expected)}), got ({describe(given)})"
+        )
+
+
+def _infer_call(
+    *types: TensorType, callee: str, signature: Signature
+) -> tuple[TensorType, ...]:
+    _check_operands("func.call", signature.arguments, types)
+    return signature.results
+
+
+def _infer_jvp(
+    *types: TensorType, callee: str, wrt: tuple[int, ...], signature: Signature
+) -> tuple[TensorType, ...]:
+    arguments, results = signature
+    _check_wrt("gnomon.jvp", wrt, arguments)
+    _check_operands("gnomon.jvp", (*arguments, *(arguments[i] for i in wrt)), types)
+    return (*results, *(r for r in results if is_inexact(r.dtype)))
+
+
+def _infer_vjp(
+    *types: TensorType,
+    callee: str,
+    wrt: tuple[int, ...],
+    outputs: tuple[int, ...],
+    signature: Signature,
+) -> tuple[TensorType, ...]:
+    arguments, results = signature
+    _check_wrt("gnomon.vjp", wrt, arguments)
+    _check_wrt("gnomon.vjp", outputs, results)
+    _check_operands("gnomon.vjp", (*arguments, *(results[i] for i in outputs)), types)
+    return (*results, *(arguments[i] for i in wrt))
+
+
+def _check_wrt(op: str, positions: tuple[int, ...], types: Sequence[TensorType]) -> None:
+    for i in positions:
+        if not 0 <= i < len(types):
+            raise TypeRuleError(f"{op}: position {i} is not one of {len(types)}")
+        if not is_inexact(types[i].dtype):
+            raise TypeRuleError(f"{op}: {types[i]} at position {i} has no tangent type")
+
+
+def _infer_vmap(
+    *types: TensorType,
+    callee: str,
+    in_axes: tuple[int, ...],
+    out_axes: tuple[int, ...],
+    axis_size: int,
+    axis_name: str,
+    signature: Signature,
+) -> tuple[TensorType, ...]:
+    arguments, results = signature
+    if len(in_axes) != len(arguments) or len(out_axes) != len(results):
+        raise TypeRuleError(
+            f"gnomon.vmap: {len(in_axes)} in_axes and {len(out_axes)} out_axes for a function of "
+            f"{len(arguments)} arguments and {len(results)} results"
+        )
+    for axis, type_ in zip((*in_axes, *out_axes), (*arguments, *results), strict=True):
+        if not -1 <= axis <= type_.rank:
+            raise TypeRuleError(f"gnomon.vmap: {axis} is no axis of a mapped {type_}")
+    expected = [with_axis(t, a, axis_size) for t, a in zip(arguments, in_axes, strict=True)]
+    _check_operands("gnomon.vmap", expected, types)
+    return tuple(with_axis(t, a, axis_size) for t, a in zip(results, out_axes, strict=True))
+
+
+def with_axis(type_: TensorType, axis: int, size: int) -> TensorType:
+    """A type with a mapped axis put in; ``-1``: not mapped."""
+    if axis < 0:
+        return type_
+    return type_.with_shape((*type_.shape[:axis], size, *type_.shape[axis:]))
+
+
+def enclosing_module(operation: ir.Operation) -> ir.Operation:
+    """The ``builtin.module`` around an operation."""
+    parent = operation
+    while parent is not None and parent.name != "builtin.module":
+        parent = parent.parent.operation
+    return parent
+
+
+def callee_signature(operation: ir.Operation) -> Signature:
+    """The signature of the function that an operation names, by its module's symbol table."""
+    name = callee(operation)
+    table = ir.SymbolTable(enclosing_module(operation))
+    if name not in table:
+        raise TypeRuleError(f"{lookup(operation).full_name}: no function @{name} in the module")
+    return signature(table[name].operation)
+
+
+def _resolve(operation: ir.Operation) -> dict[str, Any]:
+    return {"signature": callee_signature(operation)}
+
+
+# -------------------------------------------------------------------------------------------- ops
+
+call = Op(
+    name="func.call",
+    doc="call a function",
+    example="%r = func.call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>",
+    attributes={"callee": SYMBOL},
+    results=None,
+    resolve=_resolve,
+    infer=_infer_call,
+    evaluate=ENGINE,
+    jvp=ENGINE,
+    transpose=ENGINE,
+    batch=ENGINE,
+    lower=ENGINE,
+)
+
+jvp = Op(
+    name="jvp",
+    doc="the results of a function, and the tangents of its inexact results, "
+    "from primals and the tangents of the arguments ``wrt``",
+    example='%y, %dy = "gnomon.jvp"(%x, %dx) {callee = @f, wrt = array<i64: 0>} : '
+    "(tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)",
+    attributes={"callee": SYMBOL, "wrt": INTS},
+    results=None,
+    resolve=_resolve,
+    infer=_infer_jvp,
+    evaluate=EXPANDED,
+    jvp=EXPANDED,
+    transpose=EXPANDED,
+    batch=EXPANDED,
+    lower=EXPANDED,
+)
+
+vjp = Op(
+    name="vjp",
+    doc="the results of a function, and the cotangents of the arguments ``wrt``, "
+    "from primals and the cotangents of the results ``outputs``",
+    example='%y, %ct = "gnomon.vjp"(%x, %one) {callee = @f, wrt = array<i64: 0>, '
+    "outputs = array<i64: 0>} : (tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)",
+    attributes={"callee": SYMBOL, "wrt": INTS, "outputs": INTS},
+    results=None,
+    resolve=_resolve,
+    infer=_infer_vjp,
+    evaluate=EXPANDED,
+    jvp=EXPANDED,
+    transpose=EXPANDED,
+    batch=EXPANDED,
+    lower=EXPANDED,
+)
+
+vmap = Op(
+    name="vmap",
+    doc="a function applied along an axis of its arguments; axis -1 stands for not mapped",
+    example='%y = "gnomon.vmap"(%x) {callee = @f, in_axes = array<i64: 0>, '
+    'out_axes = array<i64: 0>, axis_size = 4 : i64, axis_name = ""} : '
+    "(tensor<4xf32>) -> tensor<4xf32>",
+    attributes={
+        "callee": SYMBOL,
+        "in_axes": INTS,
+        "out_axes": INTS,
+        "axis_size": INT,
+        "axis_name": STRING,
+    },
+    results=None,
+    resolve=_resolve,
+    infer=_infer_vmap,
+    evaluate=EXPANDED,
+    jvp=EXPANDED,
+    transpose=EXPANDED,
+    batch=EXPANDED,
+    lower=EXPANDED,
+)
+
+TRANSFORMATIONS = frozenset({"gnomon.jvp", "gnomon.vjp", "gnomon.vmap"})
+
+
+def emit_call(
+    program: Program, op: Op, name: str, operands: Sequence[ir.Value], **params: Any
+) -> list[ir.Value]:
+    """Create a call or transformation of a function at the current insertion point."""
+    params = {"callee": name, **params}
+    given = [type_of(v) for v in operands]
+    types = op.infer(*given, signature=program.signature(name), **params)
+    mlir_types = [mlir_type(t) for t in types]
+    if op is call:  # an upstream op: it takes operands of any types
+        created = ir.Operation.create(
+            op.full_name, results=mlir_types, operands=list(operands), attributes=op.encode(params)
+        )
+        return list(created.results)
+    return create(op.full_name, mlir_types, operands, op.encode(params))[1]
+
+
+__all__ = [
+    "TRANSFORMATIONS",
+    "Program",
+    "Signature",
+    "call",
+    "callee",
+    "callee_signature",
+    "emit_call",
+    "jvp",
+    "signature",
+    "symbol_users",
+    "vjp",
+    "vmap",
+    "with_axis",
+]

@@ -1,0 +1,416 @@
+"""Forward and reverse mode differentiation of bodies.
+
+Forward mode walks a body once and emits, beside each op, the tangent that the op's jvp rule gives.
+Reverse mode is linearize and transpose:
+
+* *linearize* runs forward mode, then splits the result by one question: does this op depend on a
+  tangent? Those that do form the linear body, the others the forward body; the values that cross are
+  the residuals. Region ops keep the two apart by their own ``linearize`` rule.
+* *transpose* walks the linear body backwards and hands each op's cotangents to its transpose rule.
+
+A tangent of ``None`` is a symbolic zero: what has no tangent emits nothing. No op is named here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gnomon.dialects.body import Body, clone_into, operands_of, results_of
+from gnomon.dialects.contract import ENGINE, Instance, Verdict, instance_of, lookup
+from gnomon.dialects.emit import add_tangents, zeros
+from gnomon.dialects.functions import Program, call, callee, emit_call
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, is_inexact, type_of
+
+Mask = tuple[bool, ...]
+Tangent = ir.Value | None
+
+
+class DifferentiationError(TypeError):
+    """A program that cannot be differentiated as asked; the message names the op and the line."""
+
+
+@dataclass(frozen=True)
+class Linearized:
+    """A body split into what does not depend on the tangents, and what is linear in them.
+
+    Attributes:
+      forward: primal arguments to results and residuals.
+      linear: residuals and the nonzero tangents, to the tangents of the results in ``out_nonzero``.
+      out_nonzero: which results have a tangent.
+      residual_types: types of the residuals.
+      residual_arguments: per residual, the primal argument that it simply is, or ``None``.
+    """
+
+    forward: Body
+    linear: Body
+    out_nonzero: list[bool]
+    residual_types: list[TensorType]
+    residual_arguments: list[int | None]
+
+
+def _mask(flags: bool | Sequence[bool], count: int) -> list[bool]:
+    return [flags] * count if isinstance(flags, bool) else list(flags)
+
+
+class Differentiator:
+    """Differentiates the bodies of one program; derived functions are added to it once."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._jvp_functions: dict[tuple[str, Mask], tuple[str, list[bool]]] = {}
+        self._linearized_functions: dict[tuple[str, Mask], tuple[str, str, Linearized]] = {}
+        self._transposed_functions: dict[tuple[str, Mask, Mask], str] = {}
+
+    # ------------------------------------------------------------------------------ forward mode
+
+    def jvp(
+        self, body: Body, nonzero: Sequence[bool], instantiate: bool | Sequence[bool] = False
+    ) -> tuple[Body, list[bool]]:
+        """A body from primals and the nonzero tangents to results and their tangents.
+
+        Args:
+          body: what to differentiate; it is left as it is.
+          nonzero: which arguments have a tangent.
+          instantiate: which results get a tangent even if it is zero.
+        Returns:
+          The new body, and which results have a tangent in it.
+        """
+        return self._forward(body, nonzero, instantiate, split=False)
+
+    def _forward(
+        self,
+        body: Body,
+        nonzero: Sequence[bool],
+        instantiate: bool | Sequence[bool],
+        split: bool,
+    ) -> tuple[Body, list[bool]]:
+        types = body.argument_types
+        tangent_types = [t for t, nz in zip(types, nonzero, strict=True) if nz]
+        out_nonzero: list[bool] = []
+
+        def emit(*arguments: ir.Value) -> list[ir.Value]:
+            primals = arguments[: len(types)]
+            given = iter(arguments[len(types) :])
+            tangents = [next(given) if nz else None for nz in nonzero]
+            results, out_tangents = self._trace(body, primals, tangents, split)
+            wanted = _mask(instantiate, len(results))
+            for i, result in enumerate(results):
+                type_ = type_of(result)
+                if out_tangents[i] is None and wanted[i] and is_inexact(type_.dtype):
+                    out_tangents[i] = zeros(type_)
+            out_nonzero[:] = [t is not None for t in out_tangents]
+            return [*results, *(t for t in out_tangents if t is not None)]
+
+        return Body.build([*types, *tangent_types], emit), out_nonzero
+
+    def _trace(
+        self, body: Body, primals: Sequence[ir.Value], tangents: Sequence[Tangent], split: bool
+    ) -> tuple[list[ir.Value], list[Tangent]]:
+        """Emit primal and tangent ops at the current insertion point."""
+        env = dict(zip(body.arguments, primals, strict=True))
+        tangent_of: dict[ir.Value, ir.Value] = {
+            a: t for a, t in zip(body.arguments, tangents, strict=True) if t is not None
+        }
+        for op in body.operations:
+            incoming = [tangent_of.get(operand) for operand in operands_of(op)]
+            with op.location:
+                if all(t is None for t in incoming):
+                    clone_into(op, env)
+                    continue
+                outs, outgoing = self._jvp_op(op, env, incoming, split)
+            for result, out, tangent in zip(results_of(op), outs, outgoing, strict=True):
+                env[result] = out
+                if tangent is not None:
+                    tangent_of[result] = tangent
+        results = body.results
+        return [env[r] for r in results], [tangent_of.get(r) for r in results]
+
+    def _jvp_op(
+        self,
+        op: ir.Operation,
+        env: dict[ir.Value, ir.Value],
+        tangents: list[Tangent],
+        split: bool,
+    ) -> tuple[Sequence[ir.Value], Sequence[Tangent]]:
+        definition = lookup(op)
+        rule = definition.jvp
+        operands = [env[operand] for operand in operands_of(op)]
+        if rule is ENGINE:
+            emit = self._linearize_call if split else self._jvp_call
+            return emit(callee(op), operands, tangents)
+        if definition.is_control_flow:
+            inst = instance_of(op, operands, self)
+            chosen = definition.linearize if split and definition.linearize else rule
+            return chosen(inst, tangents)  # type: ignore[operator,no-any-return]
+        outs = clone_into(op, env)
+        if isinstance(rule, Verdict):
+            if rule is not Verdict.ZERO_TANGENT:
+                raise DifferentiationError(f"{op.name} has no jvp: {rule.value} ({op.location})")
+            return outs, [None] * len(outs)
+        return outs, rule(instance_of(op, operands, self), outs, tangents)
+
+    def _jvp_call(
+        self, name: str, operands: Sequence[ir.Value], tangents: Sequence[Tangent]
+    ) -> tuple[list[ir.Value], list[Tangent]]:
+        nonzero = tuple(t is not None for t in tangents)
+        key = (name, nonzero)
+        if key not in self._jvp_functions:
+            body, out_nonzero = self.jvp(self.program.body(name), nonzero)
+            self._jvp_functions[key] = self.program.add(f"{name}.jvp", body), out_nonzero
+        derived, out_nonzero = self._jvp_functions[key]
+        given = [*operands, *(t for t in tangents if t is not None)]
+        values = emit_call(self.program, call, derived, given)
+        return _deal(values, out_nonzero)
+
+    # --------------------------------------------------------------------------------- linearize
+
+    def linearize(
+        self, body: Body, nonzero: Sequence[bool], instantiate: bool | Sequence[bool] = False
+    ) -> Linearized:
+        """Split the derivative of a body into a forward and a linear body."""
+        joint, out_nonzero = self._forward(body, nonzero, instantiate, split=True)
+        return split_linear(joint, len(body.argument_types), out_nonzero)
+
+    def _linearize_call(
+        self, name: str, operands: Sequence[ir.Value], tangents: Sequence[Tangent]
+    ) -> tuple[list[ir.Value], list[Tangent]]:
+        forward, linear, parts = self.linearize_function(
+            name, tuple(t is not None for t in tangents)
+        )
+        count = len(parts.out_nonzero)
+        values = emit_call(self.program, call, forward, operands)
+        given = [*values[count:], *(t for t in tangents if t is not None)]
+        outgoing = iter(emit_call(self.program, call, linear, given))
+        return values[:count], [next(outgoing) if nz else None for nz in parts.out_nonzero]
+
+    def linearize_function(self, name: str, nonzero: Mask) -> tuple[str, str, Linearized]:
+        """The forward and the linear function of a function, derived once."""
+        key = (name, nonzero)
+        if key not in self._linearized_functions:
+            parts = self.linearize(self.program.body(name), nonzero)
+            forward = self.program.add(f"{name}.forward", parts.forward)
+            linear = self.program.add(f"{name}.linear", parts.linear)
+            self._linearized_functions[key] = forward, linear, parts
+        return self._linearized_functions[key]
+
+    # --------------------------------------------------------------------------------- transpose
+
+    def transpose(self, body: Body, linear: Sequence[bool], nonzero: Sequence[bool]) -> Body:
+        """The transpose of a body that is linear in some arguments.
+
+        Args:
+          body: linear in the arguments where ``linear``.
+          nonzero: which results have a cotangent.
+        Returns:
+          A body from the other arguments and those cotangents to the cotangents of the linear
+          arguments.
+        """
+        types = body.argument_types
+        constant_types = [t for t, is_linear in zip(types, linear, strict=True) if not is_linear]
+        cotangent_types = [t for t, nz in zip(body.result_types, nonzero, strict=True) if nz]
+
+        def emit(*arguments: ir.Value) -> list[ir.Value]:
+            constants = iter(arguments[: len(constant_types)])
+            given = iter(arguments[len(constant_types) :])
+            operands = [None if is_linear else next(constants) for is_linear in linear]
+            cotangents = [next(given) if nz else None for nz in nonzero]
+            found = self._backward(body, operands, cotangents)
+            return [
+                zeros(type_) if ct is None else ct
+                for ct, type_, is_linear in zip(found, types, linear, strict=True)
+                if is_linear
+            ]
+
+        return Body.build([*constant_types, *cotangent_types], emit)
+
+    def _backward(
+        self, body: Body, operands: Sequence[Tangent], cotangents: Sequence[Tangent]
+    ) -> list[Tangent]:
+        """Cotangents of the arguments; operands are ``None`` where linear."""
+        env: dict[ir.Value, ir.Value] = {
+            a: v for a, v in zip(body.arguments, operands, strict=True) if v is not None
+        }
+        linear_ops: list[ir.Operation] = []
+        linear = {a for a, v in zip(body.arguments, operands, strict=True) if v is None}
+        for op in body.operations:
+            if any(operand in linear for operand in operands_of(op)):
+                linear_ops.append(op)
+                linear.update(results_of(op))
+            else:
+                with op.location:
+                    clone_into(op, env)
+        cotangent_of: dict[ir.Value, ir.Value] = {}
+
+        def accumulate(value: ir.Value, cotangent: Tangent) -> None:
+            total = add_tangents(cotangent_of.get(value), cotangent)
+            if total is not None:
+                cotangent_of[value] = total
+
+        for result, ct in zip(body.results, cotangents, strict=True):
+            if result in linear:
+                accumulate(result, ct)
+        for op in reversed(linear_ops):
+            incoming = [cotangent_of.pop(result, None) for result in results_of(op)]
+            if all(ct is None for ct in incoming):
+                continue
+            with op.location:
+                outgoing = self._transpose_op(op, env, linear, incoming)
+                for operand, ct in zip(operands_of(op), outgoing, strict=True):
+                    if ct is not None and operand in linear:
+                        accumulate(operand, ct)
+        return [cotangent_of.get(a) for a in body.arguments]
+
+    def _transpose_op(
+        self,
+        op: ir.Operation,
+        env: dict[ir.Value, ir.Value],
+        linear: set[ir.Value],
+        cotangents: list[Tangent],
+    ) -> Sequence[Tangent]:
+        definition = lookup(op)
+        flags = [operand in linear for operand in operands_of(op)]
+        operands = [
+            None if is_linear else env[operand]
+            for operand, is_linear in zip(operands_of(op), flags, strict=True)
+        ]
+        rule = definition.transpose
+        if rule is ENGINE:
+            return self._transpose_call(callee(op), operands, cotangents)
+        if isinstance(rule, Verdict):
+            raise DifferentiationError(
+                f"reverse-mode differentiation reached {op.name}, which has no transpose: "
+                f"{rule.value} ({op.location})"
+            )
+        inst = instance_of(op, operands, self)
+        return rule(inst, cotangents, flags)  # type: ignore[no-any-return]
+
+    def _transpose_call(
+        self, name: str, operands: Sequence[Tangent], cotangents: Sequence[Tangent]
+    ) -> list[Tangent]:
+        linear = tuple(v is None for v in operands)
+        nonzero = tuple(ct is not None for ct in cotangents)
+        transposed = self.transpose_function(name, linear, nonzero)
+        given = [v for v in (*operands, *cotangents) if v is not None]
+        found = iter(emit_call(self.program, call, transposed, given))
+        return [next(found) if is_linear else None for is_linear in linear]
+
+    def transpose_function(self, name: str, linear: Mask, nonzero: Mask) -> str:
+        """The transpose of a function, derived once."""
+        key = (name, linear, nonzero)
+        if key not in self._transposed_functions:
+            body = self.transpose(self.program.body(name), linear, nonzero)
+            self._transposed_functions[key] = self.program.add(f"{name}.transpose", body)
+        return self._transposed_functions[key]
+
+    # ------------------------------------------------------------------------------ reverse mode
+
+    def vjp(self, body: Body, wrt: Sequence[int], outputs: Sequence[int]) -> Body:
+        """A body from arguments and the cotangents of ``outputs`` to results and cotangents of ``wrt``."""
+        types, result_types = body.argument_types, body.result_types
+        parts = self.linearize(body, [i in set(wrt) for i in range(len(types))])
+        seeded = [i in set(outputs) for i in range(len(result_types))]
+        present = [seeded[i] for i, nz in enumerate(parts.out_nonzero) if nz]
+        linear = [False] * len(parts.residual_types) + [True] * len(wrt)
+        backward = self.transpose(parts.linear, linear, present)
+
+        def emit(*arguments: ir.Value) -> list[ir.Value]:
+            primals, given = arguments[: len(types)], arguments[len(types) :]
+            values = parts.forward.inline(primals)
+            results, residuals = values[: len(result_types)], values[len(result_types) :]
+            cotangents = [
+                ct for i, ct in zip(outputs, given, strict=True) if parts.out_nonzero[i]
+            ]
+            found = dict(
+                zip(sorted(wrt), backward.inline([*residuals, *cotangents]), strict=True)
+            )
+            return [*results, *(found[i] for i in wrt)]
+
+        return Body.build([*types, *(result_types[i] for i in outputs)], emit)
+
+
+def _deal(
+    values: Sequence[ir.Value], out_nonzero: Sequence[bool]
+) -> tuple[list[ir.Value], list[Tangent]]:
+    """Results and tangents of a differentiated body's values."""
+    count = len(out_nonzero)
+    tangents = iter(values[count:])
+    return list(values[:count]), [next(tangents) if nz else None for nz in out_nonzero]
+
+
+def split_linear(joint: Body, primal_count: int, out_nonzero: list[bool]) -> Linearized:
+    """Split a forward-mode body by dependence on the tangent arguments.
+
+    What costs nothing to make again (an op without operands: a constant, an iota) is made again in
+    the linear body, not passed as a residual.
+    """
+    arguments = joint.arguments
+    primals, tangents = arguments[:primal_count], arguments[primal_count:]
+    linear: set[ir.Value] = set(tangents)
+    forward_ops: list[ir.Operation] = []
+    linear_ops: list[ir.Operation] = []
+    for op in joint.operations:
+        if any(operand in linear for operand in operands_of(op)):
+            linear_ops.append(op)
+            linear.update(results_of(op))
+        else:
+            forward_ops.append(op)
+
+    cheap = {r for op in forward_ops if not op.operands and not op.regions for r in results_of(op)}
+    results = joint.results
+    out_count = len(out_nonzero)
+    out_tangents = results[out_count:]
+    used = [v for op in _live(linear_ops, out_tangents) for v in operands_of(op)]
+    residuals: dict[ir.Value, None] = {}
+    remade: dict[ir.Value, ir.Operation] = {}
+    for value in (*used, *out_tangents):
+        if value in linear:
+            continue
+        if value in cheap:
+            remade[value] = value.owner
+        else:
+            residuals[value] = None
+
+    types = joint.argument_types
+
+    def emit_forward(*given: ir.Value) -> list[ir.Value]:
+        env = dict(zip(primals, given, strict=True))
+        for op in forward_ops:
+            with op.location:
+                clone_into(op, env)
+        return [env[v] for v in (*results[:out_count], *residuals)]
+
+    def emit_linear(*given: ir.Value) -> list[ir.Value]:
+        env = dict(zip((*residuals, *tangents), given, strict=True))
+        for op in remade.values():
+            clone_into(op.operation, env)
+        for op in linear_ops:
+            with op.location:
+                clone_into(op, env)
+        return [env[v] for v in out_tangents]
+
+    residual_types = [type_of(v) for v in residuals]
+    position = {v: i for i, v in enumerate(primals)}
+    return Linearized(
+        forward=Body.build(types[:primal_count], emit_forward),
+        linear=Body.build([*residual_types, *types[primal_count:]], emit_linear),
+        out_nonzero=out_nonzero,
+        residual_types=residual_types,
+        residual_arguments=[position.get(v) for v in residuals],
+    )
+
+
+def _live(operations: list[ir.Operation], results: Sequence[ir.Value]) -> list[ir.Operation]:
+    """The operations that the results need; the others are dropped from the list in place."""
+    needed = set(results)
+    live: list[ir.Operation] = []
+    for op in reversed(operations):
+        if any(r in needed for r in results_of(op)):
+            live.append(op)
+            needed.update(operands_of(op))
+    operations[:] = reversed(live)
+    return operations
+
+
+__all__ = ["DifferentiationError", "Differentiator", "Instance", "Linearized", "split_linear"]

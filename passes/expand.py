@@ -1,0 +1,100 @@
+"""``expand-transformations``: replace ``gnomon.jvp``, ``vjp`` and ``vmap`` by the functions they mean.
+
+Innermost first: before a function is transformed, the transformations that it holds are expanded, so
+the engines never meet one.
+"""
+
+from __future__ import annotations
+
+from gnomon.dialects.body import Body, erase, operands_of, results_of
+from gnomon.dialects.contract import MappedAxis, params_of
+from gnomon.dialects.functions import (
+    TRANSFORMATIONS,
+    Program,
+    call,
+    callee,
+    emit_call,
+    symbol_users,
+)
+from gnomon.dialects.mlir import ir
+from gnomon.passes.differentiate import Differentiator
+from gnomon.passes.hoist_invariants import hoist_invariants
+from gnomon.passes.vectorize import Vectorizer
+
+
+class Expander:
+    """Expands the transformations of one program; what it derives is added to the program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.differentiator = Differentiator(program)
+        self.vectorizer = Vectorizer(program)
+        self._expanded: set[str] = set()
+        self._derived: dict[tuple[str, ...], str] = {}
+
+    def expand(self, name: str) -> None:
+        """Expand all transformations that a function reaches."""
+        if name in self._expanded:
+            return
+        self._expanded.add(name)
+        body = self.program.body(name)
+        for op in symbol_users(body):
+            self.expand(callee(op))
+            if op.name in TRANSFORMATIONS:
+                self._replace(op)
+        hoist_invariants(self.program.body(name))
+
+    def derive(self, op: ir.Operation) -> str:
+        """The function that a transformation op means; its callee is expanded already."""
+        key = (op.name, *(f"{name}={op.attributes[name]}" for name in op.attributes))
+        if key not in self._derived:
+            kind = op.name.removeprefix("gnomon.")
+            body = getattr(self, f"_{kind}")(self.program.body(callee(op)), params_of(op))
+            location = self.program.function(callee(op)).location
+            self._derived[key] = self.program.add(
+                f"{callee(op)}.{kind}", body, location=location
+            )
+            self._expanded.add(self._derived[key])
+        return self._derived[key]
+
+    def _replace(self, op: ir.Operation) -> None:
+        with op.location:
+            derived = self.derive(op)
+            with ir.InsertionPoint(op):
+                results = emit_call(self.program, call, derived, operands_of(op))
+        for old, new in zip(results_of(op), results, strict=True):
+            old.replace_all_uses_with(new)
+        erase(op)
+
+    def _jvp(self, body: Body, params: dict) -> Body:  # type: ignore[type-arg]
+        wrt = params["wrt"]
+        nonzero = [i in set(wrt) for i in range(len(body.argument_types))]
+        derived, _ = self.differentiator.jvp(body, nonzero, instantiate=True)
+        order = sorted(wrt)
+        if list(wrt) == order:
+            return derived
+        count = len(body.argument_types)
+        types = body.argument_types
+
+        def emit(*arguments: ir.Value) -> list[ir.Value]:
+            tangents = dict(zip(wrt, arguments[count:], strict=True))
+            return derived.inline([*arguments[:count], *(tangents[i] for i in order)])
+
+        return Body.build([*types, *(types[i] for i in wrt)], emit)
+
+    def _vjp(self, body: Body, params: dict) -> Body:  # type: ignore[type-arg]
+        return self.differentiator.vjp(body, params["wrt"], params["outputs"])
+
+    def _vmap(self, body: Body, params: dict) -> Body:  # type: ignore[type-arg]
+        axis = MappedAxis(params["axis_size"], params["axis_name"])
+        return self.vectorizer.vmap(body, params["in_axes"], params["out_axes"], axis)
+
+
+def expand_transformations(program: Program) -> None:
+    """Expand every function of a program."""
+    expander = Expander(program)
+    for function in program.functions:
+        expander.expand(ir.StringAttr(function.attributes["sym_name"]).value)
+
+
+__all__ = ["Expander", "expand_transformations"]

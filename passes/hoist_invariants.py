@@ -1,0 +1,1 @@
+def hoist_invariants(body): pass
