@@ -1,0 +1,443 @@
+"""The array types: `Array`, which every array and tracer is, and `ConcreteArray`, which has a value.
+
+Operators, methods such as ``sum`` and indexing are installed on `Array` by `gnomon.numpy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from gnomon._aval import ShapedArray, shaped_array
+from gnomon._device import HOST, Device
+from gnomon._dlpack import export_capsule
+
+__all__ = ["Array", "ConcreteArray", "DeviceBuffer", "wrap", "wrap_buffer"]
+
+_ndarray = np.ndarray
+
+
+class DeviceBuffer(Protocol):
+    """What an array asks of a buffer on a device."""
+
+    def to_numpy(self) -> np.ndarray[Any, Any]:
+        """The value in host memory; waits for it."""
+
+    def block_until_ready(self) -> None:
+        """Wait until the value is there."""
+
+    def is_ready(self) -> bool:
+        """True where the value is there."""
+
+    def delete(self) -> None:
+        """Free the memory."""
+
+    def is_deleted(self) -> bool:
+        """True after `delete`, or after the buffer was donated to a call."""
+
+
+class Array:
+    """An immutable array: the type of every value of gnomon, traced ones included.
+
+    ``isinstance(x, gnomon.Array)`` is the test for one. Arrays are made by `gnomon.numpy.array`,
+    `gnomon.numpy.asarray`, `gnomon.numpy.zeros` and so on, not by calling this class.
+    """
+
+    __slots__ = ()
+    # NumPy's binary operators step back in favour of ours: np.ones(3) + x is an Array.
+    __array_priority__ = 100
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Array:
+        if cls is Array:
+            raise TypeError(
+                "gnomon.Array is for isinstance checks and annotations; make arrays with "
+                "gnomon.numpy.array or gnomon.numpy.asarray"
+            )
+        return object.__new__(cls)
+
+    @property
+    def aval(self) -> ShapedArray:
+        """Shape, dtype and weak type in one interned object."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.aval.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    def __len__(self) -> int:
+        shape = self.shape
+        if not shape:
+            raise TypeError("len() of unsized object: the array has no dimensions")
+        return shape[0]
+
+    def __hash__(self) -> int:
+        raise TypeError(
+            f"unhashable type: {type(self).__name__}. Arrays are compared elementwise; use id(x), "
+            "or x.tobytes() with x.shape and x.dtype, as a key"
+        )
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TypeError(
+            "arrays are immutable and take no item assignment: instead of x[idx] = y write "
+            "x = x.at[idx].set(y) (for x[idx] += y: x = x.at[idx].add(y))"
+        )
+
+    def __delitem__(self, index: Any) -> None:
+        raise TypeError("arrays are immutable: elements cannot be deleted; see gnomon.numpy.delete")
+
+
+class ConcreteArray(Array):
+    """An array with a value, in host memory or on a device.
+
+    Attributes:
+      weak_type: the dtype came from a Python scalar and gives way to others in promotion.
+    """
+
+    __slots__ = ("__weakref__", "_aval", "_buffer", "_device", "_value", "weak_type")
+
+    # What is in the slots:
+    # _value: an np.ndarray that nobody writes to, or None where only the device has the value.
+    # _buffer: a DeviceBuffer or None. Both None: the array was deleted; _aval is set then.
+    # _aval: interned, or None until somebody asks.
+    _value: np.ndarray[Any, Any] | None
+    _buffer: DeviceBuffer | None
+    _aval: ShapedArray | None
+    _device: Device
+    weak_type: bool
+
+    @property
+    def aval(self) -> ShapedArray:
+        """Shape, dtype and weak type in one interned object."""
+        aval = self._aval
+        if aval is None:
+            value = self._value
+            assert value is not None
+            aval = self._aval = shaped_array(value.shape, value.dtype, self.weak_type)
+        return aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        value = self._value
+        return self.aval.shape if value is None else value.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        value = self._value
+        return self.aval.dtype if value is None else value.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        value = self._value
+        return self.aval.size if value is None else value.size
+
+    # ------------------------------------------------------------------------------------ the value
+
+    def numpy_value(self) -> np.ndarray[Any, Any]:
+        """The value as the array holds it: not to be written to. Waits for the device.
+
+        Raises:
+          RuntimeError: the array was deleted or donated.
+        """
+        value = self._value
+        if value is None:
+            buffer = self._live_buffer()
+            value = buffer.to_numpy()
+            if type(value) is not _ndarray:
+                value = np.asarray(value)
+            self._value = value
+        return value
+
+    def _live_buffer(self) -> DeviceBuffer:
+        buffer = self._buffer
+        if buffer is None or buffer.is_deleted():
+            raise self._deleted_error()
+        return buffer
+
+    def _deleted_error(self) -> RuntimeError:
+        return RuntimeError(
+            f"the array {self.aval} has been deleted or donated: its memory belongs to another "
+            "value now. Use the result of the call that it was donated to, or call without "
+            "donate_argnums"
+        )
+
+    def delete(self) -> None:
+        """Free the memory; using the array afterwards raises ``RuntimeError``."""
+        aval = self.aval
+        buffer = self._buffer
+        if buffer is not None and not buffer.is_deleted():
+            buffer.delete()
+        self._aval, self._value, self._buffer = aval, None, None
+
+    def is_deleted(self) -> bool:
+        """True after `delete`, and after the array was donated to a call."""
+        if self._value is not None:
+            return False
+        return self._buffer is None or self._buffer.is_deleted()
+
+    def block_until_ready(self) -> ConcreteArray:
+        """Wait until the value is computed; the array itself."""
+        if self._value is None:
+            self._live_buffer().block_until_ready()
+        return self
+
+    def is_ready(self) -> bool:
+        """True where the value is computed."""
+        return self._value is not None or self._live_buffer().is_ready()
+
+    def copy_to_host_async(self) -> None:
+        """Bring the value to host memory if it is ready; reading it does so in any case."""
+        if self._value is None and self._live_buffer().is_ready():
+            self.numpy_value()
+
+    @property
+    def device(self) -> Device:
+        """The device that holds the array."""
+        return self._device
+
+    def devices(self) -> set[Device]:
+        """The devices that hold the array."""
+        return {self._device}
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """True: every array belongs to this process."""
+        return True
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """True: no array is split among devices."""
+        return True
+
+    # ------------------------------------------------------------------------------ to other worlds
+
+    def __array__(
+        self, dtype: Any = None, copy: bool | None = None
+    ) -> np.ndarray[Any, np.dtype[Any]]:
+        value = self.numpy_value()
+        if copy:
+            return np.array(value, dtype=dtype, copy=True)
+        if dtype is not None and np.dtype(dtype) != value.dtype:
+            if copy is False:
+                raise ValueError(
+                    f"an array of {value.dtype} cannot become {np.dtype(dtype)} without a copy"
+                )
+            return value.astype(dtype)
+        view = value.view()
+        # Writing through the view would change an immutable array.
+        view.flags.writeable = False
+        return view
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if stream is not None:
+            raise BufferError(f"an array in host memory takes no stream, got stream={stream!r}")
+        return export_capsule(self.numpy_value(), max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.numpy_value().__dlpack_device__()
+
+    def __reduce__(self) -> Any:
+        return _restore, (np.array(self.numpy_value()), self.weak_type)
+
+    def __copy__(self) -> ConcreteArray:
+        return _with_device(wrap(self.numpy_value().copy(), self.weak_type), self._device)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ConcreteArray:
+        return self.__copy__()
+
+    def copy(self) -> ConcreteArray:
+        """A new array of the same value in memory of its own."""
+        return self.__copy__()
+
+    def item(self, *args: int) -> Any:
+        """One element as a Python scalar: the only one, or that at a flat or full index."""
+        return self.numpy_value().item(*args)
+
+    def tolist(self) -> Any:
+        """Nested lists of Python scalars."""
+        return self.numpy_value().tolist()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        """The elements' bytes."""
+        return self.numpy_value().tobytes(order)
+
+    # ----------------------------------------------------------------------------- Python's protocol
+
+    def __repr__(self) -> str:
+        if self.is_deleted():
+            return f"Array(<deleted>, shape={self.shape}, dtype={self.dtype.name})"
+        value = self.numpy_value()
+        prefix = "Array("
+        threshold = np.get_printoptions()["threshold"]
+        if value.size == 0:
+            text = f"[], shape={value.shape}"
+        else:
+            text = np.array2string(
+                value, separator=", ", prefix=prefix, suffix=",", threshold=threshold
+            )
+        details = f"dtype={value.dtype.name}{', weak_type=True' if self.weak_type else ''})"
+        last_line = len(text) - (text.rfind("\n") + 1)
+        start = len(prefix) if "\n" not in text else 0
+        # The dtype goes to a line of its own where the last line of the value has no room.
+        fits = start + last_line + len(details) + 2 <= np.get_printoptions()["linewidth"]
+        return f"{prefix}{text},{' ' if fits else chr(10) + ' ' * len(prefix)}{details}"
+
+    def __str__(self) -> str:
+        return str(self.numpy_value())
+
+    def __format__(self, spec: str) -> str:
+        value = self.numpy_value()
+        if value.ndim == 0:
+            return format(value[()], spec)
+        return format(value, spec)
+
+    def __bool__(self) -> bool:
+        value = self.numpy_value()
+        if value.size == 1:
+            return bool(value)
+        if value.size == 0:
+            raise ValueError(
+                "the truth value of an empty array is ambiguous: use x.size > 0 to ask whether "
+                "it has elements"
+            )
+        raise ValueError(
+            "the truth value of an array with more than one element is ambiguous: use x.any() "
+            "or x.all()"
+        )
+
+    def _scalar(self) -> np.ndarray[Any, Any]:
+        value = self.numpy_value()
+        if value.ndim:
+            raise TypeError(
+                "only arrays without dimensions can become Python scalars, this one has shape "
+                f"{value.shape}: index it, or use x.item() where it has one element"
+            )
+        return value
+
+    def __int__(self) -> int:
+        return int(self._scalar())
+
+    def __float__(self) -> float:
+        value = self._scalar()
+        if value.dtype.kind == "c":
+            raise TypeError(
+                f"an array of dtype {value.dtype} cannot become a float: take x.real, or use "
+                "complex(x)"
+            )
+        return float(value)
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar()[()])
+
+    def __index__(self) -> int:
+        value = self.numpy_value()
+        if value.ndim or not _is_integer(value.dtype):
+            raise TypeError(
+                "only integer arrays without dimensions can be used as an index or a length, "
+                f"this one is {self.aval}"
+            )
+        return int(value)
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return round(self._scalar()[()], ndigits) if ndigits is not None else round(self.item())
+
+    def __iter__(self) -> Iterator[Any]:
+        value = self.numpy_value()
+        if not value.ndim:
+            raise TypeError("iteration over a 0-d array: it has no dimensions")
+        weak_type = self.weak_type
+        # The ellipsis makes an array, not a NumPy scalar, of the element of a vector.
+        return (wrap(value[i, ...], weak_type) for i in range(len(value)))
+
+    def __reversed__(self) -> Iterator[Any]:
+        value = self.numpy_value()
+        if not value.ndim:
+            raise TypeError("iteration over a 0-d array: it has no dimensions")
+        weak_type = self.weak_type
+        return (wrap(value[i, ...], weak_type) for i in range(len(value) - 1, -1, -1))
+
+
+def _is_integer(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "iu" or dtype.name in ("int2", "int4", "uint2", "uint4")
+
+
+_new = object.__new__
+
+
+def wrap(value: np.ndarray[Any, Any], weak_type: bool = False) -> ConcreteArray:
+    """An array of a NumPy value, which nobody writes to from now on. Nothing is copied.
+
+    Args:
+      value: an array of a dtype that the dialect has; a NumPy scalar is taken too, as ufuncs
+        return one for operands without dimensions.
+      weak_type: see `ConcreteArray`.
+    """
+    array = _new(ConcreteArray)
+    array._value = value if type(value) is _ndarray else np.asarray(value)
+    array._buffer = None
+    array._aval = None
+    array._device = HOST
+    array.weak_type = weak_type
+    return array
+
+
+def wrap_buffer(buffer: DeviceBuffer, aval: ShapedArray, device: Device = HOST) -> ConcreteArray:
+    """An array of a value on a device, which is read when it is asked for."""
+    array = _new(ConcreteArray)
+    array._value = None
+    array._buffer = buffer
+    array._aval = aval
+    array._device = device
+    array.weak_type = aval.weak_type
+    return array
+
+
+def _restore(value: np.ndarray[Any, Any], weak_type: bool) -> ConcreteArray:
+    return wrap(value, weak_type)
+
+
+def _with_device(array: ConcreteArray, device: Device) -> ConcreteArray:
+    array._device = device
+    return array

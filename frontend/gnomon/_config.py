@@ -1,0 +1,190 @@
+"""Configuration: process-wide options, with overrides for one thread and one ``with`` block.
+
+``gnomon.config.update("gnomon_enable_x64", True)``; JAX's names (``jax_enable_x64``) mean the same,
+and so do the environment variables ``GNOMON_ENABLE_X64`` and ``JAX_ENABLE_X64``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["config", "enable_x64", "numpy_dtype_promotion"]
+
+
+@dataclass(frozen=True)
+class _Option:
+    """A public option: the attribute of `Config` that holds it and the values that it takes."""
+
+    attribute: str
+    default: Any
+    doc: str
+    choices: tuple[str, ...] = ()
+
+    def parse(self, name: str, value: Any) -> Any:
+        """A value from a program."""
+        if self.choices:
+            if value not in self.choices:
+                raise ValueError(
+                    f"config option {name} takes one of {', '.join(map(repr, self.choices))}, "
+                    f"got {value!r}"
+                )
+            return value
+        if not isinstance(value, (bool, int)) or value not in (0, 1):
+            raise ValueError(f"config option {name} takes True or False, got {value!r}")
+        return bool(value)
+
+    def parse_text(self, name: str, text: str) -> Any:
+        """A value from an environment variable."""
+        if self.choices:
+            return self.parse(name, text.strip())
+        word = text.strip().lower()
+        if word in ("1", "y", "yes", "t", "true", "on"):
+            return True
+        if word in ("", "0", "n", "no", "f", "false", "off"):
+            return False
+        raise ValueError(f"the environment variable {name} takes 1, true, 0 or false, got {text!r}")
+
+
+_OPTIONS: dict[str, _Option] = {
+    "enable_x64": _Option(
+        "x64", False, "64-bit types are kept, and are the default, instead of 32-bit ones"
+    ),
+    "numpy_dtype_promotion": _Option(
+        "numpy_dtype_promotion",
+        "standard",
+        "'strict' refuses implicit promotion of different dtypes",
+        ("standard", "strict"),
+    ),
+}
+_PREFIXES = ("gnomon_", "jax_")
+
+
+def _option(name: str) -> _Option:
+    for prefix in _PREFIXES:
+        option = _OPTIONS.get(name.removeprefix(prefix)) if name.startswith(prefix) else None
+        if option is not None:
+            return option
+    known = ", ".join(f"gnomon_{n}" for n in _OPTIONS)
+    raise AttributeError(f"unrecognized config option: {name} (there are {known})")
+
+
+class Config(threading.local):
+    """The options in force.
+
+    A class attribute is the process's value; an attribute of the instance, which is one for each
+    thread, overrides it inside of a ``with`` block. So a read costs one attribute look-up.
+
+    Attributes:
+      x64: 64-bit types are on.
+      numpy_dtype_promotion: ``"standard"`` or ``"strict"``.
+      token: a hashable value, equal where all options that steer tracing are equal.
+    """
+
+    x64: bool
+    numpy_dtype_promotion: str
+    token: tuple[Any, ...]
+
+    def update(self, name: str, value: Any) -> None:
+        """Set an option for the process.
+
+        Args:
+          name: ``gnomon_enable_x64`` or ``gnomon_numpy_dtype_promotion``; the prefix ``jax_`` means
+            the same.
+          value: the new value.
+
+        Raises:
+          AttributeError: there is no such option.
+          ValueError: the option does not take the value.
+        """
+        option = _option(name)
+        parsed = option.parse(name, value)
+        with _lock:
+            setattr(Config, option.attribute, parsed)
+            _refresh_tokens()
+
+    def read(self, name: str) -> Any:
+        """The value in force of an option, by the name that `update` takes."""
+        return getattr(self, _option(name).attribute)
+
+    @property
+    def x64_enabled(self) -> bool:
+        """True where 64-bit types are on."""
+        return self.x64
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached for names that are not attributes: the public names of the options.
+        if name.startswith(_PREFIXES):
+            return self.read(name)
+        raise AttributeError(f"'Config' object has no attribute '{name}'")
+
+    @contextmanager
+    def override(self, name: str, value: Any) -> Iterator[None]:
+        """Set an option for this thread inside of a ``with`` block."""
+        option = _option(name)
+        parsed = option.parse(name, value)
+        overrides = vars(self)
+        before = dict(overrides)
+        with _lock:
+            overrides[option.attribute] = parsed
+            _active_overrides.append(overrides)
+            _refresh_tokens()
+        try:
+            yield
+        finally:
+            with _lock:
+                # Found by identity: the overrides of two threads may be equal.
+                position = max(i for i, o in enumerate(_active_overrides) if o is overrides)
+                del _active_overrides[position]
+                overrides.clear()
+                overrides.update(before)
+                _refresh_tokens()
+
+
+_lock = threading.Lock()
+_active_overrides: list[dict[str, Any]] = []
+
+
+def _refresh_tokens() -> None:
+    """Recompute the token of the process and of each thread that overrides an option."""
+    names = [option.attribute for option in _OPTIONS.values()]
+    Config.token = tuple(getattr(Config, name) for name in names)
+    for overrides in _active_overrides:
+        overrides["token"] = tuple(overrides.get(n, getattr(Config, n)) for n in names)
+
+
+def _from_environment(name: str, option: _Option) -> Any:
+    for prefix in _PREFIXES:
+        variable = f"{prefix}{name}".upper()
+        text = os.environ.get(variable)
+        if text is not None:
+            return option.parse_text(variable, text)
+    return option.default
+
+
+for _name, _entry in _OPTIONS.items():
+    setattr(Config, _entry.attribute, _from_environment(_name, _entry))
+
+_refresh_tokens()
+config = Config()
+
+
+def enable_x64(new_val: bool = True) -> Any:
+    """A context manager that turns 64-bit types on (or off) for this thread.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> with enable_x64():
+      ...     print(gnp.arange(3).dtype)
+      int64
+    """
+    return config.override("gnomon_enable_x64", new_val)
+
+
+def numpy_dtype_promotion(new_val: str) -> Any:
+    """A context manager that sets how different dtypes meet: ``"standard"`` or ``"strict"``."""
+    return config.override("gnomon_numpy_dtype_promotion", new_val)

@@ -1,0 +1,152 @@
+"""Errors that gnomon raises by name; exported as ``gnomon.errors``.
+
+An error about a traced value is built from the tracer itself. Where the tracer has a method
+``describe_origin() -> str`` (which argument it is, or which line made it), its answer ends the
+message.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "ConcretizationTypeError",
+    "GnomonIndexError",
+    "GnomonTypeError",
+    "NonConcreteBooleanIndexError",
+    "TracerArrayConversionError",
+    "TracerBoolConversionError",
+    "TracerIntegerConversionError",
+    "UnexpectedTracerError",
+]
+
+
+class GnomonTypeError(TypeError):
+    """The base of gnomon's type errors."""
+
+
+class GnomonIndexError(IndexError):
+    """The base of gnomon's index errors."""
+
+
+def _about(tracer: Any, *sentences: str) -> str:
+    """A message: what happened, to which value, where that came from."""
+    origin = getattr(tracer, "describe_origin", None)
+    parts = [sentence for sentence in sentences if sentence]
+    parts.insert(1, f"The traced value is {_described(tracer)}.")
+    if callable(origin):
+        parts.append(origin())
+    return "\n".join(part for part in parts if part)
+
+
+def _described(tracer: Any) -> str:
+    return str(getattr(tracer, "aval", tracer))
+
+
+class ConcretizationTypeError(GnomonTypeError):
+    """A concrete value was needed where a function is being traced.
+
+    Under `jit` and `vmap` a value that depends on an argument is not known while the Python code
+    runs, so it cannot give a shape, an axis, or any other thing that the program's structure
+    depends on. Pass such a value as a static argument (``static_argnums``), or derive it from
+    shapes, which are known.
+    """
+
+    def __init__(self, tracer: Any, context: str = "") -> None:
+        super().__init__(
+            _about(
+                tracer,
+                "A traced value was used where a concrete value is needed.",
+                context,
+                "Values that depend on the arguments of a function under jit or vmap are unknown "
+                "while it is traced: make the argument static (static_argnums, static_argnames), "
+                "or compute with lax.cond, lax.while_loop, gnomon.numpy.where instead.",
+            )
+        )
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """A traced value was used as a condition of Python: ``if x > 0``, ``while x``, ``x and y``.
+
+    Use `gnomon.lax.cond` or `gnomon.numpy.where` for a choice, `gnomon.lax.while_loop` for a loop,
+    ``&``, ``|``, ``~`` for logic; or make the argument static.
+    """
+
+    def __init__(self, tracer: Any) -> None:
+        GnomonTypeError.__init__(
+            self,
+            _about(
+                tracer,
+                "A traced value was used as a condition of Python (if, while, and, or, not, assert).",
+                "Use lax.cond or gnomon.numpy.where for a choice, lax.while_loop or lax.fori_loop "
+                "for a loop, the operators & | ~ for logic, or make the argument that the "
+                "condition depends on static (static_argnums, static_argnames).",
+            ),
+        )
+
+
+class TracerArrayConversionError(GnomonTypeError):
+    """A traced value was handed to NumPy: ``np.sin(x)``, ``np.asarray(x)``.
+
+    Use the function of the same name in `gnomon.numpy`, or make the argument static.
+    """
+
+    def __init__(self, tracer: Any) -> None:
+        super().__init__(
+            _about(
+                tracer,
+                "A traced value was converted to a NumPy array (numpy.asarray, or a function of "
+                "NumPy or another library applied to it).",
+                "Use the function of the same name in gnomon.numpy, or make the argument that the "
+                "value depends on static (static_argnums, static_argnames).",
+            )
+        )
+
+
+class TracerIntegerConversionError(GnomonTypeError):
+    """A traced value was used as a Python integer: ``range(n)``, ``items[i]``, ``int(x)``.
+
+    Index an array of gnomon instead of a list, use `gnomon.lax.fori_loop`, or make the argument
+    static.
+    """
+
+    def __init__(self, tracer: Any) -> None:
+        super().__init__(
+            _about(
+                tracer,
+                "A traced value was used as a Python integer (the index of a list, an axis, "
+                "range(n), a repetition).",
+                "Index an array of gnomon instead of a list (gnomon.numpy.stack(items)[i]), loop "
+                "with lax.fori_loop, or make the argument that the value depends on static "
+                "(static_argnums, static_argnames).",
+            )
+        )
+
+
+class NonConcreteBooleanIndexError(GnomonIndexError):
+    """An array was indexed with a traced boolean mask; the size of the result is not known.
+
+    Use the three-argument `gnomon.numpy.where`, which keeps the shape.
+    """
+
+    def __init__(self, tracer: Any) -> None:
+        super().__init__(
+            _about(
+                tracer,
+                "An array was indexed with a traced boolean mask.",
+                "How many elements a mask selects is not known while a function is traced, so the "
+                "result would have no static shape. Use gnomon.numpy.where(mask, x, other), which "
+                "keeps the shape (to update: x = gnomon.numpy.where(mask, new, x)), a reduction "
+                "with where=mask, or gnomon.numpy.nonzero(mask, size=...).",
+            )
+        )
+
+
+class UnexpectedTracerError(GnomonTypeError):
+    """A traced value was used after the function that made it had been traced.
+
+    It escaped through a side effect: a global, an attribute, a list, a cache. Return it instead.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
