@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from gnomon.dialects.attributes import DENSE, INTS, Kind
@@ -20,7 +22,15 @@ from gnomon.dialects.contract import (
 )
 from gnomon.dialects.emit import add_tangents, at_dim, move_dim, ops, zeros
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import TensorType, is_complex, mlir_type, short_name, type_of
+from gnomon.dialects.types import (
+    TensorType,
+    is_complex,
+    is_floating,
+    is_integer,
+    mlir_type,
+    short_name,
+    type_of,
+)
 
 Values = Sequence[ir.Value]
 Tangents = Sequence[ir.Value | None]
@@ -257,7 +267,7 @@ def normalized(dims: Sequence[int], rank: int, op: str) -> tuple[int, ...]:
     return tuple(dims)
 
 
-# -------------------------------------------------------------------------------- StableHLO builders
+# ------------------------------------------------------------------------------- StableHLO builders
 
 
 def stablehlo_constant(value: np.ndarray) -> ir.Value:
@@ -274,7 +284,7 @@ def stablehlo_region(
     types: Sequence[TensorType],
     emit: Callable[..., Sequence[ir.Value]],
 ) -> None:
-    """Fill the region of a StableHLO op: ``emit`` gets the block arguments and gives the results."""
+    """Fill the region of a StableHLO op: ``emit`` makes the results from the block arguments."""
     location = ir.Location.unknown()
     block = region.blocks.append(
         *(mlir_type(t) for t in types), arg_locs=[location] * len(types)
@@ -306,3 +316,71 @@ def stablehlo_reduce(
     )
     stablehlo_region(created.regions[0], [*scalars, *scalars], combine)
     return list(created.results)
+
+
+def stablehlo_full(type_: TensorType, value: Any) -> ir.Value:
+    """A StableHLO literal with one value everywhere (stored once)."""
+    return stablehlo_constant(np.broadcast_to(np.asarray(value).astype(type_.dtype), type_.shape))
+
+
+class _Lowered:
+    """Attribute access to the StableHLO forms of the registry's ops."""
+
+    def __getattr__(self, name: str) -> Callable[..., ir.Value]:
+        op: Op = getattr(ops, name)
+
+        def emit(*operands: ir.Value, **params: Any) -> ir.Value:
+            types = [type_of(x) for x in operands]
+            result_types = op.infer_types(types, params)
+            assert not isinstance(op.lower, Verdict)
+            (result,) = op.lower(Instance(op, operands, types, result_types, params))
+            return result  # type: ignore[no-any-return]
+
+        setattr(self, name, emit)
+        return emit
+
+    def full_like(self, x: ir.Value, value: Any) -> ir.Value:
+        """A constant of the type of ``x``."""
+        return stablehlo_full(type_of(x), value)
+
+
+# How a lowering rule is composed of others: ``lowered.mul(x, lowered.cos(y))`` emits StableHLO.
+lowered: Any = _Lowered()
+
+
+# ------------------------------------------------------------------------------- facts about dtypes
+
+_F32 = np.dtype(np.float32)
+
+
+def accumulator(dtype: np.dtype) -> np.dtype:
+    """The dtype in which sums and products are formed; they are rounded once, at the end."""
+    return _F32 if is_floating(dtype) and dtype.itemsize < 4 else dtype
+
+
+@functools.cache
+def lowest(dtype: np.dtype) -> np.ndarray:
+    """The value that no other value of the dtype is below, as a rank-0 array."""
+    return _extreme(dtype, -1)
+
+
+@functools.cache
+def highest(dtype: np.dtype) -> np.ndarray:
+    """The value that no other value of the dtype is above, as a rank-0 array."""
+    return _extreme(dtype, 1)
+
+
+def _extreme(dtype: np.dtype, sign: int) -> np.ndarray:
+    if dtype == np.bool_:
+        return np.array(sign > 0)
+    if is_complex(dtype):
+        return np.array(complex(sign * np.inf, sign * np.inf), dtype)
+    if is_integer(dtype):
+        integers = ml_dtypes.iinfo(dtype)
+        return np.array(integers.max if sign > 0 else integers.min).astype(dtype)
+    finite = ml_dtypes.finfo(dtype)
+    with np.errstate(all="ignore"):
+        infinite = np.array(sign * np.inf).astype(dtype)
+    if np.isinf(infinite):
+        return infinite
+    return np.array(finite.max if sign > 0 else finite.min, dtype)

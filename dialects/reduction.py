@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
 
 import numpy as np
 
 from gnomon.dialects.attributes import INTS
 from gnomon.dialects.combinators import (
+    Tangents,
     Values,
+    accumulator,
+    highest,
     jvp_linear,
+    lowered,
+    lowest,
     normalized,
     require_dtype,
     stablehlo,
     stablehlo_constant,
     stablehlo_reduce,
 )
-from gnomon.dialects.contract import Facet, Instance, MappedAxis, Op
-from gnomon.dialects.emit import ops
+from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Facet, Instance, MappedAxis, Op
+from gnomon.dialects.emit import convert, ops, reshape, slice_along, transpose, zeros
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import NUMERIC, TensorType, is_floating
+from gnomon.dialects.types import (
+    ANY,
+    BOOL,
+    INTEGER,
+    NUMERIC,
+    TensorType,
+    is_complex,
+    type_of,
+)
 
 Dims = Sequence[int | None]
 Batched = tuple[list[ir.Value], list[int | None]]
 
-_F32 = np.dtype(np.float32)
-
-
-def accumulator(dtype: np.dtype) -> np.dtype:
-    """The dtype in which sums and products are formed; they are rounded once, at the end."""
-    return _F32 if is_floating(dtype) and dtype.itemsize < 4 else dtype
+# A scalar combiner in a `stablehlo.reduce`: the accumulated value and the next one, to a new one.
+Combine = Callable[[ir.Value, ir.Value], ir.Value]
 
 
 def _remaining(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
@@ -49,29 +57,7 @@ def _batch_reduction(inst: Instance, operands: Values, dims: Dims, axis: MappedA
     assert at is not None
     axes = tuple(d + (d >= at) for d in inst.params["axes"])
     to = at - sum(d < at for d in axes)
-    results = inst.op.build([x], {**inst.params, "axes": axes})
-    return results, [to] * len(results)
-
-
-def lower_reduction(combiner: str, identity: Callable[[np.dtype], Any]) -> Callable[..., Any]:
-    """The lowering to ``stablehlo.reduce``, through the accumulator where that is wider."""
-
-    def rule(inst: Instance) -> list[ir.Value]:
-        x, (type_,), (result,) = inst.operand, inst.operand_types, inst.result_types
-        wide = accumulator(type_.dtype) if combiner in ("add", "multiply") else type_.dtype
-        if wide != type_.dtype:
-            (x,) = stablehlo("convert", [x], [type_.with_dtype(wide)])
-        scalar = TensorType((), wide)
-        initial = stablehlo_constant(np.asarray(identity(wide), wide))
-        reduced = stablehlo_reduce(
-            [x],
-            [initial],
-            inst.params["axes"],
-            lambda a, b: stablehlo(combiner, [a, b], [scalar]),
-        )
-        return reduced if wide == type_.dtype else stablehlo("convert", reduced, [result])
-
-    return rule
+    return inst.op.build([x], {"axes": axes}), [to]
 
 
 def _reducer(
@@ -79,19 +65,44 @@ def _reducer(
     *,
     doc: str,
     dtypes: Collection[np.dtype],
-    evaluate: Callable[..., np.ndarray],
+    ufunc: np.ufunc,
+    identity: Callable[[np.dtype], np.ndarray],
     jvp: Facet,
-    transpose: Facet,
-    combiner: str,
-    identity: Callable[[np.dtype], Any],
+    transpose: Facet = NOT_LINEAR,
+    combine: Combine,
+    accumulates: bool = False,
 ) -> Op:
-    """Declare a reduction over ``axes`` that keeps the dtype."""
+    """Declare a reduction over ``axes`` that keeps the dtype.
+
+    Args:
+      name, doc, dtypes, jvp, transpose: see `Op`.
+      ufunc: the NumPy function of two arguments that is repeated.
+      identity: the result over no elements, from the dtype.
+      combine: the StableHLO form of ``ufunc`` on scalars.
+      accumulates: form the result in the dtype's `accumulator`, and round once.
+    """
 
     def infer(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
         require_dtype(name, x, dtypes)
         return x.with_shape(_remaining(x.shape, normalized(axes, x.rank, name)))
 
-    element = "i1" if np.float32 not in dtypes else "f32"
+    def evaluate(x: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
+        dtype = x.dtype
+        if x.size == 0:
+            return np.full(_remaining(x.shape, axes), identity(dtype), dtype)
+        wide = ufunc.reduce(x, axis=axes, dtype=accumulator(dtype) if accumulates else None)
+        return np.asarray(wide).astype(dtype, copy=False)
+
+    def lower(inst: Instance) -> list[ir.Value]:
+        x, (type_,), (result,) = inst.operand, inst.operand_types, inst.result_types
+        wide = accumulator(type_.dtype) if accumulates else type_.dtype
+        if wide == type_.dtype:
+            return _reduce(x, inst.params["axes"], identity(wide), combine)
+        (x,) = stablehlo("convert", [x], [type_.with_dtype(wide)])
+        reduced = _reduce(x, inst.params["axes"], identity(wide), combine)
+        return stablehlo("convert", reduced, [result])
+
+    element = "f32" if np.float32 in dtypes else "i1"
     return Op(
         name=name,
         doc=doc,
@@ -104,26 +115,147 @@ def _reducer(
         jvp=jvp,
         transpose=transpose,
         batch=_batch_reduction,
-        lower=lower_reduction(combiner, identity),
+        lower=lower,
     )
 
 
-# ------------------------------------------------------------------------------------------- sums
+def _reduce(
+    x: ir.Value, axes: Sequence[int], identity: np.ndarray, combine: Combine
+) -> list[ir.Value]:
+    return stablehlo_reduce([x], [stablehlo_constant(identity)], axes, lambda a, b: [combine(a, b)])
 
 
-def _evaluate_sum(x: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
-    dtype = x.dtype
-    wide = accumulator(dtype)
-    return np.asarray(np.add.reduce(x, axis=axes, dtype=wide)).astype(dtype, copy=False)
+def _combine(name: str) -> Combine:
+    """A combiner that is one StableHLO op."""
+    return lambda a, b: stablehlo(name, [a, b], [type_of(a)])[0]
 
+
+# ------------------------------------------------------------------------------- sums and products
 
 reduce_sum = _reducer(
     "reduce_sum",
     doc="the sum over axes; integers wrap, small floating point types are summed in f32",
     dtypes=NUMERIC,
-    evaluate=_evaluate_sum,
+    ufunc=np.add,
+    identity=lambda dtype: np.zeros((), dtype),
     jvp=jvp_linear,
     transpose=lambda inst, cts, linear: [_spread(inst, cts[0])],
-    combiner="add",
-    identity=lambda dtype: 0,
+    combine=_combine("add"),
+    accumulates=True,
+)
+
+
+def _jvp_prod(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+    """The product rule along a tree of products: no division, so zeros are no special case."""
+    (x,), (t,), (type_,) = inst.operands, tangents, inst.operand_types
+    axes = inst.params["axes"]
+    if type_.size == 0:
+        return [None]
+    kept = [d for d in range(type_.rank) if d not in axes]
+    shape = (type_.size // inst.type.size, inst.type.size)
+    x, t = (reshape(transpose(v, (*axes, *kept)), shape) for v in (x, t))
+    while (n := type_of(x).shape[0]) > 1:
+        half = n // 2
+        x0, x1 = slice_along(x, 0, 0, half), slice_along(x, 0, half, 2 * half)
+        t0, t1 = slice_along(t, 0, 0, half), slice_along(t, 0, half, 2 * half)
+        product = ops.mul(x0, x1)
+        tangent = ops.add(ops.mul(t0, x1), ops.mul(t1, x0))
+        if n % 2:
+            product = ops.concatenate(product, slice_along(x, 0, n - 1, n), dimension=0)
+            tangent = ops.concatenate(tangent, slice_along(t, 0, n - 1, n), dimension=0)
+        x, t = product, tangent
+    return [reshape(t, inst.type.shape)]
+
+
+reduce_prod = _reducer(
+    "reduce_prod",
+    doc="the product over axes; integers wrap, small floating point types are multiplied in f32",
+    dtypes=NUMERIC,
+    ufunc=np.multiply,
+    identity=lambda dtype: np.ones((), dtype),
+    jvp=_jvp_prod,
+    combine=_combine("multiply"),
+    accumulates=True,
+)
+
+
+# ------------------------------------------------------------------------------------- max and min
+
+
+def _jvp_extremum(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+    """The mean of the tangents where the operand is extreme: ties share equally, as in JAX."""
+    (x,), (t,) = inst.operands, tangents
+    chosen = ops.eq(x, _spread(inst, outs[0]))
+    total = ops.reduce_sum(ops.select(chosen, t, zeros(inst.operand_types[0])), **inst.params)
+    count = ops.reduce_sum(convert(chosen, inst.type.dtype), **inst.params)
+    return [ops.div(total, count)]
+
+
+def _pick(direction: str) -> Combine:
+    """The larger (``gt``) or smaller (``lt``) of two scalars; nan if one is nan.
+
+    Complex numbers are ordered by real part, then by imaginary part.
+    """
+    native = _combine("maximum" if direction == "gt" else "minimum")
+
+    def combine(a: ir.Value, b: ir.Value) -> ir.Value:
+        if not is_complex(type_of(a).dtype):
+            return native(a, b)
+        beyond = getattr(lowered, direction)
+        a_real, a_imag = lowered.real(a), lowered.imag(a)
+        b_real, b_imag = lowered.real(b), lowered.imag(b)
+        tie = lowered.and_(lowered.eq(a_real, b_real), beyond(a_imag, b_imag))
+        first = lowered.or_(beyond(a_real, b_real), tie)
+        return lowered.select(lowered.or_(first, lowered.ne(a, a)), a, b)
+
+    return combine
+
+
+reduce_max = _reducer(
+    "reduce_max",
+    doc="the largest element over axes; nan if there is one; complex numbers order by parts",
+    dtypes=ANY,
+    ufunc=np.maximum,
+    identity=lowest,
+    jvp=_jvp_extremum,
+    combine=_pick("gt"),
+)
+reduce_min = _reducer(
+    "reduce_min",
+    doc="the smallest element over axes; nan if there is one; complex numbers order by parts",
+    dtypes=ANY,
+    ufunc=np.minimum,
+    identity=highest,
+    jvp=_jvp_extremum,
+    combine=_pick("lt"),
+)
+
+# ----------------------------------------------------------------------------------- bits and bools
+
+reduce_and = _reducer(
+    "reduce_and",
+    doc="logical and over axes on bool, bitwise and on integers",
+    dtypes=(BOOL, *INTEGER),
+    ufunc=np.bitwise_and,
+    identity=lambda dtype: np.array(True if dtype == BOOL else -1).astype(dtype),
+    jvp=ZERO_TANGENT,
+    combine=_combine("and"),
+)
+reduce_or = _reducer(
+    "reduce_or",
+    doc="logical or over axes on bool, bitwise or on integers",
+    dtypes=(BOOL, *INTEGER),
+    ufunc=np.bitwise_or,
+    identity=lambda dtype: np.zeros((), dtype),
+    jvp=ZERO_TANGENT,
+    combine=_combine("or"),
+)
+reduce_xor = _reducer(
+    "reduce_xor",
+    doc="logical exclusive or over axes on bool, bitwise on integers",
+    dtypes=(BOOL, *INTEGER),
+    ufunc=np.bitwise_xor,
+    identity=lambda dtype: np.zeros((), dtype),
+    jvp=ZERO_TANGENT,
+    combine=_combine("xor"),
 )
