@@ -1,0 +1,231 @@
+"""A cache of compiled executables on disk, shared by all processes of a user.
+
+An entry is a file named by the hash of everything that decides its content: the portable artifact,
+the compiler's flags and version, and the features of the CPU. A changed program, flag, compiler or
+machine therefore never finds a stale entry, and nothing has to be invalidated.
+
+The cache is an optimization only: where its folder cannot be written, or an entry is damaged, the
+program is compiled as if there were no cache.
+
+Environment:
+    GNOMON_CACHE: `0`, `off` or `false` switches the cache off.
+    GNOMON_CACHE_DIR: the folder; by default `gnomon` under `$XDG_CACHE_HOME` or the user's
+        customary cache folder.
+    GNOMON_CACHE_MAX_BYTES: the bound on its size, 2 GiB by default.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["CacheEntry", "ExecutableCache", "cache_directory", "cache_key", "default_cache"]
+
+logger = logging.getLogger(__name__)
+
+_MAGIC = b"gnomon-cache-1\n"
+_DIGEST_BYTES = hashlib.sha256().digest_size
+_SUFFIX = ".bin"
+_TEMPORARY_PREFIX = ".partial-"
+_STALE_TEMPORARY_S = 3600.0
+_DEFAULT_MAX_BYTES = 2 << 30
+# Eviction goes below the bound, so that a full cache is not scanned for each new entry in vain.
+_EVICTION_GOAL = 0.9
+_FALSE_WORDS = frozenset({"0", "off", "false", "no"})
+
+
+def cache_key(*parts: bytes | str) -> str:
+    """Returns the hexadecimal SHA-256 of `parts`, each preceded by its length.
+
+    The lengths keep `("ab", "c")` and `("a", "bc")` apart.
+
+    Example:
+        >>> cache_key("ab", "c") == cache_key("a", "bc")
+        False
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def cache_directory() -> Path:
+    """Returns the folder for everything that gnomon may delete and make again."""
+    explicit = os.environ.get("GNOMON_CACHE_DIR")
+    if explicit:
+        return Path(explicit).expanduser()
+    xdg = os.environ.get("XDG_CACHE_HOME")
+    if xdg:
+        return Path(xdg) / "gnomon"
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        return (Path(local) if local else Path.home() / "AppData" / "Local") / "gnomon" / "cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "gnomon"
+    return Path.home() / ".cache" / "gnomon"
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """One cached executable: its key, its size on disk, and when it was last read or written."""
+
+    key: str
+    size_bytes: int
+    last_used: float
+
+
+class ExecutableCache:
+    """A bounded, content-addressed store of byte strings in one folder.
+
+    Safe for use by several threads and processes at once: entries appear by an atomic rename, and
+    a reader checks what it reads against the checksum stored with it.
+
+    Args:
+        directory: the folder; made on the first write.
+        max_bytes: the bound; the entries unused for longest are removed when it is passed.
+    """
+
+    def __init__(self, directory: Path | str, *, max_bytes: int = _DEFAULT_MAX_BYTES) -> None:
+        if max_bytes <= 0:
+            raise ValueError(
+                f"max_bytes must be positive, got {max_bytes}; to switch the cache off set "
+                "GNOMON_CACHE=0"
+            )
+        self.directory = Path(directory)
+        self.max_bytes = max_bytes
+
+    def __repr__(self) -> str:
+        return f"ExecutableCache({str(self.directory)!r}, max_bytes={self.max_bytes})"
+
+    def get(self, key: str) -> bytes | None:
+        """Returns the bytes stored under `key`, or None. A damaged entry is removed."""
+        path = self._path(key)
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None
+        header = len(_MAGIC) + _DIGEST_BYTES
+        payload = content[header:]
+        if (
+            not content.startswith(_MAGIC)
+            or hashlib.sha256(payload).digest() != content[len(_MAGIC) : header]
+        ):
+            logger.warning("discarded the damaged cache entry %s", path)
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return payload
+
+    def put(self, key: str, payload: bytes) -> None:
+        """Stores `payload` under `key`; a full or read-only disk is logged, not raised."""
+        size = len(payload) + len(_MAGIC) + _DIGEST_BYTES
+        if size > self.max_bytes:
+            logger.info("not cached: %d bytes exceed the bound of %d", size, self.max_bytes)
+            return
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=_TEMPORARY_PREFIX, dir=path.parent)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_MAGIC)
+                    file.write(hashlib.sha256(payload).digest())
+                    file.write(payload)
+                os.replace(name, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(name)
+                raise
+        except OSError as error:
+            logger.warning("the executable cache in %s cannot be written: %s", path.parent, error)
+            return
+        self._evict()
+
+    def entries(self) -> list[CacheEntry]:
+        """Returns all entries, the one unused for longest first."""
+        found = [
+            CacheEntry(path.stem, status.st_size, status.st_mtime)
+            for path, status in self._files()
+            if path.suffix == _SUFFIX
+        ]
+        return sorted(found, key=lambda entry: (entry.last_used, entry.key))
+
+    def size_bytes(self) -> int:
+        """Returns the size of all entries."""
+        return sum(entry.size_bytes for entry in self.entries())
+
+    def clear(self) -> int:
+        """Removes every entry and returns how many there were."""
+        removed = 0
+        for path, _ in list(self._files()):
+            with contextlib.suppress(OSError):
+                path.unlink()
+                removed += path.suffix == _SUFFIX
+        return removed
+
+    def _path(self, key: str) -> Path:
+        return self.directory / key[:2] / f"{key}{_SUFFIX}"
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        try:
+            folders = [entry.path for entry in os.scandir(self.directory) if entry.is_dir()]
+        except OSError:
+            return
+        for folder in folders:
+            # Another process may empty or remove a folder between the two scans.
+            with contextlib.suppress(OSError):
+                for file in os.scandir(folder):
+                    if file.name.endswith(_SUFFIX) or file.name.startswith(_TEMPORARY_PREFIX):
+                        with contextlib.suppress(OSError):
+                            yield Path(file.path), file.stat()
+
+    def _evict(self) -> None:
+        total = 0
+        candidates: list[tuple[float, int, Path]] = []
+        for path, status in self._files():
+            if path.suffix == _SUFFIX:
+                total += status.st_size
+                candidates.append((status.st_mtime, status.st_size, path))
+            elif time.time() - status.st_mtime > _STALE_TEMPORARY_S:
+                # Left behind by a process that was killed while it wrote.
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        if total <= self.max_bytes:
+            return
+        for _, size, path in sorted(candidates):
+            with contextlib.suppress(OSError):
+                path.unlink()
+                total -= size
+            if total <= self.max_bytes * _EVICTION_GOAL:
+                return
+
+
+def default_cache() -> ExecutableCache | None:
+    """Returns the cache that the environment asks for, or None where it is switched off.
+
+    Raises:
+        ValueError: GNOMON_CACHE_MAX_BYTES is not a positive integer.
+    """
+    if os.environ.get("GNOMON_CACHE", "1").strip().lower() in _FALSE_WORDS:
+        return None
+    text = os.environ.get("GNOMON_CACHE_MAX_BYTES")
+    try:
+        max_bytes = int(text) if text else _DEFAULT_MAX_BYTES
+    except ValueError:
+        raise ValueError(
+            f"GNOMON_CACHE_MAX_BYTES={text!r} is not a number of bytes; give an integer such as "
+            f"{_DEFAULT_MAX_BYTES}"
+        ) from None
+    return ExecutableCache(cache_directory() / "executables", max_bytes=max_bytes)

@@ -1,0 +1,1 @@
+"""The IREE backend: portable StableHLO in, executables and device buffers out."""

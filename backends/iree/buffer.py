@@ -1,0 +1,335 @@
+"""Buffers: arrays that live on a device, ready now or when a program has finished."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import iree.runtime as rt
+import ml_dtypes
+import numpy as np
+
+from gnomon.backends.iree.device import Device, DriverState, cpu_device
+from gnomon.backends.iree.errors import BufferDeletedError, ExecutionError
+
+__all__ = ["IMPORTED_USAGE_BIT", "Buffer", "Pending", "element_type", "import_array"]
+
+_E = rt.HalElementType
+
+_ELEMENT_TYPES: dict[np.dtype[Any], Any] = {
+    np.dtype(dtype): element
+    for dtype, element in (
+        (np.bool_, _E.BOOL_8),
+        (np.int8, _E.SINT_8),
+        (np.int16, _E.SINT_16),
+        (np.int32, _E.SINT_32),
+        (np.int64, _E.SINT_64),
+        (np.uint8, _E.UINT_8),
+        (np.uint16, _E.UINT_16),
+        (np.uint32, _E.UINT_32),
+        (np.uint64, _E.UINT_64),
+        (np.float16, _E.FLOAT_16),
+        (np.float32, _E.FLOAT_32),
+        (np.float64, _E.FLOAT_64),
+        (np.complex64, _E.COMPLEX_64),
+        (np.complex128, _E.COMPLEX_128),
+        (ml_dtypes.bfloat16, _E.BFLOAT_16),
+        (ml_dtypes.float8_e4m3fn, _E.FLOAT_8_E4M3_FN),
+        (ml_dtypes.float8_e4m3fnuz, _E.FLOAT_8_E4M3_FNUZ),
+        (ml_dtypes.float8_e5m2, _E.FLOAT_8_E5M2),
+        (ml_dtypes.float8_e5m2fnuz, _E.FLOAT_8_E5M2_FNUZ),
+        (ml_dtypes.float8_e8m0fnu, _E.FLOAT_8_E8M0_FNU),
+    )
+}
+
+# These types do not take part in the buffer protocol; integers of their width do.
+_STORAGE_TYPES: dict[np.dtype[Any], np.dtype[Any]] = {
+    dtype: np.dtype(f"u{dtype.itemsize}")
+    for dtype in _ELEMENT_TYPES
+    if dtype.kind == "V" or dtype.name.startswith(("bfloat", "float8"))
+}
+
+_MEMORY_TYPE = int(rt.MemoryType.DEVICE_LOCAL) | int(rt.MemoryType.HOST_VISIBLE)
+_OWNED_USAGE = int(rt.BufferUsage.DEFAULT) | int(rt.BufferUsage.MAPPING)
+# No compiled program asks for this bit, and every view of a buffer inherits it: it marks memory
+# that belongs to NumPy, so that a result that is a view of an argument can be told from others.
+IMPORTED_USAGE_BIT = int(rt.BufferUsage.SHARING_IMMUTABLE)
+_IMPORTED_USAGE = _OWNED_USAGE | IMPORTED_USAGE_BIT
+
+# Copying fewer bytes than this is quicker than importing them.
+_COPY_BELOW_BYTES = 4096
+_WAIT_SLICE_NS = 100_000_000
+
+
+def element_type(dtype: np.dtype[Any]) -> Any:
+    """Returns IREE's element type for a NumPy dtype.
+
+    Raises:
+        TypeError: IREE has none.
+    """
+    found = _ELEMENT_TYPES.get(dtype)
+    if found is None:
+        supported = ", ".join(sorted(known.name for known in _ELEMENT_TYPES))
+        raise TypeError(
+            f"arrays of dtype {dtype} cannot be passed to a compiled program; convert to one of "
+            f"{supported}"
+        )
+    return found
+
+
+class Pending:
+    """A program that may still run: the semaphore that it raises to 1, and the fence for that."""
+
+    __slots__ = ("fence", "release", "semaphore")
+
+    def __init__(self, semaphore: Any, fence: Any, release: Callable[[], None]) -> None:
+        self.semaphore = semaphore
+        self.fence = fence
+        self.release = release
+
+    def finished(self) -> bool:
+        """Whether it ended, well or badly."""
+        try:
+            return bool(self.semaphore.query() >= 1)
+        except RuntimeError:
+            return True
+
+    def wait(self) -> None:
+        """Waits for its end.
+
+        Raises:
+            ExecutionError: it failed.
+        """
+        try:
+            # In slices, because Python handles an interrupt only between them.
+            while self.semaphore.query() < 1:
+                try:
+                    self.semaphore.wait(1, timeout=_WAIT_SLICE_NS)
+                except (TimeoutError, RuntimeError) as error:
+                    if "DEADLINE_EXCEEDED" not in str(error):
+                        raise
+        except RuntimeError as error:
+            raise ExecutionError(
+                f"the program that computes this value failed: {_reason(error)}"
+            ) from error
+        finally:
+            self.release()
+
+
+def _reason(error: BaseException) -> str:
+    """Returns the part of IREE's message after its source location."""
+    text = str(error)
+    return text.split("; ", 1)[1] if "; " in text else text
+
+
+def import_array(
+    state: DriverState, array: np.ndarray[Any, Any], *, copy: bool = False
+) -> tuple[Any, Any]:
+    """Makes an array's content readable by IREE, in place where its memory allows.
+
+    Args:
+        state: the device.
+        array: of any layout.
+        copy: never use it in place.
+
+    Returns:
+        IREE's buffer view, and what must be kept alive as long as the view is used: the array
+        where it is used in place, otherwise None.
+    """
+    dtype = array.dtype
+    element = _ELEMENT_TYPES.get(dtype)
+    if element is None:
+        array = _in_native_order(array)
+        dtype = array.dtype
+        element = element_type(dtype)
+    shape = array.shape
+    if copy or not array.flags.c_contiguous:
+        return _copy_strided(state, array, element), None
+    storage = _STORAGE_TYPES.get(dtype)
+    plain = array if storage is None else array.view(storage)
+    nbytes = array.nbytes
+    if nbytes < _COPY_BELOW_BYTES and nbytes > 0:
+        view = state.allocator.allocate_buffer_copy(
+            memory_type=_MEMORY_TYPE,
+            allowed_usage=_OWNED_USAGE,
+            device=state.device,
+            buffer=plain,
+            element_type=element,
+        )
+        return view, None
+    address, read_only = array.__array_interface__["data"]
+    if address % 16:
+        return _copy_strided(state, array, element), None
+    memory: Any = plain
+    if read_only:
+        # The binding asks for writable memory although programs never write their arguments.
+        memory = (ctypes.c_ubyte * nbytes).from_address(address)
+    buffer = state.allocator.import_host_allocation(memory, _MEMORY_TYPE, _IMPORTED_USAGE)
+    return rt.HalBufferView(buffer, shape, element), array
+
+
+def _in_native_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    native = array.dtype.newbyteorder("=")
+    element_type(native)
+    return array.astype(native)
+
+
+def _copy_strided(state: DriverState, array: np.ndarray[Any, Any], element: Any) -> Any:
+    buffer = state.allocator.allocate_buffer(_MEMORY_TYPE, _OWNED_USAGE, array.nbytes)
+    if array.nbytes:
+        storage = _STORAGE_TYPES.get(array.dtype)
+        target = buffer.map().asarray(array.shape, storage or array.dtype)
+        target[...] = array if storage is None else array.view(storage)
+    return rt.HalBufferView(buffer, array.shape, element)
+
+
+class Buffer:
+    """An array on a device, perhaps not computed yet.
+
+    A buffer is made from a NumPy array, whose memory it uses in place where possible, or comes out
+    of an `Executable`. It is immutable; whoever changes the NumPy array behind it changes it.
+
+    Attributes:
+        shape: a tuple of integers.
+        dtype: a NumPy dtype.
+        device: where it lives.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_array",
+        "_deleted",
+        "_host",
+        "_pending",
+        "_view",
+        "device",
+        "dtype",
+        "shape",
+    )
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    device: Device
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        device: Device,
+        *,
+        view: Any = None,
+        array: np.ndarray[Any, Any] | None = None,
+        pending: Pending | None = None,
+    ) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self._view = view
+        self._array = array
+        self._pending = pending
+        self._host: np.ndarray[Any, Any] | None = None
+        self._deleted: str | None = None
+
+    @classmethod
+    def from_numpy(cls, array: np.ndarray[Any, Any], device: Device | None = None) -> Buffer:
+        """Wraps an array without copying it.
+
+        A program that takes the buffer later uses the array's memory in place where it is
+        contiguous and starts at a multiple of 16 bytes, as NumPy's own allocations do; otherwise
+        it is copied then, once.
+
+        Args:
+            array: of any shape and of a dtype that IREE knows.
+            device: the CPU by default.
+
+        Raises:
+            TypeError: the dtype is not supported.
+        """
+        if array.dtype not in _ELEMENT_TYPES:
+            array = _in_native_order(array)
+        return cls(array.shape, array.dtype, device or cpu_device(), array=array)
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    def view_for(self, state: DriverState) -> Any:
+        """Returns IREE's view of the buffer, for a program that runs on `state`.
+
+        Raises:
+            BufferDeletedError: the buffer was deleted or donated.
+        """
+        view = self._view
+        if view is None:
+            self._check_alive()
+            assert self._array is not None
+            view, keep_alive = import_array(state, self._array)
+            self._view = view
+            if keep_alive is None and self._array.nbytes >= _COPY_BELOW_BYTES:
+                # One copy in memory is enough.
+                self._array = None
+        return view
+
+    def to_numpy(self) -> np.ndarray[Any, Any]:
+        """Waits for the value and returns a read-only view of it, without a copy.
+
+        Raises:
+            ExecutionError: the program that computes it failed.
+            BufferDeletedError: the buffer was deleted or donated.
+        """
+        host = self._host
+        if host is None:
+            self.wait()
+            if self._array is not None:
+                host = self._array.view()
+            else:
+                storage = _STORAGE_TYPES.get(self.dtype, self.dtype)
+                if self._view.byte_length == 0:
+                    host = np.empty(self.shape, self.dtype)
+                else:
+                    host = self._view.map().asarray(self.shape, storage)
+                    if storage is not self.dtype:
+                        host = host.view(self.dtype)
+            host.flags.writeable = False
+            self._host = host
+        return host
+
+    def is_ready(self) -> bool:
+        """Whether reading the value would not wait (it may still raise)."""
+        self._check_alive()
+        return self._pending is None or self._pending.finished()
+
+    def wait(self) -> None:
+        """Waits for the value.
+
+        Raises:
+            ExecutionError: the program that computes it failed.
+            BufferDeletedError: the buffer was deleted or donated.
+        """
+        self._check_alive()
+        if self._pending is not None:
+            self._pending.wait()
+            self._pending = None
+
+    def delete(self, reason: str = "delete() was called on it") -> None:
+        """Lets go of the memory; any later use raises. Arrays from `to_numpy` stay valid."""
+        if self._deleted is None:
+            self._deleted = reason
+            self._view = self._array = self._host = self._pending = None
+
+    def is_deleted(self) -> bool:
+        """Whether `delete` was called or the buffer was donated."""
+        return self._deleted is not None
+
+    def _check_alive(self) -> None:
+        if self._deleted is not None:
+            raise BufferDeletedError(
+                f"a buffer of shape {self.shape} and dtype {self.dtype} was used after "
+                f"{self._deleted}; keep a copy, or do not donate it"
+            )
+
+    def __repr__(self) -> str:
+        state = "deleted" if self._deleted else "ready" if self.is_ready() else "pending"
+        return f"Buffer(shape={self.shape}, dtype={self.dtype}, device={self.device!r}, {state})"

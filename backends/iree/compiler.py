@@ -1,0 +1,228 @@
+"""From a portable StableHLO artifact to an executable.
+
+The compiler is a C++ program that now and then aborts, or does not end. It runs in a process of
+its own (`process.py`, `worker.py`); this module looks into the cache, sends it what is not there,
+and turns every outcome into an executable or a named error that can be reproduced.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import os
+import shlex
+import signal
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gnomon.backends.cache import ExecutableCache, cache_directory, cache_key, default_cache
+from gnomon.backends.iree.errors import (
+    CompilationError,
+    CompilationFailed,
+    CompilerCrashed,
+    CompilerTimeout,
+    CompilerUnavailable,
+)
+from gnomon.backends.iree.options import (
+    EXECUTION_MODELS,
+    CompileOptions,
+    ProgramCost,
+    choose_options,
+)
+from gnomon.backends.iree.process import COMPILER, ProcessDiedError, ProcessTimeoutError
+from gnomon.backends.iree.targets import Target, find_linker, host_fingerprint
+
+__all__ = [
+    "DEFAULT_CACHE",
+    "CompileOptions",
+    "ProgramCost",
+    "choose_options",
+    "compile_artifact",
+    "compile_flags",
+    "compiler_version",
+    "prestart",
+    "shutdown",
+]
+
+logger = logging.getLogger(__name__)
+
+_SUMMARY_LINES = 12
+_KEPT_REPRODUCERS = 20
+
+
+class _DefaultCache:
+    """Stands for the cache that the environment chooses."""
+
+    def __repr__(self) -> str:
+        return "DEFAULT_CACHE"
+
+
+DEFAULT_CACHE: Final = _DefaultCache()
+
+
+def compiler_version() -> str:
+    """Returns the installed compiler's version without importing it.
+
+    Raises:
+        CompilerUnavailable: it is not installed.
+    """
+    try:
+        return importlib.metadata.version("iree-base-compiler")
+    except importlib.metadata.PackageNotFoundError:
+        raise CompilerUnavailable(
+            "compiling needs the package iree-base-compiler, which is not installed; "
+            "install it with `pip install iree-base-compiler`"
+        ) from None
+
+
+def prestart(target: Target) -> None:
+    """Starts the compiler's process in the background, so that it is warm when first needed.
+
+    Raises:
+        CompilerUnavailable: the compiler is not installed.
+    """
+    compiler_version()
+    COMPILER.start([flag.name for flag in target.process_flags])
+
+
+def shutdown() -> None:
+    """Ends the compiler's process; the next compilation starts another."""
+    COMPILER.stop()
+
+
+def compile_flags(target: Target, options: CompileOptions) -> list[str]:
+    """Returns the compiler's flags for one program, without those of its process."""
+    flags = [flag.name for flag in target.flags]
+    if target.capabilities.system_libm:
+        flags += [flag.name for flag in find_linker().flags]
+    flags.append(f"--iree-opt-level={options.opt_level}")
+    flags.append(f"--iree-opt-data-tiling={'true' if options.data_tiling else 'false'}")
+    flags.append(f"--iree-execution-model={EXECUTION_MODELS[options.execution_model]}")
+    return flags
+
+
+def compile_artifact(
+    artifact: bytes,
+    *,
+    target: Target,
+    options: CompileOptions | None = None,
+    cache: ExecutableCache | _DefaultCache | None = DEFAULT_CACHE,
+) -> bytes:
+    """Compiles a portable artifact whose entry is `func.func public @main`.
+
+    Args:
+        artifact: VHLO bytecode.
+        target: the machine to compile for.
+        options: how; by default a synchronous program.
+        cache: where to look first and to store the result; None for nowhere.
+
+    Returns:
+        the executable, in IREE's `.vmfb` format.
+
+    Raises:
+        CompilationFailed: the compiler refused the program.
+        CompilerCrashed: its process died.
+        CompilerTimeout: it took longer than `options.timeout_s`.
+        CompilerUnavailable: it is not installed or does not start.
+    """
+    if not isinstance(artifact, bytes):
+        raise TypeError(f"artifact must be bytes, got {type(artifact).__name__}")
+    options = options or CompileOptions()
+    store = default_cache() if isinstance(cache, _DefaultCache) else cache
+    flags = compile_flags(target, options)
+    process_flags = [flag.name for flag in target.process_flags]
+    all_flags = process_flags + flags
+    key = cache_key(artifact, "\n".join(all_flags), compiler_version(), host_fingerprint())
+    if store is not None and (found := store.get(key)) is not None:
+        return found
+
+    reproducer = _Reproducer(artifact, all_flags, key)
+    started = time.perf_counter()
+    try:
+        ok, executable, diagnostics = COMPILER.compile(
+            artifact, flags, process_flags, options.timeout_s
+        )
+    except ProcessTimeoutError as error:
+        raise reproducer.error(
+            CompilerTimeout,
+            f"the compiler did not finish within {options.timeout_s:g} s; simplify the program, "
+            "or give CompileOptions a longer timeout_s",
+            error.diagnostics,
+        ) from None
+    except ProcessDiedError as error:
+        raise reproducer.error(
+            CompilerCrashed,
+            f"the compiler's process died ({_describe_exit(error.status)}) while it compiled the "
+            "program",
+            error.diagnostics,
+        ) from None
+    if not ok:
+        raise reproducer.error(CompilationFailed, "the compiler refused the program", diagnostics)
+    logger.info(
+        "compiled %d bytes to %d bytes in %.3f s",
+        len(artifact),
+        len(executable),
+        time.perf_counter() - started,
+    )
+    if store is not None:
+        store.put(key, executable)
+    return executable
+
+
+@dataclass(frozen=True)
+class _Reproducer:
+    """What is needed to see a failure again."""
+
+    artifact: bytes
+    flags: list[str]
+    key: str
+
+    def error(self, kind: type[CompilationError], what: str, diagnostics: str) -> CompilationError:
+        """Writes the files and returns the error that names them."""
+        path = self._write()
+        lines = [what]
+        summary = _summary(diagnostics)
+        if summary:
+            lines.append(summary)
+        if path is not None:
+            lines.append(f"The program is kept in {path}; compile it again with")
+            lines.append(f"  sh {path.with_suffix('.sh')}")
+        return kind("\n".join(lines), diagnostics=diagnostics, reproducer=path)
+
+    def _write(self) -> Path | None:
+        # A disk that cannot be written must not hide the error itself.
+        for folder in (cache_directory() / "reproducers", Path(tempfile.gettempdir()) / "gnomon"):
+            path = folder / f"{self.key[:16]}.mlirbc"
+            command = shlex.join(["iree-compile", *self.flags, str(path), "-o", os.devnull])
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(self.artifact)
+                path.with_suffix(".sh").write_text(command + "\n")
+                old = sorted(folder.glob("*.mlirbc"), key=lambda file: file.stat().st_mtime)
+                for file in old[:-_KEPT_REPRODUCERS]:
+                    file.unlink(missing_ok=True)
+                    file.with_suffix(".sh").unlink(missing_ok=True)
+            except OSError:
+                continue
+            return path
+        return None
+
+
+def _describe_exit(status: int) -> str:
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return f"signal {signal.Signals(-status).name}"
+    except ValueError:
+        return f"signal {-status}"
+
+
+def _summary(diagnostics: str) -> str:
+    """Returns the lines of `diagnostics` that a reader needs first."""
+    lines = [line.rstrip() for line in diagnostics.splitlines() if line.strip()]
+    telling = [line for line in lines if "error:" in line or "ERROR" in line or "Error" in line]
+    chosen = dict.fromkeys(telling or lines)
+    return "\n".join(f"  {line[:400]}" for line in list(chosen)[:_SUMMARY_LINES])

@@ -1,0 +1,229 @@
+"""Executables: compiled programs, loaded and called with as little in between as possible."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import iree.runtime as rt
+import numpy as np
+
+from gnomon.backends.iree.buffer import IMPORTED_USAGE_BIT, Buffer, Pending, import_array
+from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
+from gnomon.backends.iree.errors import ExecutionError
+
+__all__ = ["ArrayType", "Executable"]
+
+_VariantList = rt.VmVariantList
+_BufferView = rt.HalBufferView
+
+
+class ArrayType(Protocol):
+    """Anything with a shape and a dtype."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of its dimensions."""
+
+    @property
+    def dtype(self) -> Any:
+        """What NumPy takes for a dtype."""
+
+
+class _Loaded:
+    """The program in IREE's virtual machine."""
+
+    __slots__ = ("context", "function", "generation", "lock", "state")
+
+    def __init__(self, vmfb: bytes, state: DriverState) -> None:
+        self.state = state
+        self.generation = runtime_generation()
+        # IREE asks that calls of one context be made one after the other.
+        self.lock = threading.Lock()
+        try:
+            module = rt.VmModule.copy_buffer(state.instance, vmfb)
+            self.context = rt.VmContext(state.instance, [state.module, module])
+        except (RuntimeError, ValueError) as error:
+            raise ExecutionError(f"the compiled program cannot be loaded: {error}") from error
+        self.function = module.lookup_function("main")
+        if self.function is None:
+            raise ExecutionError(
+                "the compiled program has no function `main`; it was compiled from something "
+                f"else, with the functions {sorted(module.function_names)}"
+            )
+
+
+class Executable:
+    """A compiled program, ready to be called.
+
+    Args:
+        vmfb: what `compile_artifact` returned.
+        input_types: the shape and dtype of each argument.
+        output_types: of each result.
+        device: where it runs; the CPU by default.
+        execution_model: the one that it was compiled with.
+        donate: positions of arguments whose buffers the call consumes.
+
+    Raises:
+        ExecutionError: the executable is damaged, or made for another machine.
+    """
+
+    def __init__(
+        self,
+        vmfb: bytes,
+        *,
+        input_types: Sequence[ArrayType],
+        output_types: Sequence[ArrayType],
+        device: Device | None = None,
+        execution_model: str = "sync",
+        donate: tuple[int, ...] = (),
+    ) -> None:
+        self.device = device or cpu_device()
+        self.execution_model = execution_model
+        self.input_types = _freeze(input_types)
+        self.output_types = _freeze(output_types)
+        self.donate = donate
+        if not all(0 <= index < len(self.input_types) for index in donate):
+            raise ValueError(f"donate={donate} names arguments that do not exist")
+        self._vmfb = vmfb
+        self._asynchronous = execution_model == "async"
+        self._arity = len(self.input_types)
+        self._loaded = _Loaded(vmfb, self.device.driver_state(execution_model))
+
+    def __call__(self, args: Sequence[np.ndarray[Any, Any] | Buffer]) -> list[Buffer]:
+        """Runs the program, or starts it where it was compiled as an asynchronous one.
+
+        Args:
+            args: NumPy arrays or buffers of exactly the declared shapes and dtypes. An
+                asynchronous program reads a NumPy array in place after the call has returned, so
+                the caller must not change it before the results are there.
+
+        Returns:
+            the results.
+
+        Raises:
+            TypeError: the number of arguments, a shape or a dtype is not the declared one.
+            BufferDeletedError: an argument was deleted or donated before.
+            ExecutionError: the program, or one that computes an argument, failed.
+        """
+        if len(args) != self._arity:
+            raise TypeError(f"the program takes {self._arity} arguments, got {len(args)}")
+        loaded = self._loaded
+        if loaded.generation != runtime_generation():
+            loaded = self._loaded = _Loaded(
+                self._vmfb, self.device.driver_state(self.execution_model)
+            )
+        state = loaded.state
+        arguments = _VariantList(self._arity + 2)
+        pending: list[Pending] = []
+        keep_alive: list[object] = []
+        for index, (arg, (shape, dtype)) in enumerate(zip(args, self.input_types, strict=True)):
+            if arg.shape != shape or arg.dtype != dtype:
+                raise self._mismatch(index, arg)
+            if isinstance(arg, Buffer):
+                arguments.push_ref(arg.view_for(state))
+                if arg._pending is not None:
+                    pending.append(arg._pending)
+                if arg._array is not None:
+                    keep_alive.append(arg._array)
+            else:
+                view, kept = import_array(state, arg)
+                arguments.push_ref(view)
+                if kept is not None:
+                    keep_alive.append(kept)
+        results = _VariantList(len(self.output_types))
+        if self._asynchronous:
+            outputs = self._launch(loaded, arguments, results, pending, keep_alive)
+        else:
+            for program in pending:
+                program.wait()
+            try:
+                with loaded.lock:
+                    loaded.context.invoke(loaded.function, arguments, results)
+            except RuntimeError as error:
+                raise ExecutionError(f"the program failed: {error}") from error
+            outputs = self._wrap(results, None, bool(keep_alive), state)
+        for index in self.donate:
+            arg = args[index]
+            if isinstance(arg, Buffer):
+                arg.delete("it was donated to a call")
+        return outputs
+
+    def _launch(
+        self,
+        loaded: _Loaded,
+        arguments: Any,
+        results: Any,
+        pending: list[Pending],
+        keep_alive: list[object],
+    ) -> list[Buffer]:
+        state = loaded.state
+        # A semaphore of its own for each call: calls may finish in any order, and the failure of
+        # one must not fail the others.
+        semaphore = state.device.create_semaphore(0)
+        done = rt.HalFence.create_at(semaphore, 1)
+        fences = list(dict.fromkeys(program.fence for program in pending))
+        if len(fences) == 1:
+            wait_for = fences[0]
+        else:
+            wait_for = rt.HalFence.join(fences) if fences else rt.HalFence(0)
+        arguments.push_ref(wait_for)
+        arguments.push_ref(done)
+        # Before the launch: the program reads this memory from its first moment on.
+        state.in_flight.add(semaphore, (arguments, keep_alive))
+        try:
+            with loaded.lock:
+                loaded.context.invoke(loaded.function, arguments, results)
+        except RuntimeError as error:
+            semaphore.fail(str(error))
+            raise ExecutionError(f"the program failed to start: {error}") from error
+        ticket = Pending(semaphore, done, state.in_flight.release_finished)
+        return self._wrap(results, ticket, bool(keep_alive), state)
+
+    def _wrap(
+        self, results: Any, pending: Pending | None, may_alias: bool, state: DriverState
+    ) -> list[Buffer]:
+        device = self.device
+        outputs = []
+        for index, (shape, dtype) in enumerate(self.output_types):
+            view = results.get_as_object(index, _BufferView)
+            output = Buffer(shape, dtype, device, view=view, pending=pending)
+            if may_alias and view.get_buffer().allowed_usage() & IMPORTED_USAGE_BIT:
+                output = _copy_of_argument(view, shape, dtype, device, state)
+            outputs.append(output)
+        return outputs
+
+    def _mismatch(self, index: int, arg: Any) -> TypeError:
+        shape, dtype = self.input_types[index]
+        if not isinstance(arg, np.ndarray | Buffer):
+            return TypeError(
+                f"argument {index} must be a NumPy array or a Buffer, got {type(arg).__name__}"
+            )
+        return TypeError(
+            f"argument {index} has shape {arg.shape} and dtype {arg.dtype}, but the program was "
+            f"compiled for shape {shape} and dtype {dtype}"
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Executable({self._arity} arguments, {len(self.output_types)} results, "
+            f"{self.execution_model}, device={self.device!r})"
+        )
+
+
+def _copy_of_argument(
+    view: Any, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, state: DriverState
+) -> Buffer:
+    """Copies a result that is a view of an argument's memory, which belongs to the caller.
+
+    The memory holds the argument's value, which is there before the program ends, and NumPy may
+    free or change it afterwards.
+    """
+    borrowed = Buffer(shape, dtype, device, view=view)
+    buffer, _ = import_array(state, borrowed.to_numpy(), copy=True)
+    return Buffer(shape, dtype, device, view=buffer)
+
+
+def _freeze(types: Sequence[ArrayType]) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:
+    return tuple((tuple(entry.shape), np.dtype(entry.dtype)) for entry in types)

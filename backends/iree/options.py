@@ -1,0 +1,91 @@
+"""How a program is compiled, and the choice by what it costs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+__all__ = ["EXECUTION_MODELS", "CompileOptions", "ProgramCost", "choose_options"]
+
+# Ours, and IREE's name for it.
+EXECUTION_MODELS = {"sync": "async-internal", "async": "async-external"}
+_OPT_LEVELS = ("O0", "O1", "O2", "O3")
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How one program is compiled.
+
+    Attributes:
+        execution_model: "sync" programs return when they are done; "async" ones take a fence to
+            wait for and one to signal, and return at once.
+        opt_level: "O0" to "O3".
+        data_tiling: packs the operands of matrix multiplications into tiles.
+        timeout_s: after so many seconds the compiler is stopped.
+    """
+
+    execution_model: str = "sync"
+    opt_level: str = "O3"
+    data_tiling: bool = False
+    timeout_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        if self.execution_model not in EXECUTION_MODELS:
+            raise ValueError(
+                f"execution_model must be one of {sorted(EXECUTION_MODELS)}, "
+                f"got {self.execution_model!r}"
+            )
+        if self.opt_level not in _OPT_LEVELS:
+            raise ValueError(f"opt_level must be one of {_OPT_LEVELS}, got {self.opt_level!r}")
+        if not self.timeout_s > 0:
+            raise ValueError(f"timeout_s must be positive, got {self.timeout_s}")
+
+
+@dataclass(frozen=True)
+class ProgramCost:
+    """What a program does, as its caller estimates it.
+
+    Attributes:
+        flops: floating-point operations, those of loops times their trip counts.
+        bytes_accessed: bytes read and written, likewise.
+        dispatches: kernels launched one after another, likewise.
+        contraction_flops: the part of `flops` in unbatched contractions whose three sizes are all
+            at least 512; batched and small ones do not gain from data tiling.
+    """
+
+    flops: float = 0.0
+    bytes_accessed: float = 0.0
+    dispatches: float = 1.0
+    contraction_flops: float = 0.0
+
+
+# Of one core, deliberately modest: seconds = flops / rate + bytes / rate.
+_FLOPS_PER_S = 2e9
+_BYTES_PER_S = 8e9
+# Launching one kernel inline, and on the thread pool (measured, see docs of `choose_options`).
+_SYNC_DISPATCH_S = 0.7e-6
+_ASYNC_DISPATCH_S = 4e-6
+_ASYNC_CALL_S = 30e-6
+
+
+def choose_options(cost: ProgramCost) -> CompileOptions:
+    """Chooses between running inline and on the thread pool, and whether to tile.
+
+    A call on the thread pool costs about 30 us against 7 us inline, and each kernel after the first
+    a few microseconds more for waking threads, so only a program with enough work in each kernel
+    gains. Data tiling pays where most of the time goes into large matrix multiplications.
+
+    Example:
+        >>> choose_options(ProgramCost(flops=1e3, bytes_accessed=1e4)).execution_model
+        'sync'
+        >>> choose_options(ProgramCost(flops=2e9, contraction_flops=2e9)).data_tiling
+        True
+    """
+    work = cost.flops / _FLOPS_PER_S + cost.bytes_accessed / _BYTES_PER_S
+    inline = work + cost.dispatches * _SYNC_DISPATCH_S
+    cores = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
+    pooled = work / cores + cost.dispatches * _ASYNC_DISPATCH_S + _ASYNC_CALL_S
+    return CompileOptions(
+        execution_model="async" if pooled < inline else "sync",
+        data_tiling=cost.contraction_flops > 0.5 * cost.flops and cost.contraction_flops > 1e8,
+    )

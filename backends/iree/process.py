@@ -1,0 +1,231 @@
+"""The life of the compiler's process: started late, kept warm, watched, replaced when it dies."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from gnomon.backends.iree import worker as worker_program
+from gnomon.backends.iree.errors import CompilerUnavailable
+
+__all__ = ["COMPILER", "CompilerProcess", "ProcessDiedError", "ProcessTimeoutError", "Reply"]
+
+_START_TIMEOUT_S = 120.0
+_DIAGNOSTIC_BYTES = 1 << 20
+
+Reply = tuple[bool, bytes, str]
+"""Whether the compilation worked, the executable, and what the compiler printed."""
+
+
+class ProcessDiedError(Exception):
+    """The process ended before it answered.
+
+    Attributes:
+        status: its exit status; negative for the signal that ended it.
+        diagnostics: what it printed.
+    """
+
+    def __init__(self, status: int, diagnostics: str) -> None:
+        super().__init__(status, diagnostics)
+        self.status = status
+        self.diagnostics = diagnostics
+
+
+class ProcessTimeoutError(Exception):
+    """The process did not answer in time.
+
+    Attributes:
+        diagnostics: what it printed.
+    """
+
+    def __init__(self, diagnostics: str) -> None:
+        super().__init__(diagnostics)
+        self.diagnostics = diagnostics
+
+
+class _Worker:
+    """One process and the two pipes to it."""
+
+    def __init__(self, process_flags: Sequence[str]) -> None:
+        if not sys.executable:
+            raise CompilerUnavailable(
+                "the compiler runs in a Python process of its own, and this interpreter does not "
+                "know its executable (sys.executable is empty); set it before compiling"
+            )
+        self.process_flags = tuple(process_flags)
+        self.ready = False
+        # A file, because it can be read after the process has died; opened for appending, so that
+        # the process and its linker go on at the start after it is truncated.
+        handle, name = tempfile.mkstemp(prefix="gnomon-compiler-")
+        os.close(handle)
+        self._diagnostics = os.open(name, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        os.unlink(name)
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", os.fspath(Path(worker_program.__file__))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._diagnostics,
+        )
+        self._requests = cast(BinaryIO, self.process.stdin)
+        self._replies = cast(BinaryIO, self.process.stdout)
+        paths = [os.path.abspath(entry) for entry in sys.path]
+        self.send({"sys_path": paths, "process_flags": list(process_flags)})
+
+    def send(self, header: dict[str, object], payload: bytes = b"") -> None:
+        """Sends a frame; a dead process is noticed when the answer is awaited."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            worker_program.write_frame(self._requests, header, payload)
+
+    def receive(self, deadline: float) -> tuple[dict[str, object], bytes]:
+        """Waits for a frame until `deadline`, on the monotonic clock."""
+        # A frame follows its first byte at once, so only that byte is waited for by the clock.
+        while not select.select([self._replies], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            if time.monotonic() >= deadline:
+                raise ProcessTimeoutError(self.read_diagnostics())
+        frame = worker_program.read_frame(self._replies)
+        if frame is None:
+            try:
+                status = self.process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                status = self.process.wait()
+            raise ProcessDiedError(status, self.read_diagnostics())
+        return frame
+
+    def clear_diagnostics(self) -> None:
+        """Forgets what was printed for the previous request."""
+        os.truncate(self._diagnostics, 0)
+
+    def read_diagnostics(self) -> str:
+        """Returns what was printed since the last `clear_diagnostics`."""
+        return os.pread(self._diagnostics, _DIAGNOSTIC_BYTES, 0).decode(errors="replace")
+
+    def stop(self) -> None:
+        """Ends the process."""
+        self.process.kill()
+        self.process.wait()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Closes our ends of the pipes and leaves the process alone."""
+        for stream in (self._requests, self._replies):
+            with contextlib.suppress(OSError):
+                stream.close()
+        if self._diagnostics >= 0:
+            os.close(self._diagnostics)
+            self._diagnostics = -1
+
+
+class CompilerProcess:
+    """The compiler, as a process that starts when first needed and again after it died.
+
+    Safe for threads, which take turns, and across forks: a child starts a process of its own. The
+    process ends with this one, however that ends.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._worker: _Worker | None = None
+        atexit.register(self._at_exit)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork_in_child)
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the running process, if one runs."""
+        worker = self._worker
+        return worker.process.pid if worker is not None else None
+
+    def compile(
+        self,
+        artifact: bytes,
+        flags: Sequence[str],
+        process_flags: Sequence[str],
+        timeout_s: float,
+    ) -> Reply:
+        """Compiles one artifact.
+
+        Raises:
+            ProcessDiedError: the process died.
+            ProcessTimeoutError: it took longer than `timeout_s`, and was stopped.
+            CompilerUnavailable: it does not start.
+        """
+        with self._lock:
+            worker = self._running(process_flags)
+            try:
+                if not worker.ready:
+                    self._await_start(worker)
+                worker.clear_diagnostics()
+                deadline = time.monotonic() + timeout_s
+                worker.send({"flags": list(flags)}, artifact)
+                header, executable = worker.receive(deadline)
+                return bool(header["ok"]), executable, worker.read_diagnostics()
+            except BaseException:
+                # Also for an interrupt, which leaves an answer in the pipe that nobody would read.
+                self._worker = None
+                worker.stop()
+                raise
+
+    def start(self, process_flags: Sequence[str]) -> None:
+        """Starts the process without waiting for it; does nothing where it runs or is in use."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._running(process_flags)
+            finally:
+                self._lock.release()
+
+    def stop(self) -> None:
+        """Ends the process; the next compilation starts another."""
+        with self._lock:
+            if self._worker is not None:
+                self._worker.stop()
+                self._worker = None
+
+    def _running(self, process_flags: Sequence[str]) -> _Worker:
+        worker = self._worker
+        if worker is not None and (
+            worker.process_flags != tuple(process_flags) or worker.process.poll() is not None
+        ):
+            worker.stop()
+            worker = None
+        if worker is None:
+            worker = self._worker = _Worker(process_flags)
+        return worker
+
+    def _await_start(self, worker: _Worker) -> None:
+        try:
+            worker.receive(time.monotonic() + _START_TIMEOUT_S)
+        except (ProcessDiedError, ProcessTimeoutError) as error:
+            text = error.diagnostics
+            raise CompilerUnavailable(
+                f"the compiler's process does not start; it says:\n{text[-2000:]}", diagnostics=text
+            ) from error
+        worker.ready = True
+
+    def _at_exit(self) -> None:
+        # Without the lock, which a daemon thread may hold in the middle of a compilation.
+        if self._worker is not None:
+            self._worker.process.kill()
+            self._worker.process.wait()
+
+    def _after_fork_in_child(self) -> None:
+        self._lock = threading.Lock()
+        if self._worker is not None:
+            # The process is the parent's. Holding its pipes would keep it alive after the parent.
+            self._worker.abandon()
+            # Not ours to wait for; without a return code, Popen's destructor would warn.
+            self._worker.process.returncode = 0
+            self._worker = None
+
+
+COMPILER = CompilerProcess()
