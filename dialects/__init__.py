@@ -5,7 +5,10 @@ Importing the package registers every room and loads the dialect into the proces
 
 from gnomon.dialects import (  # noqa: F401
     contraction,
+    control_flow,
     creation,
+    cumulative,
+    dynamic,
     elementwise,
     functions,
     random_bits,

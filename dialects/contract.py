@@ -361,7 +361,8 @@ def _define(op: Op) -> None:
         annotations["outputs"] = Sequence[ext.Result[Any]]
     else:
         annotations |= {f"result{i}": ext.Result[Any] for i in range(op.results)}
-    traits: list[type] = [ext.Pure]
+    # A part of a region op stays as long as that op does: it has no results that anyone could use.
+    traits: list[type] = [] if op.evaluate is STRUCTURE else [ext.Pure]
     if op.terminator:
         traits.append(ir.IsTerminatorTrait)
     if regions and op.name != "switch":
@@ -369,7 +370,7 @@ def _define(op: Op) -> None:
     if op.regions is ...:
         traits.append(ir.NoTerminatorTrait)
     namespace: dict[str, Any] = {"__annotations__": annotations, "__module__": __name__}
-    if not isinstance(op.evaluate, Verdict) or op.evaluate is not STRUCTURE:
+    if op.evaluate is not STRUCTURE:
         namespace["verify_invariants"] = lambda self: verify(self.operation)
     type(ext.Operation)(
         op.name, (GnomonDialect.Operation,), namespace, name=op.name, traits=traits
