@@ -384,3 +384,34 @@ def _extreme(dtype: np.dtype, sign: int) -> np.ndarray:
     if np.isinf(infinite):
         return infinite
     return np.array(finite.max if sign > 0 else finite.min, dtype)
+
+
+# ------------------------------------------------------------------------- combiners of reductions
+
+
+def combiner(name: str) -> Rule:
+    """The StableHLO form of an op of two scalars; the op is found when a reduction is lowered."""
+    return lambda x, y: getattr(lowered, name)(x, y)
+
+
+def larger(x: ir.Value, y: ir.Value) -> ir.Value:
+    """The StableHLO form of the larger of two values; nan if one is nan.
+
+    Complex numbers are ordered by real part, then by imaginary part.
+    """
+    return _beyond(x, y, "maximum", lowered.gt)
+
+
+def smaller(x: ir.Value, y: ir.Value) -> ir.Value:
+    """The StableHLO form of the smaller of two values; see `larger`."""
+    return _beyond(x, y, "minimum", lowered.lt)
+
+
+def _beyond(x: ir.Value, y: ir.Value, native: str, is_beyond: Rule) -> ir.Value:
+    type_ = type_of(x)
+    if not is_complex(type_.dtype):
+        return stablehlo(native, [x, y], [type_])[0]
+    x_real, y_real = lowered.real(x), lowered.real(y)
+    tie = lowered.and_(lowered.eq(x_real, y_real), is_beyond(lowered.imag(x), lowered.imag(y)))
+    first = lowered.or_(is_beyond(x_real, y_real), tie)
+    return lowered.select(lowered.or_(first, lowered.ne(x, x)), x, y)

@@ -6,17 +6,21 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from gnomon.dialects.attributes import INTS
+from gnomon.dialects.attributes import DTYPE, INT, INTS
 from gnomon.dialects.combinators import (
     Tangents,
     Values,
     accumulator,
+    combiner,
     highest,
     jvp_linear,
+    larger,
     lowered,
     lowest,
     normalized,
+    require,
     require_dtype,
+    smaller,
     stablehlo,
     stablehlo_constant,
     stablehlo_reduce,
@@ -27,10 +31,13 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
     ANY,
     BOOL,
+    FLOATING,
     INTEGER,
     NUMERIC,
     TensorType,
-    is_complex,
+    is_floating,
+    is_integer,
+    short_name,
     type_of,
 )
 
@@ -39,6 +46,8 @@ Batched = tuple[list[ir.Value], list[int | None]]
 
 # A scalar combiner in a `stablehlo.reduce`: the accumulated value and the next one, to a new one.
 Combine = Callable[[ir.Value, ir.Value], ir.Value]
+
+Identity = Callable[[np.dtype], np.ndarray]
 
 
 def _remaining(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
@@ -66,7 +75,7 @@ def _reducer(
     doc: str,
     dtypes: Collection[np.dtype],
     ufunc: np.ufunc,
-    identity: Callable[[np.dtype], np.ndarray],
+    identity: Identity,
     jvp: Facet,
     transpose: Facet = NOT_LINEAR,
     combine: Combine,
@@ -125,11 +134,6 @@ def _reduce(
     return stablehlo_reduce([x], [stablehlo_constant(identity)], axes, lambda a, b: [combine(a, b)])
 
 
-def _combine(name: str) -> Combine:
-    """A combiner that is one StableHLO op."""
-    return lambda a, b: stablehlo(name, [a, b], [type_of(a)])[0]
-
-
 # ------------------------------------------------------------------------------- sums and products
 
 reduce_sum = _reducer(
@@ -140,7 +144,7 @@ reduce_sum = _reducer(
     identity=lambda dtype: np.zeros((), dtype),
     jvp=jvp_linear,
     transpose=lambda inst, cts, linear: [_spread(inst, cts[0])],
-    combine=_combine("add"),
+    combine=combiner("add"),
     accumulates=True,
 )
 
@@ -174,7 +178,7 @@ reduce_prod = _reducer(
     ufunc=np.multiply,
     identity=lambda dtype: np.ones((), dtype),
     jvp=_jvp_prod,
-    combine=_combine("multiply"),
+    combine=combiner("mul"),
     accumulates=True,
 )
 
@@ -191,26 +195,6 @@ def _jvp_extremum(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.V
     return [ops.div(total, count)]
 
 
-def _pick(direction: str) -> Combine:
-    """The larger (``gt``) or smaller (``lt``) of two scalars; nan if one is nan.
-
-    Complex numbers are ordered by real part, then by imaginary part.
-    """
-    native = _combine("maximum" if direction == "gt" else "minimum")
-
-    def combine(a: ir.Value, b: ir.Value) -> ir.Value:
-        if not is_complex(type_of(a).dtype):
-            return native(a, b)
-        beyond = getattr(lowered, direction)
-        a_real, a_imag = lowered.real(a), lowered.imag(a)
-        b_real, b_imag = lowered.real(b), lowered.imag(b)
-        tie = lowered.and_(lowered.eq(a_real, b_real), beyond(a_imag, b_imag))
-        first = lowered.or_(beyond(a_real, b_real), tie)
-        return lowered.select(lowered.or_(first, lowered.ne(a, a)), a, b)
-
-    return combine
-
-
 reduce_max = _reducer(
     "reduce_max",
     doc="the largest element over axes; nan if there is one; complex numbers order by parts",
@@ -218,7 +202,7 @@ reduce_max = _reducer(
     ufunc=np.maximum,
     identity=lowest,
     jvp=_jvp_extremum,
-    combine=_pick("gt"),
+    combine=larger,
 )
 reduce_min = _reducer(
     "reduce_min",
@@ -227,7 +211,7 @@ reduce_min = _reducer(
     ufunc=np.minimum,
     identity=highest,
     jvp=_jvp_extremum,
-    combine=_pick("lt"),
+    combine=smaller,
 )
 
 # ----------------------------------------------------------------------------------- bits and bools
@@ -239,7 +223,7 @@ reduce_and = _reducer(
     ufunc=np.bitwise_and,
     identity=lambda dtype: np.array(True if dtype == BOOL else -1).astype(dtype),
     jvp=ZERO_TANGENT,
-    combine=_combine("and"),
+    combine=combiner("and_"),
 )
 reduce_or = _reducer(
     "reduce_or",
@@ -248,7 +232,7 @@ reduce_or = _reducer(
     ufunc=np.bitwise_or,
     identity=lambda dtype: np.zeros((), dtype),
     jvp=ZERO_TANGENT,
-    combine=_combine("or"),
+    combine=combiner("or_"),
 )
 reduce_xor = _reducer(
     "reduce_xor",
@@ -257,5 +241,89 @@ reduce_xor = _reducer(
     ufunc=np.bitwise_xor,
     identity=lambda dtype: np.zeros((), dtype),
     jvp=ZERO_TANGENT,
-    combine=_combine("xor"),
+    combine=combiner("xor"),
+)
+
+# ------------------------------------------------------------------------------ places of extrema
+
+
+def _arg_extremum(name: str, *, doc: str, method: str, direction: str, identity: Identity) -> Op:
+    """Declare the index of the largest or smallest element along one axis."""
+
+    def infer(x: TensorType, *, axis: int, index_dtype: np.dtype) -> TensorType:
+        require_dtype(name, x, (BOOL, *INTEGER, *FLOATING))
+        require(0 <= axis < x.rank, name, f"axis {axis} is not a dimension of {x}")
+        size = x.shape[axis]
+        require(size > 0, name, f"axis {axis} of {x} is empty: no element to choose")
+        require(
+            is_integer(index_dtype) and size - 1 <= int(highest(index_dtype)),
+            name,
+            f"index_dtype must be an integer dtype that holds {size - 1}, "
+            f"got {short_name(index_dtype)}",
+        )
+        return TensorType(_remaining(x.shape, (axis,)), index_dtype)
+
+    def evaluate(x: np.ndarray, *, axis: int, index_dtype: np.dtype) -> np.ndarray:
+        # NumPy takes the first nan for the extreme element, as XLA does.
+        return np.asarray(getattr(x, method)(axis)).astype(index_dtype, copy=False)
+
+    def batch(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis) -> Batched:
+        (x,), (at,) = operands, dims
+        assert at is not None
+        along = inst.params["axis"]
+        shifted = along + (along >= at)
+        results = inst.op.build([x], {**inst.params, "axis": shifted})
+        return results, [at - (shifted < at)]
+
+    def combine(
+        a: ir.Value, a_index: ir.Value, b: ir.Value, b_index: ir.Value
+    ) -> tuple[ir.Value, ir.Value]:
+        first = getattr(lowered, direction)(a, b)
+        same = lowered.eq(a, b)
+        if is_floating(type_of(a).dtype):
+            a_nan, b_nan = lowered.ne(a, a), lowered.ne(b, b)
+            first = lowered.or_(first, lowered.and_(a_nan, lowered.not_(b_nan)))
+            same = lowered.or_(same, lowered.and_(a_nan, b_nan))
+        first = lowered.or_(first, lowered.and_(same, lowered.lt(a_index, b_index)))
+        return lowered.select(first, a, b), lowered.select(first, a_index, b_index)
+
+    def lower(inst: Instance) -> list[ir.Value]:
+        (x_type,), axis = inst.operand_types, inst.params["axis"]
+        index_dtype = inst.params["index_dtype"]
+        index = lowered.iota(dtype=index_dtype, shape=x_type.shape, dimension=axis)
+        # Where every element equals the identity, the index that goes with it is right too.
+        initial = [identity(x_type.dtype), np.zeros((), index_dtype)]
+        return stablehlo_reduce(
+            [inst.operand, index], [stablehlo_constant(v) for v in initial], (axis,), combine
+        )[1:]
+
+    return Op(
+        name=name,
+        doc=doc,
+        example=f'%r = "gnomon.{name}"(%x) {{axis = 0 : i64, index_dtype = i32}} '
+        ": (tensor<2x3xf32>) -> tensor<3xi32>",
+        attributes={"axis": INT, "index_dtype": DTYPE},
+        operands=("x",),
+        infer=infer,
+        evaluate=evaluate,
+        jvp=ZERO_TANGENT,
+        transpose=NOT_LINEAR,
+        batch=batch,
+        lower=lower,
+    )
+
+
+argmax = _arg_extremum(
+    "argmax",
+    doc="the index of the first largest element along an axis; of the first nan if there is one",
+    method="argmax",
+    direction="gt",
+    identity=lowest,
+)
+argmin = _arg_extremum(
+    "argmin",
+    doc="the index of the first smallest element along an axis; of the first nan if there is one",
+    method="argmin",
+    direction="lt",
+    identity=highest,
 )

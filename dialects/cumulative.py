@@ -1,0 +1,298 @@
+"""Cumulative reductions along one axis: element i of the result combines elements 0 to i."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon.dialects.attributes import BOOL as BOOL_KIND
+from gnomon.dialects.attributes import INT, INTS
+from gnomon.dialects.combinators import (
+    Tangents,
+    Values,
+    accumulator,
+    combiner,
+    highest,
+    jvp_linear,
+    larger,
+    lowered,
+    lowest,
+    require,
+    require_dtype,
+    smaller,
+    stablehlo,
+    stablehlo_constant,
+    stablehlo_region,
+)
+from gnomon.dialects.contract import NOT_LINEAR, Facet, Instance, MappedAxis, Op, Rule
+from gnomon.dialects.emit import full_like, ops, reshape, slice_along, zeros
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import FLOATING, NUMERIC, TensorType, mlir_type, type_of
+
+# Combines what came before with what comes next; each side is a list of arrays of one shape.
+Combine = Callable[[Values, Values], list[ir.Value]]
+
+
+# ----------------------------------------------------------------------------------- parallel scan
+
+
+def _interleave(even: ir.Value, odd: ir.Value, axis: int) -> ir.Value:
+    """``even[0], odd[0], even[1], ...`` along an axis."""
+    shape = type_of(even).shape
+    pairs, total = shape[axis], shape[axis] + type_of(odd).shape[axis]
+    if total < 2 * pairs:
+        edge = tuple(int(d == axis) for d in range(len(shape)))
+        none = (0,) * len(shape)
+        zero = zeros(type_of(odd).with_shape(()))
+        odd = ops.pad(odd, zero, low=none, high=edge, interior=none)
+    column = (*shape[: axis + 1], 1, *shape[axis + 1 :])
+    both = ops.concatenate(reshape(even, column), reshape(odd, column), dimension=axis + 1)
+    joined = reshape(both, (*shape[:axis], 2 * pairs, *shape[axis + 1 :]))
+    return joined if total == 2 * pairs else slice_along(joined, axis, 0, total)
+
+
+def _scan(combine: Combine, parts: Values, axis: int) -> list[ir.Value]:
+    """Cumulative results of an associative combination, in work linear in the size of the axis.
+
+    G. E. Blelloch, Prefix Sums and Their Applications (1990): combine neighbours, scan those, half
+    as many, and complete the places between.
+    """
+    n = type_of(parts[0]).shape[axis]
+    if n < 2:
+        return list(parts)
+
+    def take(values: Values, start: int, limit: int, stride: int = 1) -> list[ir.Value]:
+        return [slice_along(v, axis, start, limit, stride) for v in values]
+
+    odd = _scan(combine, combine(take(parts, 0, n - 1, 2), take(parts, 1, n, 2)), axis)
+    even = take(parts, 0, 1)
+    if n > 2:
+        later = combine(take(odd, 0, (n - 1) // 2), take(parts, 2, n, 2))
+        even = [ops.concatenate(a, b, dimension=axis) for a, b in zip(even, later, strict=True)]
+    return [_interleave(a, b, axis) for a, b in zip(even, odd, strict=True)]
+
+
+def _jvp_scan(combine: Combine) -> Rule:
+    """The jvp by a scan over pairs (value, tangent), which ``combine`` takes and gives."""
+
+    def rule(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+        axis, reverse = inst.params["axis"], inst.params["reverse"]
+        pair = [inst.operand, tangents[0]]
+        if reverse:
+            pair = [ops.rev(v, dims=(axis,)) for v in pair]
+        tangent = _scan(combine, pair, axis)[1]
+        return [ops.rev(tangent, dims=(axis,)) if reverse else tangent]
+
+    return rule
+
+
+# --------------------------------------------------------------------------------------- the family
+
+
+def _reversed(x: np.ndarray, axis: int) -> np.ndarray:
+    return x[(*(slice(None, None, -1 if d == axis else 1) for d in range(x.ndim)),)]
+
+
+def _reduce_window(
+    x: ir.Value, axis: int, reverse: bool, identity: np.ndarray, combine: Rule
+) -> ir.Value:
+    """A window over all elements up to each one: compilers recognize it as a cumulative op."""
+    type_ = type_of(x)
+    n = type_.shape[axis]
+    edges = np.zeros((type_.rank, 2), np.int64)
+    edges[axis, int(reverse)] = n - 1
+    created = ir.Operation.create(
+        "stablehlo.reduce_window",
+        results=[mlir_type(type_)],
+        operands=[x, stablehlo_constant(identity)],
+        attributes={
+            "window_dimensions": INTS.encode([n if d == axis else 1 for d in range(type_.rank)]),
+            "padding": ir.DenseElementsAttr.get(edges),
+        },
+        regions=1,
+    )
+    scalar = type_.with_shape(())
+    stablehlo_region(created.regions[0], [scalar, scalar], lambda a, b: [combine(a, b)])
+    return created.results[0]
+
+
+def _cumulative(
+    name: str,
+    *,
+    doc: str,
+    dtypes: Collection[np.dtype],
+    ufunc: np.ufunc,
+    identity: Callable[[np.dtype], np.ndarray],
+    jvp: Facet,
+    transpose: Facet = NOT_LINEAR,
+    combine: Rule,
+    accumulates: bool = False,
+) -> Op:
+    """Declare a cumulative op; see `reduction` for the meaning of the arguments."""
+
+    def infer(x: TensorType, *, axis: int, reverse: bool) -> TensorType:
+        require_dtype(name, x, dtypes)
+        require(0 <= axis < x.rank, name, f"axis {axis} is not a dimension of {x}")
+        return x
+
+    def evaluate(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+        dtype = x.dtype
+        wide = accumulator(dtype) if accumulates else None
+        if reverse:
+            result = _reversed(ufunc.accumulate(_reversed(x, axis), axis, wide), axis)
+        else:
+            result = ufunc.accumulate(x, axis, wide)
+        return result.astype(dtype, copy=False)
+
+    def batch(
+        inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+    ) -> tuple[list[ir.Value], list[int]]:
+        (x,), (at,) = operands, dims
+        assert at is not None
+        along = inst.params["axis"]
+        return inst.op.build([x], {**inst.params, "axis": along + (along >= at)}), [at]
+
+    def lower(inst: Instance) -> list[ir.Value]:
+        (type_,), params = inst.operand_types, inst.params
+        if type_.size == 0:
+            return list(inst.operands)
+        wide = accumulator(type_.dtype) if accumulates else type_.dtype
+        x = inst.operand
+        if wide != type_.dtype:
+            (x,) = stablehlo("convert", [x], [type_.with_dtype(wide)])
+        result = _reduce_window(x, params["axis"], params["reverse"], identity(wide), combine)
+        if wide == type_.dtype:
+            return [result]
+        return stablehlo("convert", [result], inst.result_types)
+
+    return Op(
+        name=name,
+        doc=doc,
+        example=f'%r = "gnomon.{name}"(%x) {{axis = 0 : i64, reverse = false}} '
+        ": (tensor<4xf32>) -> tensor<4xf32>",
+        attributes={"axis": INT, "reverse": BOOL_KIND},
+        operands=("x",),
+        infer=infer,
+        evaluate=evaluate,
+        jvp=jvp,
+        transpose=transpose,
+        batch=batch,
+        lower=lower,
+    )
+
+
+# ------------------------------------------------------------------------------- sums and products
+
+
+def _transpose_sum(
+    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+) -> list[ir.Value | None]:
+    params = {**inst.params, "reverse": not inst.params["reverse"]}
+    return inst.op.build([cotangents[0]], params)
+
+
+cumsum = _cumulative(
+    "cumsum",
+    doc="cumulative sums along an axis, from the other end if reverse",
+    dtypes=NUMERIC,
+    ufunc=np.add,
+    identity=lambda dtype: np.zeros((), dtype),
+    jvp=jvp_linear,
+    transpose=_transpose_sum,
+    combine=combiner("add"),
+    accumulates=True,
+)
+
+
+def _product_rule(before: Values, after: Values) -> list[ir.Value]:
+    (x, t), (y, u) = before, after
+    return [ops.mul(x, y), ops.add(ops.mul(t, y), ops.mul(u, x))]
+
+
+cumprod = _cumulative(
+    "cumprod",
+    doc="cumulative products along an axis, from the other end if reverse",
+    dtypes=NUMERIC,
+    ufunc=np.multiply,
+    identity=lambda dtype: np.ones((), dtype),
+    jvp=_jvp_scan(_product_rule),
+    combine=combiner("mul"),
+    accumulates=True,
+)
+
+# ------------------------------------------------------------------------------------- max and min
+
+
+def _extremum_rule(name: str) -> Combine:
+    """The tangent of the chosen side; where both are equal, the mean."""
+
+    def combine(before: Values, after: Values) -> list[ir.Value]:
+        (x, t), (y, u) = before, after
+        out = getattr(ops, name)(x, y)
+        mean = ops.mul(ops.add(t, u), full_like(t, 0.5))
+        chosen = ops.select(ops.eq(x, out), ops.select(ops.eq(y, out), mean, t), u)
+        return [out, chosen]
+
+    return combine
+
+
+cummax = _cumulative(
+    "cummax",
+    doc="cumulative maxima along an axis, from the other end if reverse; nan from a nan on",
+    dtypes=NUMERIC,
+    ufunc=np.maximum,
+    identity=lowest,
+    jvp=_jvp_scan(_extremum_rule("max")),
+    combine=larger,
+)
+cummin = _cumulative(
+    "cummin",
+    doc="cumulative minima along an axis, from the other end if reverse; nan from a nan on",
+    dtypes=NUMERIC,
+    ufunc=np.minimum,
+    identity=highest,
+    jvp=_jvp_scan(_extremum_rule("min")),
+    combine=smaller,
+)
+
+# --------------------------------------------------------------------------------------- logsumexp
+
+
+def _logaddexp(build: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    """log(exp(x) + exp(y)) without overflow; ``build`` is `ops`, or `lowered` for StableHLO.
+
+    Equal infinities have no difference: their sum, the same infinity, is the result.
+    """
+    difference = build.sub(x, y)
+    result = build.add(build.max(x, y), build.log1p(build.exp(build.neg(build.abs(difference)))))
+    return build.select(build.ne(difference, difference), build.add(x, y), result)
+
+
+def _logaddexp_rule(before: Values, after: Values) -> list[ir.Value]:
+    """Each tangent times its share in the sum; equal infinities share equally."""
+    (x, t), (y, u) = before, after
+    out = _logaddexp(ops, x, y)
+    zero, one, half = (full_like(x, value) for value in (0.0, 1.0, 0.5))
+    is_x, is_y = ops.eq(x, out), ops.eq(y, out)
+
+    def share(v: ir.Value, is_out: ir.Value, other_is_out: ir.Value) -> ir.Value:
+        # The exponent is made safe before exp, so that no nan is hidden in an unused branch.
+        weight = ops.exp(ops.select(is_out, zero, ops.sub(v, out)))
+        return ops.mul(weight, ops.select(ops.and_(is_out, other_is_out), half, one))
+
+    tangent = ops.add(ops.mul(t, share(x, is_x, is_y)), ops.mul(u, share(y, is_y, is_x)))
+    return [out, tangent]
+
+
+cumlogsumexp = _cumulative(
+    "cumlogsumexp",
+    doc="cumulative log(sum(exp(x))) along an axis, from the other end if reverse",
+    dtypes=FLOATING,
+    ufunc=np.logaddexp,
+    identity=lowest,
+    jvp=_jvp_scan(_logaddexp_rule),
+    combine=lambda x, y: _logaddexp(lowered, x, y),
+    accumulates=True,
+)
