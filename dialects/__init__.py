@@ -11,6 +11,7 @@ from gnomon.dialects import (  # noqa: F401
     dynamic,
     elementwise,
     functions,
+    indexing,
     random_bits,
     reduction,
     structural,

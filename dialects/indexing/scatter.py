@@ -1,0 +1,604 @@
+"""The scatter family: write windows into an operand, or combine them with what is there."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon.dialects.attributes import BOOL as FLAG
+from gnomon.dialects.attributes import INTS, STRING
+from gnomon.dialects.combinators import (
+    Tangents,
+    Values,
+    parse,
+    require,
+    require_dtype,
+    stablehlo,
+    stablehlo_constant,
+    stablehlo_region,
+    to_front,
+)
+from gnomon.dialects.contract import NOT_LINEAR, Facet, Instance, MappedAxis, Op
+from gnomon.dialects.emit import add_tangents, full, full_like, move_dim, ops, reshape, zeros
+from gnomon.dialects.indexing.windows import (
+    INTP,
+    SCATTER_NAMES,
+    Dimensions,
+    Dims,
+    Windows,
+    broadcast,
+    check_dimensions,
+    clamped,
+    element_count,
+    resolve,
+    rows_in_bounds,
+    signed_indices,
+    starts_of,
+)
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import (
+    ANY,
+    BOOL,
+    FLOATING,
+    INTEGER,
+    TensorType,
+    is_floating,
+    mlir_type,
+    short_name,
+    type_of,
+)
+
+# What a write out of bounds does; a window that is partly out is out. "promise_in_bounds" leaves
+# it open; it drops, as XLA does.
+MODES = ("clip", "drop", "promise_in_bounds")
+
+UINT32 = np.dtype(np.uint32)
+
+
+# --------------------------------------------------------------------------------------- type rule
+
+
+def _sizes(dims: Dimensions, operand_rank: int, updates: Dims) -> Dims:
+    """The window's size in each operand dimension."""
+    sizes = [1] * operand_rank
+    for operand_dim, update_dim in zip(dims.kept(operand_rank), dims.window, strict=True):
+        sizes[operand_dim] = updates[update_dim]
+    return tuple(sizes)
+
+
+def _infer(
+    name: str,
+    dtypes: Collection[np.dtype],
+    operand: TensorType,
+    indices: TensorType,
+    updates: TensorType,
+    **params: Any,
+) -> TensorType:
+    require_dtype(name, operand, dtypes)
+    require(
+        operand.dtype == updates.dtype,
+        name,
+        f"operand and updates must have one dtype, got {operand} and {updates}",
+    )
+    mode = params["mode"]
+    require(mode in MODES, name, f"mode must be one of {', '.join(MODES)}; got '{mode}'")
+    dims = Dimensions.of_scatter(params)
+    check_dimensions(name, SCATTER_NAMES, dims, operand, indices, updates.rank)
+    require(
+        updates.rank == indices.rank - 1 + len(dims.window),
+        name,
+        f"the rank of updates must be that of indices {indices} less one, plus the "
+        f"{len(dims.window)} update_window_dims; got {updates}",
+    )
+    batch_shape = tuple(n for d, n in enumerate(updates.shape) if d not in dims.window)
+    require(
+        batch_shape == indices.shape[:-1],
+        name,
+        f"the dimensions of updates {updates} outside update_window_dims {dims.window} must be "
+        f"those of indices {indices} without the last; got {batch_shape}",
+    )
+    kept = dims.kept(operand.rank)
+    sizes = tuple(updates.shape[d] for d in dims.window)
+    limits = tuple(operand.shape[d] for d in kept)
+    require(
+        all(s <= n for s, n in zip(sizes, limits, strict=True)),
+        name,
+        f"the window {sizes} of updates {updates} must not exceed the dimensions {kept} of the "
+        f"operand {operand}",
+    )
+    return operand
+
+
+# -------------------------------------------------------------------------------------- evaluation
+
+
+@functools.lru_cache(maxsize=4096)
+def _windows(operand: Dims, indices: Dims, updates: Dims, *numbers: Dims) -> Windows:
+    dims = Dimensions(*numbers)
+    return resolve(operand, indices, dims, _sizes(dims, len(operand), updates))
+
+
+Write = Callable[[np.ndarray, Windows, tuple[np.ndarray, ...], np.ndarray, bool], None]
+
+
+def _evaluate(
+    write: Write,
+    working_dtype: Callable[[np.dtype], np.dtype],
+    operand: np.ndarray,
+    indices: np.ndarray,
+    updates: np.ndarray,
+    *,
+    update_window_dims: Dims,
+    inserted_window_dims: Dims,
+    scatter_dims_to_operand_dims: Dims,
+    operand_batching_dims: Dims,
+    scatter_indices_batching_dims: Dims,
+    mode: str,
+    unique_indices: bool,
+    indices_are_sorted: bool,
+) -> np.ndarray:
+    if operand.size == 0 or updates.size == 0:
+        return operand
+    windows = _windows(
+        operand.shape,
+        indices.shape,
+        updates.shape,
+        update_window_dims,
+        inserted_window_dims,
+        scatter_dims_to_operand_dims,
+        operand_batching_dims,
+        scatter_indices_batching_dims,
+    )
+    work = working_dtype(operand.dtype)
+    out = np.array(operand, work, order="C")
+    if windows.inverse is not None:
+        updates = updates.transpose(windows.inverse)
+    updates = updates.reshape(windows.batch_shape + windows.block_shape).astype(work, copy=False)
+    starts = starts_of(indices)
+    if mode == "clip":
+        starts = windows.clamp(starts)
+        rows = windows.indices(starts)
+    else:
+        in_bounds = windows.in_bounds(starts)
+        rows = windows.indices(starts)
+        if not in_bounds.all():
+            kept = in_bounds.all(-1)
+            rows = tuple(row[kept] for row in rows)
+            updates = updates[kept]
+    write(out, windows, rows, updates, unique_indices)
+    return out.astype(operand.dtype, copy=False)
+
+
+def _set(
+    out: np.ndarray,
+    windows: Windows,
+    rows: tuple[np.ndarray, ...],
+    updates: np.ndarray,
+    unique: bool,
+) -> None:
+    # Advanced assignment goes through the rows in order: the last one stays.
+    windows.view(out)[rows] = updates
+
+
+# A row of this many elements or more is combined as a row; below, element by element.
+_ROW = 8
+
+
+def _combine(ufunc: np.ufunc) -> Write:
+    def write(
+        out: np.ndarray,
+        windows: Windows,
+        rows: tuple[np.ndarray, ...],
+        updates: np.ndarray,
+        unique: bool,
+    ) -> None:
+        view = windows.view(out)
+        rows = tuple(row.reshape(-1) for row in rows)
+        count = rows[0].size
+        updates = updates.reshape(count, *windows.block_shape)
+        if unique or count <= 1:
+            view[rows] = ufunc(view[rows], updates)
+            return
+        strides = [s // out.itemsize for s in view.strides]
+        positions = np.zeros(count, INTP)
+        for row, stride in zip(rows, strides, strict=False):
+            positions += row * stride
+        block = element_count(windows.block_shape)
+        if windows.disjoint and block >= _ROW:
+            _combine_rows(ufunc, view, rows, positions, updates)
+            return
+        if block > 1:
+            offsets = functools.reduce(
+                np.add.outer,
+                (
+                    np.arange(n, dtype=INTP) * stride
+                    for n, stride in zip(windows.block_shape, strides[len(rows) :], strict=True)
+                ),
+            )
+            positions = np.add.outer(positions, offsets).reshape(-1)
+        # On flat arrays of one native dtype, ``ufunc.at`` is a compiled loop.
+        ufunc.at(out.reshape(-1), positions, updates.reshape(-1))
+
+    return write
+
+
+def _combine_rows(
+    ufunc: np.ufunc,
+    view: np.ndarray,
+    rows: tuple[np.ndarray, ...],
+    positions: np.ndarray,
+    updates: np.ndarray,
+) -> None:
+    """Combine equal or disjoint rows: first those of one position, then with the operand."""
+    order = np.argsort(positions, kind="stable")
+    in_order = positions[order]
+    is_first = np.concatenate([[True], in_order[1:] != in_order[:-1]])
+    if not is_first.all():
+        updates = ufunc.reduceat(updates[order], np.flatnonzero(is_first), axis=0)
+        first = order[is_first]
+        rows = tuple(row[first] for row in rows)
+    view[rows] = ufunc(view[rows], updates)
+
+
+def _as_is(dtype: np.dtype) -> np.dtype:
+    return dtype
+
+
+def _native(dtype: np.dtype) -> np.dtype:
+    """A dtype in which NumPy's ufuncs have compiled loops: small floats combine in f32.
+
+    Four-bit integers wrap when they come back, which commutes with sums and products.
+    """
+    if is_floating(dtype) and dtype.itemsize < 4:
+        return np.dtype(np.float32)
+    return np.dtype(np.int32) if short_name(dtype) in ("i4", "u4") else dtype
+
+
+# --------------------------------------------------------------------------------- transformations
+
+
+def _sizes_of(inst: Instance) -> Dims:
+    operand, _, updates = inst.operand_types
+    return _sizes(Dimensions.of_scatter(inst.params), operand.rank, updates.shape)
+
+
+def _writes_nothing(inst: Instance) -> bool:
+    """Whether the operand passes through because something has size zero."""
+    operand, _, updates = inst.operand_types
+    return operand.size == 0 or updates.size == 0
+
+
+def _read_back(
+    inst: Instance, source: ir.Value, fill: Any, *, dropped_as: str = "fill"
+) -> ir.Value:
+    """The gather that mirrors the scatter: what ``source`` holds where each update goes."""
+    params = inst.params
+    return ops.gather(
+        source,
+        inst.operands[1],
+        **Dimensions.of_scatter(params).as_gather(),
+        slice_sizes=_sizes_of(inst),
+        mode=dropped_as if params["mode"] == "drop" else params["mode"],
+        fill_value=fill,
+        unique_indices=params["unique_indices"],
+        indices_are_sorted=params["indices_are_sorted"],
+    )
+
+
+def _scatter_add_like(inst: Instance, operand: ir.Value, updates: ir.Value) -> ir.Value:
+    return ops.scatter_add(operand, inst.operands[1], updates, **inst.params)
+
+
+def _jvp_add(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+    operand, _, updates = tangents
+    if updates is None or _writes_nothing(inst):
+        return [operand]
+    return [_scatter_add_like(inst, operand or zeros(inst.type), updates)]
+
+
+def _transpose_add(
+    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+) -> list[ir.Value | None]:
+    (cotangent,) = cotangents
+    if cotangent is None:
+        return [None, None, None]
+    updates = None
+    if linear[2] and not _writes_nothing(inst):
+        updates = _read_back(inst, cotangent, 0)
+    return [cotangent if linear[0] else None, None, updates]
+
+
+def _winners(inst: Instance) -> tuple[ir.Value, ir.Value]:
+    """Which operand elements stay, and which updates are the ones that are written.
+
+    Where several updates go to one place only one of them counts. Numbers that stand for the
+    updates are scattered in their place; those that can be read back have won.
+    """
+    operand, indices, updates = inst.operand_types
+    dims = Dimensions.of_scatter(inst.params)
+    batch_shape = indices.shape[:-1]
+    count = element_count(batch_shape)
+    numbers = ops.iota(dtype=UINT32, shape=(count,), dimension=0)
+    numbers = ops.add(numbers, full(TensorType((count,), UINT32), 1))
+    batch_dims = tuple(d for d in range(updates.rank) if d not in dims.window)
+    numbers = ops.broadcast_in_dim(
+        reshape(numbers, batch_shape), shape=updates.shape, dims=batch_dims
+    )
+    none = zeros(operand.with_dtype(UINT32))
+    written = ops.scatter(none, inst.operands[1], numbers, **inst.params)
+    stays = ops.eq(written, none)
+    # A dropped update reads back some other number, or zero: it has not won.
+    wins = ops.eq(numbers, _read_back(inst, written, 0))
+    return stays, wins
+
+
+def _masked(mask: ir.Value, x: ir.Value) -> ir.Value:
+    return ops.select(mask, x, zeros(type_of(x)))
+
+
+def _jvp_set(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+    operand, _, updates = tangents
+    if _writes_nothing(inst) or (operand is None and updates is None):
+        return [operand]
+    if inst.params["unique_indices"]:
+        operand = operand or zeros(inst.type)
+        updates = updates or zeros(inst.operand_types[2])
+        return inst.op.build([operand, inst.operands[1], updates], inst.params)
+    stays, wins = _winners(inst)
+    kept = zeros(inst.type) if operand is None else _masked(stays, operand)
+    if updates is None:
+        return [kept]
+    return [_scatter_add_like(inst, kept, _masked(wins, updates))]
+
+
+def _transpose_set(
+    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+) -> list[ir.Value | None]:
+    (cotangent,) = cotangents
+    if cotangent is None:
+        return [None, None, None]
+    if _writes_nothing(inst):
+        return [cotangent if linear[0] else None, None, None]
+    unique = inst.params["unique_indices"]
+    operand = updates = None
+    stays, wins = (None, None) if unique else _winners(inst)
+    if linear[0]:
+        operand = (
+            _masked(stays, cotangent)
+            if stays is not None
+            else inst.op(cotangent, inst.operands[1], zeros(inst.operand_types[2]), **inst.params)
+        )
+    if linear[2]:
+        updates = _read_back(inst, cotangent, 0)
+        updates = updates if wins is None else _masked(wins, updates)
+    return [operand, None, updates]
+
+
+def _require_unique(inst: Instance) -> None:
+    if not inst.params["unique_indices"]:
+        raise NotImplementedError(
+            "gnomon.scatter_mul has a derivative by its updates only where unique_indices is true: "
+            "the factors of one place depend on each other. Pass unique_indices=True if no index "
+            "repeats, or multiply by the exponential of a scatter_add of logarithms"
+        )
+
+
+def _jvp_mul(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+    operand, _, updates = tangents
+    if _writes_nothing(inst):
+        return [operand]
+    if operand is not None:
+        (operand,) = inst.op.build([operand, *inst.operands[1:]], inst.params)
+    if updates is None:
+        return [operand]
+    _require_unique(inst)
+    factors = _read_back(inst, inst.operands[0], 0)
+    term = _scatter_add_like(inst, zeros(inst.type), ops.mul(updates, factors))
+    return [add_tangents(operand, term)]
+
+
+def _transpose_mul(
+    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+) -> list[ir.Value | None]:
+    (cotangent,) = cotangents
+    if cotangent is None:
+        return [None, None, None]
+    if _writes_nothing(inst):
+        return [cotangent if linear[0] else None, None, None]
+    if linear[0]:
+        return [inst.op(cotangent, *inst.operands[1:], **inst.params), None, None]
+    _require_unique(inst)
+    return [None, None, _read_back(inst, ops.mul(cotangent, inst.operands[0]), 0)]
+
+
+def _jvp_extremal(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+    """The tangent of an extremum: the mean over all that attain it, operand and updates alike."""
+    operand, _, updates = tangents
+    if _writes_nothing(inst) or (operand is None and updates is None):
+        return [operand]
+    x, _, u = inst.operands
+    (out,) = outs
+    one = full(inst.type, 1)
+    attained = _attains(x, out)
+    attaining = _attains(u, _read_back(inst, out, 0))
+    count = _scatter_add_like(inst, _masked(attained, one), _masked(attaining, full_like(u, 1)))
+    kept = zeros(inst.type) if operand is None else _masked(attained, ops.div(operand, count))
+    if updates is None:
+        return [kept]
+    # The count of a dropped update is never zero: its share is dropped, and must be finite.
+    share = ops.div(updates, _read_back(inst, count, 1))
+    return [_scatter_add_like(inst, kept, _masked(attaining, share))]
+
+
+def _attains(x: ir.Value, extremum: ir.Value) -> ir.Value:
+    """Where ``x`` is the extremum; a NaN is, wherever it is."""
+    return ops.or_(ops.eq(x, extremum), ops.ne(x, x))
+
+
+def _batch(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], list[int]]:
+    operand, indices, updates = operands
+    operand_dim, indices_dim, updates_dim = dims
+    operand, updates = to_front([operand, updates], [operand_dim, updates_dim], axis)
+    numbers = Dimensions.of_scatter(inst.params).with_operand_dim(0)
+    if indices_dim is None:
+        # The batch dimension is a whole dimension of every window.
+        numbers = numbers._replace(window=(0, *(d + 1 for d in numbers.window)))
+    else:
+        indices = move_dim(indices, indices_dim, 0)
+        numbers = numbers.with_leading_batch(0)
+    return inst.op.build([operand, indices, updates], inst.params | numbers.as_scatter()), [0]
+
+
+# --------------------------------------------------------------------------------------- lowering
+
+
+@functools.cache
+def _dimension_numbers(dims: Dimensions, index_vector_dim: int) -> ir.Attribute:
+    return parse(
+        f"#stablehlo.scatter<update_window_dims = {list(dims.window)}, "
+        f"inserted_window_dims = {list(dims.collapsed)}, "
+        f"input_batching_dims = {list(dims.operand_batching)}, "
+        f"scatter_indices_batching_dims = {list(dims.indices_batching)}, "
+        f"scatter_dims_to_operand_dims = {list(dims.start_map)}, "
+        f"index_vector_dim = {index_vector_dim}>"
+    )
+
+
+def _explicit_starts(inst: Instance, dims: Dimensions) -> ir.Value:
+    """The indices, such that StableHLO's element-wise dropping does what the mode says."""
+    operand_type, _, _ = inst.operand_types
+    starts = signed_indices(inst.operands[1], operand_type.shape)
+    sizes = _sizes_of(inst)
+    bounds = [operand_type.shape[d] - sizes[d] for d in dims.start_map]
+    if inst.params["mode"] == "clip":
+        return clamped(starts, bounds)
+    if all(sizes[d] == 1 for d in dims.start_map):
+        return starts
+    # Of a window that is partly out of bounds nothing is written: all of it moves out.
+    starts_type = type_of(starts)
+    rows = rows_in_bounds(starts, bounds)
+    mask = broadcast(rows, starts_type.shape, range(starts_type.rank - 1))
+    outside = np.array([operand_type.shape[d] for d in dims.start_map], starts_type.dtype)
+    literal = stablehlo_constant(outside)
+    outside_rows = broadcast(literal, starts_type.shape, [starts_type.rank - 1])
+    return stablehlo("select", [mask, starts, outside_rows], [starts_type])[0]
+
+
+def _lower(update: str | None, inst: Instance) -> list[ir.Value]:
+    if _writes_nothing(inst):
+        return [inst.operands[0]]
+    dims = Dimensions.of_scatter(inst.params)
+    operand, _, updates = inst.operands
+    starts = _explicit_starts(inst, dims)
+    created = ir.Operation.create(
+        "stablehlo.scatter",
+        results=[mlir_type(inst.type)],
+        operands=[operand, starts, updates],
+        attributes={
+            "scatter_dimension_numbers": _dimension_numbers(dims, inst.operand_types[1].rank - 1),
+            "indices_are_sorted": ir.BoolAttr.get(inst.params["indices_are_sorted"]),
+            "unique_indices": ir.BoolAttr.get(inst.params["unique_indices"]),
+        },
+        regions=1,
+    )
+    scalar = inst.type.with_shape(())
+    stablehlo_region(
+        created.regions[0],
+        [scalar, scalar],
+        lambda old, new: [new] if update is None else stablehlo(update, [old, new], [scalar]),
+    )
+    return list(created.results)
+
+
+# ------------------------------------------------------------------------------------------ the ops
+
+
+def _scatter(
+    name: str,
+    doc: str,
+    *,
+    write: Write,
+    working_dtype: Callable[[np.dtype], np.dtype],
+    update: str | None,
+    jvp: Facet,
+    transpose: Facet,
+    dtypes: Collection[np.dtype] = ANY,
+) -> Op:
+    return Op(
+        name=name,
+        doc=doc,
+        example=(
+            f'%r = "gnomon.{name}"(%x, %i, %u) {{update_window_dims = array<i64: 1>, '
+            "inserted_window_dims = array<i64: 0>, scatter_dims_to_operand_dims = array<i64: 0>, "
+            "operand_batching_dims = array<i64>, scatter_indices_batching_dims = array<i64>, "
+            'mode = "drop", unique_indices = false, indices_are_sorted = false} : '
+            "(tensor<8x3xf32>, tensor<5x1xi32>, tensor<5x3xf32>) -> tensor<8x3xf32>"
+        ),
+        attributes={
+            **dict.fromkeys(SCATTER_NAMES, INTS),
+            "mode": STRING,
+            "unique_indices": FLAG,
+            "indices_are_sorted": FLAG,
+        },
+        operands=("operand", "indices", "updates"),
+        infer=functools.partial(_infer, name, dtypes),
+        evaluate=functools.partial(_evaluate, write, working_dtype),
+        jvp=jvp,
+        transpose=transpose,
+        batch=_batch,
+        lower=functools.partial(_lower, update),
+    )
+
+
+scatter = _scatter(
+    "scatter",
+    "The operand with windows replaced by the updates",
+    write=_set,
+    working_dtype=_as_is,
+    update=None,
+    jvp=_jvp_set,
+    transpose=_transpose_set,
+)
+scatter_add = _scatter(
+    "scatter_add",
+    "The operand with the updates added to windows",
+    write=_combine(np.add),
+    working_dtype=_native,
+    update="add",
+    jvp=_jvp_add,
+    transpose=_transpose_add,
+)
+scatter_mul = _scatter(
+    "scatter_mul",
+    "The operand with windows multiplied by the updates",
+    write=_combine(np.multiply),
+    working_dtype=_native,
+    update="multiply",
+    jvp=_jvp_mul,
+    transpose=_transpose_mul,
+)
+scatter_min = _scatter(
+    "scatter_min",
+    "The minimum of the operand's windows and the updates",
+    write=_combine(np.minimum),
+    working_dtype=_native,
+    update="minimum",
+    jvp=_jvp_extremal,
+    transpose=NOT_LINEAR,
+    dtypes=(BOOL, *INTEGER, *FLOATING),
+)
+scatter_max = _scatter(
+    "scatter_max",
+    "The maximum of the operand's windows and the updates",
+    write=_combine(np.maximum),
+    working_dtype=_native,
+    update="maximum",
+    jvp=_jvp_extremal,
+    transpose=NOT_LINEAR,
+    dtypes=(BOOL, *INTEGER, *FLOATING),
+)
