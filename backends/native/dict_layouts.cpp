@@ -8,33 +8,40 @@ namespace gnomon {
 
 namespace {
 
-// The second attempt of optree's order: (qualified type name, key).
-nb::object type_and_key(nb::handle key) {
-    nb::handle type = key.type();
-    nb::object name = nb::str("{}.{}").attr("format")(type.attr("__module__"),
-                                                       type.attr("__qualname__"));
-    return nb::make_tuple(name, key);
+nb::list copy(const nb::list &list) {
+    PyObject *result = PyList_GetSlice(list.ptr(), 0, NB_LIST_GET_SIZE(list.ptr()));
+    if (!result)
+        nb::raise_python_error();
+    return nb::steal<nb::list>(result);
 }
 
 // Sorts as optree does: by the keys; where these cannot be compared, by type name and key; where
-// that fails too, not at all. `list.sort` leaves a list half sorted when a comparison raises, so
-// each attempt works on a copy.
+// that fails too, not at all (`list.sort` leaves a list half sorted when a comparison raises, so each
+// attempt works on a copy).
 nb::list total_order_sorted(const nb::list &keys) {
-    nb::list attempt(keys);
+    nb::list attempt = copy(keys);
     if (PyList_Sort(attempt.ptr()) == 0)
         return attempt;
     if (!PyErr_ExceptionMatches(PyExc_TypeError))
         nb::raise_python_error();
     PyErr_Clear();
 
-    try {
-        attempt = nb::list(keys);
-        attempt.attr("sort")(nb::arg("key") = nb::cpp_function(&type_and_key));
-        return attempt;
-    } catch (const nb::python_error &error) {
-        if (!error.matches(PyExc_TypeError))
-            throw;
+    nb::list decorated;
+    for (nb::handle key : keys) {
+        nb::handle type = key.type();
+        nb::object name = nb::str("{}.{}").attr("format")(type.attr("__module__"),
+                                                           type.attr("__qualname__"));
+        decorated.append(nb::make_tuple(name, key));
     }
+    if (PyList_Sort(decorated.ptr()) == 0) {
+        nb::list sorted;
+        for (nb::handle pair : decorated)
+            sorted.append(pair[1]);
+        return sorted;
+    }
+    if (!PyErr_ExceptionMatches(PyExc_TypeError))
+        nb::raise_python_error();
+    PyErr_Clear();
     return keys;
 }
 

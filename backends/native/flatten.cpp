@@ -14,7 +14,8 @@ namespace {
 constexpr char while_flattening[] = " while flattening the arguments of a compiled function";
 
 std::string name_of_type(nb::handle object) {
-    return nb::cast<std::string>(nb::str(object.type().attr("__name__")));
+    nb::str name(object.type().attr("__name__"));
+    return name.c_str();
 }
 
 } // namespace

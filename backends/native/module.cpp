@@ -101,7 +101,7 @@ NB_MODULE(_native, m) {
                     Environment(abstractify, flatten_custom, array_type, sentinel),
                     StaticArguments(static_argnums, static_argnames));
             },
-            "abstractify"_a, "flatten_custom"_a, "array_type"_a, "static_argnums"_a = nb::tuple(),
+            "abstractify"_a.none(), "flatten_custom"_a.none(), "array_type"_a, "static_argnums"_a = nb::tuple(),
             "static_argnames"_a = nb::tuple(),
             R"(Makes an empty cache.
 
@@ -134,7 +134,7 @@ type, hash and equality; floats bit by bit.
 Raises:
   NonHashableStaticArgumentError: a static argument cannot be hashed; the message names it.
   TypeError: abstractify's, for a leaf that is no valid argument.)")
-        .def("insert", &SignatureCache::insert, "key"_a, "entry"_a,
+        .def("insert", &SignatureCache::insert, "key"_a, "entry"_a.none(),
              nb::sig("def insert(self, key: Key, entry: object) -> None"),
              "Sets the entry, which must not be None, for calls with this key.")
         .def("clear", &SignatureCache::clear,

@@ -79,11 +79,11 @@ nb::tuple SignatureCache::lookup(nb::tuple args, nb::dict kwargs, nb::handle con
     return nb::steal<nb::tuple>(result);
 }
 
-void SignatureCache::insert(nb::handle key_object, nb::object entry) {
+void SignatureCache::insert(nb::handle_t<Key> key_object, nb::object entry) {
     if (entry.is_none())
         throw nb::type_error("the entry of a SignatureCache must not be None, which lookup returns "
                              "where there is no entry");
-    const Key *key = nb::cast<const Key *>(key_object);
+    const Key *key = nb::inst_ptr<Key>(key_object);
     auto found = find(key->signature);
     if (found != table_.end()) {
         // The old entry is dropped at the end of this function, when the table is in order.

@@ -33,7 +33,7 @@ class SignatureCache {
 
     // (entry or None, leaves, key or None)
     nb::tuple lookup(nb::tuple args, nb::dict kwargs, nb::handle context);
-    void insert(nb::handle key, nb::object entry);
+    void insert(nb::handle_t<Key> key, nb::object entry);
     void clear();
 
     size_t size() const { return table_.size(); }
