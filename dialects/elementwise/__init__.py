@@ -10,7 +10,19 @@ from gnomon.dialects.elementwise import (
     bitwise,
     comparison,
     conversion,
-    transcendental,
+    exponential,
+    hyperbolic,
+    representation,
+    trigonometric,
 )
 
-__all__ = ["arithmetic", "bitwise", "comparison", "conversion", "transcendental"]
+__all__ = [
+    "arithmetic",
+    "bitwise",
+    "comparison",
+    "conversion",
+    "exponential",
+    "hyperbolic",
+    "representation",
+    "trigonometric",
+]

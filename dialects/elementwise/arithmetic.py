@@ -6,16 +6,30 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gnomon.dialects.combinators import Tangents, Values, binary, jvp_linear, nary, unary
-from gnomon.dialects.contract import Instance
-from gnomon.dialects.emit import add_tangents, convert, full_like, ops, zeros
+from gnomon.dialects.attributes import STRING
+from gnomon.dialects.combinators import (
+    Tangents,
+    Values,
+    binary,
+    jvp_linear,
+    lowered,
+    nary,
+    require,
+    stablehlo,
+    unary,
+)
+from gnomon.dialects.contract import ZERO_TANGENT, Instance
+from gnomon.dialects.elementwise.evaluation import same_dtype
+from gnomon.dialects.emit import add_tangents, convert, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
     ANY,
     COMPLEX,
     FLOATING,
+    INTEGER,
     NUMERIC,
     SIGNED,
+    UNSIGNED,
     is_complex,
     is_integer,
     real_dtype,
@@ -79,7 +93,7 @@ neg = unary(
     "neg",
     doc="-x",
     dtypes=NUMERIC,
-    evaluate=np.negative,
+    evaluate=same_dtype(np.negative),
     rule=jvp_linear,
     transpose=lambda inst, cts, linear: [ops.neg(cts[0])],
     lower="negate",
@@ -88,6 +102,7 @@ neg = unary(
 # --------------------------------------------------------------------------------------- quotients
 
 
+@same_dtype
 def _evaluate_div(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if not is_integer(x.dtype):
         return np.divide(x, y)
@@ -95,6 +110,24 @@ def _evaluate_div(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if np.all(y):
         return quotient
     return np.where(y == 0, np.array(-1).astype(x.dtype), quotient)
+
+
+@same_dtype
+def _evaluate_rem(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    remainder = np.fmod(x, y)
+    if not is_integer(x.dtype) or np.all(y):
+        return remainder
+    return np.where(y == 0, x, remainder)
+
+
+def _jvp_rem(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+    a, b = tangents
+    if b is None:
+        return [a]
+    x, y = inst.operands
+    # x - out is a multiple of y up to rounding: the quotient is the integer next to the division.
+    multiple = ops.round(ops.div(ops.sub(x, outs[0]), y), rounding_method="TO_NEAREST_EVEN")
+    return [add_tangents(a, ops.neg(ops.mul(b, multiple)))]
 
 
 def _jvp_div(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
@@ -117,45 +150,62 @@ div = binary(
     ],
     lower="divide",
 )
+rem = binary(
+    "rem",
+    doc="the remainder of x / y with the sign of x; on integers x itself where y is 0",
+    dtypes=(*INTEGER, *FLOATING),
+    evaluate=_evaluate_rem,
+    rule=_jvp_rem,
+    lower="remainder",
+)
+square = unary(
+    "square",
+    doc="x * x",
+    dtypes=NUMERIC,
+    evaluate=lambda x: np.multiply(x, x),
+    jvp=lambda x, out: ops.add(x, x),
+    lower=lambda inst: stablehlo("multiply", [inst.operand, inst.operand], inst.result_types),
+)
 
 # ------------------------------------------------------------------------------------------- signs
 
 
+def _evaluate_abs(x: np.ndarray) -> np.ndarray:
+    magnitude = np.abs(x)
+    return magnitude.astype(x.dtype) if magnitude.dtype.kind == "i" else magnitude
+
+
+@same_dtype
 def _evaluate_sign(x: np.ndarray) -> np.ndarray:
     sign = np.sign(x)
     return sign if is_integer(x.dtype) or is_complex(x.dtype) else np.copysign(sign, x)
+
+
+def _lower_sign(inst: Instance) -> list[ir.Value]:
+    if inst.type.dtype not in UNSIGNED:
+        return stablehlo("sign", inst.operands, inst.result_types)
+    # StableHLO's sign takes signed integers only.
+    return stablehlo(
+        "minimum", [inst.operand, lowered.full_like(inst.operand, 1)], inst.result_types
+    )
 
 
 def _jvp_abs(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
     (tangent,) = tangents
     x, out = inst.operand, outs[0]
     if not is_complex(type_of(x).dtype):
-        return [ops.mul(tangent, ops.sign(x))]
-    magnitude = convert(
-        ops.select(ops.eq(out, full_like(out, 0)), full_like(out, 1), out), type_of(x).dtype
-    )
+        # At 0 the derivative is 1, as in JAX.
+        return [ops.select(ops.ge(x, full_like(x, 0)), tangent, ops.neg(tangent))]
+    safe = ops.select(ops.eq(out, full_like(out, 0)), full_like(out, 1), out)
+    magnitude = convert(safe, type_of(x).dtype)
     return [ops.real(ops.mul(tangent, ops.div(ops.conj(x), magnitude)))]
-
-
-def _jvp_sign(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    (tangent,) = tangents
-    if not is_complex(inst.type.dtype):
-        return [None]
-    x, out = inst.operand, outs[0]
-    magnitude = ops.abs(x)
-    safe = ops.select(
-        ops.eq(magnitude, full_like(magnitude, 0)), full_like(magnitude, 1), magnitude
-    )
-    scaled = ops.div(tangent, convert(safe, inst.type.dtype))
-    along = ops.real(ops.mul(ops.conj(out), scaled))
-    return [ops.sub(scaled, ops.mul(out, convert(along, inst.type.dtype)))]
 
 
 abs_ = unary(
     "abs",
     doc="absolute value; of a complex number its magnitude, a real number",
     dtypes=(*SIGNED, *FLOATING, *COMPLEX),
-    evaluate=np.abs,
+    evaluate=_evaluate_abs,
     rule=_jvp_abs,
     result_dtype=real_dtype,
     lower="abs",
@@ -165,6 +215,62 @@ sign = unary(
     doc="-1, 0 or 1 with the sign of x (zeros keep their sign); x / |x| on complex",
     dtypes=NUMERIC,
     evaluate=_evaluate_sign,
-    rule=_jvp_sign,
-    lower="sign",
+    # On complex numbers too, by convention: the function is not holomorphic.
+    jvp=ZERO_TANGENT,
+    lower=_lower_sign,
+)
+
+# ---------------------------------------------------------------------------------------- rounding
+
+
+def _evaluate_round(x: np.ndarray, rounding_method: str) -> np.ndarray:
+    if rounding_method == "TO_NEAREST_EVEN":
+        return np.rint(x)
+    # x + 0.5 may round up below a half: compare what truncation leaves.
+    whole = np.trunc(x)
+    up = np.abs(x - whole) >= x.dtype.type(0.5)
+    return np.where(up, whole + np.copysign(x.dtype.type(1), x), whole)
+
+
+ROUNDING = {"AWAY_FROM_ZERO": "round_nearest_afz", "TO_NEAREST_EVEN": "round_nearest_even"}
+
+
+def _round_dtype(dtype: np.dtype, rounding_method: str) -> np.dtype:
+    require(
+        rounding_method in ROUNDING,
+        "round",
+        f"rounding_method must be one of {', '.join(ROUNDING)}, got {rounding_method!r}",
+    )
+    return dtype
+
+
+floor = unary(
+    "floor",
+    doc="the largest integer not above x",
+    dtypes=FLOATING,
+    evaluate=np.floor,
+    jvp=ZERO_TANGENT,
+    lower="floor",
+)
+ceil = unary(
+    "ceil",
+    doc="the smallest integer not below x",
+    dtypes=FLOATING,
+    evaluate=np.ceil,
+    jvp=ZERO_TANGENT,
+    lower="ceil",
+)
+round_ = unary(
+    "round",
+    doc="the nearest integer; halves AWAY_FROM_ZERO or TO_NEAREST_EVEN",
+    dtypes=FLOATING,
+    evaluate=_evaluate_round,
+    jvp=ZERO_TANGENT,
+    lower=lambda inst: stablehlo(
+        ROUNDING[inst.params["rounding_method"]], inst.operands, inst.result_types
+    ),
+    result_dtype=_round_dtype,
+    attributes={"rounding_method": STRING},
+    example='%r = "gnomon.round"(%x) {rounding_method = "TO_NEAREST_EVEN"} '
+    ": (tensor<4xf32>) -> tensor<4xf32>",
 )

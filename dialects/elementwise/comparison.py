@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 
 import numpy as np
@@ -18,19 +18,27 @@ from gnomon.dialects.combinators import (
     require_dtype,
     stablehlo,
 )
-from gnomon.dialects.contract import ZERO_TANGENT, Instance, MappedAxis, Op, Rule
-from gnomon.dialects.emit import at_dim, broadcast_scalar, full_like, ops, reshape, zeros
+from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, MappedAxis, Op, Rule
+from gnomon.dialects.elementwise.evaluation import same_dtype
+from gnomon.dialects.emit import (
+    add_tangents,
+    at_dim,
+    broadcast_scalar,
+    full_like,
+    ops,
+    zeros,
+)
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
     ANY,
     BOOL,
     FLOATING,
     INTEGER,
+    SIGNED,
     TensorType,
     is_complex,
     is_floating,
     type_of,
-    SIGNED,
 )
 
 REAL = (BOOL, *INTEGER, *FLOATING)
@@ -102,7 +110,7 @@ max_ = binary(
     "max",
     doc="the larger of x and y; nan if one is nan; logical or on bool",
     dtypes=ANY,
-    evaluate=np.maximum,
+    evaluate=same_dtype(np.maximum),
     jvp=_shares,
     lower="maximum",
 )
@@ -110,7 +118,7 @@ min_ = binary(
     "min",
     doc="the smaller of x and y; nan if one is nan; logical and on bool",
     dtypes=ANY,
-    evaluate=np.minimum,
+    evaluate=same_dtype(np.minimum),
     jvp=_shares,
     lower="minimum",
 )
@@ -191,4 +199,73 @@ select = Op(
     transpose=_transpose_select,
     batch=_batch_select,
     lower=lambda inst: stablehlo("select", inst.operands, inst.result_types),
+)
+
+# ------------------------------------------------------------------------------------------- clamp
+
+
+def _infer_clamp(low: TensorType, x: TensorType, high: TensorType) -> TensorType:
+    types = describe((low, x, high))
+    require_dtype("clamp", x, ANY)
+    for bound in (low, high):
+        require(
+            bound.dtype == x.dtype and bound.shape in ((), x.shape),
+            "clamp",
+            f"bounds must have the operand's dtype, and its shape or rank 0; got {types}",
+        )
+    return x
+
+
+@same_dtype
+def _clamp(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    return np.minimum(np.maximum(low, x), high)
+
+
+def _jvp_clamp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+    shape, zero = inst.type.shape, zeros(inst.type)
+    low, x, high = (
+        v if type_of(v).shape == shape else broadcast_scalar(v, shape) for v in inst.operands
+    )
+    regions = (
+        lambda: ops.lt(x, low),
+        lambda: ops.and_(ops.gt(x, low), ops.lt(x, high)),
+        lambda: ops.gt(x, high),
+    )
+    total = None
+    for tangent, region in zip(tangents, regions, strict=True):
+        if tangent is not None:
+            if type_of(tangent).shape != shape:
+                tangent = broadcast_scalar(tangent, shape)
+            total = add_tangents(total, ops.select(region(), tangent, zero))
+    return [total]
+
+
+def _batch_clamp(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], list[int]]:
+    shape = inst.type.shape
+    aligned = []
+    for x, type_, dim in zip(operands, inst.operand_types, dims, strict=True):
+        if type_.shape == shape:
+            aligned.append(at_dim(x, dim, axis.size, 0))
+        elif dim is None:
+            aligned.append(x)
+        else:
+            # One bound per example becomes a bound of the operand's shape.
+            aligned.append(ops.broadcast_in_dim(x, shape=(axis.size, *shape), dims=(0,)))
+    return [ops.clamp(*aligned)], [0]
+
+
+clamp = Op(
+    name="clamp",
+    doc="x, or the bound that it is beyond: min(max(low, x), high); bounds may have rank 0",
+    example='%r = "gnomon.clamp"(%low, %x, %high) : '
+    "(tensor<f32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>",
+    operands=("low", "x", "high"),
+    infer=_infer_clamp,
+    evaluate=lambda low, x, high: _clamp(x, low, high),
+    jvp=_jvp_clamp,
+    transpose=NOT_LINEAR,
+    batch=_batch_clamp,
+    lower=lambda inst: stablehlo("clamp", inst.operands, inst.result_types),
 )

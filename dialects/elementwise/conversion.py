@@ -8,8 +8,19 @@ import ml_dtypes
 import numpy as np
 
 from gnomon.dialects.attributes import DTYPE
-from gnomon.dialects.combinators import Tangents, Values, nary, stablehlo, unary, binary, jvp_linear
-from gnomon.dialects.contract import ZERO_TANGENT, Instance
+from gnomon.dialects.combinators import (
+    Tangents,
+    Values,
+    binary,
+    jvp_linear,
+    require,
+    require_dtype,
+    stablehlo,
+    stablehlo_full,
+    to_front,
+    unary,
+)
+from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, MappedAxis, Op
 from gnomon.dialects.elementwise.comparison import stablehlo_compare
 from gnomon.dialects.emit import convert as emit_convert
 from gnomon.dialects.emit import ops, zeros
@@ -18,15 +29,13 @@ from gnomon.dialects.types import (
     ANY,
     BOOL,
     COMPLEX,
-    INEXACT,
     TensorType,
-    bfloat16,
     is_complex,
     is_floating,
     is_inexact,
     is_integer,
-    mlir_type,
     real_dtype,
+    short_name,
 )
 
 # ----------------------------------------------------------------------------------------- convert
@@ -43,15 +52,19 @@ def _evaluate_convert(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _saturate(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Float to integer as XLA does it: towards zero, out of range to the ends, nan to 0."""
-    wide = x.astype(np.float64)
+    """Float to integer: towards zero, what is out of range to the ends, nan to 0."""
+    if x.dtype.kind == "V":
+        x = x.astype(np.float32)
     info = ml_dtypes.iinfo(dtype)
-    low, high = float(info.min), float(info.max)
-    inside = (wide > low) & (wide < high)
-    converted = np.where(inside, wide, 0).astype(dtype)
-    ends = np.where(wide >= high, np.array(info.max, dtype), np.array(info.min, dtype))
-    ends = np.where(np.isnan(wide), np.array(0, dtype), ends)
-    return np.where(inside, converted, ends)
+    # The bounds round to the nearest float, away from zero: what is strictly inside converts.
+    with np.errstate(over="ignore"):
+        low, high = (np.float64(n).astype(x.dtype) for n in (info.min, info.max))
+    inside = (x > low) & (x < high)
+    if inside.all():
+        return x.astype(dtype)
+    converted = np.where(inside, x, 0).astype(dtype)
+    ends = np.where(x >= high, dtype.type(info.max), dtype.type(info.min))
+    return np.where(inside, converted, np.where(np.isnan(x), dtype.type(0), ends))
 
 
 def _jvp_convert(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
@@ -64,8 +77,7 @@ def _lower_convert(inst: Instance) -> list[ir.Value]:
     if type_.dtype == result.dtype:
         return [x]
     if result.dtype == BOOL:
-        (zero,) = stablehlo("convert", [_lower_zero(type_.shape)], [type_])
-        return [stablehlo_compare("NE", x, zero)]
+        return [stablehlo_compare("NE", x, stablehlo_full(type_, 0))]
     if is_complex(type_.dtype) and not is_complex(result.dtype):
         type_ = type_.with_dtype(real_dtype(type_.dtype))
         (x,) = stablehlo("real", [x], [type_])
@@ -74,21 +86,10 @@ def _lower_convert(inst: Instance) -> list[ir.Value]:
     return stablehlo("convert", [x], [result])
 
 
-def _lower_zero(shape: tuple[int, ...]) -> ir.Value:
-    type_ = mlir_type(TensorType(shape, np.dtype(np.int32)))
-    zero = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
-    (value,) = ir.Operation.create(
-        "stablehlo.constant",
-        results=[type_],
-        attributes={"value": ir.DenseElementsAttr.get_splat(type_, zero)},
-    ).results
-    return value
-
-
 convert = unary(
     "convert",
-    doc="x as another dtype: to integers towards zero and saturating (nan gives 0), to bool x != 0, "
-    "complex to real the real part",
+    doc="x as another dtype: to integers towards zero and saturating (nan gives 0), to bool "
+    "x != 0, complex to real the real part",
     dtypes=ANY,
     evaluate=_evaluate_convert,
     rule=_jvp_convert,
@@ -168,4 +169,109 @@ conj = unary(
     transpose=lambda inst, cts, linear: [ops.conj(cts[0])],
     lower=_lower_conj,
     example='%r = "gnomon.conj"(%x) : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>',
+)
+stop_gradient = unary(
+    "stop_gradient",
+    doc="x; its tangent is zero by definition",
+    dtypes=ANY,
+    evaluate=lambda x: x,
+    jvp=ZERO_TANGENT,
+    lower=lambda inst: list(inst.operands),
+)
+
+# --------------------------------------------------------------------------------- bitcast_convert
+
+
+def bit_width(dtype: np.dtype) -> int:
+    """The number of bits of an element in a program (NumPy stores four bits in a byte)."""
+    return 4 if dtype in FOUR_BIT else 8 * dtype.itemsize
+
+
+FOUR_BIT = (np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4))
+
+
+def _infer_bitcast(x: TensorType, *, dtype: np.dtype) -> TensorType:
+    require_dtype("bitcast_convert", x, ANY)
+    if x.dtype == dtype:
+        return x
+    for d in (x.dtype, dtype):
+        require(
+            d != BOOL and not is_complex(d),
+            "bitcast_convert",
+            f"bool and complex values have no bit pattern of another dtype; got {x} to "
+            f"{short_name(dtype)}",
+        )
+    source, target = bit_width(x.dtype), bit_width(dtype)
+    if source == target:
+        return x.with_dtype(dtype)
+    if source > target:
+        return TensorType((*x.shape, source // target), dtype)
+    parts = target // source
+    require(
+        x.shape[-1:] == (parts,),
+        "bitcast_convert",
+        f"{parts} values of {source} bits make one {short_name(dtype)}: the last dimension must "
+        f"be {parts}, got {x}",
+    )
+    return TensorType(x.shape[:-1], dtype)
+
+
+def _evaluate_bitcast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if x.dtype in FOUR_BIT and dtype not in FOUR_BIT:
+        x = _pack_nibbles(x)
+    source, target = x.dtype.itemsize, dtype.itemsize
+    if dtype in FOUR_BIT and x.dtype not in FOUR_BIT:
+        return _unpack_nibbles(x).view(dtype)
+    if source == target:
+        return x.view(dtype)
+    if source > target:
+        return np.ascontiguousarray(x).reshape(*x.shape, 1).view(dtype)
+    return np.ascontiguousarray(x).view(dtype).reshape(x.shape[:-1])
+
+
+def _pack_nibbles(x: np.ndarray) -> np.ndarray:
+    """Bytes of pairs of four-bit integers along the last dimension, the first one low."""
+    nibbles = x.astype(np.uint8) & np.uint8(15)
+    low, high = nibbles[..., 0::2], nibbles[..., 1::2]
+    packed = low | (high << np.uint8(4))
+    return packed.reshape(x.shape[:-1]) if x.shape[-1] == PAIR else packed
+
+
+def _unpack_nibbles(x: np.ndarray) -> np.ndarray:
+    """The four-bit integers of each value in a new last dimension, the lowest first."""
+    octets = np.ascontiguousarray(x).reshape(*x.shape, 1).view(np.uint8)
+    nibbles = np.empty((*octets.shape, PAIR), np.uint8)
+    nibbles[..., 0] = octets & np.uint8(15)
+    nibbles[..., 1] = octets >> np.uint8(4)
+    return nibbles.reshape(*x.shape, PAIR * octets.shape[-1])
+
+
+PAIR = 2
+
+
+def _batch_bitcast(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], list[int]]:
+    # The last dimension may come or go: the batch dimension stays in front.
+    return [ops.bitcast_convert(*to_front(operands, dims, axis), **inst.params)], [0]
+
+
+def _lower_bitcast(inst: Instance) -> list[ir.Value]:
+    if inst.operand_types[0].dtype == inst.type.dtype:
+        return [inst.operand]
+    return stablehlo("bitcast_convert", inst.operands, inst.result_types)
+
+
+bitcast_convert = Op(
+    name="bitcast_convert",
+    doc="the bits of x as another dtype; a narrower one adds a last dimension, a wider drops it",
+    example='%r = "gnomon.bitcast_convert"(%x) {dtype = ui32} : (tensor<4xf32>) -> tensor<4xui32>',
+    attributes={"dtype": DTYPE},
+    operands=("x",),
+    infer=_infer_bitcast,
+    evaluate=_evaluate_bitcast,
+    jvp=ZERO_TANGENT,
+    transpose=NOT_LINEAR,
+    batch=_batch_bitcast,
+    lower=_lower_bitcast,
 )

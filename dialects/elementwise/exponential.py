@@ -1,0 +1,232 @@
+"""Exponentials, logarithms, roots and powers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon.dialects.attributes import INT
+from gnomon.dialects.combinators import binary, lowered, require, stablehlo, unary
+from gnomon.dialects.contract import Instance
+from gnomon.dialects.elementwise.evaluation import through_f32
+from gnomon.dialects.elementwise.expansion import widened
+from gnomon.dialects.emit import full_like, ops, scale
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import (
+    FLOATING,
+    INEXACT,
+    NUMERIC,
+    is_complex,
+    is_floating,
+    is_integer,
+    short_name,
+)
+
+LN2 = float(np.log(2.0))
+
+# ------------------------------------------------------------------------ exponentials, logarithms
+
+
+def _lower_exp2(inst: Instance) -> list[ir.Value]:
+    x = inst.operand
+    if is_complex(inst.type.dtype):
+        return [lowered.exp(lowered.mul(x, lowered.full_like(x, LN2)))]
+    # A power is exact at integers; exp(x ln 2) is not.
+    return [lowered.pow(lowered.full_like(x, 2), x)]
+
+
+def _evaluate_logistic(x: np.ndarray) -> np.ndarray:
+    one = x.dtype.type(1)
+    return np.divide(one, one + np.exp(-x))
+
+
+exp = unary(
+    "exp",
+    doc="e to the power x",
+    dtypes=INEXACT,
+    evaluate=np.exp,
+    jvp=lambda x, out: out,
+    lower="exponential",
+)
+exp2 = unary(
+    "exp2",
+    doc="2 to the power x",
+    dtypes=INEXACT,
+    evaluate=np.exp2,
+    jvp=lambda x, out: scale(out, LN2),
+    lower=_lower_exp2,
+)
+expm1 = unary(
+    "expm1",
+    doc="e to the power x, minus 1, accurate next to 0",
+    dtypes=INEXACT,
+    evaluate=np.expm1,
+    jvp=lambda x, out: ops.add(out, full_like(out, 1)),
+    lower="exponential_minus_one",
+)
+log = unary(
+    "log",
+    doc="natural logarithm",
+    dtypes=INEXACT,
+    evaluate=np.log,
+    rule=lambda inst, outs, tangents: [ops.div(tangents[0], inst.operand)],
+    lower="log",
+)
+log1p = unary(
+    "log1p",
+    doc="natural logarithm of 1 + x, accurate next to 0",
+    dtypes=INEXACT,
+    evaluate=np.log1p,
+    rule=lambda inst, outs, tangents: [
+        ops.div(tangents[0], ops.add(inst.operand, full_like(inst.operand, 1)))
+    ],
+    lower="log_plus_one",
+)
+logistic = unary(
+    "logistic",
+    doc="1 / (1 + exp(-x))",
+    dtypes=INEXACT,
+    evaluate=through_f32(_evaluate_logistic),
+    jvp=lambda x, out: ops.mul(out, ops.sub(full_like(out, 1), out)),
+    lower="logistic",
+)
+
+# -------------------------------------------------------------------------------------------- roots
+
+
+@through_f32
+def _evaluate_rsqrt(x: np.ndarray) -> np.ndarray:
+    return np.divide(x.dtype.type(1), np.sqrt(x))
+
+
+sqrt = unary(
+    "sqrt",
+    doc="square root",
+    dtypes=INEXACT,
+    evaluate=np.sqrt,
+    jvp=lambda x, out: ops.div(full_like(x, 0.5), out),
+    lower="sqrt",
+)
+rsqrt = unary(
+    "rsqrt",
+    doc="1 / sqrt(x)",
+    dtypes=INEXACT,
+    evaluate=_evaluate_rsqrt,
+    jvp=lambda x, out: scale(ops.div(out, x), -0.5),
+    lower="rsqrt",
+)
+cbrt = unary(
+    "cbrt",
+    doc="cube root, negative for negative x",
+    dtypes=FLOATING,
+    evaluate=np.cbrt,
+    jvp=lambda x, out: ops.div(full_like(x, 1 / 3), ops.mul(out, out)),
+    lower="cbrt",
+)
+
+# ------------------------------------------------------------------------------------------- powers
+
+
+def _pow_by_base(x: ir.Value, y: ir.Value, out: ir.Value) -> ir.Value:
+    # Where y is 0 the power is 1 for every x, zero included: its derivative is 0, not 0 * inf.
+    zero, one = full_like(y, 0), full_like(y, 1)
+    at_zero = ops.eq(y, zero)
+    power = ops.pow(x, ops.select(at_zero, one, ops.sub(y, one)))
+    return ops.select(at_zero, zero, ops.mul(y, power))
+
+
+def _pow_by_exponent(x: ir.Value, y: ir.Value, out: ir.Value) -> ir.Value:
+    zero, one = full_like(x, 0), full_like(x, 1)
+    return ops.mul(ops.log(ops.select(ops.eq(x, zero), one, x)), out)
+
+
+pow_ = binary(
+    "pow",
+    doc="x to the power y",
+    dtypes=INEXACT,
+    evaluate=np.power,
+    jvp=(_pow_by_base, _pow_by_exponent),
+    lower="power",
+)
+
+
+def _integer_pow_dtype(dtype: np.dtype, y: int) -> np.dtype:
+    require(
+        y >= 0 or not is_integer(dtype),
+        "integer_pow",
+        f"{short_name(dtype)} to the power {y}: integers have no negative powers; convert the "
+        "operand to a floating dtype first",
+    )
+    return dtype
+
+
+def _is_narrow(dtype: np.dtype) -> bool:
+    return dtype.itemsize < np.dtype(np.float32).itemsize and is_floating(dtype)
+
+
+def _evaluate_integer_pow(x: np.ndarray, y: int) -> np.ndarray:
+    if y == 2:
+        return np.multiply(x, x)
+    return _power_by_squaring(x, y=y)
+
+
+def _power_by_squaring(x: np.ndarray, y: int) -> np.ndarray:
+    dtype = x.dtype
+    narrow = _is_narrow(dtype)
+    base = x.astype(np.float32) if narrow else x
+    result: Any = None
+    exponent = abs(y)
+    while exponent:
+        if exponent & 1:
+            result = base if result is None else np.multiply(result, base)
+        exponent >>= 1
+        if exponent:
+            base = np.multiply(base, base)
+    if result is None:
+        return np.ones(x.shape, dtype)
+    if y < 0:
+        result = np.divide(base.dtype.type(1), result)
+    return result.astype(dtype, copy=False)
+
+
+def _jvp_integer_pow(inst: Instance, outs: Any, tangents: Any) -> list[ir.Value | None]:
+    y = inst.params["y"]
+    if y == 0:
+        return [None]
+    if y == 1:
+        return [tangents[0]]
+    slope = scale(ops.integer_pow(inst.operand, y=y - 1), y)
+    return [ops.mul(tangents[0], slope)]
+
+
+def _lower_integer_pow(inst: Instance) -> list[ir.Value]:
+    y, type_ = inst.params["y"], inst.type
+    if y == 0:
+        return [lowered.full_like(inst.operand, 1)]
+    narrow = _is_narrow(type_.dtype)
+    base = widened(inst.operand) if narrow else inst.operand
+    result = None
+    exponent = abs(y)
+    while exponent:
+        if exponent & 1:
+            result = base if result is None else lowered.mul(result, base)
+        exponent >>= 1
+        if exponent:
+            base = lowered.mul(base, base)
+    if y < 0:
+        result = lowered.div(lowered.full_like(result, 1), result)
+    return stablehlo("convert", [result], [type_]) if narrow else [result]
+
+
+integer_pow = unary(
+    "integer_pow",
+    doc="x to the power of a constant integer, by repeated squaring; 0 ** 0 is 1",
+    dtypes=NUMERIC,
+    evaluate=_evaluate_integer_pow,
+    rule=_jvp_integer_pow,
+    lower=_lower_integer_pow,
+    result_dtype=_integer_pow_dtype,
+    attributes={"y": INT},
+    example='%r = "gnomon.integer_pow"(%x) {y = 3 : i64} : (tensor<4xf32>) -> tensor<4xf32>',
+)

@@ -1,0 +1,140 @@
+"""The representation of floating point numbers: finiteness, neighbours, rounding to a format."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from gnomon.dialects.attributes import INT
+from gnomon.dialects.combinators import (
+    Tangents,
+    Values,
+    binary,
+    jvp_linear,
+    lowered,
+    require,
+    stablehlo,
+    unary,
+)
+from gnomon.dialects.contract import ZERO_TANGENT, Instance
+from gnomon.dialects.emit import ops
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import BOOL, FLOATING, bfloat16
+
+is_finite = unary(
+    "is_finite",
+    doc="True where x is neither infinite nor nan",
+    dtypes=FLOATING,
+    evaluate=np.isfinite,
+    jvp=ZERO_TANGENT,
+    lower="is_finite",
+    result_dtype=lambda dtype: BOOL,
+    example='%r = "gnomon.is_finite"(%x) : (tensor<4xf32>) -> tensor<4xi1>',
+)
+
+# --------------------------------------------------------------------------------------- nextafter
+
+
+def _jvp_nextafter(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+    # One unit in the last place away from x, whatever y: the spacing is piecewise constant.
+    return [tangents[0]]
+
+
+def _lower_nextafter(inst: Instance) -> list[ir.Value]:
+    x, y = inst.operands
+    integer = np.dtype(f"int{8 * inst.type.dtype.itemsize}")
+    bits = lowered.bitcast_convert(x, dtype=integer)
+    target = lowered.bitcast_convert(y, dtype=integer)
+    one = lowered.full_like(bits, 1)
+    sign = lowered.full_like(bits, np.iinfo(integer).min)
+    # Away from zero the bit pattern grows by one, towards zero it falls by one.
+    outwards = lowered.eq(lowered.lt(x, y), lowered.gt(x, lowered.full_like(x, 0)))
+    stepped = lowered.add(bits, lowered.select(outwards, one, lowered.full_like(bits, -1)))
+    from_zero = lowered.or_(lowered.and_(target, sign), one)
+    at_zero = lowered.eq(x, lowered.full_like(x, 0))
+    moved = lowered.bitcast_convert(
+        lowered.select(at_zero, from_zero, stepped), dtype=inst.type.dtype
+    )
+    reached = lowered.select(lowered.eq(x, y), y, moved)
+    is_nan = lowered.or_(lowered.ne(x, x), lowered.ne(y, y))
+    return [lowered.select(is_nan, lowered.full_like(x, np.nan), reached)]
+
+
+nextafter = binary(
+    "nextafter",
+    doc="the number next to x towards y; y where they are equal",
+    dtypes=tuple(np.dtype(d) for d in (np.float16, bfloat16, np.float32, np.float64)),
+    evaluate=np.nextafter,
+    rule=_jvp_nextafter,
+    transpose=lambda inst, cts, linear: [cts[0], None],
+    lower=_lower_nextafter,
+)
+
+# -------------------------------------------------------------------------------- reduce_precision
+
+
+def _reduce_precision_dtype(dtype: np.dtype, exponent_bits: int, mantissa_bits: int) -> np.dtype:
+    require(
+        exponent_bits >= 1 and mantissa_bits >= 0,
+        "reduce_precision",
+        "a format has at least one exponent bit and no negative number of mantissa bits, got "
+        f"exponent_bits={exponent_bits}, mantissa_bits={mantissa_bits}",
+    )
+    return dtype
+
+
+def _evaluate_reduce_precision(x: np.ndarray, exponent_bits: int, mantissa_bits: int) -> np.ndarray:
+    dtype = x.dtype
+    if dtype.itemsize == 1:
+        # The 8-bit formats differ in what they do without: round a wider number.
+        wide = _evaluate_reduce_precision(x.astype(np.float32), exponent_bits, mantissa_bits)
+        return wide.astype(dtype)
+    info = ml_dtypes.finfo(dtype)
+    word = np.dtype(f"uint{info.bits}").type
+    bits = x.view(word)
+    sign = bits & word(1 << (info.bits - 1))
+    magnitude = bits ^ sign
+    infinity = word(((1 << info.nexp) - 1) << info.nmant)
+    is_nan = magnitude > infinity
+    if mantissa_bits < info.nmant:
+        dropped = info.nmant - mantissa_bits
+        half = word((1 << (dropped - 1)) - 1)
+        odd = (magnitude >> word(dropped)) & word(1)
+        magnitude = (magnitude + half + odd) & ~word((1 << dropped) - 1)
+    if exponent_bits < info.nexp:
+        bias = (1 << (info.nexp - 1)) - 1
+        largest = (1 << (exponent_bits - 1)) - 1
+        exponent = magnitude >> word(info.nmant)
+        magnitude = np.where(exponent > word(bias + largest), infinity, magnitude)
+        magnitude = np.where(exponent <= word(bias - largest), word(0), magnitude)
+    return np.where(is_nan, x, (sign | magnitude).view(dtype))
+
+
+def _transpose_reduce_precision(
+    inst: Instance, cotangents: Tangents, linear: list[bool]
+) -> list[ir.Value | None]:
+    return [ops.reduce_precision(cotangents[0], **inst.params)]
+
+
+reduce_precision = unary(
+    "reduce_precision",
+    doc="x rounded to a format of fewer bits (to even; beyond its range infinite, below it zero)",
+    dtypes=FLOATING,
+    evaluate=_evaluate_reduce_precision,
+    rule=jvp_linear,
+    transpose=_transpose_reduce_precision,
+    lower=lambda inst: stablehlo(
+        "reduce_precision",
+        inst.operands,
+        inst.result_types,
+        **{name: _i32(n) for name, n in inst.params.items()},
+    ),
+    result_dtype=_reduce_precision_dtype,
+    attributes={"exponent_bits": INT, "mantissa_bits": INT},
+    example='%r = "gnomon.reduce_precision"(%x) '
+    "{exponent_bits = 5 : i64, mantissa_bits = 10 : i64} : (tensor<4xf32>) -> tensor<4xf32>",
+)
+
+
+def _i32(value: int) -> ir.Attribute:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), value)
