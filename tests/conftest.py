@@ -1,0 +1,56 @@
+"""What all tests share: a compile cache of their own, hypothesis profiles, devices that may be absent."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import shutil
+import tempfile
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A fresh cache, so that no test passes on what an older compiler left on the disk. The variable is
+# set before gnomon is imported, and inherited by the processes of pytest-xdist and by subprocesses.
+_OWN_CACHE = None
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _OWN_CACHE = tempfile.mkdtemp(prefix="gnomon-test-cache-")
+    os.environ["GNOMON_CACHE_DIR"] = _OWN_CACHE
+
+# The oracle runs on the CPU, whatever else the machine has.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+# Examples that compile take long and vary in time: no deadline. CI runs the same examples each time.
+settings.register_profile(
+    "default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
+settings.load_profile("ci" if "CI" in os.environ else "default")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Removes the compile cache."""
+    if _OWN_CACHE is not None:
+        shutil.rmtree(_OWN_CACHE, ignore_errors=True)
+
+
+@functools.cache
+def iree_devices(driver: str) -> tuple[str, ...]:
+    """The devices that one of IREE's drivers sees on this machine."""
+    import iree.runtime
+
+    try:
+        devices = iree.runtime.get_driver(driver).query_available_devices()
+    except (RuntimeError, ValueError):  # the driver's system library is not there
+        return ()
+    return tuple(device["path"] for device in devices)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips tests of devices that this machine does not have."""
+    for driver in ("cuda", "vulkan"):
+        if item.get_closest_marker(driver) and not iree_devices(driver):
+            pytest.skip(f"this machine has no {driver} device")
+    if item.get_closest_marker("tpu") and importlib.util.find_spec("libtpu") is None:
+        pytest.skip("libtpu is not installed: pip install 'gnomon[tpu]'")

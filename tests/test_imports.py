@@ -1,0 +1,182 @@
+"""Imports run one way: dialects <- passes <- backends <- frontend <- tools."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# Folder in the repository -> package, lowest layer first. The native module is C++ of backends/.
+LAYERS = {
+    "dialects": "gnomon.dialects",
+    "passes": "gnomon.passes",
+    "backends": "gnomon.backends",
+    "frontend/gnomon": "gnomon",
+    "tools": "gnomon.tools",
+}
+RANKS = {package: rank for rank, package in enumerate(LAYERS.values())}
+RANKS["gnomon._native"] = RANKS["gnomon.backends"]
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module, as it is written in one file."""
+
+    importer: str
+    target: str
+    line: int
+    in_function: bool
+
+
+def product_files() -> dict[str, Path]:
+    """Every Python file of the product by its module's name."""
+    files = {}
+    for folder, package in LAYERS.items():
+        base = ROOT / folder
+        for path in base.rglob("*.py"):
+            parts = path.relative_to(base).with_suffix("").parts
+            # In a checkout that is worked on, links may lay the packages out as they are installed.
+            linked = any(parent.is_symlink() for parent in path.parents)
+            if linked or "__pycache__" in parts:
+                continue
+            files[".".join((package, *parts)).removesuffix(".__init__")] = path
+    return files
+
+
+def imports_of(module: str, source: str, is_package: bool) -> Iterator[Import]:
+    """Every import in the source, by statement or by importlib, with absolute names."""
+    package = module.split(".") if is_package else module.split(".")[:-1]
+
+    def visit(node: ast.AST, in_function: bool) -> Iterator[Import]:
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                yield Import(module, name.name, node.lineno, in_function)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            origin = ".".join([*base, *(node.module.split(".") if node.module else [])])
+            for name in node.names:
+                # `from package import name` may name a module or something in one.
+                yield Import(module, f"{origin}.{name.name}", node.lineno, in_function)
+        elif isinstance(node, ast.Call):
+            function = node.func
+            called = function.attr if isinstance(function, ast.Attribute) else None
+            called = function.id if isinstance(function, ast.Name) else called
+            if called in ("import_module", "__import__") and node.args:
+                argument = node.args[0]
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    yield Import(module, argument.value, node.lineno, in_function)
+        opens = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, in_function or opens)
+
+    yield from visit(ast.parse(source), False)
+
+
+def is_in(target: str, package: str) -> bool:
+    return target == package or target.startswith(package + ".")
+
+
+def rank_of(target: str) -> int:
+    """The layer of a module of gnomon: that of the longest package name that fits."""
+    return RANKS[max((p for p in RANKS if is_in(target, p)), key=len)]
+
+
+def complaints(found: Import) -> Iterator[str]:
+    """What is wrong with an import."""
+    at = f"{found.importer}, line {found.line}, imports {found.target}"
+    if is_in(found.target, "gnomon"):
+        if rank_of(found.target) > rank_of(found.importer):
+            yield f"{at}: imports run dialects <- passes <- backends <- gnomon <- tools"
+        if found.in_function:
+            yield f"{at} inside a function: a circle hidden, or a cost to be paid at the top"
+    if is_in(found.target, "torch_mlir") and found.importer != "gnomon.dialects.mlir":
+        yield f"{at}: only gnomon.dialects.mlir names the bindings' package"
+    if is_in(found.target, "iree") and not is_in(found.importer, "gnomon.backends.iree"):
+        yield f"{at}: only gnomon.backends.iree knows IREE"
+    may_use_jax = is_in(found.importer, "gnomon.tools.bench")
+    if (is_in(found.target, "jax") or is_in(found.target, "jaxlib")) and not may_use_jax:
+        yield f"{at}: jax is an oracle of the tests and a peer of the benchmarks, nothing else"
+
+
+FILES = product_files()
+
+
+def test_every_layer_has_files() -> None:
+    ranks = {rank_of(module) for module in FILES}
+    assert ranks == set(range(len(LAYERS)))
+
+
+@pytest.mark.parametrize("module", sorted(FILES))
+def test_imports_run_one_way(module: str) -> None:
+    path = FILES[module]
+    found = imports_of(module, path.read_text(encoding="utf-8"), path.name == "__init__.py")
+    assert [complaint for one in found for complaint in complaints(one)] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("gnomon.dialects.x", "import gnomon.passes.simplify"),
+        ("gnomon.dialects.x", "import gnomon"),
+        ("gnomon.dialects.x", "from gnomon import passes"),
+        ("gnomon.dialects.x", "from ..passes import simplify"),
+        ("gnomon.dialects.x", "from .. import passes"),
+        ("gnomon.dialects.x", "if TYPE_CHECKING:\n    from gnomon import Array"),
+        ("gnomon.passes.x", "from gnomon.backends import reference"),
+        ("gnomon.backends.x", "from gnomon import Array"),
+        ("gnomon.backends.x", "from gnomon._array import Array"),
+        ("gnomon.numpy", "import gnomon.tools.driver"),
+        ("gnomon.numpy", "def f():\n    from gnomon import lax"),
+        ("gnomon.numpy", "def f():\n    import_module('gnomon.lax')"),
+        ("gnomon.numpy", "class C:\n    def f(self):\n        from . import lax"),
+        ("gnomon.numpy", "f = lambda: __import__('gnomon.lax')"),
+        ("gnomon.passes.x", "from torch_mlir import ir"),
+        ("gnomon.passes.x", "importlib.import_module('torch_mlir.dialects.func')"),
+        ("gnomon._jit", "def f():\n    import iree.compiler.api"),
+        ("gnomon._jit", "import jax.numpy as jnp"),
+        ("gnomon.tools.driver", "from jaxlib import xla_client"),
+    ],
+)
+def test_a_wrong_import_is_noticed(module: str, source: str) -> None:
+    assert [c for one in imports_of(module, source, False) for c in complaints(one)] != []
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "is_package"),
+    [
+        ("gnomon.dialects.mlir", "from torch_mlir import ir", False),
+        ("gnomon.dialects", "from . import mlir", True),
+        ("gnomon.dialects.x", "from .mlir import ir", False),
+        ("gnomon.passes.x", "from gnomon.dialects import mlir", False),
+        ("gnomon.backends.x", "from gnomon import _native, passes", False),
+        ("gnomon.backends.iree.compiler", "def f():\n    import iree.compiler.api", False),
+        ("gnomon", "from ._native import SignatureCache", True),
+        ("gnomon", "from gnomon.backends import reference", True),
+        ("gnomon.tools.bench.peers", "import jax", False),
+        ("gnomon.tools.driver", "import gnomon", False),
+        ("gnomon.numpy", "from . import jaxtyping_like", False),
+    ],
+)
+def test_a_right_import_is_let_through(module: str, source: str, is_package: bool) -> None:
+    assert [c for one in imports_of(module, source, is_package) for c in complaints(one)] == []
+
+
+def test_importing_gnomon_loads_neither_the_compiler_nor_jax() -> None:
+    program = (
+        "import sys; before = set(sys.modules); import gnomon; "
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = result.stdout.split()
+    assert "gnomon" in loaded
+    heavy = ("iree.compiler", "jax", "jaxlib", "sklearn", "scipy")
+    assert [name for name in loaded if any(is_in(name, package) for package in heavy)] == []

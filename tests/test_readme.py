@@ -1,0 +1,39 @@
+"""The README's program runs, and what it says of results is true."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def tour() -> dict[str, Any]:
+    """The names that the quick tour leaves behind."""
+    (program,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(program, "README.md", "exec"), names)
+    return names
+
+
+def test_the_gradient_is_shaped_like_the_parameters(tour: dict[str, Any]) -> None:
+    shapes = [(w.shape, b.shape) for w, b in tour["gradient"]]
+    assert shapes == [(w.shape, b.shape) for w, b in tour["params"]]
+
+
+def test_per_example_gradients_average_to_the_gradient(tour: dict[str, Any]) -> None:
+    for layer, whole in zip(tour["per_example"], tour["gradient"], strict=True):
+        for each, gradient in zip(layer, whole, strict=True):
+            assert each.shape == (16, *gradient.shape)
+            scale = np.abs(gradient).max()
+            tolerance = 32 * np.finfo(np.float32).eps * scale
+            np.testing.assert_allclose(np.mean(each, 0), gradient, rtol=0, atol=tolerance)
+
+
+def test_values_in_comments(tour: dict[str, Any]) -> None:
+    assert float(tour["gnomon"].grad(tour["piecewise"])(-2.0)) == 12.0
