@@ -1,4 +1,4 @@
-"""What all tests share: a compile cache of their own, hypothesis profiles, devices that may be absent."""
+"""What all tests share: a compile cache of their own, hypothesis profiles, absent devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 # The oracle runs on the CPU, whatever else the machine has.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-# Examples that compile take long and vary in time: no deadline. CI runs the same examples each time.
+# Examples that compile vary in time: no deadline. CI runs the same examples each time.
 settings.register_profile(
     "default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
