@@ -16,8 +16,8 @@ nb::list copy(const nb::list &list) {
 }
 
 // Sorts as optree does: by the keys; where these cannot be compared, by type name and key; where
-// that fails too, not at all (`list.sort` leaves a list half sorted when a comparison raises, so each
-// attempt works on a copy).
+// that fails too, not at all (`list.sort` leaves a list half sorted when a comparison raises, so
+// each attempt works on a copy).
 nb::list total_order_sorted(const nb::list &keys) {
     nb::list attempt = copy(keys);
     if (PyList_Sort(attempt.ptr()) == 0)
@@ -29,8 +29,8 @@ nb::list total_order_sorted(const nb::list &keys) {
     nb::list decorated;
     for (nb::handle key : keys) {
         nb::handle type = key.type();
-        nb::object name = nb::str("{}.{}").attr("format")(type.attr("__module__"),
-                                                           type.attr("__qualname__"));
+        nb::object name =
+            nb::str("{}.{}").attr("format")(type.attr("__module__"), type.attr("__qualname__"));
         decorated.append(nb::make_tuple(name, key));
     }
     if (PyList_Sort(decorated.ptr()) == 0) {
@@ -74,8 +74,7 @@ std::shared_ptr<const DictLayout> DictLayouts::find(PyObject *const *keys, size_
     auto found = layouts_.find(hash);
     if (found != layouts_.end()) {
         const std::vector<PyObject *> &known = found->second->keys.items();
-        if (known.size() == size &&
-            std::memcmp(known.data(), keys, size * sizeof(PyObject *)) == 0)
+        if (known.size() == size && std::memcmp(known.data(), keys, size * sizeof(PyObject *)) == 0)
             return found->second;
     }
 

@@ -19,8 +19,8 @@ struct DictLayout {
 };
 
 // Sorting the keys of a dictionary costs more than all the rest of a look-up, and programs pass
-// dictionaries built from the same key objects again and again (a tree map reuses them, and literals
-// in code are constants): layouts are remembered by the identity of the keys.
+// dictionaries built from the same key objects again and again (a tree map reuses them, and
+// literals in code are constants): layouts are remembered by the identity of the keys.
 class DictLayouts {
   public:
     // `keys` are borrowed references, in insertion order. May run Python code (comparisons).

@@ -57,9 +57,10 @@ void Signature::clear() {
 StaticArguments::StaticArguments(nb::tuple argnums, nb::tuple argnames) {
     for (nb::handle argnum : argnums) {
         if (!PyLong_CheckExact(argnum.ptr()))
-            throw nb::type_error(("static_argnums must be a tuple of ints, it holds a value of type " +
-                                  name_of_type(argnum))
-                                     .c_str());
+            throw nb::type_error(
+                ("static_argnums must be a tuple of ints, it holds a value of type " +
+                 name_of_type(argnum))
+                    .c_str());
         Py_ssize_t index = PyLong_AsSsize_t(argnum.ptr());
         if (index == -1 && PyErr_Occurred())
             nb::raise_python_error();
@@ -187,8 +188,8 @@ void Flattener::flatten_children(size_t first) {
 
 void Flattener::flatten_custom(PyObject *node) {
     RecursionGuard guard(while_flattening);
-    nb::object parts = nb::steal(
-        PyObject_Vectorcall(env_->flatten_custom.ptr(), &node, 1, nullptr));
+    nb::object parts =
+        nb::steal(PyObject_Vectorcall(env_->flatten_custom.ptr(), &node, 1, nullptr));
     if (!parts.is_valid())
         nb::raise_python_error();
     if (parts.is_none()) {
@@ -196,10 +197,11 @@ void Flattener::flatten_custom(PyObject *node) {
         return;
     }
     if (!PyTuple_CheckExact(parts.ptr()) || NB_TUPLE_GET_SIZE(parts.ptr()) != 2)
-        throw nb::type_error(("flatten_custom must return None for a leaf or a pair (children, data) "
-                              "for a node, it returned a value of type " +
-                              name_of_type(parts))
-                                 .c_str());
+        throw nb::type_error(
+            ("flatten_custom must return None for a leaf or a pair (children, data) "
+             "for a node, it returned a value of type " +
+             name_of_type(parts))
+                .c_str());
     PyObject *data = NB_TUPLE_GET_ITEM(parts.ptr(), 1);
     uint64_t data_hash;
     try {
@@ -239,11 +241,12 @@ void Flattener::push_static(PyObject *value, nb::handle name) {
     } catch (nb::python_error &error) {
         if (!error.matches(PyExc_TypeError))
             throw;
-        nb::raise_from(error, non_hashable_static_argument_error,
-                       "static arguments must be hashable, but the value of static argument %s is "
-                       "of type %s, which is not: pass a hashable value (a tuple instead of a list, "
-                       "say), or take the argument out of static_argnums and static_argnames",
-                       nb::repr(name).c_str(), name_of_type(value).c_str());
+        nb::raise_from(
+            error, non_hashable_static_argument_error,
+            "static arguments must be hashable, but the value of static argument %s is "
+            "of type %s, which is not: pass a hashable value (a tuple instead of a list, "
+            "say), or take the argument out of static_argnums and static_argnames",
+            nb::repr(name).c_str(), name_of_type(value).c_str());
     }
     signature.push_structure(Tag::static_argument, 0);
     signature.push_object(value, hash);

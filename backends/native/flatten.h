@@ -1,4 +1,5 @@
-// The walk over a call's arguments: leaves in order, and the signature that the call is looked up by.
+// The walk over a call's arguments: leaves in order, and the signature that the call is looked up
+// by.
 #pragma once
 
 #include "dict_layouts.h"
@@ -108,8 +109,8 @@ class Flattener {
     const Environment *env_ = nullptr;
     DictLayouts *layouts_ = nullptr;
     std::shared_ptr<LeafTokens> tokens_;
-    References pending_;              // a stack: children of the containers that are being walked
-    std::vector<PyObject *> keys_;    // borrowed, used inside collect_dict only
+    References pending_;           // a stack: children of the containers that are being walked
+    std::vector<PyObject *> keys_; // borrowed, used inside collect_dict only
 };
 
 // Raised where a static argument cannot be hashed. Set when the module is initialized.

@@ -39,9 +39,8 @@ int clear_cache(PyObject *self) {
     return 0;
 }
 
-PyType_Slot key_slots[] = {{Py_tp_traverse, (void *) traverse<Key>},
-                           {Py_tp_clear, (void *) clear_key},
-                           {0, nullptr}};
+PyType_Slot key_slots[] = {
+    {Py_tp_traverse, (void *) traverse<Key>}, {Py_tp_clear, (void *) clear_key}, {0, nullptr}};
 
 PyType_Slot cache_slots[] = {{Py_tp_traverse, (void *) traverse<SignatureCache>},
                              {Py_tp_clear, (void *) clear_cache},
@@ -57,8 +56,8 @@ void require_callable(nb::handle object, const char *name) {
 NB_MODULE(_native, m) {
     m.doc() = "The native part of gnomon: looks up the program of a call by its signature.";
 
-    // A jitted function that is still referenced when the interpreter ends (from a module's globals,
-    // say) is no leak worth a message on the terminal; the tests look for leaks.
+    // A jitted function that is still referenced when the interpreter ends (from a module's
+    // globals, say) is no leak worth a message on the terminal; the tests look for leaks.
     nb::set_leak_warnings(false);
 
     // JAX raises ValueError for a static argument that cannot be hashed, Python TypeError.
@@ -79,14 +78,15 @@ NB_MODULE(_native, m) {
                     "The signature of a call. Keys of calls that run the same program are equal.")
         .def_prop_ro("avals", &Key::avals, "The tokens of the leaves, in the order of the leaves.")
         .def("__hash__", [](const Key &key) { return (Py_ssize_t) key.signature.hash; })
-        .def("__eq__",
-             [](const Key &key, nb::handle other) -> nb::object {
-                 Key *other_key;
-                 if (!nb::try_cast(other, other_key) || other_key == nullptr)
-                     return nb::borrow(Py_NotImplemented);
-                 return nb::bool_(signatures_equal(key.signature, other_key->signature));
-             },
-             nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"));
+        .def(
+            "__eq__",
+            [](const Key &key, nb::handle other) -> nb::object {
+                Key *other_key;
+                if (!nb::try_cast(other, other_key) || other_key == nullptr)
+                    return nb::borrow(Py_NotImplemented);
+                return nb::bool_(signatures_equal(key.signature, other_key->signature));
+            },
+            nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"));
 
     nb::class_<SignatureCache>(m, "SignatureCache", nb::type_slots(cache_slots),
                                "From the signature of a call to what is to be run for it.")
@@ -97,25 +97,25 @@ NB_MODULE(_native, m) {
                 require_callable(abstractify, "abstractify");
                 require_callable(flatten_custom, "flatten_custom");
                 nb::object sentinel = nb::module_::import_("gnomon._native").attr("UNCACHED");
-                new (self) SignatureCache(
-                    Environment(abstractify, flatten_custom, array_type, sentinel),
-                    StaticArguments(static_argnums, static_argnames));
+                new (self)
+                    SignatureCache(Environment(abstractify, flatten_custom, array_type, sentinel),
+                                   StaticArguments(static_argnums, static_argnames));
             },
-            "abstractify"_a.none(), "flatten_custom"_a.none(), "array_type"_a, "static_argnums"_a = nb::tuple(),
-            "static_argnames"_a = nb::tuple(),
+            "abstractify"_a.none(), "flatten_custom"_a.none(), "array_type"_a,
+            "static_argnums"_a = nb::tuple(), "static_argnames"_a = nb::tuple(),
             R"(Makes an empty cache.
 
 Args:
-  abstractify: Called with a leaf, returns its token: an interned object that says all that a program
-    may know of the leaf before it runs. Tokens are compared by identity. Returns UNCACHED where the
-    call must not be looked up; raises TypeError where the object is no valid argument. It is called
-    once for each of bool, int, float, complex and once for each dtype and shape of NumPy arrays and
-    scalars (for each context), and each time for any other leaf.
+  abstractify: Called with a leaf, returns its token: an interned object that says all that a
+    program may know of the leaf before it runs. Tokens are compared by identity. Returns UNCACHED
+    where the call must not be looked up; raises TypeError where the object is no valid argument. It
+    is called once for each of bool, int, float, complex and once for each dtype and shape of NumPy
+    arrays and scalars (for each context), and each time for any other leaf.
   flatten_custom: Called with an object that is neither None, an array, a number, nor exactly a
     tuple, list or dict. Returns None for a leaf, or (children, data) for a node of a tree; data is
     hashable.
-  array_type: Instances of exactly this type are leaves whose token is read from the slot `_aval`, or
-    asked of abstractify where that is None.
+  array_type: Instances of exactly this type are leaves whose token is read from the slot `_aval`,
+    or asked of abstractify where that is None.
   static_argnums: Positions of static arguments, counted from the first; positions that a call does
     not have are ignored.
   static_argnames: Names of static keyword arguments.)")
@@ -124,9 +124,9 @@ Args:
                      "-> tuple[object | None, list, Key | None]"),
              R"(Looks up a call.
 
-Returns (entry, leaves, key): what was inserted for calls like this or None; the leaves of the dynamic
-arguments (positional ones first, then by keyword in sorted order); the key to insert an entry for, or
-None where a leaf is UNCACHED.
+Returns (entry, leaves, key): what was inserted for calls like this or None; the leaves of the
+dynamic arguments (positional ones first, then by keyword in sorted order); the key to insert an
+entry for, or None where a leaf is UNCACHED.
 
 Static arguments and the context (any hashable object that the program depends on) are compared by
 type, hash and equality; floats bit by bit.

@@ -23,6 +23,10 @@ struct Key {
 // May run Python code where objects of the signatures are equal but not identical.
 bool signatures_equal(const Signature &a, const Signature &b);
 
+// What a look-up that hits costs, in nanoseconds, on a 2-core x86-64 machine with Python 3.11 (3.10
+// to 3.13 do not differ by more than the machine does from run to run): no argument 160, three
+// arrays 260, a dictionary of 20 arrays 1000, three NumPy arrays 450, three Python numbers 210.
+//
 // Every method needs the GIL, which is also what keeps threads apart: the module does not declare
 // itself safe without it, so a free-threaded Python turns the GIL on when it is imported. Methods
 // that run Python code (callbacks, __eq__) may be re-entered while they do.
