@@ -16,6 +16,7 @@ _UNSIGNED = {
     d: np.dtype(ml_dtypes.uint4) if d == ml_dtypes.int4 else np.dtype(f"uint{8 * d.itemsize}")
     for d in SIGNED
 }
+_SIGNED = {u: s for s, u in _UNSIGNED.items()}
 _WORD = 64
 
 
@@ -89,6 +90,15 @@ def _evaluate_shift_right_logical(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.right_shift(_unsigned(x), _unsigned(y)).astype(x.dtype)
 
 
+def _evaluate_shift_right_arithmetic(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if x.dtype.kind == "i":
+        return np.right_shift(x, y)
+    # The highest bit is the sign bit, of unsigned integers too.
+    signed = _SIGNED.get(x.dtype, x.dtype)
+    shifted = np.right_shift(x.view(signed), y.view(signed))
+    return shifted.astype(signed, copy=False).view(x.dtype)
+
+
 shift_left = _integer_op(
     "shift_left",
     2,
@@ -110,7 +120,7 @@ shift_right_arithmetic = _integer_op(
     2,
     doc="x >> y with the sign bit shifted in; all sign bits where y is not in [0, width)",
     dtypes=INTEGER,
-    evaluate=same_dtype(np.right_shift),
+    evaluate=_evaluate_shift_right_arithmetic,
     lower="shift_right_arithmetic",
 )
 

@@ -22,6 +22,7 @@ from gnomon.dialects.combinators import (
 )
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, MappedAxis, Op
 from gnomon.dialects.elementwise.comparison import stablehlo_compare
+from gnomon.dialects.elementwise.evaluation import from_parts
 from gnomon.dialects.emit import convert as emit_convert
 from gnomon.dialects.emit import ops, zeros
 from gnomon.dialects.mlir import ir
@@ -129,9 +130,7 @@ def _complex_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def _evaluate_complex(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    result = np.empty(x.shape, _complex_dtype(x.dtype))
-    result.real, result.imag = x, y
-    return result
+    return from_parts(x, y, _complex_dtype(x.dtype))
 
 
 complex_ = binary(

@@ -24,6 +24,13 @@ def same_dtype(function: Function) -> Function:
     return evaluate
 
 
+def from_parts(real: np.ndarray, imaginary: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Complex numbers from their parts, whatever the parts are (``x + 1j * y`` is not exact)."""
+    result = np.empty(real.shape, dtype)
+    result.real, result.imag = real, imaginary
+    return result
+
+
 def through_f32(function: Function) -> Function:
     """A composite function, computed in f32 where the dtype is narrower and rounded once."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from gnomon.dialects.attributes import INT
 from gnomon.dialects.combinators import binary, lowered, require, stablehlo, unary
 from gnomon.dialects.contract import Instance
-from gnomon.dialects.elementwise.evaluation import through_f32
+from gnomon.dialects.elementwise.evaluation import from_parts, through_f32
 from gnomon.dialects.elementwise.expansion import widened
 from gnomon.dialects.emit import full_like, ops, scale
 from gnomon.dialects.mlir import ir
@@ -36,9 +36,38 @@ def _lower_exp2(inst: Instance) -> list[ir.Value]:
     return [lowered.pow(lowered.full_like(x, 2), x)]
 
 
+def _evaluate_expm1(x: np.ndarray) -> np.ndarray:
+    if not is_complex(x.dtype):
+        return np.expm1(x)
+    # NumPy's own loses the real part next to 0 and gives nan for 0 * inf.
+    a, b = x.real, x.imag
+    sine = np.sin(b * b.dtype.type(0.5))
+    real = np.expm1(a) * np.cos(b) - (sine * sine) * b.dtype.type(2)
+    imaginary = np.where(b == 0, b, np.exp(a) * np.sin(b))
+    return from_parts(np.where(b == 0, np.expm1(a), real), imaginary, x.dtype)
+
+
+def _evaluate_log1p(x: np.ndarray) -> np.ndarray:
+    if not is_complex(x.dtype):
+        return np.log1p(x)
+    # |1 + z|² - 1 = a (2 + a) + b²: next to 0 nothing cancels, far out it would overflow.
+    a, b = x.real, x.imag
+    half, one, two = (a.dtype.type(n) for n in (0.5, 1, 2))
+    near = half * np.log1p(a * (two + a) + b * b)
+    is_near = np.maximum(np.abs(a), np.abs(b)) < half
+    real = np.where(is_near, near, np.log(np.hypot(one + a, b)))
+    return from_parts(real, np.arctan2(b, one + a), x.dtype)
+
+
+@through_f32
 def _evaluate_logistic(x: np.ndarray) -> np.ndarray:
     one = x.dtype.type(1)
-    return np.divide(one, one + np.exp(-x))
+    if not is_complex(x.dtype):
+        return np.divide(one, one + np.exp(-x))
+    # A complex exponential that overflows has no quotient: take the one that decays.
+    negative = x.real < 0
+    decaying = np.exp(np.where(negative, x, -x))
+    return np.where(negative, decaying, one) / (one + decaying)
 
 
 exp = unary(
@@ -61,7 +90,7 @@ expm1 = unary(
     "expm1",
     doc="e to the power x, minus 1, accurate next to 0",
     dtypes=INEXACT,
-    evaluate=np.expm1,
+    evaluate=_evaluate_expm1,
     jvp=lambda x, out: ops.add(out, full_like(out, 1)),
     lower="exponential_minus_one",
 )
@@ -77,7 +106,7 @@ log1p = unary(
     "log1p",
     doc="natural logarithm of 1 + x, accurate next to 0",
     dtypes=INEXACT,
-    evaluate=np.log1p,
+    evaluate=_evaluate_log1p,
     rule=lambda inst, outs, tangents: [
         ops.div(tangents[0], ops.add(inst.operand, full_like(inst.operand, 1)))
     ],
@@ -87,7 +116,7 @@ logistic = unary(
     "logistic",
     doc="1 / (1 + exp(-x))",
     dtypes=INEXACT,
-    evaluate=through_f32(_evaluate_logistic),
+    evaluate=_evaluate_logistic,
     jvp=lambda x, out: ops.mul(out, ops.sub(full_like(out, 1), out)),
     lower="logistic",
 )
@@ -97,7 +126,12 @@ logistic = unary(
 
 @through_f32
 def _evaluate_rsqrt(x: np.ndarray) -> np.ndarray:
-    return np.divide(x.dtype.type(1), np.sqrt(x))
+    result = np.divide(x.dtype.type(1), np.sqrt(x))
+    if not is_complex(x.dtype):
+        return result
+    # NumPy's quotient by a complex infinity is nan.
+    infinite = np.isinf(x)
+    return np.where(infinite, x.dtype.type(0), result) if infinite.any() else result
 
 
 sqrt = unary(
@@ -141,11 +175,20 @@ def _pow_by_exponent(x: ir.Value, y: ir.Value, out: ir.Value) -> ir.Value:
     return ops.mul(ops.log(ops.select(ops.eq(x, zero), one, x)), out)
 
 
+def _evaluate_pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    result = np.power(x, y)
+    if not is_complex(x.dtype):
+        return result
+    # NumPy multiplies for whole exponents, and has nan where a product overflows on the way.
+    lost = np.isnan(result) & np.isfinite(x) & np.isfinite(y)
+    return np.where(lost, np.exp(y * np.log(x)), result) if lost.any() else result
+
+
 pow_ = binary(
     "pow",
     doc="x to the power y",
     dtypes=INEXACT,
-    evaluate=np.power,
+    evaluate=_evaluate_pow,
     jvp=(_pow_by_base, _pow_by_exponent),
     lower="power",
 )

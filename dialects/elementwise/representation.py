@@ -35,6 +35,11 @@ is_finite = unary(
 # --------------------------------------------------------------------------------------- nextafter
 
 
+def _evaluate_nextafter(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    # NumPy keeps x, not y, where two f16 zeros differ in sign.
+    return np.where(x == y, y, np.nextafter(x, y))
+
+
 def _jvp_nextafter(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
     # One unit in the last place away from x, whatever y: the spacing is piecewise constant.
     return [tangents[0]]
@@ -64,7 +69,7 @@ nextafter = binary(
     "nextafter",
     doc="the number next to x towards y; y where they are equal",
     dtypes=tuple(np.dtype(d) for d in (np.float16, bfloat16, np.float32, np.float64)),
-    evaluate=np.nextafter,
+    evaluate=_evaluate_nextafter,
     rule=_jvp_nextafter,
     transpose=lambda inst, cts, linear: [cts[0], None],
     lower=_lower_nextafter,
