@@ -180,7 +180,9 @@ def results_of(op: ir.Operation) -> list[ir.Value]:
 
 def clone_into(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> list[ir.Value]:
     """Clone ``op`` at the current insertion point with operands mapped by ``env``; extend ``env``."""
-    given = _pack([env[operand] for operand in operands_of(op)])
+    given = [env[operand] for operand in operands_of(op)]
+    if _is_packed(list(op.operands)):
+        given = _pack(given)
     clone = op.clone()
     operands = clone.operands
     for i, value in enumerate(given):
