@@ -120,6 +120,9 @@ def _batch_slice(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis)
         start_index_map=tuple(d + batched for d in range(rank)),
         slice_sizes=(1, *sizes) if batched else sizes,
         mode="clip",
+        fill_value=0,
+        unique_indices=batched,  # each example reads its own part
+        indices_are_sorted=False,
     )
     return [windows], [0]
 
@@ -200,6 +203,8 @@ def _batch_update(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis
         scatter_indices_batching_dims=(0,),
         scatter_dims_to_operand_dims=window,
         mode="clip",
+        unique_indices=True,  # each example writes to its own part
+        indices_are_sorted=False,
     )
     return [updated], [0]
 
