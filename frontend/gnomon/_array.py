@@ -1,4 +1,4 @@
-"""The array types: `Array`, which every array and tracer is, and `ConcreteArray`, which has a value.
+"""The array types: `Array`, which every value of gnomon is, and `ConcreteArray`, which has a value.
 
 Operators, methods such as ``sum`` and indexing are installed on `Array` by `gnomon.numpy`.
 """
@@ -303,7 +303,7 @@ class ConcreteArray(Array):
         """The elements' bytes."""
         return self.numpy_value().tobytes(order)
 
-    # ----------------------------------------------------------------------------- Python's protocol
+    # ---------------------------------------------------------------------------- Python's protocol
 
     def __repr__(self) -> str:
         if self.is_deleted():
@@ -379,9 +379,6 @@ class ConcreteArray(Array):
                 f"this one is {self.aval}"
             )
         return int(value)
-
-    def __round__(self, ndigits: int | None = None) -> Any:
-        return round(self._scalar()[()], ndigits) if ndigits is not None else round(self.item())
 
     def __iter__(self) -> Iterator[Any]:
         value = self.numpy_value()

@@ -1,0 +1,591 @@
+"""Dtypes: which there are, their canonical forms, their kinds, and what two of them promote to.
+
+Promotion follows a lattice (the least upper bound of what takes part), in which Python scalars
+stand as weak types: ``int8 + 3`` is int8, ``float32 + 3.0`` is float32. Without the x64 switch
+dtypes of 64 bits become those of 32 bits where arrays are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from gnomon._array import Array, wrap
+from gnomon._config import config
+from gnomon._errors import warn_user
+from gnomon._promotion import (
+    PYTHON_OF_WEAK,
+    WEAK_OF_PYTHON,
+    Node,
+    TypePromotionError,
+    Weak,
+    least_upper_bound,
+    promote_types,
+)
+from gnomon.dialects import types as dialect_types
+
+__all__ = [
+    "ExtendedDType",
+    "TypePromotionError",
+    "bfloat16",
+    "can_cast",
+    "canonicalize_dtype",
+    "check_user_dtype",
+    "default_complex_dtype",
+    "default_float_dtype",
+    "default_int_dtype",
+    "default_uint_dtype",
+    "dtype_of",
+    "extended",
+    "finfo",
+    "float0",
+    "iinfo",
+    "is_python_scalar",
+    "is_supported",
+    "is_weakly_typed",
+    "isdtype",
+    "issubdtype",
+    "itemsize_bits",
+    "numpy_to_canonical",
+    "prng_key",
+    "promote",
+    "promote_types",
+    "result_type",
+    "scalar_to_numpy",
+    "scalar_type_of",
+    "to_array",
+    "to_complex_dtype",
+    "to_floating_dtype",
+    "to_inexact_dtype",
+    "to_numeric_dtype",
+]
+
+DType = np.dtype[Any]
+
+finfo = ml_dtypes.finfo
+iinfo = ml_dtypes.iinfo
+can_cast = np.can_cast
+bfloat16 = ml_dtypes.bfloat16
+
+float0: DType = np.dtype([("float0", np.void, 0)])
+"""The dtype of the tangents of integers and booleans: it has one value, of no bytes."""
+
+
+class extended(np.generic):  # noqa: N801 - the name of the API, a scalar type like np.floating
+    """The abstract scalar type of dtypes that NumPy does not know."""
+
+
+class prng_key(extended):  # noqa: N801 - the name of the API
+    """The abstract scalar type of the dtypes of random keys."""
+
+
+class ExtendedDType:
+    """The base of dtypes that NumPy does not know.
+
+    Attributes:
+      type: the abstract scalar type, a subclass of `extended`.
+      name: as it is printed.
+    """
+
+    type: type[extended]
+    name: str
+
+
+# ---------------------------------------------------------------------------------- which there are
+
+_BOOL: DType = dialect_types.BOOL
+_UNSIGNED: tuple[DType, ...] = dialect_types.UNSIGNED
+_SIGNED: tuple[DType, ...] = dialect_types.SIGNED
+_FLOATING: tuple[DType, ...] = dialect_types.FLOATING
+_COMPLEX: tuple[DType, ...] = dialect_types.COMPLEX
+_NARROW_INTEGERS = frozenset(d for d in _UNSIGNED + _SIGNED if d.name in ("int4", "uint4"))
+_FLOAT8 = tuple(d for d in _FLOATING if d.name.startswith("float8"))
+_BFLOAT16: DType = np.dtype(bfloat16)
+_CUSTOM_FLOATS = frozenset((*_FLOAT8, _BFLOAT16))
+_SUPPORTED = frozenset((_BOOL, *_UNSIGNED, *_SIGNED, *_FLOATING, *_COMPLEX))
+
+_KINDS: dict[str, frozenset[DType]] = {
+    "bool": frozenset((_BOOL,)),
+    "signed integer": frozenset(_SIGNED),
+    "unsigned integer": frozenset(_UNSIGNED),
+    "integral": frozenset(_SIGNED + _UNSIGNED),
+    "real floating": frozenset(_FLOATING),
+    "complex floating": frozenset(_COMPLEX),
+    "numeric": _SUPPORTED - {_BOOL},
+}
+
+# How a custom scalar type, which is no subclass of np.floating or np.integer, stands among them.
+_ABSTRACT_FLOAT = (np.floating, np.inexact, np.number, np.generic)
+_ABSTRACT_SIGNED = (np.signedinteger, np.integer, np.number, np.generic)
+_ABSTRACT_UNSIGNED = (np.unsignedinteger, np.integer, np.number, np.generic)
+_CUSTOM_ANCESTORS: dict[type, tuple[type, ...]] = {
+    **{d.type: _ABSTRACT_FLOAT for d in _CUSTOM_FLOATS},
+    **{d.type: _ABSTRACT_SIGNED for d in _NARROW_INTEGERS if d in _SIGNED},
+    **{d.type: _ABSTRACT_UNSIGNED for d in _NARROW_INTEGERS if d in _UNSIGNED},
+}
+
+_TO_32_BIT: dict[DType, DType] = {
+    np.dtype(wide): np.dtype(narrow)
+    for wide, narrow in (
+        ("int64", "int32"),
+        ("uint64", "uint32"),
+        ("float64", "float32"),
+        ("complex128", "complex64"),
+    )
+}
+
+
+def is_supported(dtype: Any) -> bool:
+    """True for the dtypes of the dialect."""
+    return dtype in _SUPPORTED
+
+
+# ------------------------------------------------------------------------------- the canonical form
+
+
+def default_int_dtype() -> DType:
+    """int32, or int64 under x64."""
+    return _INT64 if config.x64 else _INT32
+
+
+def default_uint_dtype() -> DType:
+    """uint32, or uint64 under x64."""
+    return _UINT64 if config.x64 else _UINT32
+
+
+def default_float_dtype() -> DType:
+    """float32, or float64 under x64."""
+    return _FLOAT64 if config.x64 else _FLOAT32
+
+
+def default_complex_dtype() -> DType:
+    """complex64, or complex128 under x64."""
+    return _COMPLEX128 if config.x64 else _COMPLEX64
+
+
+_INT32, _INT64 = np.dtype("int32"), np.dtype("int64")
+_UINT32, _UINT64 = np.dtype("uint32"), np.dtype("uint64")
+_FLOAT32, _FLOAT64 = np.dtype("float32"), np.dtype("float64")
+_COMPLEX64, _COMPLEX128 = np.dtype("complex64"), np.dtype("complex128")
+_WIDE_FLOATS = (None, _FLOAT32, _FLOAT64)
+_INT_LIMITS = {_INT32: 2**31, _INT64: 2**63}
+
+_PYTHON_DEFAULTS: dict[type, Callable[[], DType]] = {
+    bool: lambda: _BOOL,
+    int: default_int_dtype,
+    float: default_float_dtype,
+    complex: default_complex_dtype,
+}
+
+
+def is_python_scalar(x: Any) -> bool:
+    """True for exact Python bool, int, float and complex."""
+    return type(x) in _PYTHON_DEFAULTS
+
+
+def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
+    """The dtype that arrays have where ``dtype`` is asked for, under the x64 switch as it is.
+
+    Args:
+      dtype: anything that ``np.dtype`` takes.
+      allow_extended_dtype: let dtypes of random keys pass.
+
+    Raises:
+      TypeError: it is no dtype.
+    """
+    if isinstance(dtype, ExtendedDType):
+        if not allow_extended_dtype:
+            raise ValueError(f"the extended dtype {dtype} has no canonical NumPy dtype")
+        return dtype
+    if type(dtype) is not type:
+        try:
+            dtype = np.dtype(dtype)
+        except TypeError as error:
+            raise TypeError(f"{dtype!r} is not a dtype") from error
+    else:
+        default = _PYTHON_DEFAULTS.get(dtype)
+        dtype = np.dtype(dtype) if default is None else default()
+    return dtype if config.x64 else _TO_32_BIT.get(dtype, dtype)
+
+
+def check_user_dtype(dtype: Any, function: str = "") -> Any:
+    """The canonical form of a ``dtype`` argument; warns where it narrows an explicit dtype.
+
+    Args:
+      dtype: what the caller gave, not None. Python's ``int``, ``float``, ``complex`` stand for the
+        default dtypes.
+      function: the name of the function that took it, for messages.
+
+    Raises:
+      TypeError: it is no dtype, or not one of numbers or booleans.
+      ValueError: None or an array was given.
+    """
+    where = f" in {function}" if function else ""
+    if dtype is None:
+        raise ValueError(f"a dtype must be given{where}, got None")
+    if isinstance(dtype, Array):
+        raise ValueError(f"an array was given as a dtype{where}: use dtype=x.dtype")
+    if isinstance(dtype, ExtendedDType):
+        return dtype
+    if isinstance(dtype, type):
+        default = _PYTHON_DEFAULTS.get(dtype)
+        if default is not None:
+            return default()
+    try:
+        exact = np.dtype(dtype)
+    except TypeError as error:
+        raise TypeError(f"{dtype!r} is not a dtype{where}") from error
+    if exact not in _SUPPORTED and exact != float0:
+        raise TypeError(
+            f"arrays hold numbers and booleans; got dtype {exact}{where}. Supported dtypes: "
+            f"{', '.join(sorted(d.name for d in _SUPPORTED))}"
+        )
+    return _canonical_of_explicit(exact, where)
+
+
+def _canonical_of_explicit(dtype: DType, where: str = "") -> DType:
+    if config.x64:
+        return dtype
+    narrow = _TO_32_BIT.get(dtype)
+    if narrow is None:
+        return dtype
+    warn_user(
+        f"dtype {dtype} was asked for explicitly{where} but 64-bit types are off: it becomes "
+        f"{narrow}. Turn them on by gnomon.config.update('gnomon_enable_x64', True) or the "
+        "environment variable GNOMON_ENABLE_X64=1"
+    )
+    return narrow
+
+
+# ---------------------------------------------------------------------------------- dtype of values
+
+
+def dtype_of(x: Any) -> Any:
+    """The dtype of a value, or that a dtype specifier stands for.
+
+    Arrays keep theirs; Python scalars, NumPy arrays and dtypes give the canonical form.
+
+    Raises:
+      TypeError: ``x`` has no dtype of numbers or booleans.
+    """
+    if isinstance(x, Array):
+        return x.dtype
+    default = _PYTHON_DEFAULTS.get(type(x))
+    if default is not None:
+        return default()
+    if x is None:
+        raise ValueError("None has no dtype")
+    if isinstance(x, type):
+        default = _PYTHON_DEFAULTS.get(x)
+        return default() if default is not None else check_user_dtype(x)
+    if isinstance(x, ExtendedDType):
+        return x
+    if isinstance(x, (str, np.dtype)):
+        return check_user_dtype(x)
+    dtype = getattr(x, "dtype", None)
+    if isinstance(dtype, ExtendedDType):
+        return dtype
+    if not isinstance(dtype, np.dtype):
+        try:
+            dtype = np.result_type(x)
+        except TypeError as error:
+            raise TypeError(f"a value of type {type(x).__name__} has no dtype: {x!r}") from error
+    if dtype not in _SUPPORTED and dtype != float0:
+        raise TypeError(
+            f"a value of dtype {dtype} is not valid as an array of gnomon, which holds numbers "
+            "and booleans only"
+        )
+    return canonicalize_dtype(dtype)
+
+
+def is_weakly_typed(x: Any) -> bool:
+    """True for Python scalars other than bool, for their types, and for arrays made from them."""
+    if type(x) is type:
+        return x in (int, float, complex)
+    return type(x) in (int, float, complex) or bool(getattr(x, "weak_type", False))
+
+
+def scalar_type_of(x: Any) -> type:
+    """The Python type of the elements: bool, int, float or complex."""
+    return _python_type(dtype_of(x))
+
+
+def _python_type(dtype: DType) -> type:
+    if dtype == _BOOL:
+        return bool
+    if dtype in _KINDS["integral"]:
+        return int
+    if dtype in _KINDS["real floating"]:
+        return float
+    if dtype in _KINDS["complex floating"]:
+        return complex
+    raise TypeError(f"dtype {dtype} has no Python scalar type")
+
+
+def scalar_to_numpy(value: bool | int | float | complex, dtype: DType | None = None) -> Any:
+    """A Python scalar, as an operand of an array of ``dtype``: an array without dimensions.
+
+    An int first becomes the default int dtype, and must fit it; its conversion to a narrower
+    integer dtype then wraps around: ``uint8(1) + (-1)`` is 0.
+
+    Args:
+      value: an exact Python scalar.
+      dtype: the default dtype of its type if None.
+
+    Raises:
+      OverflowError: an int does not fit the default int dtype.
+    """
+    default = _PYTHON_DEFAULTS[type(value)]()
+    if type(value) is int:
+        limit = _INT_LIMITS[default]
+        if not -limit <= value < limit:
+            raise OverflowError(
+                f"the Python int {value} does not fit {default}: give an array of a wider or a "
+                "floating dtype, or turn 64-bit types on (gnomon_enable_x64)"
+            )
+    elif type(value) is float and -3e38 < value < 3e38 and dtype in _WIDE_FLOATS:
+        # The common case, which neither overflows nor warns.
+        return np.array(value, default if dtype is None else dtype)
+    with np.errstate(all="ignore"):
+        array = np.array(value, default)
+        return array if dtype is None or dtype == default else array.astype(dtype)
+
+
+def to_array(x: Any) -> Array:
+    """An array of a NumPy array or scalar, a Python scalar, or an array.
+
+    Dtypes become canonical. A NumPy array that somebody may write to is copied: ours do not change.
+
+    Raises:
+      TypeError: ``x`` is anything else (a list, a string, None), or its dtype is not of numbers or
+        booleans.
+      ValueError: a masked array, whose mask would be lost.
+      OverflowError: a Python int does not fit the default int dtype.
+    """
+    if isinstance(x, Array):
+        return x
+    kind = type(x)
+    if kind in _PYTHON_DEFAULTS:
+        return wrap(scalar_to_numpy(x), kind is not bool)
+    if isinstance(x, (np.ndarray, np.generic)):
+        return wrap(numpy_to_canonical(x))
+    convert = getattr(x, "__gnomon_array__", None) or getattr(x, "__jax_array__", None)
+    if convert is not None:
+        return to_array(convert())
+    advice = ""
+    if isinstance(x, (list, tuple)):
+        advice = f": make an array of the {kind.__name__} first, by gnomon.numpy.array"
+    elif isinstance(x, type) or x is None:
+        advice = f": {x!r}"
+    elif hasattr(x, "__array__"):
+        advice = ": convert it first, by gnomon.numpy.asarray"
+    raise TypeError(
+        f"expected an array, a NumPy array or a number, got a value of type {kind.__name__}{advice}"
+    )
+
+
+def numpy_to_canonical(x: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array or scalar as an array of canonical dtype that nobody else writes to.
+
+    Raises:
+      TypeError: its dtype is not of numbers or booleans.
+      ValueError: it is a masked array.
+    """
+    if isinstance(x, np.ma.MaskedArray):
+        raise ValueError(
+            "masked arrays are not supported: their mask would be lost. Use x.filled(value), or "
+            "x.data where the mask does not matter"
+        )
+    dtype = x.dtype
+    canonical = dtype if config.x64 else _TO_32_BIT.get(dtype, dtype)
+    if canonical not in _SUPPORTED and canonical != float0:
+        native = dtype.newbyteorder("=")
+        if native not in _SUPPORTED:
+            raise TypeError(
+                f"an array of dtype {dtype} is not valid as an array of gnomon, which holds "
+                "numbers and booleans only"
+            )
+        canonical = canonicalize_dtype(native)
+    value = np.asarray(x)
+    if canonical is not dtype and canonical != dtype:
+        with np.errstate(all="ignore"):
+            return value.astype(canonical)
+    return value.copy() if _is_writable(value) else value
+
+
+def _is_writable(value: np.ndarray[Any, Any]) -> bool:
+    """True where somebody may write to the memory: through the array, or one that it views."""
+    base: Any = value
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return True
+        base = base.base
+    # Memory that is not NumPy's own (a buffer, a memory map) may be written to by others.
+    return not (base is None or isinstance(base, bytes))
+
+
+# ---------------------------------------------------------------------------------------- promotion
+
+
+def _node(dtype: DType, weak: bool) -> Node:
+    return WEAK_OF_PYTHON[_python_type(dtype)] if weak else dtype
+
+
+_promoted: dict[tuple[Any, ...], tuple[Any, bool]] = {}
+
+
+def promote(operands: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
+    """The dtype that operands promote to, and whether it is weak; remembered.
+
+    Args:
+      operands: a pair (dtype, weak_type) for each operand.
+    """
+    key = (operands, config.x64, config.numpy_dtype_promotion)
+    found = _promoted.get(key)
+    if found is None:
+        found = _promoted[key] = _promote(operands)
+    return found
+
+
+def _promote(operands: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
+    dtypes = {dtype for dtype, _ in operands}
+    all_weak = all(weak for _, weak in operands)
+    result: Any
+    if len(operands) == 1:
+        result, weak = operands[0]
+    elif len(dtypes) == 1 and not all_weak:
+        # Extended dtypes pass here too: they meet none but themselves.
+        result, weak = next(iter(dtypes)), False
+    else:
+        extended_dtypes = [str(d) for d in dtypes if isinstance(d, ExtendedDType)]
+        if extended_dtypes:
+            raise TypePromotionError(
+                f"dtype {extended_dtypes[0]} meets none but itself; got "
+                f"{', '.join(sorted(map(str, dtypes)))}"
+            )
+        if all_weak and config.numpy_dtype_promotion != "strict":
+            # By the strong counterparts, so that a weak int16 promotes like an int16.
+            bound, weak = least_upper_bound(frozenset(dtypes)), True
+        else:
+            bound = least_upper_bound(frozenset(_node(dtype, weak) for dtype, weak in operands))
+            weak = isinstance(bound, Weak)
+        result = PYTHON_OF_WEAK[bound] if isinstance(bound, Weak) else bound
+        result = canonicalize_dtype(result)
+    weak = weak and result != _BOOL
+    if weak:
+        unsigned = result in _UNSIGNED
+        result = default_uint_dtype() if unsigned else _PYTHON_DEFAULTS[_python_type(result)]()
+    return result, weak
+
+
+def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
+    """The dtype that an operation on these operands converts them to.
+
+    Args:
+      args: arrays, Python scalars, dtypes or their names; None stands for the default float dtype.
+      return_weak_type_flag: give ``(dtype, weak_type)``.
+
+    Raises:
+      ValueError: no operands.
+      TypePromotionError: there is no common dtype.
+    """
+    if not args:
+        raise ValueError("result_type needs one array or dtype at least")
+    pairs = tuple(
+        (default_float_dtype(), False) if arg is None else (dtype_of(arg), is_weakly_typed(arg))
+        for arg in args
+    )
+    promoted = promote(pairs)
+    return promoted if return_weak_type_flag else promoted[0]
+
+
+# -------------------------------------------------------------------------------------------- kinds
+
+
+def _scalar_type(specifier: Any) -> type:
+    if isinstance(specifier, ExtendedDType):
+        return specifier.type
+    if isinstance(specifier, type) and issubclass(specifier, np.generic):
+        return specifier
+    return np.dtype(specifier).type
+
+
+def issubdtype(a: Any, b: Any) -> bool:
+    """True where ``a`` is, or belongs to, ``b`` in NumPy's hierarchy of scalar types.
+
+    bfloat16 and the f8 types belong to ``np.floating``, int4 to ``np.signedinteger``, the dtypes
+    of random keys to `prng_key`.
+
+    Example:
+      >>> issubdtype(bfloat16, np.floating)
+      True
+    """
+    if isinstance(b, ExtendedDType):
+        return isinstance(a, ExtendedDType) and a == b
+    a_type, b_type = _scalar_type(a), _scalar_type(b)
+    ancestors = _CUSTOM_ANCESTORS.get(a_type)
+    if ancestors is not None:
+        return b_type is a_type or b_type in ancestors
+    return issubclass(a_type, b_type)
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """True where a dtype is of a kind of the array API standard.
+
+    Args:
+      dtype: a dtype.
+      kind: a dtype; or ``'bool'``, ``'signed integer'``, ``'unsigned integer'``, ``'integral'``,
+        ``'real floating'``, ``'complex floating'``, ``'numeric'``; or a tuple of those.
+    """
+    exact = np.dtype(dtype)
+    options: set[DType] = set()
+    for entry in kind if isinstance(kind, tuple) else (kind,):
+        if isinstance(entry, str) and entry in _KINDS:
+            options |= _KINDS[entry]
+            continue
+        try:
+            options.add(np.dtype(entry))
+        except TypeError as error:
+            if isinstance(entry, str):
+                raise ValueError(
+                    f"isdtype: kind {entry!r} is neither a dtype nor one of "
+                    f"{', '.join(map(repr, _KINDS))}"
+                ) from error
+            raise TypeError(
+                f"isdtype takes a dtype, a string or a tuple of them as kind; got {entry!r}"
+            ) from error
+    return exact in options
+
+
+def itemsize_bits(dtype: Any) -> int:
+    """Bits of one element: 4 for int4, 8 for bool."""
+    exact = np.dtype(dtype)
+    return 4 if exact in _NARROW_INTEGERS else 8 * exact.itemsize
+
+
+def to_numeric_dtype(dtype: Any) -> DType:
+    """int32 for bool, any other dtype as it is."""
+    exact = np.dtype(dtype)
+    return _INT32 if exact == _BOOL else exact
+
+
+def to_inexact_dtype(dtype: Any) -> DType:
+    """The floating dtype that functions like ``sin`` convert integers and booleans to."""
+    exact = np.dtype(dtype)
+    if exact in (_INT64, _UINT64):
+        return _FLOAT64
+    return _FLOAT32 if exact == _BOOL or exact in _KINDS["integral"] else exact
+
+
+def to_floating_dtype(dtype: Any) -> DType:
+    """The real floating dtype of the same width: that of the parts for complex dtypes."""
+    return dialect_types.real_dtype(to_inexact_dtype(dtype))
+
+
+def to_complex_dtype(dtype: Any) -> DType:
+    """complex128 for dtypes of 64-bit floats, complex64 for all others."""
+    wide = to_inexact_dtype(dtype) in (_FLOAT64, _COMPLEX128)
+    return _COMPLEX128 if wide else _COMPLEX64

@@ -1,0 +1,525 @@
+"""Trees: nested containers whose leaves are arrays, taken apart and put together by optree."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any
+
+import optree
+
+from gnomon._tree_keys import KeyPath, keystr
+from gnomon._tree_registry import (
+    NAMESPACE,
+    flatten_custom,
+    flatten_one_level,
+    flatten_one_level_with_keys,
+    register_pytree_node,
+)
+
+__all__ = [
+    "Partial",
+    "PyTreeDef",
+    "all_leaves",
+    "broadcast_prefix",
+    "flatten_custom",
+    "structure_mismatch",
+    "tree_all",
+    "tree_broadcast",
+    "tree_flatten",
+    "tree_flatten_with_path",
+    "tree_leaves",
+    "tree_leaves_with_path",
+    "tree_map",
+    "tree_map_with_path",
+    "tree_reduce",
+    "tree_reduce_associative",
+    "tree_structure",
+    "tree_transpose",
+    "tree_unflatten",
+    "treedef_children",
+    "treedef_is_leaf",
+    "treedef_tuple",
+]
+
+IsLeaf = Callable[[Any], bool] | None
+
+
+class PyTreeDef:
+    """The structure of a tree: what is left when its leaves are taken out.
+
+    Made by `tree_structure` and `tree_flatten`; hashable, and equal where structures are equal.
+
+    Attributes:
+      num_leaves: the number of leaves.
+      num_nodes: the number of nodes, leaves included.
+    """
+
+    __slots__ = ("_spec",)
+
+    def __init__(self, spec: optree.PyTreeSpec) -> None:
+        self._spec = spec
+
+    @property
+    def num_leaves(self) -> int:
+        """The number of leaves."""
+        return self._spec.num_leaves
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of nodes, leaves included."""
+        return self._spec.num_nodes
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """The tree of this structure with these leaves.
+
+        Raises:
+          ValueError: there are too few leaves or too many.
+        """
+        leaves = leaves if isinstance(leaves, (list, tuple)) else list(leaves)
+        if len(leaves) != self._spec.num_leaves:
+            raise ValueError(
+                f"the structure {self} has {self._spec.num_leaves} leaves, got {len(leaves)}"
+            )
+        return self._spec.unflatten(leaves)
+
+    def flatten_up_to(self, tree: Any) -> list[Any]:
+        """The subtrees of ``tree`` that stand where this structure has leaves.
+
+        Raises:
+          ValueError: this structure is not a prefix of the tree's.
+        """
+        try:
+            return self._spec.flatten_up_to(tree)
+        except ValueError:
+            try:
+                found = structure_mismatch(self.unflatten([_HOLE] * self.num_leaves), tree)
+            except Exception:
+                # A class that refuses placeholders: optree's own message is the best there is.
+                found = None
+            if found is None:
+                raise
+            text = _difference(found, "the structure", "the tree")
+            raise ValueError(f"the tree does not begin like {self}: {text}") from None
+
+    def children(self) -> list[PyTreeDef]:
+        """The structures of the root's children."""
+        return [PyTreeDef(child) for child in self._spec.children()]
+
+    def compose(self, inner: PyTreeDef) -> PyTreeDef:
+        """This structure with every leaf replaced by ``inner``."""
+        return PyTreeDef(self._spec.compose(inner._spec))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PyTreeDef) and self._spec == other._spec
+
+    def __hash__(self) -> int:
+        return hash(self._spec)
+
+    def __repr__(self) -> str:
+        text = repr(self._spec).removeprefix("PyTreeSpec(").removesuffix(")")
+        text = text.removesuffix(f", namespace={NAMESPACE!r}")
+        return f"PyTreeDef({text.replace('CustomTreeNode(', 'CustomNode(')})"
+
+    def __reduce__(self) -> Any:
+        return PyTreeDef, (self._spec,)
+
+
+class _Hole:
+    """Stands at the leaves of a structure."""
+
+    def __repr__(self) -> str:
+        return "*"
+
+
+_HOLE = _Hole()
+
+
+# ------------------------------------------------------------------------------- apart and together
+
+
+def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
+    """The leaves of a tree, left to right, and its structure.
+
+    Args:
+      tree: nested tuples, lists, dictionaries, named tuples, dataclasses, registered classes; None
+        is a node without leaves, anything else a leaf. Dictionaries are walked in the order of
+        their sorted keys.
+      is_leaf: called at each step; where it is true the subtree is a leaf.
+
+    Example:
+      >>> tree_flatten({"b": 1, "a": (2, None)})
+      ([2, 1], PyTreeDef({'a': (*, None), 'b': *}))
+    """
+    leaves, spec = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
+    return leaves, PyTreeDef(spec)
+
+
+def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
+    """The tree of a structure with these leaves; see `tree_flatten`."""
+    return treedef.unflatten(leaves)
+
+
+def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
+    """The leaves of a tree, left to right; see `tree_flatten`."""
+    return optree.tree_leaves(tree, is_leaf, namespace=NAMESPACE)
+
+
+def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
+    """The structure of a tree; see `tree_flatten`."""
+    return PyTreeDef(optree.tree_structure(tree, is_leaf, namespace=NAMESPACE))
+
+
+def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
+    """True where every element is a leaf."""
+    items = list(iterable)
+    leaves = tree_leaves(items, is_leaf)
+    return len(leaves) == len(items) and all(a is b for a, b in zip(items, leaves, strict=True))
+
+
+def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
+    """The structure of a tuple of trees."""
+    specs = [treedef._spec for treedef in treedefs]
+    return PyTreeDef(optree.treespec_tuple(specs, namespace=NAMESPACE))
+
+
+def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
+    """The structures of the root's children."""
+    return treedef.children()
+
+
+def treedef_is_leaf(treedef: PyTreeDef) -> bool:
+    """True for the structure of a single leaf, or of a node without children such as None."""
+    return treedef.num_nodes == 1
+
+
+# ------------------------------------------------------------------------------- functions on trees
+
+
+def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
+    """Apply a function to each leaf, or to the leaves at the same place of several trees.
+
+    Args:
+      f: takes as many arguments as there are trees.
+      tree: the first tree; the result has its structure.
+      rest: trees of the same structure, or that go deeper where ``tree`` has leaves.
+      is_leaf: see `tree_flatten`; asked of the first tree.
+
+    Raises:
+      ValueError: the trees do not match; the message names the path.
+
+    Example:
+      >>> tree_map(lambda x, y: x + y, {"a": 1}, {"a": 2})
+      {'a': 3}
+    """
+    leaves, spec = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
+    if not rest:
+        return spec.unflatten(map(f, leaves))
+    columns = [leaves]
+    for i, other in enumerate(rest, 2):
+        try:
+            columns.append(spec.flatten_up_to(other))
+        except ValueError:
+            found = structure_mismatch(tree, other, is_leaf)
+            if found is None:
+                raise
+            text = _difference(found, "the first tree", f"tree {i}")
+            raise ValueError(f"tree_map: the trees do not match: {text}") from None
+    return spec.unflatten(map(f, *columns))
+
+
+_MISSING = object()
+
+
+def tree_reduce(
+    function: Callable[[Any, Any], Any],
+    tree: Any,
+    initializer: Any = _MISSING,
+    is_leaf: IsLeaf = None,
+) -> Any:
+    """`functools.reduce` over the leaves of a tree."""
+    leaves = tree_leaves(tree, is_leaf)
+    if initializer is not _MISSING:
+        return functools.reduce(function, leaves, initializer)
+    if not leaves:
+        raise TypeError("tree_reduce of a tree without leaves needs an initializer")
+    return functools.reduce(function, leaves)
+
+
+def tree_reduce_associative(
+    operation: Callable[[Any, Any], Any],
+    tree: Any,
+    *,
+    identity: Any = _MISSING,
+    is_leaf: IsLeaf = None,
+) -> Any:
+    """Combine the leaves pairwise, so that each goes through few operations."""
+    leaves = tree_leaves(tree, is_leaf)
+    if not leaves:
+        if identity is _MISSING:
+            raise TypeError("tree_reduce_associative of a tree without leaves needs an identity")
+        return identity
+
+    def combine(low: int, high: int) -> Any:
+        if high - low == 1:
+            return leaves[low]
+        middle = (low + high) // 2
+        return operation(combine(low, middle), combine(middle, high))
+
+    return combine(0, len(leaves))
+
+
+def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
+    """True where every leaf is true."""
+    return all(tree_leaves(tree, is_leaf))
+
+
+def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tree: Any) -> Any:
+    """Turn a tree of trees inside out: a list of pairs becomes a pair of lists.
+
+    Args:
+      outer_treedef: the structure of the outer tree.
+      inner_treedef: the structure of each inner tree; None: that of the first one.
+      tree: a tree of structure ``outer_treedef.compose(inner_treedef)``.
+
+    Raises:
+      TypeError: the tree has another structure.
+
+    Example:
+      >>> tree = [(1, 2), (3, 4)]
+      >>> tree_transpose(tree_structure([0, 0]), tree_structure((0, 0)), tree)
+      ([1, 3], [2, 4])
+    """
+    if inner_treedef is None:
+        inner_treedef = tree_structure(outer_treedef.flatten_up_to(tree)[0])
+    rows, columns = outer_treedef.num_leaves, inner_treedef.num_leaves
+    if rows == 0 or columns == 0:
+        raise TypeError(
+            f"tree_transpose: neither structure may be without leaves; got {outer_treedef} and "
+            f"{inner_treedef}"
+        )
+    leaves, treedef = tree_flatten(tree)
+    expected = outer_treedef.compose(inner_treedef)
+    if treedef != expected:
+        raise TypeError(f"tree_transpose: expected a tree of structure {expected}, got {treedef}")
+    inner = [outer_treedef.unflatten(leaves[column::columns]) for column in range(columns)]
+    return inner_treedef.unflatten(inner)
+
+
+# -------------------------------------------------------------------------------------------- paths
+
+
+def _walk(tree: Any, path: KeyPath, is_leaf: IsLeaf) -> Iterator[tuple[KeyPath, Any]]:
+    if (is_leaf is not None and is_leaf(tree)) or optree.tree_is_leaf(tree, namespace=NAMESPACE):
+        yield path, tree
+        return
+    for key, child in flatten_one_level_with_keys(tree)[0]:
+        yield from _walk(child, (*path, key), is_leaf)
+
+
+def tree_leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
+    """Pairs of path and leaf, in the order of `tree_leaves`; `keystr` prints a path."""
+    return list(_walk(tree, (), is_leaf))
+
+
+def tree_flatten_with_path(
+    tree: Any, is_leaf: IsLeaf = None
+) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
+    """Pairs of path and leaf, and the structure; see `tree_flatten`.
+
+    Example:
+      >>> pairs, _ = tree_flatten_with_path({"a": [1, 2]})
+      >>> [(keystr(path), leaf) for path, leaf in pairs]
+      [("['a'][0]", 1), ("['a'][1]", 2)]
+    """
+    return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
+
+
+def tree_map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
+    """`tree_map` of a function that gets the path as its first argument."""
+    pairs, treedef = tree_flatten_with_path(tree, is_leaf)
+    paths = treedef.unflatten([_Path(path) for path, _ in pairs])
+    return tree_map(
+        lambda path, *leaves: f(path.keys, *leaves),
+        paths,
+        tree,
+        *rest,
+        is_leaf=lambda x: type(x) is _Path,
+    )
+
+
+class _Path:
+    """A path as a leaf of a tree."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, keys: KeyPath) -> None:
+        self.keys = keys
+
+
+# ----------------------------------------------------------------------------- prefixes, mismatches
+
+Mismatch = tuple[KeyPath, str, str]
+
+
+def structure_mismatch(prefix: Any, full: Any, is_leaf: IsLeaf = None) -> Mismatch | None:
+    """The first place where ``prefix`` is not the beginning of ``full``.
+
+    Returns:
+      The path, what the prefix has there, and what the full tree has; None where they match.
+    """
+    return _mismatch((), prefix, full, is_leaf)
+
+
+def _mismatch(path: KeyPath, prefix: Any, full: Any, is_leaf: IsLeaf) -> Mismatch | None:
+    if (is_leaf is not None and is_leaf(prefix)) or _is_leaf(prefix):
+        return None
+    same = isinstance(prefix, dict) and isinstance(full, dict) and not _is_leaf(full)
+    if type(prefix) is not type(full) and not same:
+        return path, _described(prefix), _described(full)
+    pairs, data = flatten_one_level_with_keys(prefix)
+    others, other_data = flatten_one_level_with_keys(full)
+    if isinstance(prefix, dict):
+        keys = {key.key for key, _ in pairs}
+        other_keys = {key.key for key, _ in others}
+        if keys != other_keys:
+            return path, _described(prefix), _described(full)
+        by_key = {key.key: child for key, child in others}
+        others = [(key, by_key[key.key]) for key, _ in pairs]
+    elif len(pairs) != len(others):
+        return path, _described(prefix), _described(full)
+    elif data != other_data:
+        kind = type(prefix).__name__
+        return path, f"a {kind} with data {data!r}", f"a {kind} with data {other_data!r}"
+    for (key, child), (_, other) in zip(pairs, others, strict=True):
+        found = _mismatch((*path, key), child, other, is_leaf)
+        if found is not None:
+            return found
+    return None
+
+
+def _is_leaf(tree: Any) -> bool:
+    return bool(optree.tree_is_leaf(tree, namespace=NAMESPACE))
+
+
+def _described(tree: Any) -> str:
+    """What stands at a place of a tree, in a message."""
+    if tree is None:
+        return "None"
+    if tree is _HOLE:
+        return "a leaf"
+    name = type(tree).__name__
+    article = "an" if name[0].lower() in "aeiou" else "a"
+    if _is_leaf(tree):
+        return f"a leaf of type {name}"
+    if isinstance(tree, dict):
+        keys = ", ".join(repr(key) for key in tree)
+        return f"{article} {name} with keys {keys}" if tree else f"an empty {name}"
+    children, _ = flatten_one_level(tree)
+    return f"{article} {name} of {len(children)}"
+
+
+def _difference(found: Mismatch, one: str, other: str) -> str:
+    path, first, second = found
+    return f"at {keystr(path) or 'the root'}, {first} in {one} against {second} in {other}"
+
+
+def broadcast_prefix(
+    prefix_tree: Any,
+    full_tree: Any,
+    is_leaf: IsLeaf = None,
+    *,
+    prefix_name: str = "the prefix",
+    full_name: str = "the tree",
+) -> list[Any]:
+    """A leaf of the prefix for each leaf of the full tree: each repeated over its subtree.
+
+    Args:
+      prefix_tree: a tree that is the beginning of ``full_tree``.
+      full_tree: the tree.
+      is_leaf: asked of ``prefix_tree``; to take None as a leaf, pass ``lambda x: x is None``.
+      prefix_name, full_name: what the two are, in the message.
+
+    Raises:
+      ValueError: the prefix is not one; the message names the path.
+
+    Example:
+      >>> broadcast_prefix((0, 1), ([10, 20], {"a": 30}))
+      [0, 0, 1]
+    """
+    leaves, spec = optree.tree_flatten(prefix_tree, is_leaf, namespace=NAMESPACE)
+    try:
+        subtrees = spec.flatten_up_to(full_tree)
+    except ValueError:
+        found = structure_mismatch(prefix_tree, full_tree, is_leaf)
+        if found is None:
+            raise
+        raise ValueError(
+            f"{prefix_name} must have the structure of {full_name}, or of its beginning: "
+            f"{_difference(found, prefix_name, full_name)}"
+        ) from None
+    result = []
+    for leaf, subtree in zip(leaves, subtrees, strict=True):
+        result += [leaf] * optree.tree_structure(subtree, namespace=NAMESPACE).num_leaves
+    return result
+
+
+def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
+    """The full tree's structure with the leaves of a prefix of it, repeated over their subtrees."""
+    leaves = broadcast_prefix(prefix_tree, full_tree, is_leaf)
+    return tree_structure(full_tree).unflatten(leaves)
+
+
+# ------------------------------------------------------------------------------------------ Partial
+
+
+class _Opaque:
+    """A `functools.partial` as a plain callable: its arguments stay a part of the function."""
+
+    def __init__(self, function: functools.partial[Any]) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Opaque) and self.function == other.function
+
+    def __hash__(self) -> int:
+        return hash(self.function)
+
+    def __repr__(self) -> str:
+        return repr(self.function)
+
+
+class Partial(functools.partial):  # type: ignore[type-arg]
+    """`functools.partial` as a node of trees: the bound arguments are its children.
+
+    So it can be passed to a compiled function, which is compiled once for all values of them.
+
+    Example:
+      >>> add = Partial(lambda x, y: x + y, 1)
+      >>> add(2)
+      3
+      >>> tree_leaves(add)
+      [1]
+    """
+
+    def __new__(cls, func: Any, /, *args: Any, **kwargs: Any) -> Partial:
+        # Python merges a partial of a partial, which would make arguments that were bound by
+        # functools.partial, and are static, into leaves.
+        if isinstance(func, functools.partial) and not isinstance(func, Partial):
+            func = _Opaque(func)
+        return super().__new__(cls, func, *args, **kwargs)
+
+
+def _flatten_partial(partial: Any) -> tuple[tuple[Any, ...], Hashable]:
+    return (partial.args, partial.keywords), partial.func
+
+
+def _unflatten_partial(func: Any, children: Any) -> Partial:
+    args, keywords = children
+    return Partial(func, *args, **keywords)
+
+
+register_pytree_node(Partial, _flatten_partial, _unflatten_partial)
