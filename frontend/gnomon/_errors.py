@@ -7,6 +7,9 @@ message.
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from typing import Any
 
 __all__ = [
@@ -18,7 +21,20 @@ __all__ = [
     "TracerBoolConversionError",
     "TracerIntegerConversionError",
     "UnexpectedTracerError",
+    "warn_user",
 ]
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the user's program that led here, not at a line of gnomon."""
+    depth = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+        depth += 1
+    warnings.warn(message, category, stacklevel=depth + 1)
 
 
 class GnomonTypeError(TypeError):
@@ -73,11 +89,10 @@ class TracerBoolConversionError(ConcretizationTypeError):
     """
 
     def __init__(self, tracer: Any) -> None:
-        GnomonTypeError.__init__(
-            self,
+        super(ConcretizationTypeError, self).__init__(
             _about(
                 tracer,
-                "A traced value was used as a condition of Python (if, while, and, or, not, assert).",
+                "A traced value was used as a condition of Python (if, while, and, or, assert).",
                 "Use lax.cond or gnomon.numpy.where for a choice, lax.while_loop or lax.fori_loop "
                 "for a loop, the operators & | ~ for logic, or make the argument that the "
                 "condition depends on static (static_argnums, static_argnames).",
