@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from gnomon.dialects.attributes import DTYPE, INTS, STRING
 from gnomon.dialects.combinators import (
     Tangents,
@@ -125,7 +126,7 @@ def _infer(
 
 
 class _Plan(NamedTuple):
-    """How NumPy computes one signature: views, one ``matmul``, a view; ``None`` where not needed."""
+    """How NumPy computes one signature: views, a ``matmul``, a view; ``None``: as it is."""
 
     lhs_permutation: Dims | None
     lhs_shape: Dims | None
@@ -154,7 +155,7 @@ def _plan(
     lhs_dtype: np.dtype,
     dtype: np.dtype,
 ) -> _Plan:
-    # Contracting dims are pairs in any order: the order of the larger operand keeps that one a view.
+    # Contracting dims are pairs in any order; the larger operand's own order keeps it a view.
     by_lhs = _product(lhs) >= _product(rhs)
     pairs = sorted(
         zip(lhs_contracting, rhs_contracting, strict=True), key=lambda p: p[0 if by_lhs else 1]
@@ -377,7 +378,7 @@ def _lower(inst: Instance) -> list[ir.Value]:
 
 dot_general = Op(
     name="dot_general",
-    doc="Products summed over paired contracting dimensions; result dims: batch, lhs free, rhs free",
+    doc="Products summed over paired dimensions; result dims: batch, lhs free, rhs free",
     example=(
         '%r = "gnomon.dot_general"(%lhs, %rhs) {lhs_contracting = array<i64: 1>, '
         "rhs_contracting = array<i64: 0>, lhs_batch = array<i64>, rhs_batch = array<i64>, "

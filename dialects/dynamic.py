@@ -128,6 +128,8 @@ def _batch_slice(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis)
 
 
 def _lower_slice(inst: Instance) -> list[ir.Value]:
+    if not inst.params["sizes"]:  # without indices there is nothing to choose
+        return [inst.operands[0]]
     sizes = INTS.encode(inst.params["sizes"])
     return stablehlo("dynamic_slice", inst.operands, inst.result_types, slice_sizes=sizes)
 

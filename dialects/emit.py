@@ -117,3 +117,14 @@ def add_tangents(a: ir.Value | None, b: ir.Value | None) -> ir.Value | None:
     if a is None:
         return b
     return a if b is None else ops.add(a, b)
+
+
+def slice_along(x: ir.Value, dimension: int, start: int, limit: int, stride: int = 1) -> ir.Value:
+    """A slice in one dimension, whole in the others."""
+    shape = type_of(x).shape
+    return ops.slice(
+        x,
+        start=tuple(start if d == dimension else 0 for d in range(len(shape))),
+        limit=tuple(limit if d == dimension else n for d, n in enumerate(shape)),
+        strides=tuple(stride if d == dimension else 1 for d in range(len(shape))),
+    )

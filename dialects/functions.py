@@ -43,6 +43,8 @@ class Program:
         ensure_context()
         self.module = module or ir.Module.create(ir.Location.unknown(context))
         self._functions: dict[str, ir.Operation] = {}
+        # Functions that eager code runs as compiled code, and those derived from them.
+        self.staged: set[str] = set()
         for op in self.module.body.operations:
             if op.operation.name == "func.func":
                 self._functions[symbol_name(op.operation)] = op.operation
@@ -76,9 +78,13 @@ class Program:
         body: Body,
         *,
         public: bool = False,
+        like: str | None = None,
         location: ir.Location | None = None,
     ) -> str:
-        """Make a function of a detached body; returns its name, made unique in the module."""
+        """Make a function of a detached body; returns its name, made unique in the module.
+
+        ``like`` names the function that it was derived from.
+        """
         base, number = name, 0
         while name in self._functions:
             number += 1
@@ -111,7 +117,14 @@ class Program:
         )
         body.move_to(function.regions[0])
         self._functions[name] = function
+        if like in self.staged:
+            self.staged.add(name)
         return name
+
+    def rename(self, name: str) -> None:
+        """Name the module."""
+        symbol = "".join(c if c.isalnum() else "_" for c in name).strip("_") or "program"
+        self.module.operation.attributes["sym_name"] = ir.StringAttr.get(symbol, context)
 
     def erase(self, name: str) -> None:
         """Remove a function."""
@@ -131,6 +144,8 @@ class Program:
         for op in symbol_users(copy):
             op.attributes["callee"] = SYMBOL.encode(imported[callee(op)])
         imported[name] = self.add(name, copy, location=source.function(name).location)
+        if name in source.staged:
+            self.staged.add(imported[name])
         return imported[name]
 
 

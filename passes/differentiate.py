@@ -158,7 +158,7 @@ class Differentiator:
         key = (name, nonzero)
         if key not in self._jvp_functions:
             body, out_nonzero = self.jvp(self.program.body(name), nonzero)
-            self._jvp_functions[key] = self.program.add(f"{name}.jvp", body), out_nonzero
+            self._jvp_functions[key] = self.program.add(f"{name}.jvp", body, like=name), out_nonzero
         derived, out_nonzero = self._jvp_functions[key]
         given = [*operands, *(t for t in tangents if t is not None)]
         values = emit_call(self.program, call, derived, given)
@@ -190,8 +190,8 @@ class Differentiator:
         key = (name, nonzero)
         if key not in self._linearized_functions:
             parts = self.linearize(self.program.body(name), nonzero)
-            forward = self.program.add(f"{name}.forward", parts.forward)
-            linear = self.program.add(f"{name}.linear", parts.linear)
+            forward = self.program.add(f"{name}.forward", parts.forward, like=name)
+            linear = self.program.add(f"{name}.linear", parts.linear, like=name)
             self._linearized_functions[key] = forward, linear, parts
         return self._linearized_functions[key]
 
@@ -301,7 +301,7 @@ class Differentiator:
         key = (name, linear, nonzero)
         if key not in self._transposed_functions:
             body = self.transpose(self.program.body(name), linear, nonzero)
-            self._transposed_functions[key] = self.program.add(f"{name}.transpose", body)
+            self._transposed_functions[key] = self.program.add(f"{name}.transpose", body, like=name)
         return self._transposed_functions[key]
 
     # ------------------------------------------------------------------------------ reverse mode

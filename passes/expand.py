@@ -6,6 +6,8 @@ the engines never meet one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gnomon.dialects.body import Body, erase, operands_of, results_of
 from gnomon.dialects.contract import MappedAxis, params_of
 from gnomon.dialects.functions import (
@@ -37,12 +39,15 @@ class Expander:
         if name in self._expanded:
             return
         self._expanded.add(name)
-        body = self.program.body(name)
+        self.expand_body(self.program.body(name))
+
+    def expand_body(self, body: Body) -> None:
+        """Expand all transformations in a body, and in what it calls."""
         for op in symbol_users(body):
             self.expand(callee(op))
             if op.name in TRANSFORMATIONS:
                 self._replace(op)
-        hoist_invariants(self.program.body(name))
+        hoist_invariants(body)
 
     def derive(self, op: ir.Operation) -> str:
         """The function that a transformation op means; its callee is expanded already."""
@@ -51,8 +56,9 @@ class Expander:
             kind = op.name.removeprefix("gnomon.")
             body = getattr(self, f"_{kind}")(self.program.body(callee(op)), params_of(op))
             location = self.program.function(callee(op)).location
+            name = callee(op)
             self._derived[key] = self.program.add(
-                f"{callee(op)}.{kind}", body, location=location
+                f"{name}.{kind}", body, like=name, location=location
             )
             self._expanded.add(self._derived[key])
         return self._derived[key]
@@ -90,6 +96,15 @@ class Expander:
         return self.vectorizer.vmap(body, params["in_axes"], params["out_axes"], axis)
 
 
+def mapped_results(
+    program: Program, body: Body, mapped: Sequence[bool], axis: MappedAxis
+) -> list[bool]:
+    """Which results of a body depend on the mapped arguments."""
+    expander = Expander(program)
+    expander.expand_body(body)
+    return expander.vectorizer.batch(body, mapped, axis)[1]
+
+
 def expand_transformations(program: Program) -> None:
     """Expand every function of a program."""
     expander = Expander(program)
@@ -97,4 +112,4 @@ def expand_transformations(program: Program) -> None:
         expander.expand(ir.StringAttr(function.attributes["sym_name"]).value)
 
 
-__all__ = ["Expander", "expand_transformations"]
+__all__ = ["Expander", "expand_transformations", "mapped_results"]

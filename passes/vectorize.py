@@ -152,7 +152,7 @@ class Vectorizer:
         key = (name, mapped, axis)
         if key not in self._functions:
             body, out_mapped = self.batch(self.program.body(name), mapped, axis)
-            self._functions[key] = self.program.add(f"{name}.vmap", body), out_mapped
+            self._functions[key] = self.program.add(f"{name}.vmap", body, like=name), out_mapped
         derived, out_mapped = self._functions[key]
         front = [
             x if d is None else move_dim(x, d, 0) for x, d in zip(operands, dims, strict=True)

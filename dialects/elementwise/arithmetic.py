@@ -19,7 +19,7 @@ from gnomon.dialects.combinators import (
     unary,
 )
 from gnomon.dialects.contract import ZERO_TANGENT, Instance
-from gnomon.dialects.elementwise.evaluation import same_dtype
+from gnomon.dialects.elementwise.evaluation import from_parts, same_dtype
 from gnomon.dialects.emit import add_tangents, convert, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
@@ -105,11 +105,29 @@ neg = unary(
 @same_dtype
 def _evaluate_div(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if not is_integer(x.dtype):
-        return np.divide(x, y)
+        quotient = np.divide(x, y)
+        return _with_infinities(x, y, quotient) if is_complex(x.dtype) else quotient
     quotient = np.floor_divide(x - np.fmod(x, y), y)
     if np.all(y):
         return quotient
     return np.where(y == 0, np.array(-1).astype(x.dtype), quotient)
+
+
+def _with_infinities(x: np.ndarray, y: np.ndarray, quotient: np.ndarray) -> np.ndarray:
+    """A complex quotient where one operand is infinite, as in C: NumPy has nan there."""
+    lost = np.isnan(quotient.real) & np.isnan(quotient.imag)
+    if not lost.any():
+        return quotient
+    for numerator, factor in ((True, np.inf), (False, 0)):
+        infinite, finite = (x, y) if numerator else (y, x)
+        rule = lost & np.isinf(infinite) & np.isfinite(finite)
+        # An infinite part counts as a unit, a finite one beside it as nothing.
+        a, b = (np.copysign(np.isinf(p), p).astype(p.dtype) for p in (infinite.real, infinite.imag))
+        c, d = finite.real, finite.imag
+        sign = 1 if numerator else -1
+        limit = from_parts(factor * (a * c + b * d), factor * sign * (b * c - a * d), x.dtype)
+        quotient = np.where(rule, limit, quotient)
+    return quotient
 
 
 @same_dtype

@@ -49,6 +49,8 @@ def _evaluate_convert(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
         x = x.real
     if is_floating(x.dtype) and is_integer(dtype):
         return _saturate(x, dtype)
+    if x.dtype in FOUR_BIT and dtype in FOUR_BIT:
+        return x.astype(np.int8).astype(dtype)
     return x.astype(dtype)
 
 

@@ -126,12 +126,9 @@ logistic = unary(
 
 @through_f32
 def _evaluate_rsqrt(x: np.ndarray) -> np.ndarray:
-    result = np.divide(x.dtype.type(1), np.sqrt(x))
-    if not is_complex(x.dtype):
-        return result
-    # NumPy's quotient by a complex infinity is nan.
-    infinite = np.isinf(x)
-    return np.where(infinite, x.dtype.type(0), result) if infinite.any() else result
+    if is_complex(x.dtype):
+        return ops.div.evaluate(np.ones(x.shape, x.dtype), np.sqrt(x))
+    return np.divide(x.dtype.type(1), np.sqrt(x))
 
 
 sqrt = unary(
@@ -229,7 +226,8 @@ def _power_by_squaring(x: np.ndarray, y: int) -> np.ndarray:
     if result is None:
         return np.ones(x.shape, dtype)
     if y < 0:
-        result = np.divide(base.dtype.type(1), result)
+        one = np.ones(x.shape, base.dtype)
+        result = ops.div.evaluate(one, result)
     return result.astype(dtype, copy=False)
 
 

@@ -184,7 +184,8 @@ def _evaluate(
             in_bounds = None
     if axis is not None and operand.flags.c_contiguous:
         permutation = windows.take_permutation
-        out = operand.take(starts[..., 0], axis, mode="clip")
+        (row,) = windows.indices(starts)
+        out = np.asarray(operand.take(row, axis, mode="clip"))
         batch_first = out
         if in_bounds is not None and axis > 0:
             rank = len(windows.batch_shape)
@@ -194,7 +195,7 @@ def _evaluate(
         # With the mask at hand only rows out of bounds need clamping; "fill" may have none.
         if mode != "fill" or in_bounds is not None:
             starts = windows.clamp(starts)
-        out = windows.view(operand)[windows.indices(starts)]
+        out = np.asarray(windows.view(operand)[windows.indices(starts)])
         out = out.reshape(windows.batch_shape + windows.window_shape)
         batch_first = out
     if in_bounds is not None:

@@ -201,8 +201,8 @@ class Windows(NamedTuple):
 
     Attributes:
       bounds: the largest start in bounds, for each component of an index row.
-      components: for each position, the component of the index row, or ``None``: ``along``.
-      along: for each position, the counter of its batching dimension, or ``None``.
+      movers: for each position, the component of the index row that says where, or the counter
+        of its batching dimension.
       batch_shape: the shape of the indices without the last dimension.
       block_shape: the shape of what one position holds.
       window_shape: the window's kept dimensions; ``block_shape`` but for dimensions of size one.
@@ -217,8 +217,7 @@ class Windows(NamedTuple):
     """
 
     bounds: np.ndarray
-    components: tuple[int | None, ...]
-    along: tuple[np.ndarray | None, ...]
+    movers: tuple[int | np.ndarray, ...]
     batch_shape: Dims
     block_shape: Dims
     window_shape: Dims
@@ -243,16 +242,13 @@ class Windows(NamedTuple):
     @property
     def positions(self) -> int:
         """The number of dimensions that the windows move along."""
-        return len(self.components)
+        return len(self.movers)
 
     def indices(self, starts: np.ndarray) -> tuple[np.ndarray, ...]:
         """The advanced index into the view, for starts in bounds."""
         if not self.positions:
             return (np.zeros(self.batch_shape, INTP),)
-        return tuple(
-            along if component is None else starts[..., component]
-            for component, along in zip(self.components, self.along, strict=True)
-        )
+        return tuple(starts[..., m] if isinstance(m, int) else m for m in self.movers)
 
     def in_bounds(self, starts: np.ndarray) -> np.ndarray:
         """Whether each component of each index row is in bounds."""
@@ -323,8 +319,9 @@ def resolve(operand: Dims, indices: Dims, dims: Dimensions, sizes: Dims) -> Wind
             take_axis = None
     return Windows(
         bounds=np.array([operand[d] - sizes[d] for d in dims.start_map], INTP),
-        components=tuple(component.get(d) for d in positions),
-        along=tuple(_counter(batch_shape, along[d]) if d in along else None for d in positions),
+        movers=tuple(
+            _counter(batch_shape, along[d]) if d in along else component[d] for d in positions
+        ),
         batch_shape=batch_shape,
         block_shape=block_shape,
         window_shape=window_shape,
@@ -383,7 +380,7 @@ def broadcast(x: ir.Value, shape: Dims, dims: Sequence[int]) -> ir.Value:
 def signed_indices(indices: ir.Value, operand: Dims) -> ir.Value:
     """Indices as i32 (i64 for operands that need it), no value of which wraps into bounds."""
     type_ = type_of(indices)
-    target = np.dtype(np.int32 if max(operand, default=0) < 2**31 else np.int64)
+    target: np.dtype = np.dtype(np.int32 if max(operand, default=0) < 2**31 else np.int64)
     if type_.dtype in SIGNED and type_.dtype.itemsize > target.itemsize:
         target = type_.dtype
     if type_.dtype == target:

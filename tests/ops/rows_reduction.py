@@ -180,9 +180,7 @@ def _exactly_rounded_sum(x: np.ndarray) -> np.ndarray:
     return _lines(x, (0,), lambda values: math.fsum(values))
 
 
-def _ones_and_a_bit(
-    rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype
-) -> np.ndarray:
+def _about_one(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     # Added one by one in a 16-bit dtype the sum would stand still at a few hundred.
     return rng.uniform(1.0, 1.1, shape).astype(dtype)
 

@@ -1,0 +1,1 @@
+"""What runs a program: the NumPy evaluator, IREE, and PJRT plugins."""

@@ -1,0 +1,104 @@
+"""From a program of the gnomon dialect to something that runs: the pipeline of a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from gnomon.backends.iree.compiler import (
+    CompileOptions,
+    ProgramCost,
+    choose_options,
+    compile_artifact,
+)
+from gnomon.backends.iree.device import cpu_device
+from gnomon.backends.iree.executable import Executable
+from gnomon.backends.iree.legalize import legalize
+from gnomon.backends.iree.targets import TARGETS
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import ir, stablehlo
+from gnomon.dialects.types import TensorType
+from gnomon.passes.cost import estimate
+from gnomon.passes.pipeline import EXPAND, LOWER, PASSES, Pass, run_passes
+
+Observer = Callable[[Pass, ir.Module], None]
+
+
+@dataclass
+class Stages:
+    """The texts of a program at its stages, kept where somebody asked for them.
+
+    Attributes:
+      traced: as Python traced it, transformations as ops.
+      expanded: without transformations.
+      legalized: rewritten for the backend.
+      stablehlo: what the compiler gets.
+    """
+
+    traced: str = ""
+    expanded: str = ""
+    legalized: str = ""
+    stablehlo: str = ""
+
+
+@dataclass
+class Artifact:
+    """A lowered program.
+
+    Attributes:
+      portable: the portable StableHLO artifact (VHLO bytecode).
+      input_types, output_types: of ``main``.
+      options: how the backend should compile it.
+      stages: texts, where they were asked for.
+    """
+
+    portable: bytes
+    input_types: Sequence[TensorType]
+    output_types: Sequence[TensorType]
+    options: CompileOptions
+    stages: Stages = field(default_factory=Stages)
+
+
+def lower(
+    program: Program, *, keep_stages: bool = False, observe: Observer | None = None
+) -> Artifact:
+    """Lower a program whose public function is ``main``; the module is consumed."""
+    module = program.module
+    signature = program.signature("main")
+    stages = Stages()
+    if keep_stages:
+        stages.traced = str(module)
+    run_passes(module, EXPAND, observe)
+    if keep_stages:
+        stages.expanded = str(module)
+    cost = estimate(Program(module).body("main"))
+    options = choose_options(ProgramCost(**vars(cost)))
+    run_passes(module, ("expand-scan",), observe)
+    legalize(module, TARGETS["cpu"])
+    if observe is not None:
+        observe(Pass("legalize-for-iree", "rewrite what IREE cannot take", lambda _: None), module)
+    if keep_stages:
+        stages.legalized = str(module)
+    run_passes(module, LOWER, observe)
+    text = str(module)
+    if keep_stages:
+        stages.stablehlo = text
+    portable = stablehlo.serialize_portable_artifact_str(text, stablehlo.get_current_version())
+    return Artifact(portable, signature.arguments, signature.results, options, stages)
+
+
+def compile_lowered(artifact: Artifact, donate: tuple[int, ...] = ()) -> Executable:
+    """Compile a lowered program for the CPU."""
+    options = artifact.options
+    vmfb = compile_artifact(artifact.portable, target=TARGETS["cpu"], options=options)
+    return Executable(
+        vmfb,
+        input_types=artifact.input_types,
+        output_types=artifact.output_types,
+        device=cpu_device(),
+        execution_model=options.execution_model,
+        donate=donate,
+    )
+
+
+__all__ = ["PASSES", "Artifact", "Stages", "compile_lowered", "lower"]

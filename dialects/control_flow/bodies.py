@@ -1,0 +1,280 @@
+"""What the rules of region ops have in common: partitions, fixed points, and masks of bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from gnomon.dialects.body import Body, clone_into, operands_of, results_of
+from gnomon.dialects.combinators import describe
+from gnomon.dialects.contract import ENGINE, Instance, TypeRuleError, bodies_of, lookup
+from gnomon.dialects.emit import broadcast_new_dim, constant, ops, zeros
+from gnomon.dialects.functions import Program, callee
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, type_of
+
+T = TypeVar("T")
+Tangent = ir.Value | None
+
+_I32 = np.dtype(np.int32)
+
+
+def split(values: Sequence[T], *counts: int) -> list[list[T]]:
+    """Cut a list in parts of the given lengths; the last part is the rest."""
+    parts, at = [], 0
+    for count in counts:
+        parts.append(list(values[at : at + count]))
+        at += count
+    return [*parts, list(values[at:])]
+
+
+def nonzero_mask(tangents: Sequence[Tangent]) -> list[bool]:
+    """Which tangents are not symbolic zeros."""
+    return [t is not None for t in tangents]
+
+
+def present(tangents: Sequence[Tangent]) -> list[ir.Value]:
+    """The tangents that are not symbolic zeros."""
+    return [t for t in tangents if t is not None]
+
+
+def chosen(values: Sequence[T], mask: Sequence[bool]) -> list[T]:
+    """The values where the mask holds."""
+    return [v for v, keep in zip(values, mask, strict=True) if keep]
+
+
+def spread(values: Sequence[T], mask: Sequence[bool]) -> list[T | None]:
+    """The inverse of `chosen`: ``None`` where the mask does not hold."""
+    given = iter(values)
+    return [next(given) if keep else None for keep in mask]
+
+
+def instantiated(
+    tangents: Sequence[Tangent], types: Sequence[TensorType], mask: Sequence[bool]
+) -> list[ir.Value]:
+    """The tangents where the mask holds; symbolic zeros become arrays of zeros."""
+    return [
+        zeros(type_) if tangent is None else tangent
+        for tangent, type_, keep in zip(tangents, types, mask, strict=True)
+        if keep
+    ]
+
+
+def either(a: Sequence[bool], b: Sequence[bool]) -> list[bool]:
+    """The union of two masks."""
+    return [x or y for x, y in zip(a, b, strict=True)]
+
+
+def least_fixed_point(
+    start: Sequence[bool], step: Callable[[list[bool]], tuple[T, Sequence[bool]]]
+) -> tuple[T, list[bool]]:
+    """Grow a mask of the carries until a step adds nothing; what the last step made, and the mask.
+
+    ``step`` takes the mask on entry to an iteration and returns the mask on exit.
+    """
+    mask = list(start)
+    while True:
+        made, leaving = step(mask)
+        grown = either(mask, leaving)
+        if grown == mask:
+            return made, mask
+        mask = grown
+
+
+def rebuild(inst: Instance) -> list[ir.Value]:
+    """The op as it is, on its operands, at the current insertion point; its results."""
+    return inst.op.build(inst.operands, inst.params, [body.clone() for body in inst.bodies])
+
+
+# ------------------------------------------------------------------------------------- type checks
+
+
+def check_arguments(
+    op: str, body: str, expected: Sequence[TensorType], given: Sequence[TensorType], what: str
+) -> None:
+    """Raise unless a body takes what the op passes to it."""
+    if list(expected) != list(given):
+        raise TypeRuleError(
+            f"gnomon.{op}: the {body} takes ({describe(given)}), "
+            f"but the op passes {what}: ({describe(expected)})"
+        )
+
+
+def check_carry(
+    op: str, body: str, entering: Sequence[TensorType], leaving: Sequence[TensorType]
+) -> None:
+    """Raise unless every carry leaves a body with the type that it had on entry."""
+    if len(entering) > len(leaving):
+        raise TypeRuleError(
+            f"gnomon.{op}: the {body} must return the {len(entering)} carries "
+            f"({describe(entering)}), it returns ({describe(leaving)})"
+        )
+    for i, (before, after) in enumerate(zip(entering, leaving, strict=False)):
+        if before != after:
+            raise TypeRuleError(
+                f"gnomon.{op}: carry {i} enters the {body} as {before} and leaves it as {after}; "
+                "a carry must keep its shape and dtype"
+            )
+
+
+# ------------------------------------------------------------------------------------- dependence
+
+
+def dependent_results(body: Body, arguments: Sequence[bool]) -> list[bool]:
+    """Which results depend on the arguments where the mask holds."""
+    dependent = set(chosen(body.arguments, arguments))
+    for op in body.operations:
+        if any(operand in dependent for operand in operands_of(op)):
+            dependent.update(results_of(op))
+    return [r in dependent for r in body.results]
+
+
+def may_not_end(op: ir.Operation, program: Program | None = None) -> bool:
+    """Whether an op holds a ``gnomon.while`` at any depth, so that it may run forever.
+
+    A call is looked through where its program is given; otherwise it may.
+    """
+    if op.name == "gnomon.while":
+        return True
+    definition = lookup(op)
+    if definition.evaluate is ENGINE or "callee" in op.attributes:
+        return program is None or body_may_not_end(program.body(callee(op)), program)
+    if not definition.is_control_flow:
+        return False
+    return any(body_may_not_end(body, program) for body in bodies_of(op))
+
+
+def body_may_not_end(body: Body, program: Program | None = None) -> bool:
+    """Whether any op of a body may run forever; see `may_not_end`."""
+    return any(may_not_end(op, program) for op in body.operations)
+
+
+class Partition(NamedTuple):
+    """A body cut in two by dependence on its late arguments.
+
+    Attributes:
+      early: early arguments to the results asked for, then the crossing values.
+      late: early arguments, crossing values and late arguments, to all results of the body.
+      crossing: types of the values that early ops give to late ones or to the results.
+    """
+
+    early: Body
+    late: Body
+    crossing: list[TensorType]
+
+
+def partition(
+    body: Body,
+    is_late: Sequence[bool],
+    stays: Callable[[ir.Operation], bool] = lambda op: False,
+    results: Sequence[int] = (),
+) -> Partition:
+    """Cut a body in two; the body is left as it is.
+
+    Args:
+      body: what to cut.
+      is_late: which arguments are known late only.
+      stays: ops that are late even if their operands are early.
+      results: positions of results, none of them late, that the early body gives too.
+    """
+    arguments = body.arguments
+    late_values = set(chosen(arguments, is_late))
+    early_ops: list[ir.Operation] = []
+    late_ops: list[ir.Operation] = []
+    # An op without operands (a literal, a ramp) is made again wherever it is used.
+    literals: dict[ir.Value, ir.Operation] = {}
+    for op in body.operations:
+        if not op.operands and not op.regions:
+            literals.update((r, op) for r in results_of(op))
+        elif any(v in late_values for v in operands_of(op)) or stays(op):
+            late_ops.append(op)
+            late_values.update(results_of(op))
+        else:
+            early_ops.append(op)
+    early_values = {r for op in early_ops for r in results_of(op)}
+    body_results = body.results
+    used = [v for op in late_ops for v in operands_of(op)]
+    crossing = list(dict.fromkeys(v for v in (*used, *body_results) if v in early_values))
+
+    early_arguments = [a for a, late in zip(arguments, is_late, strict=True) if not late]
+    late_arguments = chosen(arguments, is_late)
+
+    def emit(
+        taken: Sequence[ir.Value], operations: list[ir.Operation], wanted: Sequence[ir.Value]
+    ) -> Callable[..., list[ir.Value]]:
+        def run(*given: ir.Value) -> list[ir.Value]:
+            env = dict(zip(taken, given, strict=True))
+            needed = {v for op in operations for v in operands_of(op)} | set(wanted)
+            for op in dict.fromkeys(literals[v] for v in literals if v in needed):
+                clone_into(op, env)
+            for op in operations:
+                clone_into(op, env)
+            return [env[v] for v in wanted]
+
+        return run
+
+    def types(values: Sequence[ir.Value]) -> list[TensorType]:
+        return [type_of(v) for v in values]
+
+    live = _needed_by(early_ops, [*(body_results[i] for i in results), *crossing])
+    early = Body.build(
+        types(early_arguments),
+        emit(early_arguments, live, [*(body_results[i] for i in results), *crossing]),
+    )
+    taken = [*early_arguments, *crossing, *late_arguments]
+    late = Body.build(types(taken), emit(taken, late_ops, body_results))
+    return Partition(early, late, types(crossing))
+
+
+def _needed_by(
+    operations: Sequence[ir.Operation], results: Sequence[ir.Value]
+) -> list[ir.Operation]:
+    needed = set(results)
+    live = []
+    for op in reversed(operations):
+        if any(r in needed for r in results_of(op)):
+            live.append(op)
+            needed.update(operands_of(op))
+    return live[::-1]
+
+
+# --------------------------------------------------------------------------------------- batching
+
+
+def select_elements(
+    predicate: ir.Value, on_true: ir.Value, on_false: ir.Value
+) -> ir.Value:
+    """Select between values with a leading batch dimension by a predicate of that dimension."""
+    shape = type_of(on_true).shape
+    if len(shape) > 1:
+        predicate = ops.broadcast_in_dim(predicate, shape=shape, dims=(0,))
+    return ops.select(predicate, on_true, on_false)
+
+
+def replace_unselected(
+    predicate: ir.Value, values: Sequence[ir.Value], batched: Sequence[bool]
+) -> list[ir.Value]:
+    """Put the first selected batch element in the place of every unselected one.
+
+    A loop that ends for each selected element need not end for the others: with this their result,
+    which nobody reads, is that of a selected one. Some element must be selected for the result to
+    mean anything.
+    """
+    (size,) = type_of(predicate).shape
+    if size == 0:
+        return list(values)
+    first = ops.argmax(predicate, axis=0, index_dtype=_I32)
+    replaced = []
+    for value, has_batch in zip(values, batched, strict=True):
+        if not has_batch:
+            replaced.append(value)
+            continue
+        shape = type_of(value).shape
+        starts = [first, *(constant(np.int32(0)) for _ in shape[1:])]
+        window = ops.dynamic_slice(value, *starts, sizes=(1, *shape[1:]))
+        element = ops.reshape(window, shape=shape[1:])
+        repeated = ops.stop_gradient(broadcast_new_dim(element, size))
+        replaced.append(select_elements(predicate, value, repeated))
+    return replaced

@@ -1,0 +1,344 @@
+"""``gnomon.scan``: a loop of known length that carries values, takes slices and stacks results.
+
+Operands are constants, carries and stacked inputs; the body maps constants, carries and one slice of
+each input to carries and one slice of each stacked result. It differentiates both ways: what the
+backward pass needs of an iteration is stacked like any other result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gnomon.dialects.attributes import BOOL, INT
+from gnomon.dialects.body import Body
+from gnomon.dialects.combinators import Tangents, Values, describe, require
+from gnomon.dialects.contract import EXPANDED, Instance, MappedAxis, Op
+from gnomon.dialects.control_flow.bodies import (
+    check_arguments,
+    check_carry,
+    chosen,
+    dependent_results,
+    either,
+    instantiated,
+    least_fixed_point,
+    may_not_end,
+    nonzero_mask,
+    partition,
+    present,
+    rebuild,
+    split,
+    spread,
+)
+from gnomon.dialects.emit import add_tangents, at_dim, move_dim, zeros
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, type_of
+
+Arrays = Sequence[np.ndarray]
+
+# Iterations are counted in int32.
+_LONGEST = int(np.iinfo(np.int32).max)
+
+
+def _parts(inst: Instance, values: Sequence[Any]) -> list[list[Any]]:
+    """Constants, carries, stacked inputs (or what belongs to each of them)."""
+    return split(values, inst.params["consts"], inst.params["carry"])
+
+
+def _build(
+    inst: Instance,
+    consts: Values,
+    carry: Values,
+    xs: Values,
+    emit: Callable[..., Sequence[ir.Value]],
+    *,
+    reverse: bool | None = None,
+) -> tuple[list[ir.Value], list[ir.Value]]:
+    """A scan of the same length over other values; its final carries and stacked results.
+
+    ``emit(consts, carry, slices)`` gives the values that the body returns.
+    """
+    operands = [*consts, *carry, *xs]
+    types = [
+        *(type_of(v) for v in (*consts, *carry)),
+        *(type_of(v).with_shape(type_of(v).shape[1:]) for v in xs),
+    ]
+    body = Body.build(
+        types, lambda *arguments: emit(*split(arguments, len(consts), len(carry)))
+    )
+    params = {
+        **inst.params,
+        "consts": len(consts),
+        "carry": len(carry),
+        "reverse": inst.params["reverse"] if reverse is None else reverse,
+    }
+    values = inst.op.build(operands, params, [body])
+    return values[: len(carry)], values[len(carry) :]
+
+
+# ------------------------------------------------------------------------------- type and meaning
+
+
+def _infer(
+    *types: TensorType,
+    consts: int,
+    carry: int,
+    length: int,
+    reverse: bool,
+    unroll: int,
+    bodies: Sequence[Body],
+) -> tuple[TensorType, ...]:
+    require(
+        consts >= 0 and carry >= 0 and consts + carry <= len(types),
+        "scan",
+        f"{consts} constants and {carry} carries do not fit {len(types)} operands",
+    )
+    require(
+        0 <= length <= _LONGEST, "scan", f"the length must be in [0, {_LONGEST}], got {length}"
+    )
+    require(unroll >= 1, "scan", f"unroll must be at least 1, got {unroll}")
+    constants, entering, stacked = split(types, consts, carry)
+    for i, type_ in enumerate(stacked):
+        require(
+            type_.rank > 0 and type_.shape[0] == length,
+            "scan",
+            f"stacked input {i} must have leading dimension {length}, got {type_}",
+        )
+    (body,) = bodies
+    slices = [t.with_shape(t.shape[1:]) for t in stacked]
+    check_arguments(
+        "scan",
+        "body",
+        [*constants, *entering, *slices],
+        body.argument_types,
+        "constants, carries and slices",
+    )
+    results = body.result_types
+    check_carry("scan", "body", entering, results)
+    return (*entering, *(t.with_shape((length, *t.shape)) for t in results[carry:]))
+
+
+def _evaluate(
+    *operands: np.ndarray,
+    consts: int,
+    carry: int,
+    length: int,
+    reverse: bool,
+    unroll: int,
+    bodies: Sequence[Any],
+) -> list[np.ndarray]:
+    (body,) = bodies
+    constants, state, xs = split(operands, consts, carry)
+    ys = [np.empty((length, *t.shape), t.dtype) for t in body.result_types[carry:]]
+    for i in range(length - 1, -1, -1) if reverse else range(length):
+        # The ellipsis keeps a slice of rank 0 an array.
+        values = body(*constants, *state, *[x[i, ...] for x in xs])
+        state = values[:carry]
+        for y, value in zip(ys, values[carry:], strict=True):
+            y[i] = value
+    return [*state, *ys]
+
+
+# ----------------------------------------------------------------------------------- forward mode
+
+
+def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
+    consts, carry, xs = _parts(inst, inst.operands)
+    d_consts, d_carry, d_xs = _parts(inst, tangents)
+    (body,) = inst.bodies
+    stacked_count = len(inst.result_types) - len(carry)
+
+    def step(nonzero: list[bool]) -> tuple[tuple[Body, list[bool]], list[bool]]:
+        given = [*nonzero_mask(d_consts), *nonzero, *nonzero_mask(d_xs)]
+        derived, leaving = inst.engine.jvp(body, given, [*nonzero, *[False] * stacked_count])
+        return (derived, leaving), leaving[: len(carry)]
+
+    (derived, out_nonzero), nonzero = least_fixed_point(nonzero_mask(d_carry), step)
+    if not any(out_nonzero):
+        return rebuild(inst), [None] * len(out_nonzero)
+    entering = instantiated(d_carry, inst.result_types[: len(carry)], nonzero)
+    tangent_consts, tangent_xs = present(d_consts), present(d_xs)
+
+    def emit(
+        consts_: list[ir.Value], carry_: list[ir.Value], xs_: list[ir.Value]
+    ) -> list[ir.Value]:
+        primal_consts, t_consts = split(consts_, len(consts))
+        primal_carry, t_carry = split(carry_, len(carry))
+        primal_xs, t_xs = split(xs_, len(xs))
+        values = derived.inline(
+            [*primal_consts, *primal_carry, *primal_xs, *t_consts, *t_carry, *t_xs]
+        )
+        new_carry, ys, t_out = split(values, len(carry), stacked_count)
+        new_t_carry, t_ys = split(t_out, len(entering))
+        return [*new_carry, *new_t_carry, *ys, *t_ys]
+
+    final, stacked = _build(
+        inst, [*consts, *tangent_consts], [*carry, *entering], [*xs, *tangent_xs], emit
+    )
+    final_carry, final_tangents = split(final, len(carry))
+    ys, ys_tangents = split(stacked, stacked_count)
+    return [*final_carry, *ys], spread([*final_tangents, *ys_tangents], out_nonzero)
+
+
+# -------------------------------------------------------------------------------------- linearize
+
+
+class _Residual(NamedTuple):
+    """Where the linear scan finds a residual: ``consts``, ``xs`` or ``ys``, and at which place."""
+
+    source: str
+    index: int
+
+
+def _linearize(
+    inst: Instance, tangents: Tangents
+) -> tuple[list[ir.Value], list[ir.Value | None]]:
+    consts, carry, xs = _parts(inst, inst.operands)
+    d_consts, d_carry, d_xs = _parts(inst, tangents)
+    (body,) = inst.bodies
+    result_count, carry_count = len(inst.result_types), len(carry)
+
+    def step(nonzero: list[bool]) -> tuple[Any, list[bool]]:
+        given = [*nonzero_mask(d_consts), *nonzero, *nonzero_mask(d_xs)]
+        instantiate = [*nonzero, *[False] * (result_count - carry_count)]
+        made = inst.engine.linearize(body, given, instantiate)
+        return made, made.out_nonzero[:carry_count]
+
+    parts, nonzero = least_fixed_point(nonzero_mask(d_carry), step)
+    if not any(parts.out_nonzero):
+        return rebuild(inst), [None] * result_count
+
+    # What depends on constants only is computed before the loop, and never stacked. A scan of
+    # length 0 must not run what may not end.
+    is_late = [False] * len(consts) + [True] * (len(carry) + len(xs))
+    length = inst.params["length"]
+    before, inner, _ = partition(
+        parts.forward, is_late, may_not_end if length == 0 else lambda op: False
+    )
+    all_consts = [*consts, *before.inline(consts)]
+    values = inner.results
+    argument_at = {a: i for i, a in enumerate(inner.arguments)}
+    first_x = len(all_consts) + carry_count
+    kept: dict[ir.Value, int] = {}
+    for i, value in enumerate(values[carry_count:result_count]):
+        kept.setdefault(value, i)
+    yielded = list(values[:result_count])
+    residuals: list[_Residual] = []
+    for value in values[result_count:]:
+        at = argument_at.get(value)
+        if at is not None and at < len(all_consts):
+            residuals.append(_Residual("consts", at))
+        elif at is not None and at >= first_x:
+            residuals.append(_Residual("xs", at - first_x))
+        else:
+            if value not in kept:
+                kept[value] = len(yielded) - carry_count
+                yielded.append(value)
+            residuals.append(_Residual("ys", kept[value]))
+    positions = [values.index(v) for v in yielded]
+
+    def forward(*groups: list[ir.Value]) -> list[ir.Value]:
+        made = inner.inline([v for group in groups for v in group])
+        return [made[i] for i in positions]
+
+    final, stacked = _build(inst, all_consts, carry, xs, forward)
+    outs = [*final, *stacked[: result_count - carry_count]]
+
+    sources = {"consts": all_consts, "xs": xs, "ys": stacked}
+    distinct = list(dict.fromkeys(residuals))
+    constant = [r for r in distinct if r.source == "consts"]
+    per_slice = [r for r in distinct if r.source != "consts"]
+    entering = instantiated(d_carry, inst.result_types[:carry_count], nonzero)
+
+    def linear(
+        consts_: list[ir.Value], carry_: list[ir.Value], xs_: list[ir.Value]
+    ) -> list[ir.Value]:
+        constant_values, t_consts = split(consts_, len(constant))
+        slice_values, t_xs = split(xs_, len(per_slice))
+        found = dict(zip([*constant, *per_slice], [*constant_values, *slice_values], strict=True))
+        return parts.linear.inline([*(found[r] for r in residuals), *t_consts, *carry_, *t_xs])
+
+    final_tangents, ys_tangents = _build(
+        inst,
+        [*(sources[r.source][r.index] for r in constant), *present(d_consts)],
+        entering,
+        [*(sources[r.source][r.index] for r in per_slice), *present(d_xs)],
+        linear,
+    )
+    return outs, spread([*final_tangents, *ys_tangents], parts.out_nonzero)
+
+
+# -------------------------------------------------------------------------------------- transpose
+
+
+def _transpose(
+    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+) -> list[ir.Value | None]:
+    const_linear, carry_given, xs_linear = _parts(inst, linear)
+    (body,) = inst.bodies
+    carry_count = inst.params["carry"]
+
+    def step(mask: list[bool]) -> tuple[list[bool], list[bool]]:
+        dependent = dependent_results(body, [*const_linear, *mask, *xs_linear])
+        return dependent, dependent[:carry_count]
+
+    # A carry may start from a literal zero and become linear in the first iteration.
+    dependent, carry_linear = least_fixed_point(carry_given, step)
+    consts, carry, xs = _parts(inst, inst.operands)
+    fixed_consts, fixed_xs = present(consts), present(xs)
+    ct_carry, ct_ys = split(cotangents, carry_count)
+    wanted = [
+        ct is not None and depends
+        for ct, depends in zip(ct_ys, dependent[carry_count:], strict=True)
+    ]
+
+    body, recomputed = _without_fixed_carry(inst, [const_linear, carry_linear, xs_linear])
+    # The body's arguments are now: fixed constants, linear constants, linear carries, slices of
+    # recomputed values, fixed slices, linear slices; its results are linear carries, then ys.
+    counts = {
+        "fixed_consts": len(fixed_consts),
+        "consts": sum(const_linear),
+        "carry": sum(carry_linear),
+        "recomputed": len(recomputed),
+        "fixed_xs": len(fixed_xs),
+        "xs": sum(xs_linear),
+    }
+    is_linear = [
+        name in ("consts", "carry", "xs") for name, count in counts.items() for _ in range(count)
+    ]
+    transposed = inst.engine.transpose(body, is_linear, [True] * counts["carry"] + wanted)
+    carry_types = chosen(inst.result_types[:carry_count], carry_linear)
+    const_types = chosen(_parts(inst, inst.operand_types)[0], const_linear)
+    ct_final = [
+        zeros(type_) if ct is None else ct
+        for ct, type_ in zip(chosen(ct_carry, carry_linear), carry_types, strict=True)
+    ]
+    ct_slices = chosen(present_or_zero(ct_ys, wanted), wanted)
+
+    def emit(
+        consts_: list[ir.Value], carry_: list[ir.Value], xs_: list[ir.Value]
+    ) -> list[ir.Value]:
+        totals, ct_state = split(carry_, counts["consts"])
+        values = transposed.inline([*consts_, *_before(xs_, ct_state, len(ct_slices))])
+        terms, ct_new, ct_x = split(values, counts["consts"], counts["carry"])
+        summed = [add_tangents(a, b) for a, b in zip(totals, terms, strict=True)]
+        return [*present(summed), *ct_new, *ct_x]
+
+    final, ct_xs = _build(
+        inst,
+        fixed_consts,
+        [*(zeros(t) for t in const_types), *ct_final],
+        [*recomputed, *fixed_xs, *ct_slices],
+        emit,
+        reverse=not inst.params["reverse"],
+    )
+    ct_consts, ct_initial = split(final, counts["consts"])
+    found = spread(ct_initial, carry_linear)
+    return [
+        *spread(ct_consts, const_linear),
+        # Where a carry starts from a fixed value, that value is zero: nothing flows out of it.
+        *(ct if given else None for ct, given in zip(found, carry_given, strict=True)),
+        *spread(ct_xs, xs_linear),
+    ]

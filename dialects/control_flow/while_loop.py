@@ -1,0 +1,266 @@
+"""``gnomon.while``: repeat a body on carried values as long as a condition holds.
+
+It differentiates forwards only: reverse mode would have to keep every iteration's values, and their
+number is not known before the loop has run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon.dialects.attributes import INT
+from gnomon.dialects.body import Body
+from gnomon.dialects.combinators import Tangents, Values, describe, require, to_front
+from gnomon.dialects.contract import Instance, MappedAxis, Op
+from gnomon.dialects.control_flow.bodies import (
+    body_may_not_end,
+    check_arguments,
+    check_carry,
+    instantiated,
+    least_fixed_point,
+    nonzero_mask,
+    present,
+    rebuild,
+    replace_unselected,
+    select_elements,
+    split,
+    spread,
+)
+from gnomon.dialects.emit import at_dim, ops
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, mlir_type, type_of
+
+_PREDICATE = TensorType((), np.dtype(np.bool_))
+
+Arrays = Sequence[np.ndarray]
+
+
+class ReverseModeWhileError(ValueError):
+    """Reverse-mode differentiation reached a loop whose number of iterations is not known."""
+
+
+def _parts(inst: Instance, values: Sequence[Any]) -> list[list[Any]]:
+    """Constants of the condition, constants of the body, carries."""
+    return split(values, inst.params["cond_consts"], inst.params["body_consts"])
+
+
+def _infer(
+    *types: TensorType, cond_consts: int, body_consts: int, bodies: Sequence[Body]
+) -> tuple[TensorType, ...]:
+    require(
+        cond_consts >= 0 and body_consts >= 0 and cond_consts + body_consts <= len(types),
+        "while",
+        f"{cond_consts} constants of the condition and {body_consts} of the body "
+        f"do not fit {len(types)} operands",
+    )
+    for_cond, for_body, carry = split(types, cond_consts, body_consts)
+    cond, body = bodies
+    check_arguments(
+        "while", "condition", [*for_cond, *carry], cond.argument_types, "constants and carries"
+    )
+    check_arguments(
+        "while", "body", [*for_body, *carry], body.argument_types, "constants and carries"
+    )
+    tested = cond.result_types
+    require(
+        tested == [_PREDICATE],
+        "while",
+        f"the condition must return one {_PREDICATE}, it returns ({describe(tested)})",
+    )
+    leaving = body.result_types
+    check_carry("while", "body", carry, leaving)
+    require(
+        len(leaving) == len(carry),
+        "while",
+        f"the body must return the {len(carry)} carries, it returns ({describe(leaving)})",
+    )
+    return tuple(carry)
+
+
+def _evaluate(
+    *operands: np.ndarray,
+    cond_consts: int,
+    body_consts: int,
+    bodies: Sequence[Callable[..., Arrays]],
+) -> Arrays:
+    for_cond, for_body, carry = split(operands, cond_consts, body_consts)
+    cond, body = bodies
+    state: Arrays = carry
+    while cond(*for_cond, *state)[0]:
+        state = body(*for_body, *state)
+    return state
+
+
+# --------------------------------------------------------------------------------- differentiation
+
+
+def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
+    for_cond, for_body, carry = _parts(inst, inst.operands)
+    _, d_body, d_carry = _parts(inst, tangents)
+    cond, body = inst.bodies
+    const_nonzero = nonzero_mask(d_body)
+
+    def step(nonzero: list[bool]) -> tuple[Body, list[bool]]:
+        derived: Body
+        derived, leaving = inst.engine.jvp(body, [*const_nonzero, *nonzero], nonzero)
+        return derived, leaving
+
+    derived, nonzero = least_fixed_point(nonzero_mask(d_carry), step)
+    count = len(carry)
+    if not any(nonzero):
+        return rebuild(inst), [None] * count
+    tangent_consts = present(d_body)
+    entering = instantiated(d_carry, inst.result_types, nonzero)
+    types = [[type_of(v) for v in part] for part in (for_body, tangent_consts, carry, entering)]
+
+    def emit(*arguments: ir.Value) -> list[ir.Value]:
+        consts, consts_t, state, state_t = split(arguments, *map(len, types[:3]))
+        return derived.inline([*consts, *state, *consts_t, *state_t])
+
+    values = inst.op.build(
+        [*for_cond, *for_body, *tangent_consts, *carry, *entering],
+        {
+            "cond_consts": len(for_cond),
+            "body_consts": len(for_body) + len(tangent_consts),
+        },
+        [
+            _ignoring_last(cond, types[3]),
+            Body.build([t for part in types for t in part], emit),
+        ],
+    )
+    return values[:count], spread(values[count:], nonzero)
+
+
+def _ignoring_last(cond: Body, extra: Sequence[TensorType]) -> Body:
+    """The condition, with more carries that it does not look at."""
+    taken = cond.argument_types
+    return Body.build(
+        [*taken, *extra], lambda *arguments: cond.inline(arguments[: len(taken)])
+    )
+
+
+def _linearize(
+    inst: Instance, tangents: Tangents
+) -> tuple[list[ir.Value], list[ir.Value | None]]:
+    # The values of each iteration are not kept, so the linear part runs the loop once more.
+    outs, tangents_out = _jvp(inst, tangents)
+    if all(t is None for t in tangents_out):
+        return outs, tangents_out
+    return rebuild(inst), tangents_out
+
+
+def _transpose(
+    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+) -> list[ir.Value | None]:
+    raise ReverseModeWhileError(
+        "reverse-mode differentiation (grad, vjp, jacrev) of a while_loop, or of a fori_loop whose "
+        "bounds are not static, is not possible: the number of iterations is not known before the "
+        "loop has run, so the values that the backward pass needs have no place to stand. "
+        "Use lax.scan, or lax.fori_loop with bounds that are Python integers; or forward mode "
+        "(jvp, jacfwd), which differentiates this loop. The loop is at "
+        f"{ir.Location.current}"
+    )
+
+
+# ---------------------------------------------------------------------------------------- batching
+
+
+def _batch(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], list[int | None]]:
+    for_cond, for_body, carry = _parts(inst, to_front(operands, dims, axis, only_batched=True))
+    cond_mapped, body_mapped, carry_mapped = _parts(inst, [d is not None for d in dims])
+    cond, body = inst.bodies
+
+    def step(mapped: list[bool]) -> tuple[Body, list[bool]]:
+        made: Body
+        made, leaving = inst.engine.batch(body, [*body_mapped, *mapped], axis, mapped)
+        return made, leaving
+
+    batched, mapped = least_fixed_point(carry_mapped, step)
+    _, (by_element,) = inst.engine.batch(cond, [*cond_mapped, *mapped], axis)
+    if by_element:
+        # Elements stop at different times, so what changes differs between them.
+        passed = body.arguments[len(for_body) :]
+        changes = [r != a for r, a in zip(body.results, passed, strict=True)]
+        starting = [m or c for m, c in zip(mapped, changes, strict=True)]
+        batched, mapped = least_fixed_point(starting, step)
+    tested, _ = inst.engine.batch(cond, [*cond_mapped, *mapped], axis, force=by_element)
+    entering = [
+        at_dim(v, None, axis.size) if wanted and not has else v
+        for v, has, wanted in zip(carry, carry_mapped, mapped, strict=True)
+    ]
+    out_dims = [0 if m else None for m in mapped]
+    if not by_element:
+        results = inst.op.build(
+            [*for_cond, *for_body, *entering], inst.params, [tested, batched]
+        )
+        return results, out_dims
+
+    careful = body_may_not_end(body, inst.engine.program)
+    state_mapped = [*body_mapped, *mapped]
+
+    def emit(*arguments: ir.Value) -> list[ir.Value]:
+        cond_values, body_values, state = split(arguments, len(for_cond), len(for_body))
+        (running,) = tested.inline([*cond_values, *state])
+        values = [*body_values, *state]
+        if careful:
+            values = replace_unselected(running, values, state_mapped)
+        return [
+            select_elements(running, new, old) if m else old
+            for new, old, m in zip(batched.inline(values), state, mapped, strict=True)
+        ]
+
+    def any_running(*arguments: ir.Value) -> list[ir.Value]:
+        return [ops.reduce_or(tested.inline(arguments)[0], axes=(0,))]
+
+    consts = [*for_cond, *for_body]
+    types = [type_of(v) for v in (*consts, *entering)]
+    tested_types = [type_of(v) for v in (*for_cond, *entering)]
+    results = inst.op.build(
+        [*for_cond, *consts, *entering],
+        {"cond_consts": len(for_cond), "body_consts": len(consts)},
+        [Body.build(tested_types, any_running), Body.build(types, emit)],
+    )
+    return results, out_dims
+
+
+# ---------------------------------------------------------------------------------------- lowering
+
+
+def _lower(inst: Instance) -> list[ir.Value]:
+    for_cond, for_body, carry = _parts(inst, inst.operands)
+    cond, body = inst.bodies
+    created = ir.Operation.create(
+        "stablehlo.while",
+        results=[mlir_type(t) for t in inst.result_types],
+        operands=carry,
+        regions=2,
+    )
+    inst.engine.fill(created.regions[0], cond, captured=for_cond)
+    inst.engine.fill(created.regions[1], body, captured=for_body)
+    return list(created.results)
+
+
+while_ = Op(
+    name="while",
+    doc="apply a body to carried values as long as a condition on them holds",
+    example='%r = "gnomon.while"(%bound, %x) ({ ^bb0(%bound: tensor<f32>, %x: tensor<f32>): ... }, '
+    "{ ^bb0(%x: tensor<f32>): ... }) {cond_consts = 1 : i64, body_consts = 0 : i64} : "
+    "(tensor<f32>, tensor<f32>) -> tensor<f32>",
+    attributes={"cond_consts": INT, "body_consts": INT},
+    results=None,
+    regions=("cond", "body"),
+    infer=_infer,
+    evaluate=_evaluate,
+    jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
+)
+
+__all__ = ["ReverseModeWhileError", "while_"]

@@ -1,0 +1,31 @@
+"""gnomon: composable transformations of Python and NumPy programs, on MLIR."""
+
+from gnomon import tree, tree_util
+from gnomon._api import (
+    block_until_ready,
+    default_backend,
+    device_count,
+    device_get,
+    device_put,
+    devices,
+    eval_shape,
+    local_device_count,
+    local_devices,
+    make_jaxpr,
+    process_count,
+    process_index,
+)
+from gnomon._array import Array
+from gnomon._config import config, enable_x64
+from gnomon._differentiate import (
+    grad,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    value_and_grad,
+    vjp,
+)
+from gnomon._jit import ShapeDtypeStruct, jit
+from gnomon._vmap import vmap

@@ -1,0 +1,167 @@
+"""What is neither a transformation nor a function on arrays: inspection, devices, waiting."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from gnomon import tree_util
+from gnomon._array import Array
+from gnomon._device import HOST, Device
+from gnomon._function import check_callable, name_of
+from gnomon._jit import JitFunction, ShapeDtypeStruct, jit
+from gnomon._tracing import as_operand
+
+
+class Program:
+    """A traced function as IR; prints as MLIR.
+
+    Attributes:
+      out_tree: the pytree of the results.
+      consts: arrays that the function closes over, arguments of the program after the traced ones.
+    """
+
+    def __init__(self, text: str, out_tree: Any, consts: list[Array]) -> None:
+        self._text = text
+        self.out_tree = out_tree
+        self.consts = consts
+
+    def __str__(self) -> str:
+        return self._text
+
+    __repr__ = __str__
+
+
+def make_jaxpr(
+    fun: Callable[..., Any],
+    static_argnums: int | tuple[int, ...] = (),
+    return_shape: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns the traced program of ``fun`` instead of running it.
+
+    The program is in the gnomon dialect, transformations in it are ops. (The name is JAX's.)
+
+    Args:
+      fun: the function.
+      static_argnums: arguments that are Python values known at tracing.
+      return_shape: return a pair of the program and the results' shapes.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> print(gn.make_jaxpr(gnp.sin)(1.0))
+      module @sin {
+        func.func @main(%arg0: tensor<f32>) -> tensor<f32> {
+          %0 = "gnomon.sin"(%arg0) : (tensor<f32>) -> tensor<f32>
+          return %0 : tensor<f32>
+        }
+      }
+      <BLANKLINE>
+    """
+    check_callable(fun, "make_jaxpr")
+    staged = jit(fun, static_argnums=static_argnums)
+
+    @functools.wraps(fun)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        traced = staged.trace(*args, **kwargs)
+        program = traced.program
+        program.add("main", traced.body, public=True)
+        program.rename(name_of(fun))
+        result = Program(str(program.module), traced.tree, traced.captures)
+        if not return_shape:
+            return result
+        structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in traced.avals]
+        return result, tree_util.tree_unflatten(traced.tree, structs)
+
+    return make
+
+
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Shapes and dtypes of the results of ``fun``, without computing them.
+
+    Args:
+      fun: the function.
+      args, kwargs: arrays, or anything with ``shape`` and ``dtype`` (`ShapeDtypeStruct`).
+    Returns:
+      The pytree of the results with a `ShapeDtypeStruct` for each array.
+    """
+    check_callable(fun, "eval_shape")
+    staged = fun if isinstance(fun, JitFunction) else jit(fun)
+    return staged.eval_shape(*args, **kwargs)
+
+
+def block_until_ready(x: Any) -> Any:
+    """Wait until all arrays of a pytree are computed; the pytree itself."""
+    for leaf in tree_util.tree_leaves(x):
+        wait = getattr(leaf, "block_until_ready", None)
+        if callable(wait):
+            wait()
+    return x
+
+
+def devices(backend: str | None = None) -> list[Device]:
+    """The devices of a platform.
+
+    Raises:
+      RuntimeError: the platform is not there.
+    """
+    if backend not in (None, "cpu"):
+        raise RuntimeError(
+            f"unknown backend {backend!r}: there is 'cpu' (other targets are not installed)"
+        )
+    return [HOST]
+
+
+def local_devices(
+    process_index: int | None = None, backend: str | None = None, host_id: int | None = None
+) -> list[Device]:
+    """The devices of this process; see `devices`."""
+    return devices(backend)
+
+
+def device_count(backend: str | None = None) -> int:
+    """The number of devices."""
+    return len(devices(backend))
+
+
+def local_device_count(backend: str | None = None) -> int:
+    """The number of devices of this process."""
+    return len(devices(backend))
+
+
+def default_backend() -> str:
+    """The platform that arrays are put on."""
+    return HOST.platform
+
+
+def process_index(backend: str | None = None) -> int:
+    """The number of this process: 0."""
+    return 0
+
+
+def process_count(backend: str | None = None) -> int:
+    """The number of processes: 1."""
+    return 1
+
+
+def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: Any = None) -> Any:
+    """A pytree of arrays on a device.
+
+    Args:
+      x: a pytree of arrays, NumPy arrays and Python numbers.
+      device: a device of `devices`, or None.
+    Raises:
+      ValueError: it is no device of this process.
+    """
+    if device is not None and device != HOST:
+        raise ValueError(f"device_put: {device!r} is no device of this process; there is {HOST!r}")
+    return tree_util.tree_map(as_operand, x)
+
+
+def device_get(x: Any) -> Any:
+    """A pytree of arrays as NumPy arrays."""
+
+    def get(leaf: Any) -> Any:
+        return leaf.__array__() if isinstance(leaf, Array) else leaf
+
+    return tree_util.tree_map(get, x)

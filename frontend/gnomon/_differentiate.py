@@ -1,0 +1,701 @@
+"""Differentiation: `grad`, `value_and_grad`, `jvp`, `vjp`, `linearize`, `jacfwd`, `jacrev`, `hessian`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import tree_util
+from gnomon._array import Array, wrap
+from gnomon._dtypes import float0
+from gnomon._function import (
+    Traced,
+    apply,
+    call_function,
+    check_callable,
+    name_of,
+    output_leaves,
+    trace_function,
+    with_avals,
+)
+from gnomon._tracing import as_operand, bind, is_tracer, user_location
+from gnomon._vmap import vmap
+from gnomon.dialects import functions
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import is_complex, is_inexact
+from gnomon.passes.expand import Expander
+
+
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[str] = (),
+) -> Callable[..., tuple[Any, Any]]:
+    """A function that evaluates ``fun`` and its gradient.
+
+    Args:
+      fun: returns a scalar (rank 0, real; complex if ``holomorphic``), or with ``has_aux`` a pair of
+        it and any auxiliary data.
+      argnums: which positional arguments to differentiate by: an int, or a tuple of ints. They are
+        pytrees of floating point (or complex) arrays.
+      has_aux: whether ``fun`` returns auxiliary data beside the scalar.
+      holomorphic: promises that ``fun`` is complex analytic; arguments and result are complex.
+      allow_int: whether integer arguments are allowed; their gradient is zero, of dtype ``float0``.
+    Returns:
+      A function of the same arguments that returns ``(value, gradient)``, with ``has_aux``
+      ``((value, aux), gradient)``. The gradient has the tree of the argument, or is a tuple of such
+      where ``argnums`` is a tuple.
+    Raises:
+      TypeError: the result is not a scalar of the right kind, or an argument is not differentiable.
+
+    Example:
+      >>> import gnomon as gn
+      >>> value, gradient = gn.value_and_grad(lambda x: x * x)(3.0)
+      >>> float(value), float(gradient)
+      (9.0, 6.0)
+    """
+    check_callable(fun, "value_and_grad")
+    if reduce_axes:
+        raise NotImplementedError("reduce_axes was removed from JAX too; sum with lax.psum instead")
+    _check_argnums(argnums)
+
+    @functools.wraps(fun)
+    def value_and_grad_of(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        positions = _positions(argnums, args, name_of(fun))
+        chosen = tuple(args[i] for i in positions)
+        leaves, tree = tree_util.tree_flatten(chosen)
+        leaves = [_differentiable(leaf, holomorphic, allow_int) for leaf in leaves]
+        wrt = [i for i, leaf in enumerate(leaves) if is_inexact(leaf.dtype)]
+
+        def call(tracers: list[Any]) -> tuple[Any, Any]:
+            full: list[Any] = list(leaves)
+            for i, tracer in zip(wrt, tracers, strict=True):
+                full[i] = tracer
+            given = list(args)
+            for i, arg in zip(positions, tree_util.tree_unflatten(tree, full), strict=True):
+                given[i] = arg
+            out = fun(*given, **kwargs)
+            if not has_aux:
+                return _scalar_result(out, holomorphic), None
+            if not isinstance(out, tuple) or len(out) != 2:
+                raise TypeError(
+                    f"with has_aux=True, {name_of(fun)} must return a pair (value, aux), got "
+                    f"{type(out).__name__}"
+                )
+            aux, aux_tree = output_leaves(out[1], "the auxiliary result")
+            return (_scalar_result(out[0], holomorphic), aux), aux_tree
+
+        operands = [leaves[i] for i in wrt]
+        traced = trace_function(
+            call,
+            fun,
+            "grad",
+            [o.aval for o in operands],
+            staging=False,
+            sources=operands,
+            names=_leaf_names(chosen, positions, wrt),
+        )
+        one = wrap(np.ones((), traced.avals[0].dtype))
+        results = apply(
+            functions.vjp,
+            traced,
+            [*operands, *traced.captures, one],
+            wrt=tuple(range(len(wrt))),
+            outputs=(0,),
+        )
+        count = len(traced.avals)
+        outs, gradients = with_avals(results[:count], traced.avals), results[count:]
+        filled: list[Any] = [None] * len(leaves)
+        for i, gradient in zip(wrt, gradients, strict=True):
+            filled[i] = gradient
+        for i, leaf in enumerate(leaves):
+            if filled[i] is None:
+                filled[i] = np.zeros(leaf.shape, float0)
+        unflat = tree_util.tree_unflatten(tree, filled)
+        gradient = unflat[0] if isinstance(argnums, int) else unflat
+        if has_aux:
+            aux = tree_util.tree_unflatten(traced.extra, outs[1:])
+            return (outs[0], aux), gradient
+        return outs[0], gradient
+
+    return value_and_grad_of
+
+
+def grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[str] = (),
+) -> Callable[..., Any]:
+    """A function that evaluates the gradient of ``fun``; arguments as in `value_and_grad`.
+
+    Returns:
+      A function of the same arguments that returns the gradient, with ``has_aux``
+      ``(gradient, aux)``.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> float(gn.grad(gnp.tanh)(0.0))
+      1.0
+    """
+    check_callable(fun, "grad")
+    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
+
+    @functools.wraps(fun)
+    def grad_of(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return grad_of
+
+
+def _check_argnums(argnums: Any) -> None:
+    wanted = [argnums] if isinstance(argnums, int) else list(argnums)
+    if not all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in wanted):
+        raise TypeError(f"argnums must be an int or a tuple of ints, got {argnums!r}")
+
+
+def _positions(argnums: int | Sequence[int], args: tuple[Any, ...], name: str) -> list[int]:
+    wanted = [argnums] if isinstance(argnums, int) else list(argnums)
+    for i in wanted:
+        if not -len(args) <= i < len(args):
+            raise ValueError(
+                f"cannot differentiate {name} by argument {i}: the call has {len(args)} positional "
+                "arguments (arguments given by keyword cannot be named by argnums)"
+            )
+    return [i % len(args) for i in wanted]
+
+
+def _differentiable(leaf: Any, holomorphic: bool, allow_int: bool) -> Array:
+    array = as_operand(leaf)
+    dtype = array.dtype
+    if holomorphic and not is_complex(dtype):
+        raise TypeError(
+            f"grad with holomorphic=True requires complex inputs, got {dtype.name}: cast the "
+            "argument, or leave holomorphic away"
+        )
+    if not is_inexact(dtype) and not allow_int:
+        raise TypeError(
+            "grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
+            f"np.floating or np.complexfloating), but got {dtype.name}. Pass a float (1.0, not 1; "
+            "x.astype(float)), leave the argument out of argnums, or use allow_int=True to get a "
+            "zero gradient of dtype float0."
+        )
+    return array
+
+
+def _scalar_result(out: Any, holomorphic: bool) -> Array:
+    if tree_util.tree_structure(out) != tree_util.tree_structure(0):
+        raise TypeError(
+            "gradient only defined for scalar-output functions; the output is a pytree of "
+            f"structure {tree_util.tree_structure(out)}. For several outputs use jacrev or vjp, "
+            "for auxiliary data has_aux=True."
+        )
+    array = as_operand(out)
+    if array.shape != ():
+        raise TypeError(
+            f"gradient only defined for scalar-output functions; the output has shape "
+            f"{array.shape}. Sum it, or use jacrev, jacfwd or vjp."
+        )
+    dtype = array.dtype
+    if holomorphic:
+        if not is_complex(dtype):
+            raise TypeError(f"grad with holomorphic=True requires a complex output, got {dtype.name}")
+    elif not is_inexact(dtype) or is_complex(dtype):
+        advice = (
+            "For a holomorphic function use holomorphic=True, otherwise differentiate its real part."
+            if is_complex(dtype)
+            else "Convert the result to a float."
+        )
+        raise TypeError(
+            "grad requires real-valued outputs (output dtype that is a sub-dtype of np.floating), "
+            f"but got {dtype.name}. {advice}"
+        )
+    return array
+
+
+def _leaf_names(chosen: Any, positions: Sequence[int], wrt: Sequence[int]) -> list[str]:
+    paths = [path for path, _ in tree_util.tree_flatten_with_path(chosen)[0]]
+    named = []
+    for i in wrt:
+        head, *rest = paths[i]
+        named.append(f"argument {positions[head.idx]}{tree_util.keystr(tuple(rest))}")
+    return named
+
+
+# ------------------------------------------------------------------------------------ forward mode
+
+
+def jvp(
+    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> tuple[Any, ...]:
+    """The value of ``fun`` at ``primals`` and its derivative in the direction of ``tangents``.
+
+    Args:
+      fun: a function of arrays and pytrees of them.
+      primals: a tuple or list of arguments.
+      tangents: a tuple or list of the same structure, shapes and dtypes (``float0`` zeros for
+        integer arguments).
+      has_aux: whether ``fun`` returns a pair of its result and auxiliary data.
+    Returns:
+      ``(primals_out, tangents_out)``, with ``has_aux`` ``(primals_out, tangents_out, aux)``.
+    Raises:
+      TypeError: structures, shapes or dtypes of primals and tangents differ.
+    """
+    check_callable(fun, "jvp")
+    leaves, in_tree, operands, wrt, directions = _jvp_inputs("jvp", primals, tangents)
+    call = _call_on(fun, leaves, in_tree, wrt, has_aux)
+    traced = trace_function(
+        call, fun, "jvp", [o.aval for o in operands], staging=False, sources=operands
+    )
+    results = apply(
+        functions.jvp,
+        traced,
+        [*operands, *traced.captures, *directions],
+        wrt=tuple(range(len(wrt))),
+    )
+    count = len(traced.avals)
+    outs = with_avals(results[:count], traced.avals)
+    found = iter(results[count:])
+    out_tangents = [
+        next(found) if is_inexact(a.dtype) else np.zeros(a.shape, float0) for a in traced.avals
+    ]
+    return _deal_aux(traced, outs, out_tangents, has_aux)
+
+
+def _deal_aux(
+    traced: Traced, outs: list[Any], tangents: list[Any], has_aux: bool
+) -> tuple[Any, ...]:
+    if not has_aux:
+        tree = traced.tree
+        return tree_util.tree_unflatten(tree, outs), tree_util.tree_unflatten(tree, tangents)
+    out_tree, aux_tree = traced.extra
+    count = out_tree.num_leaves
+    return (
+        tree_util.tree_unflatten(out_tree, outs[:count]),
+        tree_util.tree_unflatten(out_tree, tangents[:count]),
+        tree_util.tree_unflatten(aux_tree, outs[count:]),
+    )
+
+
+def _call_on(
+    fun: Callable[..., Any], leaves: list[Any], in_tree: Any, wrt: list[int], has_aux: bool
+) -> Callable[[list[Any]], tuple[Any, Any]]:
+    """The function on the leaves ``wrt`` alone; the others are as given."""
+
+    def call(tracers: list[Any]) -> tuple[Any, Any]:
+        full = list(leaves)
+        for i, tracer in zip(wrt, tracers, strict=True):
+            full[i] = tracer
+        out = fun(*tree_util.tree_unflatten(in_tree, full))
+        if not has_aux:
+            return out, None
+        if not isinstance(out, tuple) or len(out) != 2:
+            raise TypeError(
+                f"with has_aux=True, {name_of(fun)} must return a pair (result, aux), got "
+                f"{type(out).__name__}"
+            )
+        results, tree = output_leaves(out[0], "the result")
+        aux, aux_tree = output_leaves(out[1], "the auxiliary result")
+        return (results, aux), (tree, aux_tree)
+
+    return call
+
+
+def _jvp_inputs(
+    name: str, primals: Any, tangents: Any
+) -> tuple[list[Array], Any, list[Array], list[int], list[Array]]:
+    for kind, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise TypeError(
+                f"{name} takes {kind} as a tuple or list of arguments, got {type(given).__name__}"
+            )
+    leaves, in_tree = tree_util.tree_flatten(tuple(primals))
+    tangent_leaves, tangent_tree = tree_util.tree_flatten(tuple(tangents))
+    if in_tree != tangent_tree:
+        raise TypeError(
+            f"{name} takes primals and tangents of one structure; got {in_tree} and {tangent_tree}"
+        )
+    leaves = [as_operand(leaf) for leaf in leaves]
+    operands, wrt, directions = [], [], []
+    for i, (primal, tangent) in enumerate(zip(leaves, tangent_leaves, strict=True)):
+        if getattr(tangent, "dtype", None) == float0:
+            if is_inexact(primal.dtype):
+                raise TypeError(
+                    f"{name}: the tangent of a primal of dtype {primal.dtype.name} has dtype float0"
+                )
+            continue
+        tangent = as_operand(tangent)
+        if not is_inexact(primal.dtype):
+            raise TypeError(
+                f"{name}: primal and tangent arguments do not match: the primal has dtype "
+                f"{primal.dtype.name}, whose tangent has dtype float0 (np.zeros(shape, "
+                f"gnomon.dtypes.float0)), got {tangent.dtype.name}"
+            )
+        tangent = match_dtype(tangent, primal)
+        if tangent.shape != primal.shape or tangent.dtype != primal.dtype:
+            raise TypeError(
+                f"{name}: primal and tangent arguments must have equal shapes and dtypes, got "
+                f"{primal.aval} and {tangent.aval}"
+            )
+        operands.append(primal)
+        wrt.append(i)
+        directions.append(tangent)
+    return leaves, in_tree, operands, wrt, directions
+
+
+def match_dtype(x: Array, like: Array) -> Array:
+    """A weakly typed ``x`` in the dtype of ``like``."""
+    if x.dtype != like.dtype and getattr(x, "weak_type", False) and is_inexact(like.dtype):
+        return bind(ops.convert, x, dtype=like.dtype)  # type: ignore[no-any-return]
+    return x
+
+
+def linearize(
+    fun: Callable[..., Any], *primals: Any, has_aux: bool = False
+) -> tuple[Any, ...]:
+    """The value of ``fun``, and its derivative there as a linear function.
+
+    ``fun`` is evaluated once; the linear function may be applied many times.
+
+    Returns:
+      ``(out, linear)``, with ``has_aux`` ``(out, linear, aux)``; ``linear(*tangents)`` takes
+      tangents like ``primals`` and returns the tangent of ``out``.
+    """
+    check_callable(fun, "linearize")
+    parts = _Linear(fun, primals, has_aux, "linearize")
+
+    def linear(*tangents: Any) -> Any:
+        _, _, _, _, directions = _jvp_inputs("the linear function", parts.primals, tangents)
+        return parts.push_forward(directions)
+
+    return parts.returned(linear)
+
+
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """The value of ``fun``, and a function that pulls cotangents back.
+
+    Args:
+      fun: a function of arrays and pytrees of them.
+      primals: where to evaluate it.
+      has_aux: whether ``fun`` returns a pair of its result and auxiliary data.
+    Returns:
+      ``(out, pullback)``, with ``has_aux`` ``(out, pullback, aux)``. ``pullback(cotangent)`` takes a
+      pytree like ``out`` and returns a tuple of cotangents like ``primals``. The primal computation
+      is not repeated, however often it is called.
+    Raises:
+      TypeError: (from the pullback) the cotangent's structure, shapes or dtypes are not those of
+        ``out``.
+    """
+    check_callable(fun, "vjp")
+    parts = _Linear(fun, primals, has_aux, "vjp")
+    return parts.returned(parts.pull_back)
+
+
+class _Linear:
+    """A function linearized at a point: the values, the residuals, the linear function."""
+
+    def __init__(
+        self, fun: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, name: str
+    ) -> None:
+        leaves, self.in_tree = tree_util.tree_flatten(primals)
+        self.leaves = [as_operand(leaf) for leaf in leaves]
+        self.primals = tree_util.tree_unflatten(self.in_tree, self.leaves)
+        self.wrt = [i for i, leaf in enumerate(self.leaves) if is_inexact(leaf.dtype)]
+        self.has_aux = has_aux
+        operands = [self.leaves[i] for i in self.wrt]
+        traced = trace_function(
+            _call_on(fun, self.leaves, self.in_tree, self.wrt, has_aux),
+            fun,
+            name,
+            [o.aval for o in operands],
+            staging=False,
+            sources=operands,
+        )
+        self.traced = traced
+        self.program = traced.program
+        function = self.program.add(traced.name, traced.body, location=user_location())
+        expander = Expander(self.program)
+        expander.expand(function)
+        self.differentiator = expander.differentiator
+        nonzero = [True] * len(operands) + [False] * len(traced.captures)
+        forward, self.linear, self.parts = self.differentiator.linearize_function(
+            function, tuple(nonzero)
+        )
+        values = call_function(self.program, forward, [*operands, *traced.captures])
+        count = len(traced.avals)
+        self.values = with_avals(values[:count], traced.avals)
+        self.residuals = values[count:]
+
+    @property
+    def out_tree(self) -> Any:
+        """The tree of the result without auxiliary data."""
+        return self.traced.extra[0] if self.has_aux else self.traced.tree
+
+    def returned(self, function: Callable[..., Any]) -> tuple[Any, ...]:
+        """What `vjp` and `linearize` return."""
+        count = self.out_tree.num_leaves
+        out = tree_util.tree_unflatten(self.out_tree, self.values[:count])
+        if not self.has_aux:
+            return out, function
+        aux = tree_util.tree_unflatten(self.traced.extra[1], self.values[count:])
+        return out, function, aux
+
+    def push_forward(self, tangents: list[Array]) -> Any:
+        """The tangent of the result."""
+        found = iter(
+            call_function(self.program, self.linear, [*self.residuals, *tangents])
+        )
+        out = []
+        for aval, nonzero in zip(self.traced.avals, self.parts.out_nonzero, strict=True):
+            if nonzero:
+                out.append(next(found))
+            elif is_inexact(aval.dtype):
+                out.append(wrap(np.zeros(aval.shape, aval.dtype)))
+            else:
+                out.append(np.zeros(aval.shape, float0))
+        return tree_util.tree_unflatten(self.out_tree, out[: self.out_tree.num_leaves])
+
+    def pull_back(self, cotangent: Any) -> Any:
+        """Cotangents of the primals."""
+        given, tree = tree_util.tree_flatten(cotangent)
+        if tree != self.out_tree:
+            raise TypeError(
+                "the cotangent must have the structure of the function's output: expected "
+                f"{self.out_tree}, got {tree}"
+            )
+        count = self.out_tree.num_leaves
+        seeds: list[Any] = []
+        present: list[bool] = []
+        for i, (aval, nonzero) in enumerate(
+            zip(self.traced.avals, self.parts.out_nonzero, strict=True)
+        ):
+            ct = self._check(given[i], aval) if i < count else None
+            if nonzero:
+                present.append(ct is not None)
+                seeds += [ct] if ct is not None else []
+        linear = [False] * len(self.residuals) + [True] * len(self.wrt)
+        backward = self.differentiator.transpose_function(
+            self.linear, tuple(linear), tuple(present)
+        )
+        found = iter(call_function(self.program, backward, [*self.residuals, *seeds]))
+        filled = [
+            next(found) if i in set(self.wrt) else np.zeros(leaf.shape, float0)
+            for i, leaf in enumerate(self.leaves)
+        ]
+        return tree_util.tree_unflatten(self.in_tree, filled)
+
+    def _check(self, ct: Any, aval: Any) -> Array | None:
+        if not is_inexact(aval.dtype):
+            if getattr(ct, "dtype", None) != float0:
+                raise TypeError(
+                    f"the output of dtype {aval.dtype.name} takes a cotangent of dtype float0 "
+                    "(np.zeros(shape, gnomon.dtypes.float0)), got "
+                    f"{getattr(ct, 'dtype', type(ct).__name__)}"
+                )
+            return None
+        array = match_dtype(as_operand(ct), wrap(np.zeros((), aval.dtype)))
+        if array.shape != aval.shape or array.dtype != aval.dtype:
+            raise TypeError(
+                "the cotangent must have the shape and dtype of the function's output: expected "
+                f"{aval}, got {array.aval}"
+            )
+        return array
+
+
+# --------------------------------------------------------------------------------------- jacobians
+
+
+def _basis(leaves: list[Array]) -> list[Array]:
+    """The standard basis of the space of the leaves together, along a new leading axis."""
+    total = sum(int(np.prod(leaf.shape)) for leaf in leaves)
+    rows, start = [], 0
+    for leaf in leaves:
+        size = int(np.prod(leaf.shape))
+        block = np.zeros((total, size), leaf.dtype)
+        block[np.arange(start, start + size), np.arange(size)] = 1
+        rows.append(wrap(block.reshape(total, *leaf.shape)))
+        start += size
+    return rows
+
+
+def _split_basis(stacked: Any, leaves: list[Array], axis: int) -> list[Any]:
+    """Cut the axis of basis vectors into the shapes of the leaves."""
+    pieces, start = [], 0
+    shape = stacked.shape
+    for leaf in leaves:
+        size = int(np.prod(leaf.shape))
+        low, high = [0] * len(shape), list(shape)
+        low[axis], high[axis] = start, start + size
+        piece = bind(
+            ops.slice, stacked, start=tuple(low), limit=tuple(high), strides=(1,) * len(shape)
+        )
+        new = (*shape[:axis], *leaf.shape, *shape[axis + 1 :])
+        pieces.append(bind(ops.reshape, piece, shape=tuple(new)))
+        start += size
+    return pieces
+
+
+def jacfwd(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """The Jacobian of ``fun``, column by column in forward mode: good for tall Jacobians.
+
+    Args:
+      fun: returns arrays or a pytree of them (with ``has_aux`` a pair of that and auxiliary data).
+      argnums: which arguments to differentiate by.
+      has_aux: whether ``fun`` returns auxiliary data.
+      holomorphic: promises that ``fun`` is complex analytic.
+    Returns:
+      A function of the same arguments; its result has the tree of the output with, at each leaf, the
+      tree of the argument; leaves have the shape of the output followed by that of the input.
+    """
+    check_callable(fun, "jacfwd")
+    _check_argnums(argnums)
+
+    @functools.wraps(fun)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        positions = _positions(argnums, args, name_of(fun))
+        chosen = tuple(args[i] for i in positions)
+        leaves, tree = tree_util.tree_flatten(chosen)
+        leaves = [_jacobian_input(leaf, holomorphic, "jacfwd") for leaf in leaves]
+
+        def on_chosen(*flat: Any) -> Any:
+            given = list(args)
+            for i, arg in zip(positions, tree_util.tree_unflatten(tree, list(flat)), strict=True):
+                given[i] = arg
+            return fun(*given, **kwargs)
+
+        def push(*directions: Any) -> Any:
+            return jvp(on_chosen, leaves, directions, has_aux=has_aux)[1:]
+
+        found = vmap(push, out_axes=(-1, None) if has_aux else (-1,))(*_basis(leaves))
+        stacked, tree_out = tree_util.tree_flatten(found[0])
+        _check_jacobian_outputs(stacked, holomorphic, "jacfwd")
+        columns = []
+        for column in stacked:
+            pieces = _split_basis(column, leaves, column.ndim - 1)
+            inputs = tree_util.tree_unflatten(tree, pieces)
+            columns.append(inputs[0] if isinstance(argnums, int) else inputs)
+        jac = tree_util.tree_unflatten(tree_out, columns)
+        return (jac, found[1]) if has_aux else jac
+
+    return jacobian
+
+
+def jacrev(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """The Jacobian of ``fun``, row by row in reverse mode: good for wide Jacobians.
+
+    Arguments and result as in `jacfwd`; ``allow_int`` as in `grad`.
+    """
+    check_callable(fun, "jacrev")
+    _check_argnums(argnums)
+
+    @functools.wraps(fun)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        positions = _positions(argnums, args, name_of(fun))
+        chosen = tuple(args[i] for i in positions)
+        leaves, tree = tree_util.tree_flatten(chosen)
+        leaves = [_jacobian_input(leaf, holomorphic, "jacrev", allow_int) for leaf in leaves]
+
+        def on_chosen(*flat: Any) -> Any:
+            given = list(args)
+            for i, arg in zip(positions, tree_util.tree_unflatten(tree, list(flat)), strict=True):
+                given[i] = arg
+            return fun(*given, **kwargs)
+
+        out, pullback, *aux = vjp(on_chosen, *leaves, has_aux=has_aux)
+        out_leaves, out_tree = tree_util.tree_flatten(out)
+        _check_jacobian_outputs(out_leaves, holomorphic, "jacrev")
+
+        def pull(*seeds: Any) -> Any:
+            found = pullback(tree_util.tree_unflatten(out_tree, list(seeds)))
+            return tuple(None if _is_float0(ct) else ct for ct in found)
+
+        found = vmap(pull)(*_basis(out_leaves))
+        rows: list[list[Any]] = [[] for _ in out_leaves]
+        for leaf, stacked in zip(leaves, found, strict=True):
+            if stacked is None:
+                pieces = [np.zeros((*o.shape, *leaf.shape), float0) for o in out_leaves]
+            else:
+                pieces = _split_basis(stacked, out_leaves, 0)
+            for row, piece in zip(rows, pieces, strict=True):
+                row.append(piece)
+        jacobians = []
+        for row in rows:
+            inputs = tree_util.tree_unflatten(tree, row)
+            jacobians.append(inputs[0] if isinstance(argnums, int) else inputs)
+        jac = tree_util.tree_unflatten(out_tree, jacobians)
+        return (jac, aux[0]) if has_aux else jac
+
+    return jacobian
+
+
+def hessian(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """The matrix of second derivatives: ``jacfwd(jacrev(fun))``."""
+    return jacfwd(
+        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
+        argnums,
+        has_aux=has_aux,
+        holomorphic=holomorphic,
+    )
+
+
+def _is_float0(x: Any) -> bool:
+    return not is_tracer(x) and getattr(x, "dtype", None) == float0
+
+
+def _jacobian_input(leaf: Any, holomorphic: bool, name: str, allow_int: bool = False) -> Array:
+    array = as_operand(leaf)
+    dtype = array.dtype
+    if holomorphic and not is_complex(dtype):
+        raise TypeError(f"{name} with holomorphic=True requires complex inputs, got {dtype.name}")
+    if not holomorphic and name == "jacfwd" and is_complex(dtype):
+        raise TypeError(
+            "jacfwd requires real-valued inputs (input dtype that is a sub-dtype of np.floating), "
+            f"but got {dtype.name}. For holomorphic differentiation pass holomorphic=True; for "
+            "non-holomorphic functions of complex inputs use jvp directly."
+        )
+    if not is_inexact(dtype) and not allow_int:
+        raise TypeError(
+            f"{name} requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
+            f"np.floating or np.complexfloating), but got {dtype.name}. Pass floats."
+        )
+    return array
+
+
+def _check_jacobian_outputs(outs: Sequence[Any], holomorphic: bool, name: str) -> None:
+    for out in outs:
+        dtype = out.dtype
+        if holomorphic and not is_complex(dtype):
+            raise TypeError(
+                f"{name} with holomorphic=True requires complex outputs, got {dtype.name}"
+            )
+        if not holomorphic and name == "jacrev" and (is_complex(dtype) or not is_inexact(dtype)):
+            raise TypeError(
+                "jacrev requires real-valued outputs (output dtype that is a sub-dtype of "
+                f"np.floating), but got {dtype.name}. For holomorphic differentiation pass "
+                "holomorphic=True; for other functions with complex outputs use vjp directly."
+            )

@@ -1,0 +1,183 @@
+"""From a Python function on pytrees to a body of the dialect, and from a body to its results."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gnomon import tree_util
+from gnomon._array import Array, wrap
+from gnomon._aval import ShapedArray
+from gnomon._tracing import (
+    Trace,
+    active,
+    as_operand,
+    compiled_calls,
+    concrete_value,
+    trace_for,
+    user_location,
+)
+from gnomon.backends.reference import Evaluator
+from gnomon.dialects.body import Body
+from gnomon.dialects.contract import Op
+from gnomon.dialects.functions import Program, emit_call
+from gnomon.dialects.functions import call as call_op
+from gnomon.dialects.types import TensorType
+
+
+class Traced(NamedTuple):
+    """A traced function.
+
+    Attributes:
+      name: a name for it in the IR.
+      program: the module that holds the functions its body names.
+      body: the detached body; its arguments are the traced ones, then the captures.
+      captures: arrays from outside that it uses.
+      avals: types of its results.
+      tree: the pytree of its results.
+      extra: what else the caller's wrapper returned (auxiliary data).
+    """
+
+    name: str
+    program: Program
+    body: Body
+    captures: list[Array]
+    avals: list[ShapedArray]
+    tree: Any
+    extra: Any
+
+
+def name_of(fun: Callable[..., Any]) -> str:
+    """The name of a function in messages and in the IR."""
+    while isinstance(fun, functools.partial):
+        fun = fun.func
+    return str(getattr(fun, "__name__", type(fun).__name__))
+
+
+def symbol_for(fun: Callable[..., Any]) -> str:
+    """A name that MLIR prints without quotes."""
+    name = "".join(c if c.isalnum() or c == "_" else "_" for c in name_of(fun))
+    return name.strip("_") or "function"
+
+
+def check_callable(fun: Any, transformation: str) -> None:
+    """Raise ``TypeError`` unless ``fun`` can be transformed."""
+    if not callable(fun):
+        raise TypeError(f"{transformation} takes a callable, got {fun!r} of {type(fun).__name__}")
+
+
+def output_leaves(out: Any, what: str) -> tuple[list[Array], Any]:
+    """Leaves of a function's result as arrays; raises ``TypeError`` for other leaves."""
+    leaves, tree = tree_util.tree_flatten(out)
+    arrays = []
+    for i, leaf in enumerate(leaves):
+        try:
+            arrays.append(as_operand(leaf))
+        except TypeError as error:
+            path = tree_util.keystr(tree_util.tree_flatten_with_path(out)[0][i][0]) or "the result"
+            raise TypeError(
+                f"{what} must return arrays or pytrees of them; {path} is {leaf!r} of type "
+                f"{type(leaf).__name__}"
+            ) from error
+    return arrays, tree
+
+
+def trace_function(
+    call: Callable[[list[Any]], tuple[Any, Any]],
+    fun: Callable[..., Any],
+    transformation: str,
+    avals: Sequence[ShapedArray],
+    *,
+    staging: bool,
+    sources: Sequence[Array] | None = None,
+    names: Sequence[str] | None = None,
+) -> Traced:
+    """Trace a function.
+
+    Args:
+      call: takes the tracers; returns the result (a pytree) and extra data.
+      fun: the user's function, for its name.
+      transformation: what traces it: ``"jit"``, ``"grad"``.
+      avals: types of the arguments to trace.
+      staging, sources, names: see `Trace`.
+    """
+    what = f"{transformation} of {name_of(fun)}"
+    trace = Trace(what, avals, staging=staging, sources=sources, names=names)
+    with active(trace):
+        out, extra = call(list(trace.tracers))
+        leaves, tree = output_leaves(out, what)
+        body = trace.finish(leaves)
+    result_avals = [leaf.aval for leaf in leaves]
+    return Traced(
+        symbol_for(fun), trace.program, body, trace.captures, result_avals, tree, extra
+    )
+
+
+def apply(op: Op, traced: Traced, operands: Sequence[Any], **params: Any) -> list[Any]:
+    """Apply a transformation (or call) of a traced function to arrays.
+
+    Evaluates at once where nothing is being traced that the operands belong to; else emits the op.
+    The operands of the op are ``operands``; captures must be among them.
+    """
+    trace = trace_for(operands)
+    program = traced.program
+    name = program.add(traced.name, traced.body, location=user_location())
+    if trace is not None:
+        values = trace.emit(
+            lambda *given: emit_call(program, op, name, given, **params), operands
+        )
+        return [trace.tracer(v) for v in values]
+    arrays = [concrete_value(o) for o in operands]
+    return evaluate_op(program, op, name, arrays, params)
+
+
+def evaluate_op(
+    program: Program, op: Op, name: str, arrays: Sequence[Any], params: dict[str, Any]
+) -> list[Array]:
+    """Evaluate a call or transformation of a function with NumPy."""
+    from_types = _types(arrays)
+    body = Body.build(
+        from_types, lambda *given: emit_call(program, op, name, list(given), **params)
+    )
+    main = program.add("main", body)
+    evaluator = Evaluator(program, compiled_calls())
+    results = [wrap(r) for r in evaluator(main, *arrays)]
+    program.erase(main)
+    return results
+
+
+def _types(arrays: Sequence[np.ndarray]) -> list[Any]:
+    return [TensorType(a.shape, a.dtype) for a in arrays]
+
+
+def call_function(program: Program, name: str, operands: Sequence[Any]) -> list[Any]:
+    """Call a function of a program with arrays; evaluated or emitted."""
+    trace = trace_for(operands)
+    if trace is None:
+        return evaluate_op(program, call_op, name, [concrete_value(o) for o in operands], {})
+    if trace.program is not program:
+        imported = trace.memo.setdefault(("imported", id(program)), {})
+        # The entry in the memo keeps the other program alive, so its id stays its own.
+        trace.memo[("importing", id(program))] = program
+        name = trace.program.import_function(program, name, imported)
+    target = trace.program
+    values = trace.emit(lambda *given: emit_call(target, call_op, name, given), operands)
+    return [trace.tracer(v) for v in values]
+
+
+def with_avals(results: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
+    """Results with the weak types that tracing found."""
+    return [
+        _weak(r) if aval.weak_type and not r.weak_type else r
+        for r, aval in zip(results, avals, strict=True)
+    ]
+
+
+def _weak(array: Any) -> Any:
+    trace = trace_for([array])
+    if trace is None:
+        return wrap(array.numpy_value(), True)
+    return trace.tracer(trace.value(array), True)

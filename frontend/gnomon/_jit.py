@@ -1,0 +1,556 @@
+"""Compilation: `jit`, and the stages of a compiled function."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import _native, tree_util
+from gnomon._array import Array, ConcreteArray, wrap_buffer
+from gnomon._aval import ShapedArray, shaped_array
+from gnomon._config import config
+from gnomon._function import (
+    Traced,
+    call_function,
+    check_callable,
+    name_of,
+    trace_function,
+    with_avals,
+)
+from gnomon._tracing import (
+    Tracer,
+    as_operand,
+    evaluation,
+    is_tracer,
+    set_compiled_calls,
+    trace_for,
+)
+from gnomon._tree import flatten_one_level
+from gnomon.backends.compilation import Artifact, Stages, compile_lowered, lower
+from gnomon.backends.iree.buffer import Buffer
+from gnomon.backends.iree.executable import Executable
+from gnomon.dialects.functions import Program
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Iterable[str] | None = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+) -> Any:
+    """A compiled version of ``fun``.
+
+    The first call with arguments of given structure, shapes, dtypes and static values traces ``fun``
+    and compiles the program; later calls run the compiled program.
+
+    Args:
+      fun: a pure function of arrays and pytrees of them. Without it, a decorator is returned.
+      static_argnums: positions of arguments that are Python values known at tracing; they must be
+        hashable, and each new value compiles anew.
+      static_argnames: likewise by name. Where only one of the two is given, the other is found from
+        the signature.
+      donate_argnums, donate_argnames: arguments whose memory the call may take over; they must not be
+        used afterwards.
+      keep_unused: arguments that ``fun`` does not use stay arguments of the program in any case; taken
+        for compatibility.
+      inline: inside of another traced function, calls are inlined in any case; taken for compatibility.
+    Returns:
+      A `JitFunction`: call it like ``fun``, or ``.lower(*args).compile()`` it ahead of time.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> f = gn.jit(lambda x: gnp.sin(x) ** 2)
+      >>> f(gnp.zeros(3))
+      Array([0., 0., 0.], dtype=float32)
+    """
+    if fun is None:
+        return functools.partial(
+            jit,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+            keep_unused=keep_unused,
+            inline=inline,
+        )
+    check_callable(fun, "jit")
+    return JitFunction(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
+
+
+def _ints(value: Any, what: str) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    values = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
+    if not all(isinstance(v, (int, np.integer)) for v in values):
+        raise TypeError(f"jit: {what} must be an int or a sequence of ints, got {value!r}")
+    return tuple(int(v) for v in values)
+
+
+def _names(value: Any, what: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    values = (value,) if isinstance(value, str) else tuple(value)
+    if not all(isinstance(v, str) for v in values):
+        raise TypeError(f"jit: {what} must be a string or a sequence of strings, got {value!r}")
+    return values
+
+
+def _parameters(fun: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    try:
+        return list(inspect.signature(fun).parameters.values())
+    except (ValueError, TypeError):
+        return None
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_NAMED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _resolve(
+    fun: Callable[..., Any],
+    argnums: tuple[int, ...],
+    argnames: tuple[str, ...],
+    infer: bool,
+    what: str,
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Non-negative positions and names, each completed from the other by the signature."""
+    parameters = _parameters(fun)
+    if parameters is None:
+        return argnums, argnames
+    positional = [p for p in parameters if p.kind in _POSITIONAL]
+    variadic = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
+    keywords = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+    count = len(positional)
+    for i in argnums:
+        if not variadic and not -count <= i < count:
+            raise ValueError(
+                f"jit: {what}_argnums={argnums} names positional argument {i}, but "
+                f"{name_of(fun)} takes {count}"
+            )
+    nums = tuple(i + count if i < 0 else i for i in argnums)
+    named = {p.name for p in parameters if p.kind in _NAMED}
+    for name in argnames:
+        if not keywords and name not in named:
+            raise ValueError(
+                f"jit: {what}_argnames names {name!r}, which is no argument of {name_of(fun)} "
+                f"(it has {', '.join(sorted(named)) or 'none'})"
+            )
+    if infer and argnums and not argnames:
+        argnames = tuple(
+            positional[i].name
+            for i in nums
+            if i < count and positional[i].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        )
+    elif infer and argnames and not argnums:
+        nums = tuple(i for i, p in enumerate(positional) if p.name in argnames)
+    return nums, argnames
+
+
+def abstractify(x: Any) -> Any:
+    """The interned type of an argument, for the signature; tracers are not looked up."""
+    if type(x) is Tracer:
+        return _native.UNCACHED
+    if isinstance(x, ConcreteArray):
+        return x.aval
+    return as_operand(x).aval
+
+
+class _Call:
+    """The arguments of a call: dynamic leaves, and how to put the call together again."""
+
+    def __init__(self, owner: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.static_args = {i: args[i] for i in owner.static_argnums if i < len(args)}
+        self.static_kwargs = {n: kwargs[n] for n in owner.static_argnames if n in kwargs}
+        dynamic_args = tuple(a for i, a in enumerate(args) if i not in self.static_args)
+        dynamic_kwargs = {n: v for n, v in kwargs.items() if n not in self.static_kwargs}
+        self.count = len(args)
+        self.leaves, self.tree = tree_util.tree_flatten((dynamic_args, dynamic_kwargs))
+        self.donated = owner.donated_leaves(args, dynamic_args, dynamic_kwargs, self.static_args)
+
+    def arguments(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments, with other leaves."""
+        dynamic_args, dynamic_kwargs = tree_util.tree_unflatten(self.tree, list(leaves))
+        rest = iter(dynamic_args)
+        args = tuple(
+            self.static_args[i] if i in self.static_args else next(rest)
+            for i in range(self.count)
+        )
+        return args, {**dynamic_kwargs, **self.static_kwargs}
+
+    def leaf_names(self, fun: Callable[..., Any]) -> list[str]:
+        """A name in messages for each dynamic leaf."""
+        parameters = _parameters(fun) or []
+        dynamic = [i for i in range(self.count) if i not in self.static_args]
+        paths = tree_util.tree_flatten_with_path(
+            tree_util.tree_unflatten(self.tree, self.leaves)
+        )[0]
+        names = []
+        for path, _ in paths:
+            kind, head, *rest = path
+            if kind.idx == 0:
+                i = dynamic[head.idx]
+                known = i < len(parameters) and parameters[i].kind in _POSITIONAL
+                label = f"the argument '{parameters[i].name}'" if known else f"argument {i}"
+            else:
+                label = f"the keyword argument '{head.key}'"
+            names.append(label + tree_util.keystr(tuple(rest)))
+        return names
+
+
+class JitFunction:
+    """What `jit` returns: a function that compiles itself for each new signature."""
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        static_argnums: Any,
+        static_argnames: Any,
+        donate_argnums: Any,
+        donate_argnames: Any,
+    ) -> None:
+        functools.update_wrapper(self, fun)
+        self._fun = fun
+        infer = static_argnums is None or static_argnames is None
+        self.static_argnums, self.static_argnames = _resolve(
+            fun,
+            _ints(static_argnums, "static_argnums"),
+            _names(static_argnames, "static_argnames"),
+            infer,
+            "static",
+        )
+        self.donate_argnums, self.donate_argnames = _resolve(
+            fun,
+            _ints(donate_argnums, "donate_argnums"),
+            _names(donate_argnames, "donate_argnames"),
+            donate_argnums is None or donate_argnames is None,
+            "donate",
+        )
+        both = set(self.static_argnums) & set(self.donate_argnums)
+        if both:
+            raise ValueError(f"jit: arguments {sorted(both)} are both static and donated")
+        self._cache = _native.SignatureCache(
+            abstractify,
+            flatten_one_level,
+            ConcreteArray,
+            self.static_argnums,
+            self.static_argnames,
+        )
+
+    def __repr__(self) -> str:
+        return f"<jit of {name_of(self._fun)}>"
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        return functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the compiled program of this signature, compiling it if it is new."""
+        entry, leaves, key = self._cache.lookup(args, kwargs, config.token)
+        if trace_for(leaves if key is None else ()) is not None:
+            return self._call_traced(args, kwargs)
+        if entry is None:
+            entry = self._compile(args, kwargs).entry
+            self._cache.insert(key, entry)
+        return entry(leaves)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Trace and lower for arguments of these types.
+
+        Args:
+          args, kwargs: arrays, or anything with ``shape`` and ``dtype`` (`gnomon.ShapeDtypeStruct`).
+        """
+        return self._lower(args, kwargs, keep_stages=True)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Trace for arguments of these types."""
+        with evaluation():
+            return self._trace(_Call(self, args, kwargs))
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """The shapes and dtypes of the results, without computing them."""
+        traced = self.trace(*args, **kwargs)
+        structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in traced.avals]
+        return tree_util.tree_unflatten(traced.tree, structs)
+
+    def clear_cache(self) -> None:
+        """Forget all compiled programs."""
+        self._cache.clear()
+
+    def _cache_size(self) -> int:
+        return self._cache.size()
+
+    # ----------------------------------------------------------------------------------- compiling
+
+    def donated_leaves(
+        self,
+        args: tuple[Any, ...],
+        dynamic_args: tuple[Any, ...],
+        dynamic_kwargs: dict[str, Any],
+        static: dict[int, Any],
+    ) -> tuple[int, ...]:
+        """Which dynamic leaves are donated."""
+        if not self.donate_argnums and not self.donate_argnames:
+            return ()
+        positions = [i for i in range(len(args)) if i not in static]
+        flags: list[bool] = []
+        for i, value in zip(positions, dynamic_args, strict=True):
+            flags += [i in self.donate_argnums] * len(tree_util.tree_leaves(value))
+        for name in sorted(dynamic_kwargs):
+            count = len(tree_util.tree_leaves(dynamic_kwargs[name]))
+            flags += [name in self.donate_argnames] * count
+        return tuple(i for i, flag in enumerate(flags) if flag)
+
+    def _trace(self, call: _Call) -> Traced:
+        def run(tracers: list[Any]) -> tuple[Any, Any]:
+            args, kwargs = call.arguments(tracers)
+            return self._fun(*args, **kwargs), None
+
+        return trace_function(
+            run,
+            self._fun,
+            "jit",
+            [_aval_of(leaf) for leaf in call.leaves],
+            staging=True,
+            names=call.leaf_names(self._fun),
+        )
+
+    def _lower(self, args: tuple[Any, ...], kwargs: dict[str, Any], keep_stages: bool) -> Lowered:
+        call = _Call(self, args, kwargs)
+        with evaluation():
+            traced = self._trace(call)
+        return Lowered(traced, call, keep_stages)
+
+    def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
+        return self._lower(args, kwargs, keep_stages=False).compile()
+
+    # -------------------------------------------------------------------------- inside of a trace
+
+    def _call_traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call = _Call(self, args, kwargs)
+        leaves = [as_operand(leaf) for leaf in call.leaves]
+        outer = trace_for(leaves)
+        assert outer is not None
+        key = self._memo_key(call, leaves)
+        known = outer.memo.get(key) if key is not None else None
+        if known is None:
+            traced = self._trace(call)
+            name = traced.program.add(traced.name, traced.body)
+            traced.program.staged.add(name)
+            known = name, traced
+            if key is not None and not any(is_tracer(c) for c in traced.captures):
+                outer.memo[key] = known
+        name, traced = known
+        results = call_function(traced.program, name, [*leaves, *traced.captures])
+        return tree_util.tree_unflatten(traced.tree, with_avals(results, traced.avals))
+
+    def _memo_key(self, call: _Call, leaves: list[Array]) -> Any:
+        statics = (*call.static_args.items(), *call.static_kwargs.items())
+        avals = tuple(leaf.aval for leaf in leaves)
+        return (self, call.tree, avals, statics, call.count, config.token)
+
+
+def _aval_of(leaf: Any) -> ShapedArray:
+    if isinstance(leaf, ShapeDtypeStruct):
+        return leaf.aval
+    return as_operand(leaf).aval
+
+
+class ShapeDtypeStruct:
+    """A stand-in for an array where only its type matters.
+
+    Attributes:
+      shape, dtype, weak_type: as of the array.
+    """
+
+    __slots__ = ("dtype", "shape", "weak_type")
+
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False, sharding: Any = None
+    ) -> None:
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be given")
+        if sharding is not None:
+            raise NotImplementedError("ShapeDtypeStruct: shardings do not exist yet")
+        self.shape = tuple(int(d) for d in shape)
+        self.dtype = np.dtype(dtype)
+        self.weak_type = weak_type
+
+    @property
+    def aval(self) -> ShapedArray:
+        """The interned type."""
+        return shaped_array(self.shape, self.dtype, self.weak_type)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self.aval is other.aval
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype, self.weak_type))
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
+
+
+class Lowered:
+    """A traced and lowered function, ready to be compiled."""
+
+    def __init__(self, traced: Traced, call: _Call, keep_stages: bool) -> None:
+        self._traced = traced
+        self._call = call
+        program = traced.program
+        program.add("main", traced.body, public=True)
+        program.rename(f"jit_{traced.name}")
+        self._artifact: Artifact = lower(program, keep_stages=keep_stages)
+
+    @property
+    def stages(self) -> Stages:
+        """The program's text at each stage."""
+        return self._artifact.stages
+
+    @property
+    def out_info(self) -> Any:
+        """Shapes and dtypes of the results."""
+        structs = [
+            ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in self._traced.avals
+        ]
+        return tree_util.tree_unflatten(self._traced.tree, structs)
+
+    def as_text(self, dialect: str = "stablehlo") -> str:
+        """The program as MLIR.
+
+        Args:
+          dialect: the stage: ``"traced"`` (transformations are ops), ``"gnomon"`` (transformations
+            expanded), ``"legalized"`` (rewritten for the backend) or ``"stablehlo"``.
+        """
+        names = {"gnomon": "expanded"}
+        stage = names.get(dialect, dialect)
+        if stage not in vars(self.stages):
+            raise ValueError(
+                f"as_text: there is no stage {dialect!r}; give one of 'traced', 'gnomon', "
+                "'legalized', 'stablehlo'"
+            )
+        return str(getattr(self.stages, stage))
+
+    def compile(self) -> Compiled:
+        """Compile for the CPU."""
+        executable = compile_lowered(self._artifact)
+        return Compiled(self, executable, Entry(executable, self._traced, self._call.donated))
+
+
+class Compiled:
+    """A compiled function for one signature; call it with arguments of just that signature."""
+
+    def __init__(self, lowered: Lowered, executable: Executable, entry: Entry) -> None:
+        self._lowered = lowered
+        self.executable = executable
+        self.entry = entry
+
+    def as_text(self, dialect: str = "stablehlo") -> str:
+        """The program as MLIR; see `Lowered.as_text`."""
+        return self._lowered.as_text(dialect)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program.
+
+        Raises:
+          TypeError: structure, shapes or dtypes are not those it was compiled for.
+        """
+        expected = self._lowered._call
+        leaves, tree = tree_util.tree_flatten((args, kwargs))
+        if tree != expected.tree:
+            raise TypeError(
+                f"the function was compiled for arguments of structure {expected.tree}, called with "
+                f"{tree} (static arguments are left out of the call)"
+            )
+        for leaf, other in zip(leaves, expected.leaves, strict=True):
+            given, wanted = _aval_of(leaf), _aval_of(other)
+            if given.shape != wanted.shape or given.dtype != wanted.dtype:
+                raise TypeError(
+                    f"the function was compiled for an argument of type {wanted}, called with {given}"
+                )
+        return self.entry([as_operand(leaf) for leaf in leaves])
+
+
+class Entry:
+    """A compiled program with what stands around it: arguments in, results out."""
+
+    __slots__ = ("_avals", "_captures", "_donated", "_executable", "_single", "_tree", "_types")
+
+    def __init__(self, executable: Executable, traced: Traced, donated: tuple[int, ...]) -> None:
+        self._executable = executable
+        self._avals = traced.avals
+        self._tree = traced.tree
+        self._captures = [Buffer.from_numpy(c.numpy_value()) for c in traced.captures]
+        self._donated = donated
+        self._types = executable.input_types
+        self._single = traced.tree == tree_util.tree_structure(0)
+
+    def __call__(self, leaves: list[Any]) -> Any:
+        """Run on the dynamic leaves of a call."""
+        inputs: list[Any] = []
+        for leaf in leaves:
+            if type(leaf) is ConcreteArray:
+                buffer = leaf._buffer
+                if buffer is None:
+                    buffer = leaf._buffer = Buffer.from_numpy(leaf.numpy_value())
+                inputs.append(buffer)
+            else:
+                inputs.append(as_operand(leaf).numpy_value())
+        inputs += self._captures
+        buffers = self._executable(inputs)
+        for i in self._donated:
+            leaf = leaves[i]
+            if isinstance(leaf, ConcreteArray):
+                leaf.delete()
+        if self._single:
+            return wrap_buffer(buffers[0], self._avals[0])
+        return tree_util.tree_unflatten(
+            self._tree, [wrap_buffer(b, a) for b, a in zip(buffers, self._avals, strict=True)]
+        )
+
+
+# ------------------------------------------------------- calls of jitted functions in eager code
+
+_compiled_functions: dict[str, Executable] = {}
+
+
+def _run_compiled(program: Program, name: str) -> Callable[..., Any] | None:
+    """The evaluator's hook: functions that `jit` traced run compiled."""
+    if name not in program.staged:
+        return None
+
+    def run(*arrays: np.ndarray) -> Sequence[np.ndarray]:
+        copy = Program()
+        copied = copy.import_function(program, name, {})
+        copy.add("main", copy.body(copied).clone(), public=True)
+        text = str(copy.module)
+        executable = _compiled_functions.get(text)
+        if executable is None:
+            executable = _compiled_functions[text] = compile_lowered(lower(copy))
+        return [b.to_numpy() for b in executable(arrays)]
+
+    return run
+
+
+set_compiled_calls(_run_compiled)
+
+__all__ = ["Compiled", "JitFunction", "Lowered", "ShapeDtypeStruct", "jit"]

@@ -1,0 +1,567 @@
+"""Tracing: how Python code that runs on tracers becomes IR.
+
+A `Trace` is a function under construction: an open body and the names of what stands outside. A
+`Tracer` is an SSA value of one trace. `bind` is the one door through which every op goes: with
+concrete operands outside of staging it evaluates with NumPy at once; else it emits the op into the
+body of the innermost trace that an operand belongs to (or that stages everything).
+
+Two kinds of trace:
+
+* A *staging* trace (`jit`, bodies of control flow) takes every op bound while it is active.
+* A transformation's trace (`grad`, `jvp`, `vmap`) takes ops on its own tracers only; the others run
+  outside. Where its arguments have values (`grad` outside of `jit`), a tracer that Python asks for its
+  value evaluates what it needs of the program so far.
+
+Values from outside that a body uses become extra arguments of it, its *captures*.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from gnomon import _dtypes
+from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._aval import ShapedArray, shaped_array
+from gnomon._errors import (
+    ConcretizationTypeError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    UnexpectedTracerError,
+)
+from gnomon.backends.reference import Evaluator
+from gnomon.dialects.body import Body, operands_of, results_of
+from gnomon.dialects.contract import Op
+from gnomon.dialects.emit import constant
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import context, ensure_context, ir
+from gnomon.dialects.types import type_of
+
+# Captured arrays up to this many elements become literals of the program, larger ones arguments.
+LITERAL_SIZE = 4
+
+
+class _State(threading.local):
+    """The traces of a thread, outermost first, and the innermost one that stages."""
+
+    def __init__(self) -> None:
+        self.stack: list[Trace] = []
+        self.staging: Trace | None = None
+        self.axes: list[tuple[str, int, int]] = []
+
+
+_state = _State()
+
+
+def staging() -> bool:
+    """True where every op is staged, constants included: inside of `jit` and of loop bodies."""
+    return _state.staging is not None
+
+
+def tracing_depth() -> int:
+    """The number of traces in progress on this thread."""
+    return len(_state.stack)
+
+
+# ------------------------------------------------------------------------------- source locations
+
+_PACKAGE = str(Path(__file__).parent)
+_internal: dict[str, bool] = {}
+_locations: dict[tuple[str, int], ir.Location] = {}
+
+
+def user_frame() -> tuple[str, int]:
+    """File and line of the innermost frame outside of the package."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        internal = _internal.get(filename)
+        if internal is None:
+            internal = _internal[filename] = filename.startswith((_PACKAGE, "<frozen"))
+        if not internal:
+            return filename, frame.f_lineno
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return "<unknown>", 0
+
+
+def user_location() -> ir.Location:
+    """The MLIR location of the user's line that runs."""
+    key = user_frame()
+    location = _locations.get(key)
+    if location is None:
+        location = _locations[key] = ir.Location.file(key[0], key[1], 0, context)
+    return location
+
+
+# ----------------------------------------------------------------------------------------- traces
+
+
+class Trace:
+    """A function under construction.
+
+    Attributes:
+      what: what is being traced, in messages: ``jit of f``.
+      staging: takes every op bound while it is active.
+      program: the module that receives the functions it names.
+      body: the open body; captures follow the arguments.
+      captures: what the extra arguments stand for, in order.
+      sources: the values of the arguments, where they have any.
+      names: names of the arguments in messages.
+    """
+
+    __slots__ = (
+        "_captured",
+        "_evaluator",
+        "_known",
+        "_location_scope",
+        "body",
+        "captures",
+        "finished",
+        "ip",
+        "level",
+        "memo",
+        "names",
+        "program",
+        "sources",
+        "staging",
+        "tracers",
+        "what",
+    )
+
+    def __init__(
+        self,
+        what: str,
+        avals: Sequence[ShapedArray],
+        *,
+        staging: bool,
+        sources: Sequence[Array] | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        ensure_context()
+        parent = _state.stack[-1] if _state.stack else None
+        self.what = what
+        self.staging = staging
+        self.level = len(_state.stack) + 1
+        self.program = parent.program if parent else Program()
+        self.body = Body.open([a.type for a in avals], user_location())
+        self.ip = ir.InsertionPoint(self.body.block)
+        self.sources = sources
+        self.names = names
+        self.captures: list[Array] = []
+        self.finished = False
+        # Derived things that live as long as the module does (functions traced once, ...).
+        self.memo: dict[Any, Any] = parent.memo if parent else {}
+        self._captured: dict[int, ir.Value] = {}
+        self._known: dict[ir.Value, np.ndarray] = {}
+        self._evaluator: Evaluator | None = None
+        self.tracers = [
+            Tracer(self, value, aval)
+            for value, aval in zip(self.body.arguments, avals, strict=True)
+        ]
+
+    # ------------------------------------------------------------------------------- emitting ops
+
+    def bind(self, op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Emit an op on arrays; a tracer, or a list where the op has several results."""
+        values, weak = self.values(operands)
+        with self.ip, user_location():
+            results = op.build(values, params)
+        if op.results == 1:
+            return self.tracer(results[0], weak)
+        return [self.tracer(r, weak) for r in results]
+
+    def values(self, operands: Sequence[Any]) -> tuple[list[ir.Value], bool]:
+        """SSA values of arrays in this trace, and whether all are weakly typed."""
+        weak = bool(operands)
+        values = []
+        for operand in operands:
+            values.append(self.value(operand))
+            weak = weak and getattr(operand, "weak_type", False)
+        return values, weak
+
+    def emit(self, function: Callable[..., Sequence[ir.Value]], operands: Sequence[Any]) -> Any:
+        """Run a function that emits IR on the SSA values of arrays; its results as SSA values."""
+        values, _ = self.values(operands)
+        with self.ip, user_location():
+            return function(*values)
+
+    def tracer(self, value: ir.Value, weak_type: bool = False) -> Tracer:
+        """The tracer of an SSA value of this trace."""
+        type_ = type_of(value)
+        return Tracer(self, value, shaped_array(type_.shape, type_.dtype, weak_type))
+
+    def value(self, operand: Any) -> ir.Value:
+        """The SSA value of an array in this trace; what stands outside is captured."""
+        if type(operand) is Tracer:
+            if operand._trace is self:
+                return operand._ssa
+            operand._trace.check_alive(operand)
+        found = self._captured.get(id(operand))
+        if found is not None:
+            return found
+        if type(operand) is not Tracer:
+            array = operand.numpy_value() if isinstance(operand, Array) else np.asarray(operand)
+            if array.size <= LITERAL_SIZE:
+                with self.ip, user_location():
+                    return constant(array)
+            if not isinstance(operand, Array):
+                operand = wrap(array)
+        value = self.body.add_argument(operand.aval.type)
+        self.captures.append(operand)
+        self._captured[id(operand)] = value
+        return value
+
+    def check_alive(self, tracer: Tracer) -> None:
+        """Raise if the function was traced to its end before."""
+        if self.finished:
+            raise UnexpectedTracerError(
+                f"A traced value of {tracer.aval} was used after the function that made it "
+                f"({self.what}) had been traced.\n{tracer.describe_origin()}\n"
+                "It escaped through a side effect: a global, an attribute, a list, a generator. "
+                "Return the value from the function instead."
+            )
+
+    # ---------------------------------------------------------------------------- concrete values
+
+    def evaluate(self, value: ir.Value) -> np.ndarray | None:
+        """The value of an SSA value, if it depends on known arguments only."""
+        known = self._known
+        work = [value]
+        arguments = {a: i for i, a in enumerate(self.body.arguments)}
+        if self._evaluator is None:
+            self._evaluator = Evaluator(self.program, compiled_calls())
+        while work:
+            current = work[-1]
+            if current in known:
+                work.pop()
+                continue
+            if current in arguments:
+                array = self._argument_value(arguments[current])
+                if array is None:
+                    return None
+                known[current] = array
+                continue
+            op = _producer(current)
+            pending = [o for o in operands_of(op) if o not in known]
+            if pending:
+                work.extend(pending)
+                continue
+            with np.errstate(all="ignore"):
+                arrays = [known[o] for o in operands_of(op)]
+                results = self._evaluator.step(op)(*arrays)
+            known.update(zip(results_of(op), results, strict=True))
+        return known[value]
+
+    def _argument_value(self, index: int) -> np.ndarray | None:
+        count = len(self.tracers)
+        if index >= count:
+            return concrete_value(self.captures[index - count])
+        return None if self.sources is None else concrete_value(self.sources[index])
+
+    # ------------------------------------------------------------------------------------ closing
+
+    def finish(self, results: Sequence[Any]) -> Body:
+        """End the body with its results; the trace takes no more ops."""
+        values, _ = self.values(results)
+        self.body.close(values)
+        return self.body
+
+
+def _producer(value: ir.Value) -> ir.Operation:
+    owner = value.owner
+    op = owner.operation if isinstance(owner, ir.OpView) else owner
+    if op.name == "builtin.unrealized_conversion_cast":
+        inner = op.operands[0].owner
+        return inner.operation if isinstance(inner, ir.OpView) else inner
+    return op
+
+
+@contextmanager
+def active(trace: Trace) -> Iterator[Trace]:
+    """Make a trace the innermost one."""
+    outer = _state.staging
+    _state.stack.append(trace)
+    if trace.staging:
+        _state.staging = trace
+    try:
+        yield trace
+    finally:
+        _state.stack.pop()
+        _state.staging = outer
+        trace.finished = True
+
+
+@contextmanager
+def evaluation() -> Iterator[None]:
+    """Run code outside of all traces of this thread: its ops on concrete arrays are evaluated."""
+    stack, outer = _state.stack, _state.staging
+    _state.stack, _state.staging = [], None
+    try:
+        yield
+    finally:
+        _state.stack, _state.staging = stack, outer
+
+
+# ----------------------------------------------------------------------------------- named axes
+
+
+@contextmanager
+def named_axis(name: str, size: int) -> Iterator[None]:
+    """Bind an axis name inside of a mapped function."""
+    _state.axes.append((name, size, len(_state.stack)))
+    try:
+        yield
+    finally:
+        _state.axes.pop()
+
+
+def axis_binding(name: str) -> tuple[int, Trace]:
+    """Size of a named axis, and the trace of the `vmap` that maps it."""
+    for bound, size, depth in reversed(_state.axes):
+        if bound == name:
+            return size, _state.stack[depth]
+    known = ", ".join(sorted({a[0] for a in _state.axes})) or "none"
+    raise NameError(
+        f"unbound axis name: {name!r} (bound here: {known}). Collectives take a name that an "
+        "enclosing vmap(..., axis_name=...) binds"
+    )
+
+
+# ---------------------------------------------------------------------------------------- tracers
+
+
+class Tracer(Array):
+    """An array of a function that is being traced: a type, and a value in the program."""
+
+    __slots__ = ("__weakref__", "_aval", "_ssa", "_trace")
+
+    def __new__(cls, *args: Any) -> Tracer:
+        return object.__new__(cls)
+
+    def __init__(self, trace: Trace, value: ir.Value, aval: ShapedArray) -> None:
+        self._trace = trace
+        self._ssa = value
+        self._aval = aval
+
+    @property
+    def aval(self) -> ShapedArray:
+        """Shape, dtype and weak type."""
+        return self._aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        return self._aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        return self._aval.dtype
+
+    @property
+    def weak_type(self) -> bool:
+        """The dtype came from a Python scalar and gives way to others in promotion."""
+        return self._aval.weak_type
+
+    def __repr__(self) -> str:
+        return f"Traced<{self._aval}> in {self._trace.what}"
+
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
+    def describe_origin(self) -> str:
+        """Where the value comes from: the argument, or the user's line."""
+        trace = self._trace
+        for i, tracer in enumerate(trace.tracers):
+            if tracer._ssa == self._ssa:
+                name = trace.names[i] if trace.names else f"argument {i}"
+                return f"It is {name} of {trace.what}."
+        owner = self._ssa.owner
+        if isinstance(owner, ir.Block):
+            return f"It was traced in {trace.what}."
+        op = owner.operation if isinstance(owner, ir.OpView) else owner
+        return f"It was made in {trace.what} at {_line(op.location)} by {op.name}."
+
+    # --- conversions that need a value
+
+    def concrete(self) -> np.ndarray | None:
+        """The value, where it is known."""
+        self._trace.check_alive(self)
+        return self._trace.evaluate(self._ssa)
+
+    def numpy_value(self) -> np.ndarray:
+        """The value; raises `ConcretizationTypeError` where it is not known."""
+        value = self.concrete()
+        if value is None:
+            raise ConcretizationTypeError(self)
+        return value
+
+    def _scalar(self, error: type[Exception]) -> Any:
+        value = self.concrete()
+        if value is None:
+            raise error(self)
+        return wrap(value)
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar(TracerBoolConversionError))
+
+    def __int__(self) -> int:
+        return int(self._scalar(TracerIntegerConversionError))
+
+    def __index__(self) -> int:
+        return self._scalar(TracerIntegerConversionError).__index__()  # type: ignore[no-any-return]
+
+    def __float__(self) -> float:
+        return float(self._scalar(ConcretizationTypeError))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar(ConcretizationTypeError))
+
+    def item(self, *args: int) -> Any:
+        """The element as a Python scalar, where the value is known."""
+        return self._scalar(ConcretizationTypeError).item(*args)
+
+    def tolist(self) -> Any:
+        """Nested lists, where the value is known."""
+        return self._scalar(ConcretizationTypeError).tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise TracerArrayConversionError(self)
+
+    def __dlpack__(self, **kwargs: Any) -> NoReturn:
+        raise TracerArrayConversionError(self)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d array: it has no dimensions")
+        return (self[i] for i in range(self.shape[0]))  # type: ignore[index]
+
+    def __reversed__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self) - 1, -1, -1))  # type: ignore[index]
+
+    def __copy__(self) -> Tracer:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tracer:
+        return self
+
+    def block_until_ready(self) -> Tracer:
+        """A traced value has nothing to wait for; the tracer itself."""
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise ConcretizationTypeError(self, "It was pickled or copied.")
+
+
+def _line(location: ir.Location) -> str:
+    return str(location).removeprefix('loc("').removesuffix(":0)").replace('":', ":")
+
+
+def is_tracer(x: Any) -> bool:
+    """True for a value of a function that is being traced."""
+    return type(x) is Tracer
+
+
+def concrete_value(x: Any) -> np.ndarray | None:
+    """The NumPy value of an array, where it is known."""
+    if type(x) is Tracer:
+        return x.concrete()
+    return x.numpy_value() if isinstance(x, Array) else np.asarray(x)
+
+
+# ------------------------------------------------------------------------------------------- bind
+
+
+def trace_for(operands: Sequence[Any]) -> Trace | None:
+    """The trace that takes an op on these operands; ``None``: it is evaluated."""
+    found = _state.staging
+    for operand in operands:
+        if type(operand) is Tracer:
+            trace = operand._trace
+            if trace.finished:
+                trace.check_alive(operand)
+            if found is None or trace.level > found.level:
+                found = trace
+    return found
+
+
+def bind(op: Op, *operands: Any, **params: Any) -> Any:
+    """Apply an op to arrays.
+
+    Args:
+      op: an op without regions.
+      operands: arrays (concrete or traced), or NumPy arrays, of the exact shapes and dtypes that the
+        op's type rule wants.
+      params: the op's parameters.
+    Returns:
+      An `Array`, or a list of them where the op does not have exactly one result. It is weakly typed
+      where all operands are.
+    Raises:
+      TypeRuleError: the type rule rejects the operands.
+    """
+    trace = trace_for(operands)
+    if trace is not None:
+        return trace.bind(op, operands, params)
+    arrays = []
+    weak = bool(operands)
+    for operand in operands:
+        if type(operand) is ConcreteArray:
+            value = operand._value
+            arrays.append(operand.numpy_value() if value is None else value)
+            weak = weak and operand.weak_type
+        else:
+            arrays.append(np.asarray(operand))
+            weak = False
+    with np.errstate(all="ignore"):
+        result = op.evaluate(*arrays, **params)  # type: ignore[operator]
+    if op.results == 1:
+        return wrap(result if type(result) is np.ndarray else np.asarray(result), weak)
+    return [wrap(np.asarray(r), weak) for r in result]
+
+
+def as_operand(x: Any) -> Array:
+    """An array of anything array-like, with JAX's rules for dtypes and weak types.
+
+    Raises:
+      TypeError: ``x`` is not an array, a NumPy array or scalar, or a Python number.
+    """
+    if isinstance(x, Array):
+        return x
+    if _dtypes.is_python_scalar(x):
+        return wrap(_dtypes.scalar_to_numpy(x), True)
+    if isinstance(x, (np.ndarray, np.generic)):
+        dtype = _dtypes.canonicalize_dtype(x.dtype)
+        if not _dtypes.is_supported(dtype):
+            raise TypeError(f"a NumPy array of dtype {x.dtype} is not an array of numbers")
+        # A copy: the caller may write to a NumPy array, an Array never changes.
+        return wrap(np.array(x, dtype))
+    convert = getattr(x, "__jax_array__", None) or getattr(x, "__gnomon_array__", None)
+    if convert is not None:
+        return as_operand(convert())
+    raise TypeError(
+        f"{x!r} of type {type(x).__name__} is not an array: give a gnomon or NumPy array or a "
+        "Python number (of a list, make an array with gnomon.numpy.array)"
+    )
+
+
+# Set by `_jit`: how a call of a jitted function inside of eager code runs (compiled).
+_compiled_calls: list[Any] = [None]
+
+
+def compiled_calls() -> Any:
+    """The evaluator's hook that runs calls of jitted functions as compiled code."""
+    return _compiled_calls[0]
+
+
+def set_compiled_calls(hook: Any) -> None:
+    """Install the hook."""
+    _compiled_calls[0] = hook

@@ -1,0 +1,243 @@
+"""Matrix products: `dot_general` and its special cases."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes
+from gnomon._array import Array
+from gnomon._tracing import bind
+from gnomon.dialects.emit import ops
+from gnomon.lax._creation import no_sharding
+from gnomon.lax._operands import argument, with_weak_type
+from gnomon.lax._structural import ints
+
+DotDimensionNumbers = tuple[
+    tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]
+]
+
+
+class Precision(enum.Enum):
+    """How precisely an accelerator multiplies matrices.
+
+    On the CPU all are computed in the operands' dtype.
+
+    Attributes:
+      DEFAULT: the fastest mode: on a TPU bfloat16, on a GPU possibly tensorfloat32.
+      HIGH: slower and more precise: three bfloat16 products, tensorfloat32.
+      HIGHEST: float32.
+    """
+
+    DEFAULT = 0
+    HIGH = 1
+    HIGHEST = 2
+
+    @classmethod
+    def _missing_(cls, value: Any) -> Precision | None:
+        return _PRECISION_NAMES.get(value)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_PRECISION_NAMES: dict[Any, Precision] = {
+    "highest": Precision.HIGHEST,
+    "float32": Precision.HIGHEST,
+    "high": Precision.HIGH,
+    "bfloat16_3x": Precision.HIGH,
+    "tensorfloat32": Precision.HIGH,
+    "default": Precision.DEFAULT,
+    "bfloat16": Precision.DEFAULT,
+    "fastest": Precision.DEFAULT,
+    None: Precision.DEFAULT,
+}
+
+PrecisionLike = None | str | Precision | tuple[str, str] | tuple[Precision, Precision]
+
+
+def canonical_precision(precision: Any) -> str:
+    """The op's precision from what a caller may give.
+
+    Raises:
+      ValueError: it is none of the accepted values.
+    """
+    parts = precision if isinstance(precision, tuple) else (precision,)
+    if len(parts) in (1, 2) and all(_is_precision(p) for p in parts):
+        names = [Precision(p).name.lower() for p in parts]
+        return names[0] if names[0] == names[-1] else ",".join(names)
+    raise ValueError(
+        "precision must be None, a lax.Precision, one of "
+        f"{', '.join(repr(n) for n in _PRECISION_NAMES if n)}, or a pair of them for the two "
+        f"operands; got {precision!r}"
+    )
+
+
+def _is_precision(value: Any) -> bool:
+    return isinstance(value, Precision) or value is None or value in _PRECISION_NAMES
+
+
+def dot_general(
+    lhs: Any,
+    rhs: Any,
+    dimension_numbers: DotDimensionNumbers,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Products of two arrays, summed over paired dimensions.
+
+    Args:
+      lhs, rhs: arrays.
+      dimension_numbers: ``((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))``: the
+        dimensions that are summed over, and those that run along together.
+      precision: see `Precision`; one value, or a pair for the two operands.
+      preferred_element_type: the dtype in which products are summed, and that of the result; that
+        which the operands promote to by default.
+    Returns:
+      An array: batch dimensions first, then the others of ``lhs``, then the others of ``rhs``.
+    Raises:
+      TypeError: dimensions do not exist, or their sizes differ.
+      ValueError: unknown precision.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.arange(6.0).reshape(2, 3)
+      >>> dot_general(x, x, (((1,), (1,)), ((), ())))
+      Array([[ 5., 14.],
+             [14., 50.]], dtype=float32)
+    """
+    no_sharding("dot_general", out_sharding)
+    x, y = argument("dot_general", lhs, 0), argument("dot_general", rhs, 1)
+    (contracting, batch) = dimension_numbers
+    lhs_contracting, rhs_contracting = (ints("dot_general", "contracting", d) for d in contracting)
+    lhs_batch, rhs_batch = (ints("dot_general", "batch", d) for d in batch)
+    for side, a, c, b in (
+        ("lhs", x, lhs_contracting, lhs_batch),
+        ("rhs", y, rhs_contracting, rhs_batch),
+    ):
+        _check_side(side, a, c, b)
+    _check_sizes("contracting", x, y, lhs_contracting, rhs_contracting)
+    _check_sizes("batch", x, y, lhs_batch, rhs_batch)
+    dtype, weak = _dtypes.result_type(x, y, return_weak_type_flag=True)
+    if preferred_element_type is not None:
+        preferred = _dtypes.check_user_dtype(preferred_element_type, "lax.dot_general")
+        dtype, weak, common = preferred, False, dtype
+        x, y = _operands(x, y, common, preferred)
+    else:
+        x, y = (a if a.dtype == dtype else bind(ops.convert, a, dtype=dtype) for a in (x, y))
+    result = bind(
+        ops.dot_general,
+        x,
+        y,
+        lhs_contracting=lhs_contracting,
+        rhs_contracting=rhs_contracting,
+        lhs_batch=lhs_batch,
+        rhs_batch=rhs_batch,
+        dtype=dtype,
+        precision=canonical_precision(precision),
+    )
+    return with_weak_type(result, weak)
+
+
+def _operands(
+    x: Array, y: Array, common: np.dtype[Any], preferred: np.dtype[Any]
+) -> tuple[Array, Array]:
+    """Operands of one dtype whose products may be summed in the preferred one."""
+    kinds = [_dtypes.scalar_type_of(d) for d in (common, preferred)]
+    # An integer result of floating operands, and the like, is a conversion of the operands.
+    work = preferred if kinds[0] != kinds[1] and kinds[1] is not float else common
+    if kinds[0] is complex and kinds[1] is not complex:
+        work = preferred
+    return tuple(  # type: ignore[return-value]
+        a if a.dtype == work else bind(ops.convert, a, dtype=work) for a in (x, y)
+    )
+
+
+def _check_side(side: str, x: Array, contracting: tuple[int, ...], batch: tuple[int, ...]) -> None:
+    used = (*contracting, *batch)
+    if any(not 0 <= d < x.ndim for d in used):
+        raise TypeError(
+            f"lax.dot_general: dimension numbers of {side} must be in [0, {x.ndim}) for shape "
+            f"{x.shape}, got contracting {contracting} and batch {batch}"
+        )
+    if len(set(used)) != len(used):
+        raise TypeError(
+            f"lax.dot_general: contracting {contracting} and batch {batch} dimensions of {side} "
+            "must be distinct"
+        )
+
+
+def _check_sizes(what: str, x: Array, y: Array, lhs: tuple[int, ...], rhs: tuple[int, ...]) -> None:
+    a, b = tuple(x.shape[d] for d in lhs), tuple(y.shape[d] for d in rhs)
+    if a != b:
+        raise TypeError(
+            f"lax.dot_general: {what} dimensions must have the same sizes, got {a} for {lhs} of "
+            f"shape {x.shape} and {b} for {rhs} of shape {y.shape}"
+        )
+
+
+def dot(
+    lhs: Any,
+    rhs: Any,
+    *,
+    dimension_numbers: DotDimensionNumbers | None = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """The product of two vectors, of a matrix and a vector, or of two matrices.
+
+    Args:
+      lhs, rhs: arrays of one or two dimensions (any with ``dimension_numbers``).
+      dimension_numbers, precision, preferred_element_type: see `dot_general`.
+    Raises:
+      ValueError: the shapes do not fit, and there are no dimension numbers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> dot(gnp.arange(3.0), gnp.arange(3.0))
+      Array(5., dtype=float32)
+    """
+    x, y = argument("dot", lhs, 0), argument("dot", rhs, 1)
+    if dimension_numbers is None:
+        if not (1 <= x.ndim <= 2 and 1 <= y.ndim <= 2 and x.shape[-1] == y.shape[0]):
+            raise ValueError(
+                "lax.dot: without dimension_numbers it takes vectors and matrices whose inner "
+                f"sizes agree, got shapes {x.shape} and {y.shape}"
+            )
+        dimension_numbers = (((x.ndim - 1,), (0,)), ((), ()))
+    return dot_general(
+        x,
+        y,
+        dimension_numbers,
+        precision,
+        preferred_element_type,
+        out_sharding=out_sharding,
+    )
+
+
+def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Array:
+    """Products of stacks of matrices: all dimensions but the last two are batch dimensions.
+
+    Raises:
+      ValueError: the ranks differ, or are below two.
+    """
+    x, y = argument("batch_matmul", lhs, 0), argument("batch_matmul", rhs, 1)
+    if min(x.ndim, y.ndim) < 2:
+        raise ValueError(
+            f"lax.batch_matmul takes arrays of two dimensions or more, got {x.ndim} and {y.ndim}"
+        )
+    if x.ndim != y.ndim:
+        raise ValueError(
+            f"lax.batch_matmul takes arrays of the same rank, got {x.ndim} and {y.ndim}"
+        )
+    batch = tuple(range(x.ndim - 2))
+    return dot_general(x, y, (((x.ndim - 1,), (x.ndim - 2,)), (batch, batch)), precision)

@@ -1,0 +1,581 @@
+"""Structured control flow: `cond`, `switch`, `while_loop`, `fori_loop`, `scan`, `map`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import tree_util
+from gnomon._array import Array, wrap
+from gnomon._aval import ShapedArray
+from gnomon._function import Traced, name_of, trace_function, with_avals
+from gnomon._tracing import (
+    Tracer,
+    as_operand,
+    bind,
+    compiled_calls,
+    concrete_value,
+    is_tracer,
+    trace_for,
+)
+from gnomon._vmap import vmap
+from gnomon.backends.reference import Evaluator
+from gnomon.dialects.body import Body
+from gnomon.dialects.contract import Op
+from gnomon.dialects.emit import ops
+from gnomon.dialects.functions import Program
+from gnomon.dialects.types import TensorType, is_floating, is_integer
+
+_INT32 = np.dtype(np.int32)
+
+
+def _bind_bodies(
+    op: Op,
+    program: Program,
+    operands: Sequence[Any],
+    bodies: Sequence[Body],
+    params: dict[str, Any],
+) -> list[Any]:
+    """Apply an op with bodies to arrays: evaluated, or emitted."""
+    trace = trace_for(operands)
+    if trace is not None:
+        values = trace.emit(lambda *given: op.build(given, params, bodies), operands)
+        return [trace.tracer(v) for v in values]
+    evaluator = Evaluator(program, compiled_calls())
+    prepared = [evaluator.prepare(body) for body in bodies]
+    arrays = [concrete_value(o) for o in operands]
+    with np.errstate(all="ignore"):
+        results = op.evaluate(*arrays, bodies=prepared, **params)  # type: ignore[operator]
+    return [wrap(np.asarray(r)) for r in results]
+
+
+def _rearranged(body: Body, order: Sequence[int], types: Sequence[TensorType]) -> Body:
+    """A body whose argument ``order[i]`` is argument ``i`` of ``body``; others are not used."""
+    return Body.build(types, lambda *given: body.inline([given[i] for i in order]))
+
+
+def _trace_body(
+    fun: Callable[..., Any], what: str, in_tree: Any, avals: Sequence[ShapedArray]
+) -> Traced:
+    def call(tracers: list[Any]) -> tuple[Any, Any]:
+        return fun(*tree_util.tree_unflatten(in_tree, tracers)), None
+
+    return trace_function(call, fun, what, avals, staging=True)
+
+
+def _leaves(tree: Any, what: str) -> tuple[list[Array], Any]:
+    leaves, structure = tree_util.tree_flatten(tree)
+    try:
+        return [as_operand(leaf) for leaf in leaves], structure
+    except TypeError as error:
+        raise TypeError(f"{what} must be a pytree of arrays: {error}") from error
+
+
+def _cast(array: Array, aval: ShapedArray) -> Any:
+    return array if array.dtype == aval.dtype else bind(ops.convert, array, dtype=aval.dtype)
+
+
+# ------------------------------------------------------------------------------------------ branches
+
+
+def switch(
+    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = None
+) -> Any:
+    """Apply one of several functions, chosen by an index.
+
+    Args:
+      index: an integer scalar; it is clamped to ``[0, len(branches) - 1]``.
+      branches: functions of ``operands`` whose results agree in structure, shapes and dtypes.
+      operands: arguments of the branches.
+    Returns:
+      What ``branches[index](*operands)`` returns. All branches are traced; one is executed, unless
+      `vmap` maps ``index``: then all are, and the results selected.
+    Raises:
+      TypeError: the index is not an integer scalar, or the branches' results differ in type.
+    """
+    if operand is not None:
+        if operands:
+            raise TypeError("switch: give operands by position or operand=, not both")
+        operands = (operand,)
+    if not branches:
+        raise ValueError("switch takes at least one branch, got none")
+    for branch in branches:
+        if not callable(branch):
+            raise TypeError(f"switch: branches must be callable, got {branch!r}")
+    index = as_operand(index)
+    if index.shape != ():
+        raise TypeError(f"switch: the index must be a scalar, got an array of shape {index.shape}")
+    if not is_integer(index.dtype):
+        raise TypeError(f"switch: the index must be an integer, got {index.dtype.name}")
+    if len(branches) == 1:
+        return branches[0](*operands)
+    if index.dtype != _INT32:
+        # Clamp first: a wide index must not wrap around.
+        limits = [wrap(np.asarray(v, index.dtype)) for v in (0, len(branches) - 1)]
+        index = bind(ops.clamp, limits[0], index, limits[1])
+        index = bind(ops.convert, index, dtype=_INT32)
+    return _branch("switch", index, branches, operands)
+
+
+def cond(
+    pred: Any,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+    operand: Any = None,
+    linear: Any = None,
+) -> Any:
+    """Apply one of two functions, chosen by a predicate.
+
+    Args:
+      pred: a scalar; a number counts as true where it is not zero.
+      true_fun, false_fun: functions of ``operands`` whose results agree in structure, shapes and
+        dtypes.
+      operands: arguments of both.
+    Returns:
+      The result of the function that was chosen; see `switch`.
+    Raises:
+      TypeError: the predicate is not a scalar number, or the results differ in type.
+
+    Example:
+      >>> import gnomon.lax as lax
+      >>> float(lax.cond(True, lambda x: x + 1.0, lambda x: x - 1.0, 1.0))
+      2.0
+    """
+    if operand is not None:
+        if operands:
+            raise TypeError("cond: give operands by position or operand=, not both")
+        operands = (operand,)
+    if not (callable(true_fun) and callable(false_fun)):
+        raise TypeError("cond: true_fun and false_fun must be callable")
+    pred = as_operand(pred)
+    if pred.shape != ():
+        raise TypeError(f"cond: pred must be a scalar, got an array of shape {pred.shape}")
+    if pred.dtype != np.bool_:
+        dtype = pred.dtype
+        if not (is_integer(dtype) or is_floating(dtype)):
+            raise TypeError(f"cond: pred must be a boolean or a real number, got {dtype.name}")
+        pred = bind(ops.ne, pred, wrap(np.zeros((), dtype)))
+    index = bind(ops.convert, pred, dtype=_INT32)
+    return _branch("cond", index, (false_fun, true_fun), operands)
+
+
+def _branch(
+    what: str, index: Array, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]
+) -> Any:
+    leaves, tree = _leaves(operands, f"{what}'s operands")
+    avals = [leaf.aval for leaf in leaves]
+    traced = [_trace_body(branch, what, tree, avals) for branch in branches]
+    _check_branches(what, branches, traced)
+    joined = [_join_avals([t.avals[i] for t in traced]) for i in range(len(traced[0].avals))]
+    captures: dict[int, Array] = {id(c): c for t in traced for c in t.captures}
+    position = {key: len(leaves) + i for i, key in enumerate(captures)}
+    types = [a.type for a in avals] + [c.aval.type for c in captures.values()]
+    bodies = []
+    for t in traced:
+        order = [*range(len(leaves)), *(position[id(c)] for c in t.captures)]
+        bodies.append(_converted(_rearranged(t.body, order, types), joined))
+    results = _bind_bodies(
+        ops.switch, traced[0].program, [index, *leaves, *captures.values()], bodies, {}
+    )
+    return tree_util.tree_unflatten(traced[0].tree, with_avals(results, joined))
+
+
+def _converted(body: Body, avals: Sequence[ShapedArray]) -> Body:
+    """The body with its results in the dtypes of ``avals``."""
+    if all(t.dtype == a.dtype for t, a in zip(body.result_types, avals, strict=True)):
+        return body
+
+    def emit(*given: Any) -> list[Any]:
+        results = body.inline(given)
+        return [
+            r if t.dtype == a.dtype else ops.convert(r, dtype=a.dtype)
+            for r, t, a in zip(results, body.result_types, avals, strict=True)
+        ]
+
+    return Body.build(body.argument_types, emit)
+
+
+def _join_avals(avals: Sequence[ShapedArray]) -> ShapedArray:
+    """The type of a result of several branches: a strong one wins over weak ones."""
+    strong = [a for a in avals if not a.weak_type]
+    return strong[0] if strong else avals[0]
+
+
+def _check_branches(
+    what: str, branches: Sequence[Callable[..., Any]], traced: Sequence[Traced]
+) -> None:
+    first = traced[0]
+    for branch, other in zip(branches[1:], traced[1:], strict=True):
+        names = f"{name_of(branches[0])} and {name_of(branch)}"
+        if other.tree != first.tree:
+            raise TypeError(
+                f"{what} branches must have the same output structure; {names} return "
+                f"{first.tree} and {other.tree}"
+            )
+        different = []
+        for i, (a, b) in enumerate(zip(first.avals, other.avals, strict=True)):
+            weak = a.weak_type or b.weak_type
+            if a.shape != b.shape or (a.dtype != b.dtype and not weak):
+                different.append(f"  output {_path(first.tree, i)}: {a} and {b}")
+        if different:
+            raise TypeError(
+                f"{what} branches must have equal output types; {names} differ at\n"
+                + "\n".join(different)
+                + "\nConvert one side with astype, or broadcast it."
+            )
+
+
+def _path(tree: Any, index: int) -> str:
+    dummy = tree_util.tree_unflatten(tree, list(range(tree.num_leaves)))
+    path = tree_util.tree_flatten_with_path(dummy)[0][index][0]
+    return tree_util.keystr(path) or "(the result itself)"
+
+
+# --------------------------------------------------------------------------------------------- loops
+
+
+def _check_carry(
+    what: str, in_tree: Any, in_avals: Sequence[ShapedArray], out_tree: Any, outs: Sequence[Any]
+) -> None:
+    """Raise ``TypeError`` unless the carry that comes out is of the type that went in."""
+    if in_tree != out_tree:
+        raise TypeError(
+            f"{what}: the carry must have the same pytree structure before and after the body; it "
+            f"goes in as {in_tree} and comes out as {out_tree}"
+        )
+    different = [
+        f"  carry{_path(in_tree, i).replace('(the result itself)', '')} is {a} before and {b} after"
+        for i, (a, b) in enumerate(zip(in_avals, outs, strict=True))
+        if a.shape != b.shape or a.dtype != b.dtype
+    ]
+    if different:
+        raise TypeError(
+            f"{what}: the carry must have equal types before and after the body:\n"
+            + "\n".join(different)
+            + "\nStart with the type that the body returns (for example x.astype(...), "
+            "gnomon.numpy.zeros(..., dtype)), or convert the body's result."
+        )
+
+
+def _promote(
+    leaves: list[Array], avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]
+) -> list[Array] | None:
+    """The initial carry with weakly typed leaves in the dtype that comes out; ``None``: no change."""
+    changed = False
+    promoted = list(leaves)
+    for i, (a, b) in enumerate(zip(avals, outs, strict=True)):
+        if a.weak_type and not b.weak_type and a.shape == b.shape:
+            promoted[i] = _strong(_cast(leaves[i], b))
+            changed = True
+    return promoted if changed else None
+
+
+def _strong(array: Any) -> Any:
+    """An array without weak type."""
+    if not array.weak_type:
+        return array
+    if is_tracer(array):
+        return Tracer(array._trace, array._ssa, array.aval.strip_weak_type())
+    return wrap(array.numpy_value())
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+) -> tuple[Any, Any]:
+    """Carry a value through a function along the leading axis of arrays.
+
+    The meaning, in Python::
+
+        carry, ys = init, []
+        for x in xs: carry, y = f(carry, x); ys.append(y)
+        return carry, stack(ys)
+
+    Args:
+      f: takes the carry and a slice of ``xs``; returns the new carry, of the same type, and an output.
+      init: the first carry.
+      xs: a pytree of arrays of one leading size, or None.
+      length: the number of steps; needed where ``xs`` has no arrays.
+      reverse: run from the last slice to the first (outputs keep their places).
+      unroll: taken for compatibility: the compiler chooses.
+    Returns:
+      ``(carry, ys)``.
+    Raises:
+      TypeError: the carry changes its structure, shape or dtype, or ``f`` returns no pair.
+      ValueError: leading sizes differ, or no length is known.
+    """
+    if not callable(f):
+        raise TypeError(f"scan: f must be callable, got {f!r}")
+    carry, carry_tree = _leaves(init, "scan's init")
+    slices, xs_tree = _leaves(xs, "scan's xs")
+    steps = _scan_length(slices, xs_tree, length)
+    if not isinstance(unroll, (bool, int)) or (unroll is not True and unroll < 0):
+        raise ValueError(f"scan: unroll must be a bool or a non-negative int, got {unroll!r}")
+    in_tree = tree_util.tree_structure(
+        (
+            tree_util.tree_unflatten(carry_tree, carry),
+            tree_util.tree_unflatten(xs_tree, slices),
+        )
+    )
+
+    def trace() -> tuple[Traced, int]:
+        avals = [c.aval for c in carry]
+        slice_avals = [x.aval.update(shape=x.shape[1:], weak_type=False) for x in slices]
+        return _trace_pair(f, in_tree, [*avals, *slice_avals], carry_tree)
+
+    traced, count = trace()
+    for _ in carry:
+        if count != len(carry):
+            break
+        promoted = _promote(carry, [c.aval for c in carry], traced.avals[:count])
+        if promoted is None:
+            break
+        carry = promoted
+        traced, count = trace()
+    out_carry_tree, ys_tree = traced.extra
+    in_avals = [c.aval for c in carry]
+    _check_carry("scan", carry_tree, in_avals, out_carry_tree, traced.avals[:count])
+
+    consts = traced.captures
+    offset = len(consts)
+    order = [offset + i for i in range(len(carry) + len(slices))] + list(range(offset))
+    types = [
+        *(c.aval.type for c in consts),
+        *(a.type for a in in_avals),
+        *(x.aval.update(shape=x.shape[1:]).type for x in slices),
+    ]
+    body = _rearranged(traced.body, order, types)
+    params = {
+        "consts": offset,
+        "carry": len(carry),
+        "length": steps,
+        "reverse": bool(reverse),
+        "unroll": int(unroll),
+    }
+    results = _bind_bodies(ops.scan, traced.program, [*consts, *carry, *slices], [body], params)
+    outs = with_avals(results[:count], in_avals)
+    final = tree_util.tree_unflatten(carry_tree, outs)
+    return final, tree_util.tree_unflatten(ys_tree, results[count:])
+
+
+def _trace_pair(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    in_tree: Any,
+    avals: Sequence[ShapedArray],
+    carry_tree: Any,
+) -> tuple[Traced, int]:
+    """Trace a scan's body; the trees of its carry and its output are the trace's extra data."""
+
+    def call(tracers: list[Any]) -> tuple[Any, Any]:
+        out = f(*tree_util.tree_unflatten(in_tree, tracers))
+        if not isinstance(out, (tuple, list)) or len(out) != 2:
+            raise TypeError(
+                f"scan: {name_of(f)} must return a pair (carry, y), got {type(out).__name__}"
+            )
+        trees = tree_util.tree_structure(out[0]), tree_util.tree_structure(out[1])
+        return tuple(out), trees
+
+    traced = trace_function(call, f, "scan", avals, staging=True)
+    return traced, traced.extra[0].num_leaves
+
+
+def _scan_length(slices: Sequence[Array], tree: Any, length: int | None) -> int:
+    for i, x in enumerate(slices):
+        if x.ndim == 0:
+            raise ValueError(
+                f"scan: every array of xs needs a leading axis, but xs{_path(tree, i)} is a scalar"
+            )
+    sizes = {x.shape[0] for x in slices}
+    if len(sizes) > 1:
+        raise ValueError(f"scan got values with different leading axis sizes: {sorted(sizes)}")
+    if length is not None:
+        try:
+            wanted = int(length)
+        except TypeError as error:
+            raise TypeError(f"scan: length must be an int, got {length!r}") from error
+        if sizes and sizes != {wanted}:
+            raise ValueError(
+                f"scan: length is {wanted}, but the leading axis of xs has size {sizes.pop()}"
+            )
+        if wanted < 0:
+            raise ValueError(f"scan: length must not be negative, got {wanted}")
+        return wanted
+    if not sizes:
+        raise ValueError("scan: give xs with at least one array, or length")
+    return sizes.pop()
+
+
+def while_loop(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
+) -> Any:
+    """Apply a function to a value for as long as a condition on it holds.
+
+    Args:
+      cond_fun: from the carry to a boolean scalar.
+      body_fun: from the carry to a carry of the same type.
+      init_val: the first carry, a pytree of arrays.
+    Returns:
+      The carry for which ``cond_fun`` is false. Forward-mode differentiation works; reverse mode
+      raises, because the number of steps is not known: use `scan`, or `fori_loop` with static bounds.
+    Raises:
+      TypeError: the condition is no boolean scalar, or the carry changes its type.
+    """
+    if not (callable(cond_fun) and callable(body_fun)):
+        raise TypeError("while_loop: cond_fun and body_fun must be callable")
+    carry, tree = _leaves(init_val, "while_loop's init_val")
+    in_tree = tree_util.tree_structure((init_val,))
+    traced = _trace_body(body_fun, "while_loop", in_tree, [c.aval for c in carry])
+    for _ in carry:
+        if traced.tree != tree:
+            break
+        promoted = _promote(carry, [c.aval for c in carry], traced.avals)
+        if promoted is None:
+            break
+        carry = promoted
+        traced = _trace_body(body_fun, "while_loop", in_tree, [c.aval for c in carry])
+    avals = [c.aval for c in carry]
+    _check_carry("while_loop", tree, avals, traced.tree, traced.avals)
+    condition = _trace_body(cond_fun, "while_loop", in_tree, avals)
+    if condition.tree != tree_util.tree_structure(0) or condition.avals[0].type != TensorType(
+        (), np.dtype(np.bool_)
+    ):
+        shown = condition.avals[0] if len(condition.avals) == 1 else condition.tree
+        raise TypeError(f"while_loop: cond_fun must return a boolean scalar, got {shown}")
+    bodies = []
+    for part in (condition, traced):
+        offset = len(part.captures)
+        order = [offset + i for i in range(len(carry))] + list(range(offset))
+        types = [*(c.aval.type for c in part.captures), *(a.type for a in avals)]
+        bodies.append(_rearranged(part.body, order, types))
+    params = {"cond_consts": len(condition.captures), "body_consts": len(traced.captures)}
+    operands = [*condition.captures, *traced.captures, *carry]
+    results = _bind_bodies(ops.while_, traced.program, operands, bodies, params)
+    return tree_util.tree_unflatten(tree, with_avals(results, avals))
+
+
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+) -> Any:
+    """Apply ``body_fun(i, value)`` for ``i`` from ``lower`` to ``upper - 1``.
+
+    Args:
+      lower, upper: integer scalars. Where both are known at tracing, the loop is a `scan` and can be
+        differentiated in reverse mode too; else it is a `while_loop`.
+      body_fun: from the index and the value to a value of the same type.
+      init_val: the first value.
+      unroll: taken for compatibility where the bounds are known; an error where they are not.
+    Returns:
+      The last value.
+    Raises:
+      TypeError: the bounds are not integers of one dtype, or the value changes its type.
+    """
+    if not callable(body_fun):
+        raise TypeError("fori_loop: body_fun must be callable")
+    bounds = [as_operand(lower), as_operand(upper)]
+    for bound in bounds:
+        if bound.shape != () or not is_integer(bound.dtype):
+            raise TypeError(f"fori_loop: lower and upper must be integer scalars, got {bound.aval}")
+    low, high = bounds
+    if low.dtype != high.dtype:
+        if low.aval.weak_type:
+            low = _cast(low, high.aval)
+        elif high.aval.weak_type:
+            high = _cast(high, low.aval)
+        else:
+            raise TypeError(
+                "fori_loop: lower and upper must have equal dtypes, got "
+                f"{low.dtype.name} and {high.dtype.name}"
+            )
+    values = [None if is_tracer(b) else concrete_value(b) for b in (low, high)]
+    if all(v is not None for v in values):
+        first, last = (int(v) for v in values)  # type: ignore[arg-type]
+
+        def step(carry: Any, _: Any) -> tuple[Any, None]:
+            i, value = carry
+            return (i + 1, body_fun(i, value)), None
+
+        start = wrap(np.asarray(first, low.dtype))
+        (_, final), _ = scan(
+            step, (start, init_val), None, length=max(last - first, 0), unroll=unroll or 1
+        )
+        return final
+    if unroll is not None:
+        raise ValueError(
+            "fori_loop: unroll needs a static trip count, but lower or upper is traced"
+        )
+    init = (_strong(low), _strong(high), init_val)
+    final = while_loop(
+        lambda state: state[0] < state[1],
+        lambda state: (state[0] + 1, state[1], body_fun(state[0], state[2])),
+        init,
+    )
+    return final[2]
+
+
+def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """Apply a function to each slice along the leading axis, one after another, and stack.
+
+    Args:
+      f: from a slice of ``xs`` to a pytree of arrays.
+      xs: a pytree of arrays of one leading size.
+      batch_size: how many slices to take at once, by `vmap`.
+    Raises:
+      ValueError: leading sizes differ, or there are none.
+    """
+    if batch_size is None:
+        return scan(lambda _, x: ((), f(x)), (), xs)[1]
+    if batch_size < 1:
+        raise ValueError(f"map: batch_size must be positive, got {batch_size}")
+    leaves, tree = _leaves(xs, "map's xs")
+    total = _scan_length(leaves, tree, None)
+    whole = total // batch_size
+    batched = vmap(f)
+    pieces = []
+    if whole:
+        blocks = [
+            bind(
+                ops.reshape,
+                _slice(x, 0, whole * batch_size),
+                shape=(whole, batch_size, *x.shape[1:]),
+            )
+            for x in leaves
+        ]
+        out = scan(lambda _, x: ((), batched(x)), (), tree_util.tree_unflatten(tree, blocks))[1]
+        pieces.append(
+            tree_util.tree_map(
+                lambda y: bind(ops.reshape, y, shape=(y.shape[0] * y.shape[1], *y.shape[2:])), out
+            )
+        )
+    if total > whole * batch_size or not pieces:
+        rest = [_slice(x, whole * batch_size, total) for x in leaves]
+        pieces.append(batched(tree_util.tree_unflatten(tree, rest)))
+    if len(pieces) == 1:
+        return pieces[0]
+    return tree_util.tree_map(lambda *ys: bind(ops.concatenate, *ys, dimension=0), *pieces)
+
+
+def _slice(x: Array, start: int, limit: int) -> Any:
+    zeros = (0,) * (x.ndim - 1)
+    return bind(
+        ops.slice,
+        x,
+        start=(start, *zeros),
+        limit=(limit, *x.shape[1:]),
+        strides=(1,) * x.ndim,
+    )
+
+
+__all__ = ["cond", "fori_loop", "map", "scan", "switch", "while_loop"]

@@ -1,0 +1,207 @@
+"""Arrays from a value or from nothing, and arrays as other dtypes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes
+from gnomon._array import Array, wrap
+from gnomon._tracing import bind
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import BOOL, is_complex
+from gnomon.lax._operands import (
+    NUMBER,
+    argument,
+    as_shape,
+    broadcast,
+    describe_dtypes,
+    with_weak_type,
+)
+
+
+def convert_element_type(operand: Any, new_dtype: Any) -> Array:
+    """An array as another dtype.
+
+    Floating point numbers become integers towards zero; what is out of range goes to the ends, and
+    nan to 0. Complex numbers become real by their real part, with a warning.
+
+    Args:
+      operand: an array or scalar.
+      new_dtype: the dtype.
+    Returns:
+      An array of that dtype, not weakly typed.
+    Raises:
+      TypeError: ``operand`` is not an array, ``new_dtype`` not a dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> convert_element_type(gnp.array([1.5, -2.5]), gnp.int32)
+      Array([ 1, -2], dtype=int32)
+    """
+    return converted(operand, _dtypes.check_user_dtype(new_dtype, "lax.convert_element_type"))
+
+
+def converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
+    """`convert_element_type` to a canonical dtype, with the weak type as given."""
+    if type(x) is int:
+        # An int may be larger than the default integer and still fit the new dtype.
+        with np.errstate(all="ignore"):
+            x = wrap(np.asarray(x).astype(dtype), weak_type)
+    else:
+        x = argument("convert_element_type", x)
+    if x.dtype != dtype:
+        if is_complex(x.dtype) and not is_complex(dtype) and dtype != BOOL:
+            warnings.warn(
+                "a complex array becomes real: the imaginary parts are dropped. Take x.real to "
+                "say so",
+                np.exceptions.ComplexWarning,
+                stacklevel=3,
+            )
+        x = bind(ops.convert, x, dtype=dtype)
+    return with_weak_type(x, weak_type)
+
+
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Array:
+    """The bits of an array as another dtype.
+
+    Args:
+      operand: an array or scalar.
+      new_dtype: a dtype. Where it is narrower, the result has one more dimension, the last, for the
+        parts of each element; where it is wider, the last dimension of the operand is taken up.
+    Raises:
+      ValueError: the last dimension does not make one element of a wider dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> bitcast_convert_type(gnp.float32(1.0), gnp.uint32)
+      Array(1065353216, dtype=uint32)
+    """
+    x = argument("bitcast_convert_type", operand)
+    dtype = _dtypes.check_user_dtype(new_dtype, "lax.bitcast_convert_type")
+    if (x.dtype == BOOL) != (dtype == BOOL) or is_complex(x.dtype) != is_complex(dtype):
+        raise TypeError(
+            f"lax.bitcast_convert_type: {x.dtype.name} and {dtype.name} do not share a "
+            "representation; convert bool and complex arrays by value"
+        )
+    old_bits, new_bits = _dtypes.itemsize_bits(x.dtype), _dtypes.itemsize_bits(dtype)
+    if new_bits > old_bits and (x.ndim == 0 or x.shape[-1] * old_bits != new_bits):
+        raise ValueError(
+            f"lax.bitcast_convert_type: {x.aval} cannot become {dtype.name}: the last dimension "
+            f"must hold {new_bits // old_bits} elements of {old_bits} bits"
+        )
+    if x.dtype == dtype:
+        return with_weak_type(x, False)
+    return with_weak_type(bind(ops.bitcast_convert, x, dtype=dtype), False)
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Array:
+    """An array of one value.
+
+    Args:
+      shape: an int or a sequence of ints.
+      fill_value: a scalar.
+      dtype: the dtype; that of ``fill_value`` if None.
+      sharding: None; there is one device.
+    Raises:
+      TypeError: ``fill_value`` is not a scalar, or a size is negative.
+
+    Example:
+      >>> full((2, 3), 7.0)
+      Array([[7., 7., 7.],
+             [7., 7., 7.]], dtype=float32)
+    """
+    no_sharding("full", sharding)
+    sizes = as_shape("lax.full", shape)
+    if np.ndim(fill_value):
+        raise TypeError(
+            f"lax.full: fill_value must be a scalar, got one of shape {np.shape(fill_value)}; "
+            "gnomon.numpy.full broadcasts"
+        )
+    if dtype is None:
+        value = argument("full", fill_value)
+    else:
+        value = converted(fill_value, _dtypes.check_user_dtype(dtype, "lax.full"))
+    return broadcast(value, sizes)
+
+
+def full_like(
+    x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None
+) -> Array:
+    """An array of one value, with the shape and dtype of another.
+
+    Args:
+      x: an array, or anything with shape and dtype.
+      fill_value: a scalar.
+      dtype, shape: replace those of ``x``.
+      sharding: None; there is one device.
+    """
+    no_sharding("full_like", sharding)
+    sizes = np.shape(x) if shape is None else as_shape("lax.full_like", shape)
+    if np.ndim(fill_value):
+        raise TypeError(
+            f"lax.full_like: fill_value must be a scalar, got one of shape {np.shape(fill_value)}"
+        )
+    weak = dtype is None and _dtypes.is_weakly_typed(x)
+    target = (
+        _dtypes.dtype_of(x) if dtype is None else _dtypes.check_user_dtype(dtype, "lax.full_like")
+    )
+    return broadcast(converted(fill_value, target, weak), sizes)
+
+
+def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Array:
+    """An array whose values nobody should rely on; they are zeros."""
+    no_sharding("empty", out_sharding)
+    return full(shape, 0, dtype)
+
+
+def iota(dtype: Any, size: int) -> Array:
+    """The numbers 0, 1, ..., size - 1.
+
+    Args:
+      dtype: an integer, floating point or complex dtype.
+      size: how many.
+
+    Example:
+      >>> iota(int, 4)
+      Array([0, 1, 2, 3], dtype=int32)
+    """
+    return broadcasted_iota(dtype, (size,), 0)
+
+
+def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: Any = None) -> Array:
+    """The numbers 0, 1, ... along one dimension, repeated along the others.
+
+    Args:
+      dtype: an integer, floating point or complex dtype.
+      shape: the shape of the result.
+      dimension: the one along which the numbers grow; not negative.
+      out_sharding: None; there is one device.
+    Raises:
+      TypeError: the dtype is bool, or a size is negative.
+      ValueError: there is no such dimension.
+    """
+    no_sharding("broadcasted_iota", out_sharding)
+    dtype = _dtypes.check_user_dtype(dtype, "lax.iota")
+    sizes = as_shape("lax.iota", shape)
+    if dtype not in NUMBER:
+        raise TypeError(
+            f"lax.iota does not accept dtype {dtype.name}. Accepted dtypes are: "
+            f"{describe_dtypes(NUMBER)}."
+        )
+    dimension = dimension.__index__()
+    if not 0 <= dimension < len(sizes):
+        raise ValueError(
+            f"lax.iota: dimension must be in [0, {len(sizes)}) for shape {sizes}, got {dimension}"
+        )
+    return bind(ops.iota, dtype=dtype, shape=sizes, dimension=dimension)
+
+
+def no_sharding(function: str, sharding: Any) -> None:
+    """Raise ``NotImplementedError`` for an argument that places an array."""
+    if sharding is not None:
+        raise NotImplementedError(
+            f"lax.{function}: arrays live on one device; got sharding {sharding!r}"
+        )

@@ -1,0 +1,428 @@
+"""Elementwise functions: one op each, on operands of one dtype.
+
+The easy ones are rows of data: the name, the op, the accepted dtypes, what it computes.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gnomon._array import Array
+from gnomon._tracing import bind
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import BOOL, SIGNED, is_complex, is_integer
+from gnomon.lax._operands import (
+    ANY_DTYPE,
+    BOOL_OR_INTEGER,
+    COMPLEX_ONLY,
+    FLOAT,
+    FLOAT_OR_COMPLEX,
+    INTEGERS,
+    NUMBER,
+    PARTS,
+    REAL,
+    Dtypes,
+    accept,
+    argument,
+    broadcast,
+    constant_like,
+    describe_dtypes,
+    same_dtype,
+    spread,
+)
+
+Unary = Callable[..., Array]
+Binary = Callable[[Any, Any], Array]
+
+SIGNED_FLOAT_OR_COMPLEX: Dtypes = frozenset(SIGNED) | FLOAT_OR_COMPLEX
+REAL_NUMBER: Dtypes = REAL - {BOOL}
+
+
+class AccuracyMode(enum.Enum):
+    """How accurate a transcendental function is to be. Both are what every backend here gives."""
+
+    HIGHEST = 1
+    DEFAULT = 2
+
+
+def _check_accuracy(name: str, accuracy: Any) -> None:
+    if accuracy is not None and not isinstance(accuracy, AccuracyMode):
+        raise ValueError(
+            f"lax.{name}: accuracy must be None or a lax.AccuracyMode, got {accuracy!r}; "
+            "tolerances are not supported"
+        )
+
+
+def _document(function: Any, name: str, summary: str, arguments: str, dtypes: Dtypes) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{summary}
+
+    Args:
+{arguments}
+    Returns:
+      An array of the operands' shape.
+    Raises:
+      TypeError: the dtype is not one of {describe_dtypes(dtypes)}, or an argument is not an array.
+    """
+    return function
+
+
+def _unary(name: str, op: str, dtypes: Dtypes, summary: str) -> Unary:
+    def function(x: Any) -> Array:
+        x = argument(name, x)
+        accept(name, x, dtypes)
+        return bind(getattr(ops, op), x)
+
+    arguments = "      x: an array or scalar."
+    return _document(function, name, summary, arguments, dtypes)
+
+
+def _with_accuracy(name: str, summary: str) -> Unary:
+    """A transcendental function: it takes JAX's ``accuracy`` as well."""
+
+    def function(x: Any, *, accuracy: AccuracyMode | None = None) -> Array:
+        _check_accuracy(name, accuracy)
+        x = argument(name, x)
+        accept(name, x, FLOAT if name == "cbrt" else FLOAT_OR_COMPLEX)
+        return bind(getattr(ops, name), x)
+
+    arguments = (
+        "      x: an array or scalar.\n"
+        "      accuracy: None or a `lax.AccuracyMode`; the result is the same."
+    )
+    dtypes = FLOAT if name == "cbrt" else FLOAT_OR_COMPLEX
+    return _document(function, name, summary, arguments, dtypes)
+
+
+def _binary(name: str, op: str, dtypes: Dtypes, summary: str) -> Binary:
+    def function(x: Any, y: Any) -> Array:
+        x, y = argument(name, x, 0), argument(name, y, 1)
+        accept(name, x, dtypes, 0)
+        accept(name, y, dtypes, 1)
+        if x.dtype != y.dtype:
+            same_dtype(name, (x, y))
+        if x.shape != y.shape:
+            x, y = spread(name, (x, y))
+        return bind(getattr(ops, op), x, y)
+
+    arguments = (
+        "      x, y: arrays or scalars of one dtype. Shapes are equal, or one is a scalar's,\n"
+        "        or ranks are equal and sizes are equal or one."
+    )
+    return _document(function, name, summary, arguments, dtypes)
+
+
+# ------------------------------------------------------------------------------- unary arithmetic
+
+neg = _unary("neg", "neg", NUMBER, "Elementwise negation :math:`-x`; unsigned integers wrap.")
+abs = _unary(
+    "abs",
+    "abs",
+    SIGNED_FLOAT_OR_COMPLEX,
+    "Elementwise absolute value :math:`|x|`; of complex numbers the magnitude, a real number.",
+)
+sign = _unary(
+    "sign",
+    "sign",
+    NUMBER,
+    "Elementwise sign: -1, 0 or 1; x / |x| for complex numbers; zeros and nan stay themselves.",
+)
+floor = _unary("floor", "floor", FLOAT, "Elementwise largest integer not above x.")
+ceil = _unary("ceil", "ceil", FLOAT, "Elementwise smallest integer not below x.")
+is_finite = _unary("is_finite", "is_finite", FLOAT, "Elementwise test for neither inf nor nan.")
+square = _unary("square", "square", NUMBER, "Elementwise square :math:`x^2`.")
+
+# ---------------------------------------------------------------------- transcendental functions
+
+exp = _with_accuracy("exp", "Elementwise exponential :math:`e^x`.")
+exp2 = _with_accuracy("exp2", "Elementwise power of two :math:`2^x`.")
+expm1 = _with_accuracy("expm1", "Elementwise :math:`e^x - 1`, accurate for small x.")
+log = _with_accuracy("log", "Elementwise natural logarithm.")
+log1p = _with_accuracy("log1p", "Elementwise :math:`\\log(1 + x)`, accurate for small x.")
+logistic = _with_accuracy("logistic", "Elementwise logistic function :math:`1 / (1 + e^{-x})`.")
+sqrt = _with_accuracy("sqrt", "Elementwise square root.")
+rsqrt = _with_accuracy("rsqrt", "Elementwise reciprocal square root :math:`1 / \\sqrt{x}`.")
+cbrt = _with_accuracy("cbrt", "Elementwise cube root; of negative numbers the negative one.")
+sin = _with_accuracy("sin", "Elementwise sine.")
+cos = _with_accuracy("cos", "Elementwise cosine.")
+tan = _with_accuracy("tan", "Elementwise tangent.")
+tanh = _with_accuracy("tanh", "Elementwise hyperbolic tangent.")
+asin = _unary("asin", "asin", FLOAT_OR_COMPLEX, "Elementwise arc sine.")
+acos = _unary("acos", "acos", FLOAT_OR_COMPLEX, "Elementwise arc cosine.")
+atan = _unary("atan", "atan", FLOAT_OR_COMPLEX, "Elementwise arc tangent.")
+sinh = _unary("sinh", "sinh", FLOAT_OR_COMPLEX, "Elementwise hyperbolic sine.")
+cosh = _unary("cosh", "cosh", FLOAT_OR_COMPLEX, "Elementwise hyperbolic cosine.")
+asinh = _unary("asinh", "asinh", FLOAT_OR_COMPLEX, "Elementwise inverse hyperbolic sine.")
+acosh = _unary("acosh", "acosh", FLOAT_OR_COMPLEX, "Elementwise inverse hyperbolic cosine.")
+atanh = _unary("atanh", "atanh", FLOAT_OR_COMPLEX, "Elementwise inverse hyperbolic tangent.")
+
+# ------------------------------------------------------------------------------------ bits, parts
+
+bitwise_not = _unary(
+    "bitwise_not", "not", BOOL_OR_INTEGER, "Elementwise bitwise complement; logical on bool."
+)
+population_count = _unary(
+    "population_count", "population_count", INTEGERS, "Elementwise number of bits that are set."
+)
+clz = _unary("clz", "clz", INTEGERS, "Elementwise number of leading zero bits.")
+real = _unary("real", "real", COMPLEX_ONLY, "Elementwise real part of complex numbers.")
+imag = _unary("imag", "imag", COMPLEX_ONLY, "Elementwise imaginary part of complex numbers.")
+
+# ------------------------------------------------------------------------------- binary functions
+
+add = _binary("add", "add", NUMBER, "Elementwise sum :math:`x + y`.")
+sub = _binary("sub", "sub", NUMBER, "Elementwise difference :math:`x - y`.")
+mul = _binary("mul", "mul", NUMBER, "Elementwise product :math:`x y`.")
+div = _binary(
+    "div",
+    "div",
+    NUMBER,
+    "Elementwise quotient :math:`x / y`; that of integers is rounded to zero, x / 0 is -1.",
+)
+rem = _binary(
+    "rem",
+    "rem",
+    REAL_NUMBER,
+    "Elementwise remainder of the division rounded to zero: it has the sign of x.",
+)
+max = _binary(
+    "max", "max", ANY_DTYPE, "Elementwise maximum; nan where x or y is; complex by real part first."
+)
+min = _binary(
+    "min", "min", ANY_DTYPE, "Elementwise minimum; nan where x or y is; complex by real part first."
+)
+atan2 = _binary(
+    "atan2",
+    "atan2",
+    FLOAT_OR_COMPLEX,
+    "Elementwise angle of the point (y, x), in [-pi, pi].",
+)
+nextafter = _binary(
+    "nextafter", "nextafter", FLOAT, "Elementwise next representable number after x towards y."
+)
+complex = _binary("complex", "complex", PARTS, "Elementwise complex number x + iy.")
+bitwise_and = _binary("bitwise_and", "and", BOOL_OR_INTEGER, "Elementwise bitwise and.")
+bitwise_or = _binary("bitwise_or", "or", BOOL_OR_INTEGER, "Elementwise bitwise or.")
+bitwise_xor = _binary("bitwise_xor", "xor", BOOL_OR_INTEGER, "Elementwise bitwise exclusive or.")
+shift_left = _binary(
+    "shift_left", "shift_left", INTEGERS, "Elementwise shift to the left; 0 from the width on."
+)
+shift_right_arithmetic = _binary(
+    "shift_right_arithmetic",
+    "shift_right_arithmetic",
+    INTEGERS,
+    "Elementwise shift to the right that copies the sign bit.",
+)
+shift_right_logical = _binary(
+    "shift_right_logical",
+    "shift_right_logical",
+    INTEGERS,
+    "Elementwise shift to the right that fills with zeros.",
+)
+eq = _binary("eq", "eq", ANY_DTYPE, "Elementwise :math:`x = y`, a bool.")
+ne = _binary("ne", "ne", ANY_DTYPE, "Elementwise :math:`x \\neq y`, a bool.")
+lt = _binary("lt", "lt", REAL, "Elementwise :math:`x < y`, a bool.")
+le = _binary("le", "le", REAL, "Elementwise :math:`x \\leq y`, a bool.")
+gt = _binary("gt", "gt", REAL, "Elementwise :math:`x > y`, a bool.")
+ge = _binary("ge", "ge", REAL, "Elementwise :math:`x \\geq y`, a bool.")
+
+
+# ------------------------------------------------------------------------- what is not one op each
+
+
+class RoundingMethod(enum.IntEnum):
+    """How `round` decides halves."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
+    """Elementwise nearest integer, of the same dtype.
+
+    Args:
+      x: a floating point array.
+      rounding_method: where halves go: away from zero, or to the even neighbour.
+    Returns:
+      An array of the shape and dtype of ``x``.
+    Raises:
+      TypeError: ``x`` is not floating point.
+    """
+    x = argument("round", x)
+    accept("round", x, FLOAT)
+    method = RoundingMethod(rounding_method)
+    return bind(ops.round, x, rounding_method=method.name)
+
+
+def reciprocal(x: Any) -> Array:
+    """Elementwise reciprocal :math:`1 / x` of a floating point or complex array."""
+    x = argument("reciprocal", x)
+    accept("reciprocal", x, FLOAT_OR_COMPLEX)
+    return integer_pow(x, -1)
+
+
+def conj(x: Any) -> Array:
+    """Elementwise complex conjugate.
+
+    Args:
+      x: a complex array, or one of float32 or float64, which becomes complex.
+    Raises:
+      TypeError: another dtype.
+    """
+    x = argument("conj", x)
+    accept("conj", x, COMPLEX_ONLY | PARTS)
+    if not is_complex(x.dtype):
+        # The conjugate of x + 0i: JAX gives the zero a positive sign.
+        return bind(ops.complex, x, constant_like(x, 0))
+    return bind(ops.conj, x)
+
+
+def integer_pow(x: Any, y: int) -> Array:
+    """Elementwise power :math:`x^y` with a static integer exponent.
+
+    Args:
+      x: an array of numbers.
+      y: a Python integer; negative only where ``x`` is floating point or complex.
+    Raises:
+      TypeError: a negative power of integers, or ``y`` is not an integer.
+    """
+    x = argument("integer_pow", x)
+    accept("integer_pow", x, NUMBER)
+    try:
+        y = y.__index__()
+    except AttributeError as error:
+        raise TypeError(f"lax.integer_pow: y must be a Python integer, got {y!r}") from error
+    if y < 0 and is_integer(x.dtype):
+        raise TypeError(
+            "Integers cannot be raised to negative powers, "
+            f"got integer_pow({x.aval}, {y}); convert x to a floating point dtype"
+        )
+    return bind(ops.integer_pow, x, y=y)
+
+
+def pow(x: Any, y: Any) -> Array:
+    """Elementwise power :math:`x^y`.
+
+    Args:
+      x: a floating point or complex array or scalar.
+      y: one of the same dtype, or of integers.
+    Returns:
+      An array of the dtype of ``x``.
+    Raises:
+      TypeError: ``x`` is an array of integers, or the dtypes differ.
+    """
+    x, y = argument("pow", x, 0), argument("pow", y, 1)
+    accept("pow", x, FLOAT_OR_COMPLEX, 0)
+    if y.dtype in INTEGERS or y.dtype == BOOL:
+        y = bind(ops.convert, y, dtype=x.dtype)
+    elif x.dtype != y.dtype:
+        same_dtype("pow", (x, y))
+    x, y = spread("pow", (x, y))
+    return bind(ops.pow, x, y)
+
+
+def mulhi(x: Any, y: Any, /) -> Array:
+    """Elementwise upper half of the product of two integers, which has twice their bits.
+
+    Args:
+      x, y: integer arrays of one dtype.
+    """
+    x, y = argument("mulhi", x, 0), argument("mulhi", y, 1)
+    accept("mulhi", x, INTEGERS, 0)
+    same_dtype("mulhi", (x, y))
+    x, y = spread("mulhi", (x, y))
+    return bind(ops.mulhi, x, y)
+
+
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Array:
+    """Round to a floating point format of fewer bits, and keep the dtype.
+
+    Args:
+      operand: a floating point array.
+      exponent_bits: bits of the exponent, at least 1.
+      mantissa_bits: bits of the mantissa, at least 0.
+    """
+    x = argument("reduce_precision", operand)
+    accept("reduce_precision", x, FLOAT)
+    return bind(
+        ops.reduce_precision,
+        x,
+        exponent_bits=exponent_bits.__index__(),
+        mantissa_bits=mantissa_bits.__index__(),
+    )
+
+
+def clamp(min: Any, x: Any, max: Any) -> Array:
+    """Elementwise ``x`` limited to the interval [min, max].
+
+    Args:
+      min, max: arrays of the shape of ``x``, or scalars.
+      x: an array. All three have one dtype.
+    Raises:
+      TypeError: dtypes differ, or a bound has another shape.
+    """
+    low, x, high = (argument("clamp", v, i) for i, v in enumerate((min, x, max)))
+    same_dtype("clamp", (low, x, high))
+    for name, bound in (("min", low), ("max", high)):
+        if bound.shape not in ((), x.shape):
+            raise TypeError(
+                f"lax.clamp: {name} must be a scalar or have the operand's shape, got "
+                f"{name} of shape {bound.shape} for an operand of shape {x.shape}"
+            )
+    return bind(ops.clamp, broadcast(low, x.shape), x, broadcast(high, x.shape))
+
+
+def select(pred: Any, on_true: Any, on_false: Any) -> Array:
+    """Elementwise choice: ``on_true`` where ``pred`` holds, ``on_false`` elsewhere.
+
+    Args:
+      pred: a bool array of the choices' shape, or a scalar.
+      on_true, on_false: arrays of one shape and dtype.
+    Raises:
+      TypeError: shapes or dtypes differ.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> select(gnp.array([True, False]), gnp.array([1.0, 2.0]), gnp.array([3.0, 4.0]))
+      Array([1., 4.], dtype=float32)
+    """
+    return select_n(pred, on_false, on_true)
+
+
+def select_n(which: Any, *cases: Any) -> Array:
+    """Elementwise choice among cases by their number.
+
+    Args:
+      which: bool (two cases at most) or int32, of the cases' shape or a scalar; numbers out of
+        range choose the first or the last case.
+      cases: arrays of one shape and dtype.
+    Raises:
+      TypeError: shapes or dtypes differ, or there are too many cases for a bool.
+    """
+    if not cases:
+        raise ValueError("lax.select_n must have at least one case")
+    which = argument("select_n", which, 0)
+    arrays = [argument("select_n", c, i + 1) for i, c in enumerate(cases)]
+    shapes = [c.shape for c in arrays]
+    if any(s != shapes[0] for s in shapes):
+        raise TypeError(f"lax.select: cases must have one shape, got {', '.join(map(str, shapes))}")
+    same_dtype("select", arrays)
+    if which.shape not in ((), shapes[0]):
+        raise TypeError(
+            "lax.select: the choice must be a scalar or have the cases' shape, got shape "
+            f"{which.shape} for cases of shape {shapes[0]}"
+        )
+    if which.dtype == BOOL:
+        if len(arrays) > 2:
+            raise TypeError("lax.select: a bool cannot choose among more than 2 cases")
+    elif which.dtype != np.int32 and not getattr(which, "weak_type", False):
+        raise TypeError(f"lax.select: the choice must be bool or int32, got {which.dtype.name}")
+    chosen = arrays[0]
+    for number, case in enumerate(arrays[1:], 1):
+        taken = which if which.dtype == BOOL else ge(which, constant_like(which, number))
+        chosen = bind(ops.select, taken, case, chosen)
+    return chosen

@@ -1,0 +1,300 @@
+"""Gather and scatter, with XLA's dimension numbers."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gnomon._array import Array
+from gnomon._tracing import bind
+from gnomon.dialects.contract import Op, TypeRuleError
+from gnomon.dialects.emit import ops
+from gnomon.dialects.indexing import default_fill_value
+from gnomon.lax._creation import converted
+from gnomon.lax._operands import (
+    ANY_DTYPE,
+    INTEGERS,
+    NUMBER,
+    Dtypes,
+    accept,
+    argument,
+    same_dtype,
+    with_weak_type,
+)
+from gnomon.lax._structural import concatenate, expand_dims, ints
+
+
+class GatherDimensionNumbers(NamedTuple):
+    """What the dimensions of a `gather` mean.
+
+    Attributes:
+      offset_dims: dimensions of the result that run along a window; increasing.
+      collapsed_slice_dims: dimensions of the operand, of window size one, that are left out of the
+        result; increasing.
+      start_index_map: the dimension of the operand for each component of an index row.
+      operand_batching_dims: dimensions of the operand that run along with
+      start_indices_batching_dims: these dimensions of the indices.
+
+    The last dimension of the indices holds the index rows.
+    """
+
+    offset_dims: tuple[int, ...]
+    collapsed_slice_dims: tuple[int, ...]
+    start_index_map: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    start_indices_batching_dims: tuple[int, ...] = ()
+
+
+class ScatterDimensionNumbers(NamedTuple):
+    """What the dimensions of a scatter mean.
+
+    Attributes:
+      update_window_dims: dimensions of the updates that run along a window; increasing.
+      inserted_window_dims: dimensions of the operand, of window size one, that the updates lack.
+      scatter_dims_to_operand_dims: the dimension of the operand for each component of an index row.
+      operand_batching_dims: dimensions of the operand that run along with
+      scatter_indices_batching_dims: these dimensions of the indices.
+
+    The last dimension of the indices holds the index rows.
+    """
+
+    update_window_dims: Sequence[int]
+    inserted_window_dims: Sequence[int]
+    scatter_dims_to_operand_dims: Sequence[int]
+    operand_batching_dims: Sequence[int] = ()
+    scatter_indices_batching_dims: Sequence[int] = ()
+
+
+class GatherScatterMode(enum.Enum):
+    """What happens to windows that are out of bounds, wholly or in part.
+
+    Attributes:
+      CLIP: they are moved inside.
+      FILL_OR_DROP: a gather gives the fill value, a scatter writes nothing.
+      PROMISE_IN_BOUNDS: the caller promises that there are none; the result is undefined otherwise.
+    """
+
+    CLIP = 1
+    FILL_OR_DROP = 2
+    PROMISE_IN_BOUNDS = 3
+
+    @staticmethod
+    def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
+        """The mode of a name: ``"clip"``, ``"fill"`` or ``"drop"``, ``"promise_in_bounds"``.
+
+        Raises:
+          ValueError: there is no such mode.
+        """
+        if isinstance(mode, GatherScatterMode):
+            return mode
+        if mode is None:
+            return GatherScatterMode.FILL_OR_DROP
+        found = _MODES.get(mode)
+        if found is None:
+            raise ValueError(
+                f"unknown mode of gather or scatter: {mode!r}; it is one of "
+                f"{', '.join(map(repr, _MODES))}"
+            )
+        return found
+
+
+_MODES = {
+    "clip": GatherScatterMode.CLIP,
+    "fill": GatherScatterMode.FILL_OR_DROP,
+    "drop": GatherScatterMode.FILL_OR_DROP,
+    "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
+}
+_GATHER_MODES = {
+    GatherScatterMode.CLIP: "clip",
+    GatherScatterMode.FILL_OR_DROP: "fill",
+    GatherScatterMode.PROMISE_IN_BOUNDS: "promise_in_bounds",
+}
+_SCATTER_MODES = {**_GATHER_MODES, GatherScatterMode.FILL_OR_DROP: "drop"}
+
+
+def _checked(function: str, op: Op, arrays: Sequence[Array], params: dict[str, Any]) -> Array:
+    """Apply an op after its type rule has had its say: dimension numbers are easy to get wrong."""
+    try:
+        op.infer_types([x.aval.type for x in arrays], params)
+    except TypeRuleError as error:
+        raise TypeError(f"lax.{function}: {error}") from None
+    return bind(op, *arrays, **params)
+
+
+def _index_rows(function: str, indices: Any) -> Array:
+    rows = argument(function, indices)
+    if rows.dtype not in INTEGERS:
+        raise ValueError(f"lax.{function}: indices must be integers, got {rows.aval}")
+    return rows
+
+
+def gather(
+    operand: Any,
+    start_indices: Any,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: Any,
+    *,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    mode: str | GatherScatterMode | None = None,
+    fill_value: Any = None,
+) -> Array:
+    """Windows of an array, at computed places.
+
+    Args:
+      operand: an array.
+      start_indices: integers; the last dimension holds the index rows.
+      dimension_numbers: see `GatherDimensionNumbers`.
+      slice_sizes: the window's size in each dimension of the operand.
+      unique_indices, indices_are_sorted: promises that a backend may use.
+      mode: see `GatherScatterMode`; None stands for ``"clip"``.
+      fill_value: what mode ``"fill"`` gives out of bounds: by default nan, or the smallest integer (the
+        largest of unsigned ones).
+    Raises:
+      TypeError: dimension numbers do not fit the shapes.
+      ValueError: indices are not integers, or unknown mode.
+    """
+    x, rows = argument("gather", operand), _index_rows("gather", start_indices)
+    chosen = GatherScatterMode.CLIP if mode is None else GatherScatterMode.from_any(mode)
+    fill: Any = np.zeros((), x.dtype)
+    if chosen is GatherScatterMode.FILL_OR_DROP:
+        fill = default_fill_value(x.dtype) if fill_value is None else _fill(fill_value, x)
+    numbers = GatherDimensionNumbers(*dimension_numbers)
+    params = {
+        name: ints("gather", name, dims)
+        for name, dims in zip(numbers._fields, numbers, strict=True)
+    }
+    params |= {
+        "slice_sizes": ints("gather", "slice_sizes", slice_sizes),
+        "mode": _GATHER_MODES[chosen],
+        "fill_value": fill,
+        "unique_indices": bool(unique_indices),
+        "indices_are_sorted": bool(indices_are_sorted),
+    }
+    result = _checked("gather", ops.gather, (x, rows), params)
+    return with_weak_type(result, x.aval.weak_type)
+
+
+def _fill(fill_value: Any, x: Array) -> np.ndarray[Any, Any]:
+    value = converted(fill_value, x.dtype)
+    if value.ndim:
+        raise ValueError(f"lax.gather: fill_value must be a scalar, got shape {value.shape}")
+    return np.asarray(value)
+
+
+def _scatter(name: str, dtypes: Dtypes, summary: str) -> Callable[..., Array]:
+    def function(
+        operand: Any,
+        scatter_indices: Any,
+        updates: Any,
+        dimension_numbers: ScatterDimensionNumbers,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | GatherScatterMode | None = None,
+    ) -> Array:
+        x, rows = argument(name, operand, 0), _index_rows(name, scatter_indices)
+        new = argument(name, updates, 2)
+        accept(name, x, dtypes, 0)
+        same_dtype(name, (x, new))
+        numbers = ScatterDimensionNumbers(*dimension_numbers)
+        params: dict[str, Any] = {
+            field: ints(name, field, dims)
+            for field, dims in zip(numbers._fields, numbers, strict=True)
+        }
+        params |= {
+            "mode": _SCATTER_MODES[GatherScatterMode.from_any(mode)],
+            "unique_indices": bool(unique_indices),
+            "indices_are_sorted": bool(indices_are_sorted),
+        }
+        result = _checked(name, getattr(ops, name), (x, rows, new), params)
+        return with_weak_type(result, x.aval.weak_type)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{summary}
+
+    Args:
+      operand: an array.
+      scatter_indices: integers; the last dimension holds the index rows.
+      updates: the windows, of the operand's dtype.
+      dimension_numbers: see `ScatterDimensionNumbers`.
+      indices_are_sorted, unique_indices: promises that a backend may use.
+      mode: see `GatherScatterMode`; None stands for ``"drop"``.
+    Raises:
+      TypeError: dtypes differ, or dimension numbers do not fit the shapes.
+      ValueError: indices are not integers, or unknown mode.
+    """
+    return function
+
+
+scatter = _scatter(
+    "scatter",
+    ANY_DTYPE,
+    "Write windows into an array, at computed places; which one of several stays is undefined.",
+)
+scatter_add = _scatter(
+    "scatter_add", NUMBER, "Add windows to an array, at computed places; each one counts."
+)
+scatter_mul = _scatter(
+    "scatter_mul", NUMBER, "Multiply an array by windows, at computed places; each one counts."
+)
+scatter_min = _scatter(
+    "scatter_min", ANY_DTYPE, "Take the minimum of an array and windows, at computed places."
+)
+scatter_max = _scatter(
+    "scatter_max", ANY_DTYPE, "Take the maximum of an array and windows, at computed places."
+)
+
+
+def scatter_sub(
+    operand: Any,
+    scatter_indices: Any,
+    updates: Any,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """Subtract windows from an array, at computed places; arguments as in `scatter_add`."""
+    new = argument("scatter_sub", updates, 2)
+    accept("scatter_sub", new, NUMBER, 2)
+    return scatter_add(
+        operand,
+        scatter_indices,
+        bind(ops.neg, new),
+        dimension_numbers,
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+        mode=mode,
+    )
+
+
+def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
+    """Slices of size one at rows of indices.
+
+    Args:
+      src: an array.
+      idxs: one 1-d integer array for each axis, all of one length n.
+      axes: the dimensions that they index.
+    Returns:
+      An array of shape (n, remaining dimensions).
+    """
+    x = argument("index_take", src)
+    dims = ints("index_take", "axes", axes)
+    columns = [_index_rows("index_take", i) for i in idxs]
+    rows = concatenate([expand_dims(c, (1,)) for c in columns], 1)
+    sizes = tuple(1 if d in dims else n for d, n in enumerate(x.shape))
+    return gather(
+        x,
+        rows,
+        GatherDimensionNumbers(
+            offset_dims=tuple(range(1, x.ndim - len(dims) + 1)),
+            collapsed_slice_dims=tuple(sorted(dims)),
+            start_index_map=dims,
+        ),
+        sizes,
+    )

@@ -1,0 +1,208 @@
+"""What every function of `gnomon.lax` asks of its operands: arrays or scalars, of accepted dtypes.
+
+Functions of `lax` do no promotion. Operands must have one dtype; a scalar meets an array of any
+shape, and dimensions of size one meet others if the ranks are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon._array import Array, ConcreteArray, wrap, wrap_buffer
+from gnomon._errors import GnomonTypeError
+from gnomon._tracing import Tracer, as_operand, bind
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import (
+    ANY,
+    BOOL,
+    COMPLEX,
+    FLOATING,
+    INEXACT,
+    INTEGER,
+    NUMERIC,
+    SIGNED,
+    UNSIGNED,
+)
+
+Dtypes = frozenset[np.dtype[Any]]
+
+ANY_DTYPE: Dtypes = frozenset(ANY)
+NUMBER: Dtypes = frozenset(NUMERIC)
+INTEGERS: Dtypes = frozenset(INTEGER)
+FLOAT: Dtypes = frozenset(FLOATING)
+FLOAT_OR_COMPLEX: Dtypes = frozenset(INEXACT)
+COMPLEX_ONLY: Dtypes = frozenset(COMPLEX)
+BOOL_OR_INTEGER: Dtypes = frozenset((BOOL, *INTEGER))
+REAL: Dtypes = frozenset((BOOL, *INTEGER, *FLOATING))
+PARTS: Dtypes = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
+
+_GROUPS = (
+    ("bool", frozenset((BOOL,))),
+    ("integer", INTEGERS),
+    ("signed integer", frozenset(SIGNED)),
+    ("unsigned integer", frozenset(UNSIGNED)),
+    ("floating", FLOAT),
+    ("complexfloating", COMPLEX_ONLY),
+)
+
+
+def describe_dtypes(dtypes: Collection[np.dtype[Any]]) -> str:
+    """Accepted dtypes in a message, whole groups by name."""
+    left, words = set(dtypes), []
+    for name, group in _GROUPS:
+        if group <= left:
+            words.append(name)
+            left -= group
+    return ", ".join(words + sorted(d.name for d in left))
+
+
+def argument(function: str, x: Any, position: int | None = None) -> Array:
+    """An array of an argument.
+
+    Raises:
+      TypeError: it is neither an array nor a scalar.
+    """
+    if isinstance(x, Array):
+        return x
+    try:
+        return as_operand(x)
+    except TypeError as error:
+        where = "" if position is None else f" at position {position}"
+        raise TypeError(
+            f"lax.{function} takes arrays and scalars; got {_shown(x)} of type "
+            f"{type(x).__name__}{where}. Make an array of it first: gnomon.numpy.asarray(x)"
+        ) from error
+
+
+def _shown(x: Any) -> str:
+    text = repr(x)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def accept(
+    function: str, x: Array, dtypes: Collection[np.dtype[Any]], position: int | None = None
+) -> None:
+    """Raise ``TypeError`` unless the function takes the operand's dtype."""
+    if x.dtype not in dtypes:
+        where = "" if position is None else f" at position {position}"
+        raise TypeError(
+            f"lax.{function} does not accept dtype {x.dtype.name}{where}. "
+            f"Accepted dtypes are: {describe_dtypes(dtypes)}."
+        )
+
+
+# Functions of gnomon.numpy that promote, where they are called otherwise than in lax.
+_PROMOTING = {
+    "div": "true_divide",
+    "rem": "remainder",
+    "max": "maximum",
+    "min": "minimum",
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "sub": "subtract",
+    "mul": "multiply",
+    "pow": "power",
+    "atan2": "arctan2",
+    "select": "where",
+    "select_n": "where",
+    "shift_left": "left_shift",
+    "shift_right_arithmetic": "right_shift",
+    "concatenate": "concatenate",
+    "add": "add",
+    "bitwise_and": "bitwise_and",
+    "bitwise_or": "bitwise_or",
+    "bitwise_xor": "bitwise_xor",
+    "nextafter": "nextafter",
+    "dot": "dot",
+}
+
+
+def same_dtype(function: str, arrays: Sequence[Array]) -> None:
+    """Raise ``TypeError`` unless all arrays have one dtype."""
+    first = arrays[0].dtype
+    if any(x.dtype != first for x in arrays):
+        given = ", ".join(x.dtype.name for x in arrays)
+        promoting = _PROMOTING.get(function)
+        tip = f" gnomon.numpy.{promoting} promotes its arguments." if promoting else ""
+        raise TypeError(
+            f"lax.{function} requires arguments of one dtype, got {given}. "
+            f"Convert them with lax.convert_element_type.{tip}"
+        )
+
+
+def spread(function: str, arrays: Sequence[Array]) -> list[Array]:
+    """The arrays in one shape: scalars repeated, dimensions of size one stretched.
+
+    Raises:
+      TypeError: the ranks differ, or sizes do that are not one.
+    """
+    shapes = {x.shape for x in arrays}
+    if len(shapes) == 1:
+        return list(arrays)
+    shapes.discard(())
+    given = ", ".join(str(x.shape) for x in arrays)
+    if len({len(s) for s in shapes}) > 1:
+        raise TypeError(
+            f"lax.{function}: arrays must have the same number of dimensions (or none), "
+            f"got shapes {given}"
+        )
+    shape = []
+    for sizes in zip(*shapes, strict=True):
+        wide = {n for n in sizes if n != 1}
+        if len(wide) > 1:
+            raise TypeError(f"lax.{function}: shapes {given} cannot be broadcast together")
+        shape.append(wide.pop() if wide else 1)
+    return [broadcast(x, tuple(shape)) for x in arrays]
+
+
+def broadcast(x: Array, shape: tuple[int, ...]) -> Array:
+    """``x`` repeated to a shape whose last dimensions are its own; ``x`` itself where it fits."""
+    if x.shape == shape:
+        return x
+    dims = tuple(range(len(shape) - x.ndim, len(shape)))
+    return bind(ops.broadcast_in_dim, x, shape=shape, dims=dims)
+
+
+def as_shape(function: str, shape: Any) -> tuple[int, ...]:
+    """A shape from an int or a sequence of ints.
+
+    Raises:
+      TypeError: it is something else, or has a negative size.
+    """
+    try:
+        sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+        sizes = tuple(n.__index__() for n in sizes)
+    except (TypeError, AttributeError) as error:
+        if isinstance(error, GnomonTypeError):  # about a traced size; it says better what is wrong
+            raise
+        raise TypeError(
+            f"{function}: a shape is an int or a sequence of ints, got {_shown(shape)}"
+        ) from error
+    if any(n < 0 for n in sizes):
+        raise TypeError(f"{function}: the sizes of a shape must not be negative, got {sizes}")
+    return sizes
+
+
+def with_weak_type(x: Array, weak_type: bool = True) -> Array:
+    """The same array with the weak-type flag as given."""
+    if x.aval.weak_type == weak_type:
+        return x
+    if isinstance(x, Tracer):
+        return x._trace.tracer(x._ssa, weak_type)
+    assert isinstance(x, ConcreteArray)
+    if x._value is None and x._buffer is not None:
+        return wrap_buffer(x._buffer, x.aval.update(weak_type=weak_type), x._device)
+    return wrap(x.numpy_value(), weak_type)
+
+
+def constant_like(x: Array, value: Any) -> Array:
+    """One value everywhere, in the shape, dtype and weak type of ``x``."""
+    scalar = wrap(np.asarray(value).astype(x.dtype), x.aval.weak_type)
+    return broadcast(scalar, x.shape)

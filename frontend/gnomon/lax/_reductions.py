@@ -1,0 +1,153 @@
+"""Reductions and cumulative functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes
+from gnomon._array import Array
+from gnomon._tracing import bind
+from gnomon.dialects.emit import ops
+from gnomon.lax._creation import no_sharding
+from gnomon.lax._operands import (
+    ANY_DTYPE,
+    BOOL_OR_INTEGER,
+    FLOAT_OR_COMPLEX,
+    INTEGERS,
+    NUMBER,
+    REAL,
+    Dtypes,
+    accept,
+    argument,
+    describe_dtypes,
+)
+from gnomon.lax._structural import ints
+
+
+def reduction_axes(function: str, x: Array, axes: Any) -> tuple[int, ...]:
+    """Checked axes of a reduction.
+
+    Raises:
+      ValueError: an axis does not exist, or is named twice.
+    """
+    dims = ints(function, "axes", axes)
+    if len(set(dims)) != len(dims):
+        raise ValueError(f"lax.{function}: duplicate value in axes: {dims}")
+    if any(not 0 <= d < x.ndim for d in dims):
+        raise ValueError(f"lax.{function}: axes {dims} contain out-of-bounds indices for {x.aval}")
+    return dims
+
+
+def _reduction(name: str, dtypes: Dtypes, summary: str, empty: str) -> Callable[..., Array]:
+    def function(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -> Array:
+        no_sharding(name, out_sharding)
+        x = argument(name, operand)
+        accept(name, x, dtypes)
+        dims = reduction_axes(name, x, axes)
+        return bind(getattr(ops, name), x, axes=dims) if dims else x
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{summary} of an array over axes.
+
+    Args:
+      operand: an array.
+      axes: the dimensions to reduce; distinct and not negative.
+    Returns:
+      An array of the operand's dtype without those dimensions; over no elements {empty}.
+    Raises:
+      TypeError: the dtype is not one of {describe_dtypes(dtypes)}.
+      ValueError: an axis does not exist, or is named twice.
+    """
+    return function
+
+
+reduce_sum = _reduction("reduce_sum", NUMBER, "The sum", "zero")
+reduce_prod = _reduction("reduce_prod", NUMBER, "The product", "one")
+reduce_max = _reduction("reduce_max", ANY_DTYPE, "The maximum", "the smallest value of the dtype")
+reduce_min = _reduction("reduce_min", ANY_DTYPE, "The minimum", "the largest value of the dtype")
+reduce_and = _reduction("reduce_and", BOOL_OR_INTEGER, "The bitwise and", "all bits set")
+reduce_or = _reduction("reduce_or", BOOL_OR_INTEGER, "The bitwise or", "zero")
+reduce_xor = _reduction("reduce_xor", BOOL_OR_INTEGER, "The bitwise exclusive or", "zero")
+
+
+def _arg_reduction(name: str, extreme: str) -> Callable[..., Array]:
+    def function(operand: Any, axis: int, index_dtype: Any) -> Array:
+        x = argument(name, operand)
+        accept(name, x, REAL)
+        dtype = _dtypes.check_user_dtype(index_dtype, f"lax.{name}")
+        if dtype not in INTEGERS:
+            raise TypeError(f"lax.{name}: index_dtype must be an integer dtype, got {dtype.name}")
+        if not 0 <= axis < x.ndim:
+            raise ValueError(f"lax.{name}: invalid axis {axis} for operand shape {x.shape}")
+        if x.shape[axis] == 0:
+            raise ValueError(
+                f"lax.{name} needs one element at least along the axis, got shape {x.shape} and "
+                f"axis {axis}"
+            )
+        return bind(getattr(ops, name), x, axis=axis.__index__(), index_dtype=dtype)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""The index of the first {extreme}, or of the first nan, along an axis.
+
+    Args:
+      operand: an array of real numbers or bools.
+      axis: which dimension; not negative.
+      index_dtype: an integer dtype for the result.
+    Raises:
+      TypeError: the dtype is complex, or ``index_dtype`` is not an integer dtype.
+      ValueError: there is no such axis, or it is of size zero.
+    """
+    return function
+
+
+argmax = _arg_reduction("argmax", "maximum")
+argmin = _arg_reduction("argmin", "minimum")
+
+
+def _cumulative(name: str, dtypes: Dtypes, summary: str) -> Callable[..., Array]:
+    def function(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
+        x = argument(name, operand)
+        accept(name, x, dtypes)
+        if axis < 0:
+            raise ValueError(f"lax.{name}: axis must not be negative, got {axis}")
+        if axis >= x.ndim:
+            raise ValueError(
+                f"lax.{name}: axis {axis} is out of bounds for an array of shape {x.shape}"
+            )
+        return bind(getattr(ops, name), x, axis=axis.__index__(), reverse=bool(reverse))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""The cumulative {summary} along an axis.
+
+    Args:
+      operand: an array.
+      axis: which dimension; not negative.
+      reverse: accumulate from the end.
+    Returns:
+      An array of the operand's shape and dtype.
+    Raises:
+      TypeError: the dtype is not one of {describe_dtypes(dtypes)}.
+      ValueError: there is no such axis.
+    """
+    return function
+
+
+cumsum = _cumulative("cumsum", NUMBER, "sum")
+cumprod = _cumulative("cumprod", NUMBER, "product")
+cummax = _cumulative("cummax", NUMBER, "maximum")
+cummin = _cumulative("cummin", NUMBER, "minimum")
+cumlogsumexp = _cumulative("cumlogsumexp", FLOAT_OR_COMPLEX, "logarithm of the sum of exponentials")
+
+
+def index_dtype_for(size: int) -> np.dtype[Any]:
+    """The dtype of indices into a dimension: the default integer dtype, if it holds the size."""
+    dtype = _dtypes.default_int_dtype()
+    if size > np.iinfo(dtype).max:
+        raise ValueError(
+            f"a dimension of {size} elements cannot be indexed by {dtype.name}: turn 64-bit types "
+            "on (gnomon_enable_x64)"
+        )
+    return dtype

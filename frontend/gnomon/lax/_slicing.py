@@ -1,0 +1,335 @@
+"""Slices with static and with computed places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon._array import Array
+from gnomon._tracing import bind, is_tracer
+from gnomon.dialects.emit import ops
+from gnomon.lax._operands import INTEGERS, argument, constant_like, same_dtype
+from gnomon.lax._structural import canonical_axis, expand_dims, ints, squeeze
+
+
+def slice(
+    operand: Any,
+    start_indices: Sequence[int],
+    limit_indices: Sequence[int],
+    strides: Sequence[int] | None = None,
+) -> Array:
+    """The elements from start to below limit, strides apart, in each dimension.
+
+    Args:
+      operand: an array.
+      start_indices, limit_indices: one number for each dimension, ``0 <= start <= limit <= size``.
+      strides: positive numbers; all one by default.
+    Raises:
+      TypeError: the numbers are out of bounds, or not one for each dimension.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> slice(gnp.arange(8), (1,), (7,), (2,))
+      Array([1, 3, 5], dtype=int32)
+    """
+    x = argument("slice", operand)
+    start = ints("slice", "start_indices", start_indices)
+    limit = ints("slice", "limit_indices", limit_indices)
+    steps = (1,) * x.ndim if strides is None else ints("slice", "strides", strides)
+    given = f"start {start}, limit {limit}, strides {steps} for shape {x.shape}"
+    if not len(start) == len(limit) == len(steps) == x.ndim:
+        raise TypeError(f"lax.slice takes one number for each dimension, got {given}")
+    if any(s <= 0 for s in steps):
+        raise TypeError(f"lax.slice: strides must be positive, got {given}")
+    if any(not 0 <= a <= b <= n for a, b, n in zip(start, limit, x.shape, strict=True)):
+        raise TypeError(f"lax.slice: 0 <= start <= limit <= size must hold, got {given}")
+    if limit == x.shape and not any(start) and all(s == 1 for s in steps):
+        return x
+    return bind(ops.slice, x, start=start, limit=limit, strides=steps)
+
+
+def slice_in_dim(
+    operand: Any,
+    start_index: int | None,
+    limit_index: int | None,
+    stride: int = 1,
+    axis: int = 0,
+) -> Array:
+    """`slice` along one dimension.
+
+    Args:
+      operand: an array.
+      start_index, limit_index: None stands for the ends; negative numbers count from the end.
+      stride: a positive number.
+      axis: which dimension.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> slice_in_dim(gnp.arange(5), -3, None)
+      Array([2, 3, 4], dtype=int32)
+    """
+    x = argument("slice_in_dim", operand)
+    axis = canonical_axis(axis, x.ndim)
+    size = x.shape[axis]
+    begin = 0 if start_index is None else start_index.__index__()
+    end = size if limit_index is None else limit_index.__index__()
+    start, limit, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
+    start[axis] = begin + size if begin < 0 else begin
+    limit[axis] = end + size if end < 0 else end
+    strides[axis] = stride.__index__()
+    return slice(x, start, limit, strides)
+
+
+def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Array:
+    """The slice at an index along one dimension.
+
+    Args:
+      operand: an array.
+      index: a Python integer; negative ones count from the end.
+      axis: which dimension.
+      keepdims: keep it, with size one.
+    Raises:
+      IndexError: the index is out of bounds.
+    """
+    x = argument("index_in_dim", operand)
+    axis = canonical_axis(axis, x.ndim)
+    index, size = index.__index__(), x.shape[axis]
+    if not -size <= index < size:
+        raise IndexError(f"index {index} is out of bounds for axis {axis} with size {size}")
+    index %= size
+    result = slice_in_dim(x, index, index + 1, 1, axis)
+    return result if keepdims else squeeze(result, (axis,))
+
+
+# -------------------------------------------------------------------------------- computed places
+
+
+def _start_indices(function: str, x: Array, start_indices: Any, allow_negative: Any) -> list[Array]:
+    """One rank-0 integer array for each dimension; negative ones counted from the end."""
+    indices: Sequence[Any]
+    if isinstance(start_indices, Array | np.ndarray):
+        if start_indices.ndim != 1:
+            raise ValueError(
+                f"lax.{function}: start indices must be a sequence of scalars or a 1-d array, got "
+                f"shape {start_indices.shape}"
+            )
+        vector = argument(function, start_indices)
+        indices = [index_in_dim(vector, i, 0, keepdims=False) for i in range(vector.shape[0])]
+    else:
+        try:
+            indices = tuple(start_indices)
+        except TypeError as error:
+            raise TypeError(
+                f"lax.{function}: start indices must be a sequence with one index for each "
+                f"dimension, got {start_indices!r}"
+            ) from error
+    if len(indices) != x.ndim:
+        raise ValueError(
+            f"lax.{function}: one start index is needed for each dimension of the operand of "
+            f"shape {x.shape}, got {len(indices)}"
+        )
+    flags = (
+        (allow_negative,) * x.ndim if isinstance(allow_negative, bool) else tuple(allow_negative)
+    )
+    if len(flags) != x.ndim:
+        raise ValueError(
+            f"lax.{function}: allow_negative_indices must be a bool or one for each dimension"
+        )
+    scalars = [argument(function, i) for i in indices]
+    for scalar in scalars:
+        if scalar.ndim:
+            raise TypeError(f"lax.{function}: start indices must be scalars, got {scalar.aval}")
+        if scalar.dtype not in INTEGERS:
+            raise TypeError(
+                f"lax.{function}: start indices must be integers, got {scalar.dtype.name}"
+            )
+    strong = [s for s in scalars if not s.aval.weak_type]
+    dtype = strong[0].dtype if strong else (scalars[0].dtype if scalars else np.dtype(np.int32))
+    if any(s.dtype != dtype for s in strong):
+        given = ", ".join(s.dtype.name for s in scalars)
+        raise TypeError(f"lax.{function}: start indices must have one dtype, got {given}")
+    wide = np.dtype(np.int32) if dtype.itemsize < 4 else dtype
+    return [
+        _from_start(_as_dtype(s, wide), n, flag)
+        for s, n, flag in zip(scalars, x.shape, flags, strict=True)
+    ]
+
+
+def _as_dtype(index: Array, dtype: np.dtype[Any]) -> Array:
+    # A narrow index type may not hold the sizes that the index is compared with.
+    return index if index.dtype == dtype else bind(ops.convert, index, dtype=dtype)
+
+
+def _from_start(index: Array, size: int, allow_negative: bool) -> Array:
+    """An index with negative values counted from the end."""
+    if not allow_negative or index.dtype.kind == "u":
+        return index
+    zero = constant_like(index, 0)
+    wrapped = bind(ops.add, index, constant_like(index, size))
+    return bind(ops.select, bind(ops.lt, index, zero), wrapped, index)
+
+
+def _static_sizes(function: str, sizes: Any) -> tuple[int, ...]:
+    if any(is_tracer(s) for s in sizes if not isinstance(s, int)):
+        for s in sizes:
+            s.__index__()  # raises, and says which traced value it is
+    return ints(function, "slice_sizes", sizes)
+
+
+def dynamic_slice(
+    operand: Any,
+    start_indices: Any,
+    slice_sizes: Any,
+    *,
+    allow_negative_indices: bool | Sequence[bool] = True,
+) -> Array:
+    """A slice of static size at a computed place.
+
+    Args:
+      operand: an array.
+      start_indices: one integer scalar for each dimension, or a 1-d array of them. The place is
+        moved so that the slice lies inside of the operand.
+      slice_sizes: the shape of the slice.
+      allow_negative_indices: count negative indices from the end (for all, or each dimension).
+    Raises:
+      TypeError: indices are not integers of one dtype, or the slice is larger than the operand.
+      ValueError: there is not one index for each dimension.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> dynamic_slice(gnp.arange(5), (3,), (3,))
+      Array([2, 3, 4], dtype=int32)
+    """
+    x = argument("dynamic_slice", operand)
+    sizes = _static_sizes("dynamic_slice", slice_sizes)
+    indices = _start_indices("dynamic_slice", x, start_indices, allow_negative_indices)
+    if len(sizes) != x.ndim or any(not 0 <= s <= n for s, n in zip(sizes, x.shape, strict=True)):
+        raise TypeError(
+            "lax.dynamic_slice: slice_sizes must be between zero and the operand's sizes, got "
+            f"{sizes} for shape {x.shape}"
+        )
+    return bind(ops.dynamic_slice, x, *indices, sizes=sizes)
+
+
+def dynamic_slice_in_dim(
+    operand: Any,
+    start_index: Any,
+    slice_size: int,
+    axis: int = 0,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
+    """`dynamic_slice` along one dimension."""
+    x = argument("dynamic_slice_in_dim", operand)
+    axis = canonical_axis(axis, x.ndim)
+    starts: list[Any] = [0] * x.ndim
+    starts[axis] = start_index
+    sizes = list(x.shape)
+    sizes[axis] = slice_size
+    flags = [False] * x.ndim
+    flags[axis] = allow_negative_indices
+    return dynamic_slice(x, starts, sizes, allow_negative_indices=flags)
+
+
+def dynamic_index_in_dim(
+    operand: Any,
+    index: Any,
+    axis: int = 0,
+    keepdims: bool = True,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
+    """The slice at a computed index along one dimension; the index is moved into bounds.
+
+    Args:
+      operand: an array.
+      index: an integer scalar.
+      axis: which dimension.
+      keepdims: keep it, with size one.
+    """
+    x = argument("dynamic_index_in_dim", operand)
+    result = dynamic_slice_in_dim(x, index, 1, axis, allow_negative_indices=allow_negative_indices)
+    return result if keepdims else squeeze(result, (axis,))
+
+
+def dynamic_update_slice(
+    operand: Any,
+    update: Any,
+    start_indices: Any,
+    *,
+    allow_negative_indices: bool | Sequence[bool] = True,
+) -> Array:
+    """An array with a slice at a computed place replaced.
+
+    Args:
+      operand: an array.
+      update: the new slice, of the same dtype and rank, not larger.
+      start_indices, allow_negative_indices: as in `dynamic_slice`.
+    Raises:
+      TypeError: the update does not fit, or indices are not integers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> dynamic_update_slice(gnp.zeros(4), gnp.ones(2), (1,))
+      Array([0., 1., 1., 0.], dtype=float32)
+    """
+    x, new = argument("dynamic_update_slice", operand), argument("dynamic_update_slice", update)
+    same_dtype("dynamic_update_slice", (x, new))
+    if new.ndim != x.ndim:
+        raise TypeError(
+            "lax.dynamic_update_slice: the update must have the operand's rank, got shape "
+            f"{new.shape} for an operand of shape {x.shape}"
+        )
+    if any(s > n for s, n in zip(new.shape, x.shape, strict=True)):
+        raise TypeError(
+            "lax.dynamic_update_slice: the update must not be larger than the operand, got shape "
+            f"{new.shape} for an operand of shape {x.shape}"
+        )
+    indices = _start_indices("dynamic_update_slice", x, start_indices, allow_negative_indices)
+    return bind(ops.dynamic_update_slice, x, new, *indices)
+
+
+def dynamic_update_slice_in_dim(
+    operand: Any,
+    update: Any,
+    start_index: Any,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
+    """`dynamic_update_slice` along one dimension."""
+    x = argument("dynamic_update_slice_in_dim", operand)
+    axis = canonical_axis(axis, x.ndim)
+    starts: list[Any] = [0] * x.ndim
+    starts[axis] = start_index
+    flags = [False] * x.ndim
+    flags[axis] = allow_negative_indices
+    return dynamic_update_slice(x, update, starts, allow_negative_indices=flags)
+
+
+def dynamic_update_index_in_dim(
+    operand: Any,
+    update: Any,
+    index: Any,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
+    """An array with the slice at a computed index along one dimension replaced.
+
+    Args:
+      operand: an array.
+      update: the new slice, with that dimension of size one or without it.
+      index: an integer scalar; it is moved into bounds.
+      axis: which dimension.
+    """
+    x = argument("dynamic_update_index_in_dim", operand)
+    new = argument("dynamic_update_index_in_dim", update)
+    axis = canonical_axis(axis, x.ndim)
+    if new.ndim != x.ndim:
+        new = expand_dims(new, (axis,))
+    return dynamic_update_slice_in_dim(
+        x, new, index, axis, allow_negative_indices=allow_negative_indices
+    )

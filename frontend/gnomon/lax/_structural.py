@@ -1,0 +1,460 @@
+"""Functions that move elements: broadcasting, reshaping, joining, padding."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon._array import Array
+from gnomon._tracing import bind
+from gnomon.dialects.emit import ops
+from gnomon.lax._creation import no_sharding
+from gnomon.lax._operands import argument, as_shape, same_dtype
+
+Shape = tuple[int, ...]
+
+
+def ints(function: str, name: str, values: Any) -> Shape:
+    """A tuple of Python ints from a sequence of integers.
+
+    Raises:
+      TypeError: it is something else.
+    """
+    try:
+        return tuple(v.__index__() for v in values)
+    except (TypeError, AttributeError) as error:
+        raise TypeError(
+            f"lax.{function}: {name} must be a sequence of integers, got {values!r}"
+        ) from error
+
+
+def canonical_axis(axis: Any, rank: int, name: str = "axis") -> int:
+    """An axis counted from the front; negative ones count from the back.
+
+    Raises:
+      ValueError: there is no such axis.
+    """
+    number: int = axis.__index__()
+    if not -rank <= number < rank:
+        raise ValueError(f"{name} {number} is out of bounds for an array of dimension {rank}")
+    return number % rank if rank else number
+
+
+def broadcast_shapes(*shapes: Any) -> Shape:
+    """The shape that shapes are broadcast to together, by NumPy's rules.
+
+    Raises:
+      ValueError: they do not fit together.
+
+    Example:
+      >>> broadcast_shapes((2, 1), (3,))
+      (2, 3)
+    """
+    sequences = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    if len(set(sequences)) == 1:
+        return sequences[0]
+    result = []
+    for sizes in itertools.zip_longest(*(reversed(s) for s in sequences), fillvalue=1):
+        wide = {n for n in sizes if n != 1}
+        if len(wide) > 1:
+            raise ValueError(f"Incompatible shapes for broadcasting: {', '.join(map(str, shapes))}")
+        result.append(wide.pop() if wide else 1)
+    return tuple(reversed(result))
+
+
+def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Array:
+    """Repeat an array along new leading dimensions.
+
+    Args:
+      operand: an array or scalar.
+      sizes: sizes of the new dimensions.
+    Raises:
+      TypeError: a size is negative.
+
+    Example:
+      >>> broadcast(1.0, (2,))
+      Array([1., 1.], dtype=float32, weak_type=True)
+    """
+    no_sharding("broadcast", out_sharding)
+    x = argument("broadcast", operand)
+    new = as_shape("lax.broadcast", sizes)
+    if not new:
+        return x
+    dims = tuple(range(len(new), len(new) + x.ndim))
+    return bind(ops.broadcast_in_dim, x, shape=(*new, *x.shape), dims=dims)
+
+
+def broadcast_in_dim(
+    operand: Any, shape: Any, broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
+) -> Array:
+    """Repeat an array along new dimensions, and along dimensions of size one.
+
+    Args:
+      operand: an array or scalar.
+      shape: the shape of the result.
+      broadcast_dimensions: for each dimension of the operand, which one of the result it is.
+    Raises:
+      TypeError: the dimensions are not increasing, do not exist, or sizes do not fit.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> broadcast_in_dim(gnp.array([1, 2]), (2, 3), (0,))
+      Array([[1, 1, 1],
+             [2, 2, 2]], dtype=int32)
+    """
+    no_sharding("broadcast_in_dim", out_sharding)
+    x = argument("broadcast_in_dim", operand)
+    sizes = as_shape("lax.broadcast_in_dim", shape)
+    dims = ints("broadcast_in_dim", "broadcast_dimensions", broadcast_dimensions)
+    given = f"an operand of shape {x.shape}, shape {sizes}, broadcast_dimensions {dims}"
+    if len(dims) != x.ndim:
+        raise TypeError(
+            "lax.broadcast_in_dim: broadcast_dimensions must name a dimension of the result for "
+            f"each of the operand, got {given}"
+        )
+    if any(not 0 <= d < len(sizes) for d in dims):
+        raise TypeError(
+            "lax.broadcast_in_dim: broadcast_dimensions must be dimensions of the result, not "
+            f"negative; got {given}"
+        )
+    if any(a >= b for a, b in itertools.pairwise(dims)):
+        raise TypeError(
+            f"lax.broadcast_in_dim: broadcast_dimensions must be strictly increasing, got {given}"
+        )
+    if any(n not in (1, sizes[d]) for n, d in zip(x.shape, dims, strict=True)):
+        raise TypeError(
+            "lax.broadcast_in_dim: each size of the operand must be 1 or that of the result's "
+            f"dimension; got {given}"
+        )
+    if x.shape == sizes:
+        return x
+    return bind(ops.broadcast_in_dim, x, shape=sizes, dims=dims)
+
+
+def broadcast_to_rank(x: Any, rank: int) -> Array:
+    """Put dimensions of size one in front until the array has ``rank`` dimensions."""
+    x = argument("broadcast_to_rank", x)
+    if x.ndim > rank:
+        raise ValueError(f"lax.broadcast_to_rank: shape {x.shape} has more than {rank} dimensions")
+    return expand_dims(x, range(rank - x.ndim))
+
+
+def broadcast_like(arr: Any, like_arr: Any) -> Array:
+    """An array broadcast, by NumPy's rules, to the shape of another."""
+    x, like = argument("broadcast_like", arr), argument("broadcast_like", like_arr)
+    if x.shape == like.shape:
+        return x
+    if broadcast_shapes(x.shape, like.shape) != like.shape:
+        raise ValueError(f"lax.broadcast_like: shape {x.shape} cannot be broadcast to {like.shape}")
+    return broadcast_in_dim(x, like.shape, range(like.ndim - x.ndim, like.ndim))
+
+
+def reshape(
+    operand: Any,
+    new_sizes: Any,
+    dimensions: Sequence[int] | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """The same elements in another shape.
+
+    Args:
+      operand: an array or scalar.
+      new_sizes: the new shape.
+      dimensions: an order of the operand's dimensions in which the elements are taken.
+    Raises:
+      TypeError: the shape has another number of elements or a negative size, or ``dimensions`` is
+        no permutation.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> reshape(gnp.arange(4), (2, 2), dimensions=(0,))
+      Array([[0, 1],
+             [2, 3]], dtype=int32)
+    """
+    no_sharding("reshape", out_sharding)
+    x = argument("reshape", operand)
+    sizes = as_shape("lax.reshape", new_sizes)
+    if math.prod(sizes) != x.size:
+        raise TypeError(
+            f"lax.reshape: {x.aval} has {x.size} elements, shape {sizes} holds {math.prod(sizes)}"
+        )
+    if dimensions is not None:
+        order = ints("reshape", "dimensions", dimensions)
+        if sorted(order) != list(range(x.ndim)):
+            raise TypeError(
+                "lax.reshape: dimensions must be a permutation of the operand's dimensions, got "
+                f"{order} for shape {x.shape}"
+            )
+        x = transpose(x, order)
+    if x.shape == sizes:
+        return x
+    return bind(ops.reshape, x, shape=sizes)
+
+
+def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
+    """Remove dimensions of size one.
+
+    Args:
+      array: an array.
+      dimensions: which; negative ones count from the back.
+    Raises:
+      ValueError: a dimension is not of size one, does not exist, or is named twice.
+    """
+    x = argument("squeeze", array)
+    dims = _unique_axes("squeeze", dimensions, x.ndim)
+    for d in dims:
+        if x.shape[d] != 1:
+            raise ValueError(
+                "cannot select an axis to squeeze out which has size not equal to one, got shape "
+                f"{x.shape} and dimensions {tuple(dimensions)}"
+            )
+    if not dims:
+        return x
+    return bind(ops.reshape, x, shape=tuple(n for d, n in enumerate(x.shape) if d not in dims))
+
+
+def expand_dims(array: Any, dimensions: Sequence[int]) -> Array:
+    """Put in dimensions of size one.
+
+    Args:
+      array: an array or scalar.
+      dimensions: where they stand in the result; negative ones count from the back.
+    Raises:
+      ValueError: a dimension does not exist in the result, or is named twice.
+    """
+    x = argument("expand_dims", array)
+    count = len(set(dimensions))
+    if count != len(tuple(dimensions)):
+        raise ValueError(f"repeated axis in lax.expand_dims: {tuple(dimensions)}")
+    rank = x.ndim + count
+    dims = _unique_axes("expand_dims", dimensions, rank)
+    if not dims:
+        return x
+    sizes = iter(x.shape)
+    return bind(ops.reshape, x, shape=tuple(1 if d in dims else next(sizes) for d in range(rank)))
+
+
+def _unique_axes(function: str, dimensions: Any, rank: int) -> set[int]:
+    dims = [canonical_axis(d, rank) for d in dimensions]
+    if len(set(dims)) != len(dims):
+        raise ValueError(f"lax.{function}: dimensions are not unique: {tuple(dimensions)}")
+    return set(dims)
+
+
+def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Array:
+    """Join neighbouring dimensions into one.
+
+    Args:
+      operand: an array.
+      start_dimension, stop_dimension: the first one, and the one after the last (default: all that
+        follow); negative ones count from the back.
+    """
+    x = argument("collapse", operand)
+    start, stop, _ = slice(start_dimension, stop_dimension).indices(x.ndim)
+    if stop < start:
+        raise ValueError(f"lax.collapse: stop {stop} must not be below start {start}")
+    shape = (*x.shape[:start], math.prod(x.shape[start:stop]), *x.shape[stop:])
+    return reshape(x, shape)
+
+
+def transpose(operand: Any, permutation: Sequence[int] | np.ndarray[Any, Any]) -> Array:
+    """Permute dimensions: dimension i of the result is ``permutation[i]`` of the operand.
+
+    Raises:
+      TypeError: it is no permutation of the operand's dimensions.
+    """
+    x = argument("transpose", operand)
+    order = ints("transpose", "permutation", permutation)
+    identity = tuple(range(x.ndim))
+    if order == identity:
+        return x
+    if tuple(sorted(order)) != identity:
+        raise TypeError(
+            "lax.transpose: permutation isn't a permutation of the operand's dimensions, got "
+            f"{order} for shape {x.shape}"
+        )
+    return bind(ops.transpose, x, permutation=order)
+
+
+def rev(operand: Any, dimensions: Sequence[int]) -> Array:
+    """Reverse the order of the elements along dimensions.
+
+    Raises:
+      TypeError: a dimension does not exist, or is named twice.
+    """
+    x = argument("rev", operand)
+    dims = ints("rev", "dimensions", dimensions)
+    if len(set(dims)) != len(dims) or any(not 0 <= d < x.ndim for d in dims):
+        raise TypeError(
+            f"lax.rev: dimensions must be unique and in [0, {x.ndim}) for shape {x.shape}, "
+            f"got {dims}"
+        )
+    return bind(ops.rev, x, dims=dims) if dims else x
+
+
+def concatenate(operands: Any, dimension: int) -> Array:
+    """Arrays one after the other along a dimension.
+
+    Args:
+      operands: arrays of one dtype and rank that agree in all other sizes.
+      dimension: which; not negative.
+    Raises:
+      ValueError: there are no arrays.
+      TypeError: dtypes, ranks or sizes differ, or there is no such dimension.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> concatenate([gnp.arange(2), gnp.arange(3)], 0)
+      Array([0, 1, 0, 1, 2], dtype=int32)
+    """
+    arrays = [argument("concatenate", x, i) for i, x in enumerate(operands)]
+    if not arrays:
+        raise ValueError("lax.concatenate requires a non-empty sequence of arrays")
+    shapes = [x.shape for x in arrays]
+    given = ", ".join(map(str, shapes))
+    rank = len(shapes[0])
+    if any(len(s) != rank for s in shapes):
+        raise TypeError(f"lax.concatenate: arrays of different ranks, got shapes {given}")
+    if not 0 <= dimension < rank:
+        raise TypeError(f"lax.concatenate: dimension {dimension} out of bounds for shapes {given}")
+    others = {(*s[:dimension], *s[dimension + 1 :]) for s in shapes}
+    if len(others) > 1:
+        raise TypeError(
+            "lax.concatenate: shapes differ in dimensions other than the one being concatenated, "
+            f"{dimension}; got {given}"
+        )
+    same_dtype("concatenate", arrays)
+    if len(arrays) == 1:
+        return arrays[0]
+    return bind(ops.concatenate, *arrays, dimension=dimension.__index__())
+
+
+def stack(operands: Sequence[Any], axis: int = 0) -> Array:
+    """Arrays of one shape and dtype along a new dimension."""
+    arrays = [argument("stack", x, i) for i, x in enumerate(operands)]
+    if not arrays:
+        raise ValueError("lax.stack requires a non-empty sequence of arrays")
+    axis = canonical_axis(axis, arrays[0].ndim + 1)
+    return concatenate([expand_dims(x, (axis,)) for x in arrays], axis)
+
+
+def unstack(x: Any, axis: int = 0) -> tuple[Array, ...]:
+    """The slices of an array along a dimension, without that dimension."""
+    x = argument("unstack", x)
+    if x.ndim == 0:
+        raise ValueError("lax.unstack requires an array with a dimension at least")
+    axis = canonical_axis(axis, x.ndim)
+    return tuple(squeeze(part, (axis,)) for part in split(x, (1,) * x.shape[axis], axis))
+
+
+def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Array]:
+    """Cut an array along a dimension.
+
+    Args:
+      operand: an array.
+      sizes: the sizes of the pieces; they add up to that of the dimension.
+      axis: which dimension.
+    Raises:
+      ValueError: the sizes do not add up.
+    """
+    x = argument("split", operand)
+    axis = canonical_axis(axis, x.ndim)
+    pieces = ints("split", "sizes", sizes)
+    if sum(pieces) != x.shape[axis] or any(n < 0 for n in pieces):
+        raise ValueError(
+            f"lax.split: sizes {pieces} must add up to that of dimension {axis} of shape {x.shape}"
+        )
+    zeros, ones = (0,) * x.ndim, (1,) * x.ndim
+    result, begin = [], 0
+    for size in pieces:
+        start = (*zeros[:axis], begin, *zeros[axis + 1 :])
+        limit = (*x.shape[:axis], begin + size, *x.shape[axis + 1 :])
+        result.append(bind(ops.slice, x, start=start, limit=limit, strides=ones))
+        begin += size
+    return result
+
+
+def tile(operand: Any, reps: Sequence[int]) -> Array:
+    """Repeat an array as a whole along each dimension.
+
+    Args:
+      operand: an array.
+      reps: how often, for each dimension.
+    Raises:
+      TypeError: there is not one number for each dimension.
+    """
+    x = argument("tile", operand)
+    counts = ints("tile", "reps", reps)
+    if len(counts) != x.ndim:
+        raise TypeError(
+            f"lax.tile: reps must give one number for each dimension of shape {x.shape}, "
+            f"got {counts}"
+        )
+    if all(n == 1 for n in counts):
+        return x
+    pairs = tuple(n for pair in zip(counts, x.shape, strict=True) for n in pair)
+    spread = bind(ops.broadcast_in_dim, x, shape=pairs, dims=tuple(range(1, 2 * x.ndim, 2)))
+    shape = tuple(c * n for c, n in zip(counts, x.shape, strict=True))
+    return bind(ops.reshape, spread, shape=shape)
+
+
+def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Array:
+    """Put a value around an array and between its elements; negative numbers cut elements off.
+
+    Args:
+      operand: an array.
+      padding_value: a scalar of the same dtype.
+      padding_config: for each dimension (low, high, interior): how many before the first element,
+        after the last one, and between neighbours.
+    Raises:
+      TypeError: the dtypes differ.
+      ValueError: the configuration does not fit the operand.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> pad(gnp.array([1, 2]), 0, [(1, 2, 1)])
+      Array([0, 1, 0, 2, 0, 0], dtype=int32)
+    """
+    x, value = argument("pad", operand, 0), argument("pad", padding_value, 1)
+    if value.dtype != x.dtype:
+        raise TypeError(
+            f"lax.pad: operand and padding_value must have one dtype, got {x.dtype.name} and "
+            f"{value.dtype.name}"
+        )
+    if value.ndim:
+        raise ValueError(f"lax.pad: padding_value must be a scalar, got shape {value.shape}")
+    config = tuple(tuple(c) for c in padding_config)
+    if any(len(c) != 3 for c in config):
+        raise ValueError(
+            f"lax.pad: each entry of padding_config is (low, high, interior), got {config}"
+        )
+    if len(config) != x.ndim:
+        raise ValueError(
+            "lax.pad: padding_config must have an entry for each dimension of the operand, got "
+            f"{config} for shape {x.shape}"
+        )
+    low, high, interior = (tuple(c[i].__index__() for c in config) for i in range(3))
+    if any(n < 0 for n in interior):
+        raise ValueError(f"lax.pad: interior padding must not be negative, got {config}")
+    sizes = tuple(
+        lo + hi + n + max(n - 1, 0) * gap
+        for n, lo, hi, gap in zip(x.shape, low, high, interior, strict=True)
+    )
+    if any(n < 0 for n in sizes):
+        raise ValueError(
+            f"lax.pad: padding_config {config} removes more than there is of shape {x.shape}: the "
+            f"result would have shape {sizes}"
+        )
+    if not any(low) and not any(high) and not any(interior):
+        return x
+    return bind(ops.pad, x, value, low=low, high=high, interior=interior)
+
+
+def shape_as_value(shape: Sequence[int]) -> Array:
+    """A shape as an array of integers."""
+    return argument("shape_as_value", np.array(tuple(shape), np.int32))

@@ -1,0 +1,84 @@
+"""A cheap estimate of what a program costs, to choose how it is run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gnomon.dialects.body import Body, operands_of, results_of
+from gnomon.dialects.contract import bodies_of, lookup, params_of
+from gnomon.dialects.types import TensorType, type_of
+
+# A loop whose trip count is not known is taken to run so often.
+UNKNOWN_TRIP_COUNT = 100
+# Contractions with three sizes of at least this much are large.
+LARGE = 512
+
+
+@dataclass
+class Cost:
+    """What a program does, roughly.
+
+    Attributes:
+      flops: arithmetic operations.
+      bytes_accessed: bytes of operands and results, as if a fused kernel read them once.
+      dispatches: kernels one after another.
+      contraction_flops: flops in large unbatched contractions.
+    """
+
+    flops: float = 0.0
+    bytes_accessed: float = 0.0
+    dispatches: float = 0.0
+    contraction_flops: float = 0.0
+
+    def add(self, other: Cost, times: float = 1.0) -> None:
+        """Add ``times`` another cost."""
+        self.flops += times * other.flops
+        self.bytes_accessed += times * other.bytes_accessed
+        self.dispatches += times * other.dispatches
+        self.contraction_flops += times * other.contraction_flops
+
+
+def _nbytes(type_: TensorType) -> int:
+    return type_.size * type_.dtype.itemsize
+
+
+def estimate(body: Body) -> Cost:
+    """The cost of a body without calls.
+
+    Elementwise ops are taken to fuse: they count as arithmetic only, while contractions, reductions
+    and data movement count as kernels with their traffic.
+    """
+    total = Cost()
+    for op in body.operations:
+        definition = lookup(op)
+        if definition.is_control_flow:
+            params = params_of(op, definition)
+            inner = [estimate(b) for b in bodies_of(op)]
+            times = params.get("length", UNKNOWN_TRIP_COUNT if len(inner) == 2 else 1)
+            for cost in inner:
+                total.add(cost, times)
+            total.dispatches += times
+            continue
+        results = [type_of(r) for r in results_of(op)]
+        operands = [type_of(o) for o in operands_of(op)]
+        size = max((t.size for t in (*results, *operands)), default=0)
+        if definition.name == "dot_general":
+            contracting = params_of(op, definition)["lhs_contracting"]
+            depth = math.prod(operands[0].shape[d] for d in contracting)
+            flops = 2.0 * results[0].size * depth
+            total.flops += flops
+            rows = operands[0].size / max(depth, 1)
+            columns = operands[1].size / max(depth, 1)
+            if min(rows, columns, depth) >= LARGE:
+                total.contraction_flops += flops
+        else:
+            total.flops += size
+        if definition.name == "dot_general" or any(t.size != size for t in operands):
+            total.dispatches += 1
+            total.bytes_accessed += sum(map(_nbytes, (*operands, *results)))
+    inputs = sum(_nbytes(t) for t in body.argument_types)
+    outputs = sum(_nbytes(t) for t in body.result_types)
+    total.bytes_accessed += inputs + outputs
+    total.dispatches += 1
+    return total

@@ -1,0 +1,1 @@
+def expand_scan(program): pass

@@ -1,0 +1,87 @@
+"""The passes by name, and the pipelines made of them.
+
+A pass changes a module in place. Those written in Python and upstream's C++ passes stand in one
+table, so that `gnomon-opt` and the API run the same things under the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import PassManager, ir
+from gnomon.passes.expand import expand_transformations
+from gnomon.passes.expand_scan import expand_scan
+from gnomon.passes.inline import inline_calls
+from gnomon.passes.lower import lower_to_stablehlo
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A named pass.
+
+    Attributes:
+      name: kebab-case, as `gnomon-opt` takes it.
+      doc: what it does, one line.
+      run: changes the module in place.
+    """
+
+    name: str
+    doc: str
+    run: Callable[[ir.Module], None]
+
+
+def _upstream(name: str) -> Callable[[ir.Module], None]:
+    def run(module: ir.Module) -> None:
+        manager = PassManager.parse(f"builtin.module({name})")
+        manager.enable_verifier(False)
+        manager.run(module.operation)
+
+    return run
+
+
+def _python(run: Callable[[Program], None]) -> Callable[[ir.Module], None]:
+    return lambda module: run(Program(module))
+
+
+PASSES: dict[str, Pass] = {
+    p.name: p
+    for p in (
+        Pass(
+            "expand-transformations",
+            "replace gnomon.jvp, gnomon.vjp and gnomon.vmap by functions derived from their callees",
+            _python(expand_transformations),
+        ),
+        Pass("inline", "replace calls by the bodies of their callees", _python(inline_calls)),
+        Pass("symbol-dce", "drop private functions that nothing calls", _upstream("symbol-dce")),
+        Pass("cse", "merge equal operations", _upstream("cse")),
+        Pass(
+            "canonicalize",
+            "drop dead operations and fold constants of upstream dialects",
+            _upstream("canonicalize"),
+        ),
+        Pass("expand-scan", "turn gnomon.scan into gnomon.while", _python(expand_scan)),
+        Pass(
+            "lower-to-stablehlo",
+            "replace every gnomon op by its StableHLO form",
+            _python(lower_to_stablehlo),
+        ),
+    )
+}
+
+EXPAND = ("expand-transformations", "inline", "symbol-dce", "canonicalize", "cse")
+LOWER = ("expand-scan", "canonicalize", "cse", "lower-to-stablehlo", "canonicalize", "cse")
+
+
+def run_passes(
+    module: ir.Module,
+    names: Iterable[str],
+    after: Callable[[Pass, ir.Module], None] | None = None,
+    passes: Mapping[str, Pass] = PASSES,
+) -> None:
+    """Run passes in order; ``after`` is called behind each one."""
+    for name in names:
+        passes[name].run(module)
+        if after is not None:
+            after(passes[name], module)
