@@ -25,7 +25,7 @@ class DeviceBuffer(Protocol):
     def to_numpy(self) -> np.ndarray[Any, Any]:
         """The value in host memory; waits for it."""
 
-    def block_until_ready(self) -> None:
+    def wait(self) -> None:
         """Wait until the value is there."""
 
     def is_ready(self) -> bool:
@@ -60,6 +60,17 @@ class Array:
     @property
     def aval(self) -> ShapedArray:
         """Shape, dtype and weak type in one interned object."""
+        raise NotImplementedError
+
+    def numpy_value(self) -> np.ndarray[Any, Any]:
+        """The value, not to be written to; raises where it is not known."""
+        raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        raise NotImplementedError
+
+    def block_until_ready(self) -> Array:
+        """Wait until the value is computed; the array itself."""
         raise NotImplementedError
 
     @property
@@ -213,7 +224,7 @@ class ConcreteArray(Array):
     def block_until_ready(self) -> ConcreteArray:
         """Wait until the value is computed; the array itself."""
         if self._value is None:
-            self._live_buffer().block_until_ready()
+            self._live_buffer().wait()
         return self
 
     def is_ready(self) -> bool:

@@ -11,9 +11,9 @@ import optree
 from gnomon._tree_keys import KeyPath, keystr
 from gnomon._tree_registry import (
     NAMESPACE,
-    flatten_custom,
+    flatten_node,
+    flatten_node_with_keys,
     flatten_one_level,
-    flatten_one_level_with_keys,
     register_pytree_node,
 )
 
@@ -22,7 +22,7 @@ __all__ = [
     "PyTreeDef",
     "all_leaves",
     "broadcast_prefix",
-    "flatten_custom",
+    "flatten_one_level",
     "structure_mismatch",
     "tree_all",
     "tree_broadcast",
@@ -313,7 +313,7 @@ def _walk(tree: Any, path: KeyPath, is_leaf: IsLeaf) -> Iterator[tuple[KeyPath, 
     if (is_leaf is not None and is_leaf(tree)) or optree.tree_is_leaf(tree, namespace=NAMESPACE):
         yield path, tree
         return
-    for key, child in flatten_one_level_with_keys(tree)[0]:
+    for key, child in flatten_node_with_keys(tree)[0]:
         yield from _walk(child, (*path, key), is_leaf)
 
 
@@ -377,8 +377,8 @@ def _mismatch(path: KeyPath, prefix: Any, full: Any, is_leaf: IsLeaf) -> Mismatc
     same = isinstance(prefix, dict) and isinstance(full, dict) and not _is_leaf(full)
     if type(prefix) is not type(full) and not same:
         return path, _described(prefix), _described(full)
-    pairs, data = flatten_one_level_with_keys(prefix)
-    others, other_data = flatten_one_level_with_keys(full)
+    pairs, data = flatten_node_with_keys(prefix)
+    others, other_data = flatten_node_with_keys(full)
     if isinstance(prefix, dict):
         keys = {key.key for key, _ in pairs}
         other_keys = {key.key for key, _ in others}
@@ -415,7 +415,7 @@ def _described(tree: Any) -> str:
     if isinstance(tree, dict):
         keys = ", ".join(repr(key) for key in tree)
         return f"{article} {name} with keys {keys}" if tree else f"an empty {name}"
-    children, _ = flatten_one_level(tree)
+    children, _ = flatten_node(tree)
     return f"{article} {name} of {len(children)}"
 
 

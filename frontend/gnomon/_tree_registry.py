@@ -6,6 +6,7 @@ for: how the children of a registered type are named in messages.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -16,9 +17,9 @@ from gnomon._tree_keys import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKe
 
 __all__ = [
     "NAMESPACE",
-    "flatten_custom",
+    "flatten_node",
+    "flatten_node_with_keys",
     "flatten_one_level",
-    "flatten_one_level_with_keys",
     "is_tree_node",
     "register_dataclass",
     "register_pytree_node",
@@ -253,18 +254,28 @@ def _is_leaf(tree: Any) -> bool:
     return bool(optree.tree_is_leaf(tree, namespace=NAMESPACE))
 
 
+_CONTAINERS = (
+    type(None),
+    tuple,
+    list,
+    dict,
+    collections.OrderedDict,
+    collections.defaultdict,
+    collections.deque,
+)
+
+
 def is_tree_node(typ: type) -> bool:
     """True for classes whose instances are nodes: registered ones, and the containers of Python."""
     return (
         typ in _nodes
-        or typ is type(None)
-        or typ in optree.register_pytree_node.get(namespace=NAMESPACE)  # type: ignore[attr-defined]
+        or typ in _CONTAINERS
         or optree.is_namedtuple_class(typ)
         or optree.is_structseq_class(typ)
     )
 
 
-def flatten_one_level(tree: Any) -> tuple[list[Any], Hashable]:
+def flatten_node(tree: Any) -> tuple[list[Any], Hashable]:
     """The children of a node, and its auxiliary data.
 
     Raises:
@@ -286,11 +297,11 @@ def _hashable(metadata: Any) -> Hashable:
         return tuple(metadata)
     if isinstance(metadata, tuple):
         return tuple(_hashable(part) for part in metadata)
-    return metadata  # type: ignore[no-any-return]
+    return metadata
 
 
-def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Hashable]:
-    """`flatten_one_level` with pairs of key and child.
+def flatten_node_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Hashable]:
+    """`flatten_node` with pairs of key and child.
 
     Raises:
       ValueError: the tree is a leaf.
@@ -299,12 +310,13 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Hasha
     if node is not None and node.flatten_with_keys is not None:
         pairs, data = node.flatten_with_keys(tree)
         return [(key, child) for key, child in pairs], data
-    children, data = flatten_one_level(tree)
+    children, data = flatten_node(tree)
     keys: list[Any]
     if node is not None:
         keys = [FlattenedIndexKey(i) for i in range(len(children))]
     elif isinstance(tree, dict):
-        entries = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)[2]
+        node_of_any: Any = tree
+        entries = optree.tree_flatten_one_level(node_of_any, namespace=NAMESPACE)[2]
         keys = [DictKey(key) for key in entries]
     elif isinstance(tree, tuple) and hasattr(tree, "_fields"):
         keys = [GetAttrKey(field) for field in tree._fields]
@@ -313,7 +325,7 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Hasha
     return list(zip(keys, children, strict=True)), data
 
 
-def flatten_custom(tree: Any) -> tuple[tuple[Any, ...], Hashable] | None:
+def flatten_one_level(tree: Any) -> tuple[tuple[Any, ...], Hashable] | None:
     """How the native walk over arguments sees a value that is no plain tuple, list or dict.
 
     Returns:

@@ -33,8 +33,12 @@ from gnomon._tree_keys import (
     keystr,
 )
 from gnomon._tree_registry import (
-    flatten_one_level,
-    flatten_one_level_with_keys,
+    flatten_node as flatten_one_level,
+)
+from gnomon._tree_registry import (
+    flatten_node_with_keys as flatten_one_level_with_keys,
+)
+from gnomon._tree_registry import (
     is_tree_node,
     register_dataclass,
     register_pytree_node,
