@@ -39,7 +39,7 @@ def _slice(
         (Operand(shape), *indices),
         reference,
         {"sizes": sizes},
-        dtypes=ALL if label == "vector" else "f32",
+        dtypes=ALL if label == "vector" else "f32 f64",
         differentiable=(0,),
         label=label,
     )
@@ -62,7 +62,7 @@ def _update(
         "dynamic_update_slice",
         (Operand(shape), Operand(sizes), *indices),
         reference,
-        dtypes=ALL if label == "vector" else "f32",
+        dtypes=ALL if label == "vector" else "f32 f64",
         differentiable=(0, 1),
         label=label,
     )

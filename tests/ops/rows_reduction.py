@@ -104,7 +104,7 @@ def _reduction_rows(name: str) -> list[Row]:
     differentiable = (
         (0,) if name in ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min") else ()
     )
-    first = dtypes.split()[0] if not differentiable else "f32"
+    first = dtypes.split()[0] if not differentiable else "f32 f64"
     rows = []
     for shape, axes in _SHAPES:
         every = (shape, axes) == ((3, 5), (1,))
@@ -276,7 +276,7 @@ def _cumulative_rows(name: str) -> list[Row]:
         shape: tuple[int, ...],
         axis: int,
         reverse: bool,
-        dtypes: str = "f32",
+        dtypes: str = "f32 f64",
         label: str = "",
         **operand: Any,
     ) -> Row:
@@ -308,7 +308,7 @@ def _cumulative_rows(name: str) -> list[Row]:
             ),
         ),
         row((6, 2), 0, False, "f16 bf16 f32 f64", "special values", values=SPECIAL),
-        row((6,), 0, True, "f32", "infinities", values=(-math.inf, -math.inf)),
+        row((6,), 0, True, "f32 f64", "infinities", values=(-math.inf, -math.inf)),
     ]
 
 
@@ -326,6 +326,7 @@ _ZERO_ROWS = [
         (Operand(shape, draw=_with_zeros),),
         reference,
         params,
+        dtypes="f32 f64 c128",
         differentiable=(0,),
         ulps=16.0,
         label=f"zeros {shape}",

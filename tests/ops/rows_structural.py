@@ -16,7 +16,7 @@ REAL = (
     "f8_e4m3fn f8_e5m2 f8_e4m3b11fnuz f8_e4m3fnuz f8_e5m2fnuz"
 )
 ALL = f"{REAL} c64 c128"
-FEW = "f32 c64 i8 bool"
+FEW = "f32 f64 c64 c128 i8 bool"
 
 
 def placed(shape: tuple[int, ...], dtype: np.dtype, element: Callable[..., Any]) -> np.ndarray:
@@ -147,7 +147,7 @@ def _broadcast(shape: tuple[int, ...], target: tuple[int, ...], dims: tuple[int,
         (Operand(shape),),
         reference,
         {"shape": target, "dims": dims},
-        dtypes=ALL if (shape, target) == ((3,), (2, 3)) else "f32",
+        dtypes=ALL if (shape, target) == ((3,), (2, 3)) else "f32 f64",
         differentiable=(0,),
         label=f"{shape}-{target}-{dims}",
     )
@@ -164,7 +164,7 @@ def _reshape(shape: tuple[int, ...], target: tuple[int, ...]) -> Row:
         (Operand(shape),),
         reference,
         {"shape": target},
-        dtypes=ALL if shape == (6,) else "f32",
+        dtypes=ALL if shape == (6,) else "f32 f64",
         differentiable=(0,),
         label=f"{shape}-{target}",
     )
@@ -186,7 +186,7 @@ def _transpose(shape: tuple[int, ...], permutation: tuple[int, ...]) -> Row:
         (Operand(shape),),
         reference,
         {"permutation": permutation},
-        dtypes=ALL if permutation == (1, 0) else "f32",
+        dtypes=ALL if permutation == (1, 0) else "f32 f64",
         differentiable=(0,),
         label=f"{shape}-{permutation}",
     )
@@ -207,7 +207,7 @@ def _rev(shape: tuple[int, ...], dims: tuple[int, ...]) -> Row:
         (Operand(shape),),
         reference,
         {"dims": dims},
-        dtypes=ALL if dims == (0,) else "f32",
+        dtypes=ALL if dims == (0,) else "f32 f64",
         differentiable=(0,),
         label=f"{shape}-{dims}",
     )
@@ -232,7 +232,7 @@ def _slice(
         (Operand(shape),),
         reference,
         {"start": start, "limit": limit, "strides": strides},
-        dtypes=ALL if shape == (7,) else "f32",
+        dtypes=ALL if shape == (7,) else "f32 f64",
         differentiable=(0,),
         label=f"{shape}-{start}-{limit}-{strides}",
     )
@@ -258,7 +258,7 @@ def _concatenate(shapes: tuple[tuple[int, ...], ...], dimension: int) -> Row:
         tuple(Operand(shape) for shape in shapes),
         reference,
         {"dimension": dimension},
-        dtypes=ALL if shapes == ((3,), (2,)) else "f32",
+        dtypes=ALL if shapes == ((3,), (2,)) else "f32 f64",
         differentiable=tuple(range(len(shapes))),
         label=f"{shapes}-{dimension}",
     )
@@ -269,7 +269,7 @@ def _pad(
     low: tuple[int, ...],
     high: tuple[int, ...],
     interior: tuple[int, ...],
-    dtypes: str = "f32",
+    dtypes: str = "f32 f64",
 ) -> Row:
     def reference(x: np.ndarray, value: np.ndarray) -> np.ndarray:
         spread = [

@@ -74,7 +74,7 @@ def draw(op: str, seed: int, dtype: Any = np.float64, *, for_jax: bool = False) 
     """A random case.
 
     XLA's scatter is no oracle for index rows without components: JAX 0.10.2 fails to compile some
-    and is wrong on others; ``for_jax`` draws none of them.
+    of them and is wrong on others; ``for_jax`` draws none.
     """
     rng = np.random.default_rng([seed, OPS.index(op)])
     rank = int(rng.integers(0, 5))
@@ -86,7 +86,7 @@ def draw(op: str, seed: int, dtype: Any = np.float64, *, for_jax: bool = False) 
     collapsed = [d for d in _some(rng, rest, 3) if shape[d] > 0]
     start_map = _some(rng, rest, 4)
     rng.shuffle(start_map)
-    if for_jax and op != "gather" and not start_map:
+    if for_jax and not start_map:
         return draw(op, seed + 10_000, dtype, for_jax=True)
     sizes = [
         1
@@ -195,6 +195,14 @@ def by_loops(case: Case) -> np.ndarray:
     return out
 
 
+def clamped_before(case: Case) -> Case:
+    """The same case of mode "clip" by indices that are in bounds already."""
+    shape = case.operand.shape
+    bounds = np.array([shape[d] - case.sizes[d] for d in case.dims.start_map], object)
+    indices = np.clip(case.indices.astype(object), 0, bounds).astype(np.int64)
+    return replace(case, indices=indices, mode="promise_in_bounds")
+
+
 def evaluate(case: Case) -> np.ndarray:
     return REGISTRY[f"gnomon.{case.op}"].evaluate(*case.arrays, **case.params)
 
@@ -284,13 +292,16 @@ def test_derivatives_are_jax(op: str, seed: int) -> None:
             return
         rng = np.random.default_rng(seed)
         wrt = wrt_of(case)
+        # JAX forgets the mode within its rule for extrema.
+        forgets = op in ("scatter_min", "scatter_max") and case.mode == "clip"
+        known = clamped_before(case) if forgets else case
         tangents = [_draw_data(rng, case.arrays[i].shape, case.operand.dtype) for i in wrt]
 
         def function(*inexact: Any) -> Any:
-            full = list(case.arrays)
+            full = list(known.arrays)
             for i, x in zip(wrt, inexact, strict=True):
                 full[i] = x
-            return case.jax(*full)
+            return known.jax(*full)
 
         inexact = [case.arrays[i] for i in wrt]
         out, out_tangent = jax.jvp(function, inexact, tangents)

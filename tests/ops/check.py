@@ -1,0 +1,159 @@
+"""How the checks of the op table build, run and compare: on programs of the dialect, not on the API."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import tests.ops
+from gnomon.backends.reference import Evaluator
+from gnomon.dialects import functions
+from gnomon.dialects.body import Body
+from gnomon.dialects.contract import REGISTRY, Op
+from gnomon.dialects.functions import Program, emit_call
+from gnomon.dialects.types import (
+    ANY,
+    TensorType,
+    is_complex,
+    is_floating,
+    is_inexact,
+    is_integer,
+    short_name,
+)
+from tests.ops.row import Operand, Row
+
+DTYPES = {short_name(d): d for d in ANY}
+
+
+def all_rows() -> list[Row]:
+    """The rows of all rooms."""
+    rows: list[Row] = []
+    for module in pkgutil.iter_modules(tests.ops.__path__):
+        if module.name.startswith("rows_"):
+            rows += importlib.import_module(f"tests.ops.{module.name}").ROWS
+    return rows
+
+
+def op_of(row: Row) -> Op:
+    """The op that a row is about."""
+    return REGISTRY[f"gnomon.{row.op}"]
+
+
+def params_of(row: Row, dtype: np.dtype) -> dict[str, Any]:
+    """The op's parameters for a dtype under test."""
+    return row.params(dtype) if callable(row.params) else dict(row.params)
+
+
+def generator(row: Row, dtype: np.dtype, salt: str = "") -> np.random.Generator:
+    """A generator whose seed is the row's name, so that a failure can be repeated."""
+    return np.random.default_rng(zlib.crc32(f"{row.id} {dtype} {salt}".encode()))
+
+
+def draw(
+    operand: Operand, rng: np.random.Generator, dtype: np.dtype, edges: bool = False
+) -> np.ndarray:
+    """One operand of a row."""
+    dtype = np.dtype(operand.dtype) if operand.dtype is not None else dtype
+    shape = operand.shape
+    if operand.draw is not None:
+        return np.asarray(operand.draw(rng, shape, dtype))
+    if dtype == np.bool_:
+        array = rng.integers(0, 2, shape).astype(np.bool_)
+    elif is_integer(dtype):
+        unsigned = short_name(dtype).startswith("u")
+        low = int(max(operand.low, 0) if unsigned else operand.low)
+        array = rng.integers(low, max(int(operand.high), low) + 1, shape).astype(dtype)
+    elif is_complex(dtype):
+        parts = rng.uniform(operand.low, operand.high, (2, *shape))
+        array = (parts[0] + 1j * parts[1]).astype(dtype)
+    else:
+        array = np.asarray(rng.uniform(operand.low, operand.high, shape)).astype(dtype)
+    if edges and operand.values and array.size and is_floating(dtype):
+        flat = array.reshape(-1)
+        values = np.array(operand.values, np.float64).astype(dtype)[: flat.size]
+        flat[: values.size] = values
+    return array
+
+
+def draw_all(
+    row: Row, dtype: np.dtype, salt: str = "", edges: bool = False
+) -> list[np.ndarray]:
+    """All operands of a row."""
+    rng = generator(row, dtype, salt)
+    return [draw(o, rng, dtype, edges) for o in row.operands]
+
+
+def types_of(arrays: Sequence[np.ndarray]) -> list[TensorType]:
+    """The types of arrays."""
+    return [TensorType(a.shape, a.dtype) for a in arrays]
+
+
+def program_of(row: Row, dtype: np.dtype, arrays: Sequence[np.ndarray]) -> Program:
+    """A program whose function ``f`` applies the row's op."""
+    op = op_of(row)
+    bodies = row.bodies(dtype) if row.bodies else ()
+    program = Program()
+    params = params_of(row, dtype)
+    body = Body.build(types_of(arrays), lambda *v: op.build(v, params, bodies))
+    program.add("f", body)
+    return program
+
+
+def add_main(
+    program: Program, op: Op, callee: str, types: Sequence[TensorType], name: str = "main", **params: Any
+) -> str:
+    """A function that applies a transformation to another."""
+    body = Body.build(list(types), lambda *v: emit_call(program, op, callee, list(v), **params))
+    return program.add(name, body, public=True)
+
+
+def run(program: Program, name: str, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Evaluate a function; the program must verify before."""
+    assert program.module.operation.verify()
+    return Evaluator(program)(name, *arrays)
+
+
+def epsilon(dtype: np.dtype) -> float:
+    """The spacing of a dtype's numbers at one; zero for exact types."""
+    if not is_inexact(dtype):
+        return 0.0
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(np.zeros((), dtype).real.dtype).eps)
+
+
+def assert_close(
+    actual: Any, expected: Any, dtype: np.dtype, ulps: float = 4.0, message: str = ""
+) -> None:
+    """Equal shapes, and values within ``ulps`` units of the dtype's epsilon.
+
+    The unit is relative to each expected value, with the result's median magnitude as a floor, so that
+    results near a zero of the function are held to the accuracy of their inputs.
+    """
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape, f"{message}: {actual.shape} != {expected.shape}"
+    if not is_inexact(dtype):
+        np.testing.assert_array_equal(actual, expected.astype(actual.dtype), message)
+        return
+    wide = np.complex128 if is_complex(actual.dtype) or is_complex(expected.dtype) else np.float64
+    a, e = actual.astype(wide), expected.astype(wide)
+    finite = np.isfinite(e)
+    np.testing.assert_array_equal(a[~finite], e[~finite], message)
+    if not finite.any():
+        return
+    a, e = a[finite], e[finite]
+    scale = np.maximum(np.abs(e), np.median(np.abs(e)))
+    floor = float(np.finfo(np.float64).tiny)
+    error = np.abs(a - e) / np.maximum(scale * epsilon(dtype), floor)
+    assert np.isfinite(error).all() and error.max() <= ulps, (
+        f"{message}: off by {error.max():.3g} ulps of {short_name(dtype)} (allowed {ulps}); "
+        f"got {a[error.argmax()]}, expected {e[error.argmax()]}"
+    )
+
+
+__all__ = ["DTYPES", "all_rows", "assert_close", "functions", "program_of", "run"]

@@ -1,0 +1,294 @@
+"""Every op, by its rows: meaning, types, derivatives, transposes, batching, second order."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gnomon.dialects import functions
+from gnomon.dialects.contract import FACETS, REGISTRY, Verdict
+from gnomon.dialects.functions import Program
+from gnomon.dialects.types import TensorType, is_complex, is_inexact
+from tests.ops.check import (
+    DTYPES,
+    add_main,
+    all_rows,
+    assert_close,
+    draw_all,
+    op_of,
+    params_of,
+    program_of,
+    run,
+    types_of,
+)
+from tests.ops.row import Row
+
+ROWS = all_rows()
+
+# Ops whose meaning needs more than one operation around them, and where they are tested.
+ELSEWHERE = {
+    "func.call": "tests/passes/test_transformations.py",
+    "gnomon.jvp": "tests/passes/test_transformations.py",
+    "gnomon.vjp": "tests/passes/test_transformations.py",
+    "gnomon.vmap": "tests/passes/test_transformations.py",
+    "gnomon.yield": "part of every region op",
+    "gnomon.branch": "part of gnomon.switch",
+    "gnomon.psum": "tests/frontend/test_collectives.py",
+    "gnomon.pmax": "tests/frontend/test_collectives.py",
+    "gnomon.pmin": "tests/frontend/test_collectives.py",
+    "gnomon.axis_index": "tests/frontend/test_collectives.py",
+}
+
+# Finite differences in f64: a central difference of step h errs by h^2 and by epsilon / h.
+STEP = 1e-5
+FD_TOLERANCE = 1e-6
+
+
+def cases(rows: list[Row], *, wide: bool = False) -> list[Any]:
+    """(row, dtype) pairs; ``wide``: differentiable rows in f64 and c128 only."""
+    found = []
+    for row in rows:
+        names = row.dtypes.split()
+        if wide:
+            if not row.differentiable:
+                continue
+            names = [n for n in ("f64", "c128") if n in names]
+        found += [pytest.param(row, DTYPES[n], id=f"{row.id}-{n}") for n in names]
+    return found
+
+
+def test_every_op_has_a_row() -> None:
+    missing = REGISTRY.keys() - {f"gnomon.{row.op}" for row in ROWS} - ELSEWHERE.keys()
+    assert not missing
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_every_facet_is_a_rule_or_a_verdict(name: str) -> None:
+    op = REGISTRY[name]
+    for facet in FACETS:
+        rule = getattr(op, facet)
+        assert callable(rule) or isinstance(rule, Verdict)
+
+
+def test_differentiable_ops_are_differentiated_by_some_row() -> None:
+    covered = {f"gnomon.{row.op}" for row in ROWS if row.differentiable}
+    rules = {n for n, op in REGISTRY.items() if not isinstance(op.jvp, Verdict)}
+    assert not rules - covered - ELSEWHERE.keys()
+
+
+@pytest.mark.parametrize(("row", "dtype"), cases(ROWS))
+def test_evaluation_equals_the_reference(row: Row, dtype: np.dtype) -> None:
+    arrays = draw_all(row, dtype, edges=True)
+    program = program_of(row, dtype, arrays)
+    results = run(program, "f", arrays)
+    with np.errstate(all="ignore"):
+        expected = row.reference(*arrays)
+    if not isinstance(expected, (tuple, list)):
+        expected = [expected]
+    signature = program.signature("f")
+    assert len(results) == len(expected)
+    for result, reference, type_ in zip(results, expected, signature.results, strict=True):
+        assert (result.shape, result.dtype) == type_
+        assert_close(result, reference, type_.dtype, row.ulps, row.id)
+
+
+@pytest.mark.parametrize(("row", "dtype"), cases(ROWS))
+def test_evaluation_gives_the_inferred_types(row: Row, dtype: np.dtype) -> None:
+    op = op_of(row)
+    if op.is_control_flow:
+        return
+    arrays = draw_all(row, dtype)
+    copies = [a.copy() for a in arrays]
+    params = params_of(row, dtype)
+    with np.errstate(all="ignore"):
+        out = op.evaluate(*arrays, **params)  # type: ignore[operator]
+    outs = [out] if op.results == 1 else list(out)
+    types = op.infer_types(types_of(arrays), params)
+    assert [(np.shape(o), np.asarray(o).dtype) for o in outs] == [tuple(t) for t in types]
+    for array, copy in zip(arrays, copies, strict=True):
+        np.testing.assert_array_equal(array, copy, "an op wrote into its operand")
+
+
+# ------------------------------------------------------------------------------------ derivatives
+
+
+def _direction(row: Row, dtype: np.dtype, like: np.ndarray, salt: str) -> np.ndarray:
+    rng = np.random.default_rng(len(salt) + like.size)
+    values = rng.normal(size=like.shape)
+    if is_complex(like.dtype):
+        values = values + 1j * rng.normal(size=like.shape)
+    return np.asarray(values).astype(like.dtype)
+
+
+def _wrt(row: Row, arrays: list[np.ndarray]) -> list[int]:
+    return [i for i in row.differentiable if is_inexact(arrays[i].dtype)]
+
+
+def _moved(arrays: list[np.ndarray], wrt: list[int], directions: Any, h: float) -> list[np.ndarray]:
+    moved = list(arrays)
+    for i, d in zip(wrt, directions, strict=True):
+        moved[i] = np.asarray(arrays[i] + h * d)
+    return moved
+
+
+def _differences(program: Program, name: str, arrays: Any, wrt: Any, directions: Any) -> Any:
+    plus = run(program, name, _moved(arrays, wrt, directions, STEP))
+    minus = run(program, name, _moved(arrays, wrt, directions, -STEP))
+    return [
+        (p - m) / (2 * STEP) if is_inexact(p.dtype) else None
+        for p, m in zip(plus, minus, strict=True)
+    ]
+
+
+def _assert_derivative(actual: Any, expected: Any, message: str) -> None:
+    scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
+    error = float(np.abs(np.asarray(actual) - expected).max(initial=0.0))
+    assert error <= FD_TOLERANCE * scale, f"{message}: off by {error:.3g} at scale {scale:.3g}"
+
+
+@pytest.mark.parametrize(("row", "dtype"), cases(ROWS, wide=True))
+def test_jvp_equals_finite_differences(row: Row, dtype: np.dtype) -> None:
+    arrays = draw_all(row, dtype)
+    program = program_of(row, dtype, arrays)
+    types = types_of(arrays)
+    for wrt in [[i] for i in _wrt(row, arrays)] + [_wrt(row, arrays)]:
+        directions = [_direction(row, dtype, arrays[i], "d") for i in wrt]
+        name = add_main(
+            program, functions.jvp, "f", [*types, *(types[i] for i in wrt)], wrt=tuple(wrt)
+        )
+        results = run(program, name, [*arrays, *directions])
+        expected = [
+            d for d in _differences(program, "f", arrays, wrt, directions) if d is not None
+        ]
+        tangents = results[len(program.signature("f").results) :]
+        for tangent, difference in zip(tangents, expected, strict=True):
+            _assert_derivative(tangent, difference, f"jvp of {row.id} by {wrt}")
+
+
+def _vjp(program: Program, types: list[TensorType], wrt: list[int]) -> tuple[str, list[int]]:
+    results = program.signature("f").results
+    outputs = [i for i, t in enumerate(results) if is_inexact(t.dtype)]
+    name = add_main(
+        program,
+        functions.vjp,
+        "f",
+        [*types, *(results[i] for i in outputs)],
+        wrt=tuple(wrt),
+        outputs=tuple(outputs),
+    )
+    return name, outputs
+
+
+def _has_reverse(row: Row) -> bool:
+    return row.op not in {"while"}
+
+
+@pytest.mark.parametrize(("row", "dtype"), cases([r for r in ROWS if _has_reverse(r)], wide=True))
+def test_transpose_identity(row: Row, dtype: np.dtype) -> None:
+    """Re <w, J v> = Re <J^T w, v>, without conjugation: the convention of complex derivatives."""
+    arrays = draw_all(row, dtype)
+    program = program_of(row, dtype, arrays)
+    types = types_of(arrays)
+    wrt = _wrt(row, arrays)
+    directions = [_direction(row, dtype, arrays[i], "d") for i in wrt]
+    forward = add_main(
+        program, functions.jvp, "f", [*types, *(types[i] for i in wrt)], wrt=tuple(wrt)
+    )
+    backward, outputs = _vjp(program, types, wrt)
+    count = len(program.signature("f").results)
+    results = run(program, forward, [*arrays, *directions])
+    tangents = results[count:]
+    seeds = [_direction(row, dtype, results[i], "seed") for i in outputs]
+    found = run(program, backward, [*arrays, *seeds])
+    for primal, again in zip(results[:count], found[:count], strict=True):
+        np.testing.assert_array_equal(primal, again)
+    left = sum(float(np.sum(w * t).real) for w, t in zip(seeds, tangents, strict=True))
+    right = sum(
+        float(np.sum(ct * v).real) for ct, v in zip(found[count:], directions, strict=True)
+    )
+    size = sum(float(np.sum(np.abs(w * t))) for w, t in zip(seeds, tangents, strict=True))
+    assert abs(left - right) <= 1e-10 * max(1.0, size)
+
+
+@pytest.mark.parametrize(("row", "dtype"), cases([r for r in ROWS if _has_reverse(r)], wide=True))
+def test_second_order(row: Row, dtype: np.dtype) -> None:
+    """The derivative of the gradient (forward over reverse) equals its finite difference."""
+    arrays = draw_all(row, dtype)
+    program = program_of(row, dtype, arrays)
+    types = types_of(arrays)
+    wrt = _wrt(row, arrays)
+    backward, outputs = _vjp(program, types, wrt)
+    results = run(program, "f", arrays)
+    seeds = [_direction(row, dtype, results[i], "seed") for i in outputs]
+    directions = [_direction(row, dtype, arrays[i], "second") for i in wrt]
+    operands = [*arrays, *seeds]
+    operand_types = types_of(operands)
+    second = add_main(
+        program,
+        functions.jvp,
+        backward,
+        [*operand_types, *(types[i] for i in wrt)],
+        wrt=tuple(wrt),
+    )
+    count = len(program.signature(backward).results)
+    tangents = run(program, second, [*operands, *directions])[count:]
+    expected = [
+        d for d in _differences(program, backward, operands, wrt, directions) if d is not None
+    ]
+    for tangent, difference in zip(tangents, expected, strict=True):
+        _assert_derivative(tangent, difference, f"second derivative of {row.id}")
+
+
+# ---------------------------------------------------------------------------------------- batching
+
+
+def _batchings(row: Row, arrays: list[np.ndarray]) -> list[tuple[int, ...]]:
+    """Which operands are mapped, and where: all in front, each alone, and behind."""
+    count = len(arrays)
+    if not count:
+        return []
+    choices = {tuple([0] * count), tuple(a.ndim for a in arrays)}
+    for i in range(count):
+        choices.add(tuple(0 if j == i else -1 for j in range(count)))
+    if count == 2:
+        choices |= set(itertools.product((0, -1), repeat=2)) - {(-1, -1)}
+    return sorted(choices)
+
+
+@pytest.mark.parametrize(("row", "dtype"), cases(ROWS))
+def test_vmap_equals_a_loop(row: Row, dtype: np.dtype) -> None:
+    size = 3
+    members = [draw_all(row, dtype, salt=str(i)) for i in range(size)]
+    program = program_of(row, dtype, members[0])
+    out_count = len(program.signature("f").results)
+    for in_axes in _batchings(row, members[0]):
+        operands = [
+            members[0][i] if axis < 0 else np.stack([m[i] for m in members], axis=axis)
+            for i, axis in enumerate(in_axes)
+        ]
+        expected = [
+            run(
+                program,
+                "f",
+                [members[0 if axis < 0 else k][i] for i, axis in enumerate(in_axes)],
+            )
+            for k in range(size)
+        ]
+        name = add_main(
+            program,
+            functions.vmap,
+            "f",
+            types_of(operands),
+            in_axes=in_axes,
+            out_axes=(0,) * out_count,
+            axis_size=size,
+            axis_name="",
+        )
+        results = run(program, name, operands)
+        for i, result in enumerate(results):
+            stacked = np.stack([e[i] for e in expected])
+            assert result.dtype == stacked.dtype
+            assert_close(result, stacked, stacked.dtype, row.ulps, f"vmap of {row.id} {in_axes}")
