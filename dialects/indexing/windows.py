@@ -237,7 +237,9 @@ class Windows(NamedTuple):
         strides = [operand.strides[d] for d in self.view_dims]
         if not self.positions:
             strides.insert(0, 0)
-        return as_strided(operand, self.view_shape, strides)
+        # NumPy has no name for one-byte floating point types: their bytes are viewed.
+        array = operand.view(np.uint8) if operand.itemsize == 1 else operand
+        return as_strided(array, self.view_shape, strides).view(operand.dtype)
 
     @property
     def positions(self) -> int:
