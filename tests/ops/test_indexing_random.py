@@ -1,4 +1,4 @@
-"""Random valid dimension numbers for gather and scatter, against JAX and the StableHLO interpreter."""
+"""Random valid dimension numbers for gather and scatter, against definitions and interpreters."""
 
 from __future__ import annotations
 
@@ -247,7 +247,9 @@ def assert_same(actual: Any, expected: Any) -> None:
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize("op", OPS)
 def test_evaluation_is_the_definition(op: str, seed: int) -> None:
-    case = draw(op, seed, ["f8", "f4", "i4", "u1", "i8", "c16", "?"][seed % (5 if "_m" in op else 6)])
+    case = draw(
+        op, seed, ["f8", "f4", "i4", "u1", "i8", "c16", "?"][seed % (5 if "_m" in op else 6)]
+    )
     before = [a.copy() for a in case.arrays]
     with np.errstate(all="ignore"):
         assert_same(evaluate(case), by_loops(case))
@@ -268,27 +270,41 @@ def test_evaluation_is_jax(op: str, seed: int) -> None:
 @pytest.mark.parametrize("op", OPS)
 def test_lowering_is_evaluation(op: str, seed: int) -> None:
     case = draw(op, 1000 + seed, ["f4", "i4"][seed % 2])
+    if op == "scatter" and not _is_unique(case):
+        # StableHLO leaves open which of several updates of one place stays.
+        case = replace(case, updates=np.full_like(case.updates, 7))
     program = program_of(case)
     lower_to_stablehlo(program)
     assert program.module.operation.verify()
     with program.module.context, ir.Location.unknown():
         arguments = [
-            ir.DenseElementsAttr.get(np.ascontiguousarray(a), type=mlir_type(TensorType(a.shape, a.dtype)))
+            ir.DenseElementsAttr.get(
+                np.ascontiguousarray(a), type=mlir_type(TensorType(a.shape, a.dtype))
+            )
             for a in case.arrays
         ]
     (out,) = stablehlo.eval_module(program.module, arguments)
-    assert_same(np.array(out).astype(case.operand.dtype).reshape(evaluate(case).shape), evaluate(case))
+    assert_same(
+        np.array(out).astype(case.operand.dtype).reshape(evaluate(case).shape), evaluate(case)
+    )
 
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("op", OPS)
 def test_derivatives_are_jax(op: str, seed: int) -> None:
     with jax.enable_x64(True):
-        case = draw(op, 2000 + seed, ["f8", "f8", "c16"][seed % 3] if "_m" not in op else "f8", for_jax=True)
+        case = draw(
+            op, 2000 + seed, ["f8", "f8", "c16"][seed % 3] if "_m" not in op else "f8", for_jax=True
+        )
         case = replace(case, unique=_is_unique(case))
         if not derivable(case):
             with pytest.raises(NotImplementedError, match="unique_indices"):
-                run(program_of(case), functions.jvp, [*case.arrays, *(case.arrays[i] for i in wrt_of(case))], wrt=wrt_of(case))
+                run(
+                    program_of(case),
+                    functions.jvp,
+                    [*case.arrays, *(case.arrays[i] for i in wrt_of(case))],
+                    wrt=wrt_of(case),
+                )
             return
         rng = np.random.default_rng(seed)
         wrt = wrt_of(case)
@@ -325,7 +341,10 @@ def test_batching_is_the_loop(op: str, seed: int) -> None:
     size = int(rng.integers(0, 4)) if seed % 4 == 0 else 3
     mapped = rng.random(len(case.arrays)) < 0.6
     mapped[rng.integers(0, len(mapped))] = True
-    axes = [int(rng.integers(0, a.ndim + 1)) if m else -1 for a, m in zip(case.arrays, mapped, strict=True)]
+    axes = [
+        int(rng.integers(0, a.ndim + 1)) if m else -1
+        for a, m in zip(case.arrays, mapped, strict=True)
+    ]
     stacked = []
     for position, (array, axis) in enumerate(zip(case.arrays, axes, strict=True)):
         if axis < 0:
@@ -348,8 +367,13 @@ def test_batching_is_the_loop(op: str, seed: int) -> None:
     out_shape = evaluate(case).shape
     out_axis = int(rng.integers(0, len(out_shape) + 1))
     (actual,) = run(
-        program_of(case), functions.vmap, stacked,
-        in_axes=tuple(axes), out_axes=(out_axis,), axis_size=size, axis_name="",
+        program_of(case),
+        functions.vmap,
+        stacked,
+        in_axes=tuple(axes),
+        out_axes=(out_axis,),
+        axis_size=size,
+        axis_name="",
     )
     stack = np.stack(expected) if size else np.zeros((0, *out_shape), case.operand.dtype)
     assert_same(np.ascontiguousarray(np.moveaxis(actual, out_axis, 0)), stack)
