@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+PATH = Path(__file__).parent.parent / "README.md"
+README = PATH.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def tour() -> dict[str, Any]:
     """The names that the quick tour leaves behind."""
-    (program,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (program,) = re.finditer(r"```python\n(.*?)```", README, re.DOTALL)
+    # Lines in tracebacks are the README's.
+    above = README.count("\n", 0, program.start(1))
     names: dict[str, Any] = {}
-    exec(compile(program, "README.md", "exec"), names)
+    exec(compile("\n" * above + program[1], str(PATH), "exec"), names)
     return names
 
 
