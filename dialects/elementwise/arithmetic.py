@@ -125,7 +125,7 @@ def _with_infinities(x: np.ndarray, y: np.ndarray, quotient: np.ndarray) -> np.n
         a, b = (np.copysign(np.isinf(p), p).astype(p.dtype) for p in (infinite.real, infinite.imag))
         c, d = finite.real, finite.imag
         sign = 1 if numerator else -1
-        limit = from_parts(factor * (a * c + b * d), factor * sign * (b * c - a * d), x.dtype)
+        limit = from_parts(factor * (a * c + b * d), factor * (sign * (b * c - a * d)), x.dtype)
         quotient = np.where(rule, limit, quotient)
     return quotient
 

@@ -39,6 +39,9 @@ from gnomon.dialects.types import (
     short_name,
 )
 
+FOUR_BIT = (np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4))
+PAIR = 2
+
 # ----------------------------------------------------------------------------------------- convert
 
 
@@ -188,9 +191,6 @@ def bit_width(dtype: np.dtype) -> int:
     return 4 if dtype in FOUR_BIT else 8 * dtype.itemsize
 
 
-FOUR_BIT = (np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4))
-
-
 def _infer_bitcast(x: TensorType, *, dtype: np.dtype) -> TensorType:
     require_dtype("bitcast_convert", x, ANY)
     if x.dtype == dtype:
@@ -245,9 +245,6 @@ def _unpack_nibbles(x: np.ndarray) -> np.ndarray:
     nibbles[..., 0] = octets & np.uint8(15)
     nibbles[..., 1] = octets >> np.uint8(4)
     return nibbles.reshape(*x.shape, PAIR * octets.shape[-1])
-
-
-PAIR = 2
 
 
 def _batch_bitcast(
