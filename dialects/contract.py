@@ -8,7 +8,7 @@ fails where a facet is missing. Its facets:
     ``bodies=`` too.
 ``evaluate(*arrays, **params)``
     The meaning, in NumPy. Returns one array, or a tuple where the op has several results. Region
-    ops get ``bodies=``: Python callables on arrays.
+    ops get ``bodies=``: callables on arrays that know their ``result_types``.
 ``jvp(inst, outs, tangents)``
     The tangents of the results. ``None`` stands for a symbolic zero, on both sides.
 ``transpose(inst, cotangents, linear)``

@@ -1,1 +1,149 @@
-def expand_scan(program): pass
+"""``expand-scan``: turn every ``gnomon.scan`` into a ``gnomon.while`` over a counter.
+
+Stacked inputs become constants of the loop, read by the counter; stacked results become carries,
+written by the counter. ``unroll`` iterations form one iteration of the loop and share its reads and
+writes; those that are left over come after the loop. A scan of at most ``unroll`` iterations, or of
+one, needs no loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gnomon.dialects.body import Body, erase, operands_of, results_of
+from gnomon.dialects.contract import bodies_of, lookup, params_of
+from gnomon.dialects.control_flow import scan, while_
+from gnomon.dialects.control_flow.bodies import split
+from gnomon.dialects.emit import constant, ops, reshape, slice_along, zeros
+from gnomon.dialects.functions import Program, symbol_name
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, type_of
+
+_COUNTER = TensorType((), np.dtype(np.int32))
+
+
+def expand_scan(program: Program) -> None:
+    """Expand all scans of a program in place."""
+    for function in program.functions:
+        _expand_in(program.body(symbol_name(function)))
+
+
+def _expand_in(body: Body) -> None:
+    for op in body.operations:
+        definition = lookup(op)
+        if not definition.is_control_flow:
+            continue
+        for inner in bodies_of(op):
+            _expand_in(inner)
+        if definition is scan:
+            with ir.InsertionPoint(op), op.location:
+                values = _Scan(op).expand()
+            for old, new in zip(results_of(op), values, strict=True):
+                old.replace_all_uses_with(new)
+            erase(op)
+
+
+class _Scan:
+    """One scan; `expand` emits what takes its place at the current insertion point."""
+
+    def __init__(self, op: ir.Operation) -> None:
+        params = params_of(op)
+        self.length: int = params["length"]
+        self.reverse: bool = params["reverse"]
+        self.unroll = max(1, min(params["unroll"], self.length))
+        self.consts, self.carry, self.xs = split(operands_of(op), params["consts"], params["carry"])
+        (self.body,) = bodies_of(op)
+        results = self.body.result_types
+        self.y_types = [t.with_shape((self.length, *t.shape)) for t in results[len(self.carry) :]]
+
+    def expand(self) -> list[ir.Value]:
+        """The final carries and the stacked results."""
+        if self.length == 0:
+            return [*self.carry, *(zeros(t) for t in self.y_types)]
+        rest = self.length % self.unroll
+        looped = self.length - rest
+        if looped == self.unroll and rest == 0:
+            state, ys = self._block(self.unroll, self.consts, self.carry, self.xs)
+            return [*state, *ys]
+        state, ys = self._loop(looped)
+        if rest:
+            start = constant(np.int32(0 if self.reverse else looped))
+            blocks = [_read(x, start, rest) for x in self.xs]
+            state, y_blocks = self._block(rest, self.consts, state, blocks)
+            ys = [_write(y, block, start) for y, block in zip(ys, y_blocks, strict=True)]
+        return [*state, *ys]
+
+    def _loop(self, looped: int) -> tuple[list[ir.Value], list[ir.Value]]:
+        """Iterations in blocks of ``unroll``; ``looped`` is a multiple of it."""
+        unroll, consts = self.unroll, [*self.consts, *self.xs]
+        carry = [constant(np.int32(0)), *self.carry, *(zeros(t) for t in self.y_types)]
+        carry_types = [type_of(v) for v in carry]
+
+        def running(counter: ir.Value, *rest: ir.Value) -> list[ir.Value]:
+            return [ops.lt(counter, constant(np.int32(looped)))]
+
+        def body(*arguments: ir.Value) -> list[ir.Value]:
+            constants, xs, (counter,), state, ys = split(
+                arguments, len(self.consts), len(self.xs), 1, len(self.carry)
+            )
+            start = counter
+            if self.reverse:
+                start = ops.sub(constant(np.int32(self.length - unroll)), counter)
+            blocks = [_read(x, start, unroll) for x in xs]
+            state, y_blocks = self._block(unroll, constants, state, blocks)
+            written = [_write(y, block, start) for y, block in zip(ys, y_blocks, strict=True)]
+            return [ops.add(counter, constant(np.int32(unroll))), *state, *written]
+
+        values = while_.build(
+            [*consts, *carry],
+            {"cond_consts": 0, "body_consts": len(consts)},
+            [
+                Body.build(carry_types, running),
+                Body.build([*(type_of(v) for v in consts), *carry_types], body),
+            ],
+        )
+        _, state, ys = split(values, 1, len(self.carry))
+        return state, ys
+
+    def _block(
+        self,
+        size: int,
+        consts: Sequence[ir.Value],
+        state: Sequence[ir.Value],
+        blocks: Sequence[ir.Value],
+    ) -> tuple[list[ir.Value], list[ir.Value]]:
+        """Some iterations in a row; the state after them, and the stacked results of each."""
+        state = list(state)
+        rows: list[list[ir.Value]] = [[] for _ in range(size)]
+        for i in reversed(range(size)) if self.reverse else range(size):
+            slices = [
+                reshape(slice_along(x, 0, i, i + 1) if size > 1 else x, type_of(x).shape[1:])
+                for x in blocks
+            ]
+            values = self.body.inline([*consts, *state, *slices])
+            state, ys = split(values, len(state))
+            rows[i] = [reshape(y, (1, *type_of(y).shape)) for y in ys]
+        stacked = [
+            ops.concatenate(*parts, dimension=0) if size > 1 else parts[0]
+            for parts in zip(*rows, strict=True)
+        ]
+        return state, stacked
+
+
+def _starts(x: ir.Value, start: ir.Value) -> list[ir.Value]:
+    return [start, *(constant(np.int32(0)) for _ in type_of(x).shape[1:])]
+
+
+def _read(x: ir.Value, start: ir.Value, size: int) -> ir.Value:
+    """``size`` slices of ``x`` from ``start`` on."""
+    return ops.dynamic_slice(x, *_starts(x, start), sizes=(size, *type_of(x).shape[1:]))
+
+
+def _write(x: ir.Value, block: ir.Value, start: ir.Value) -> ir.Value:
+    """``x`` with slices from ``start`` on replaced."""
+    return ops.dynamic_update_slice(x, block, *_starts(x, start))
+
+
+__all__ = ["expand_scan"]

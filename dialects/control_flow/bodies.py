@@ -243,9 +243,7 @@ def _needed_by(
 # --------------------------------------------------------------------------------------- batching
 
 
-def select_elements(
-    predicate: ir.Value, on_true: ir.Value, on_false: ir.Value
-) -> ir.Value:
+def select_elements(predicate: ir.Value, on_true: ir.Value, on_false: ir.Value) -> ir.Value:
     """Select between values with a leading batch dimension by a predicate of that dimension."""
     shape = type_of(on_true).shape
     if len(shape) > 1:

@@ -1,8 +1,8 @@
 """``gnomon.scan``: a loop of known length that carries values, takes slices and stacks results.
 
-Operands are constants, carries and stacked inputs; the body maps constants, carries and one slice of
-each input to carries and one slice of each stacked result. It differentiates both ways: what the
-backward pass needs of an iteration is stacked like any other result.
+Operands are constants, carries and stacked inputs; the body maps constants, carries and one slice
+of each input to carries and one slice of each stacked result. It differentiates both ways: what
+the backward pass needs of an iteration is stacked like any other result.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import numpy as np
 
 from gnomon.dialects.attributes import BOOL, INT
 from gnomon.dialects.body import Body
-from gnomon.dialects.combinators import Tangents, Values, describe, require
+from gnomon.dialects.combinators import Tangents, Values, require
 from gnomon.dialects.contract import EXPANDED, Instance, MappedAxis, Op
 from gnomon.dialects.control_flow.bodies import (
     check_arguments,
     check_carry,
     chosen,
     dependent_results,
-    either,
     instantiated,
     least_fixed_point,
     may_not_end,
@@ -32,7 +31,7 @@ from gnomon.dialects.control_flow.bodies import (
     split,
     spread,
 )
-from gnomon.dialects.emit import add_tangents, at_dim, move_dim, zeros
+from gnomon.dialects.emit import at_dim, move_dim, ops, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
 
@@ -65,9 +64,7 @@ def _build(
         *(type_of(v) for v in (*consts, *carry)),
         *(type_of(v).with_shape(type_of(v).shape[1:]) for v in xs),
     ]
-    body = Body.build(
-        types, lambda *arguments: emit(*split(arguments, len(consts), len(carry)))
-    )
+    body = Body.build(types, lambda *arguments: emit(*split(arguments, len(consts), len(carry))))
     params = {
         **inst.params,
         "consts": len(consts),
@@ -95,9 +92,7 @@ def _infer(
         "scan",
         f"{consts} constants and {carry} carries do not fit {len(types)} operands",
     )
-    require(
-        0 <= length <= _LONGEST, "scan", f"the length must be in [0, {_LONGEST}], got {length}"
-    )
+    require(0 <= length <= _LONGEST, "scan", f"the length must be in [0, {_LONGEST}], got {length}")
     require(unroll >= 1, "scan", f"unroll must be at least 1, got {unroll}")
     constants, entering, stacked = split(types, consts, carry)
     for i, type_ in enumerate(stacked):
@@ -192,9 +187,7 @@ class _Residual(NamedTuple):
     index: int
 
 
-def _linearize(
-    inst: Instance, tangents: Tangents
-) -> tuple[list[ir.Value], list[ir.Value | None]]:
+def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
     consts, carry, xs = _parts(inst, inst.operands)
     d_consts, d_carry, d_xs = _parts(inst, tangents)
     (body,) = inst.bodies
@@ -276,69 +269,141 @@ def _linearize(
 def _transpose(
     inst: Instance, cotangents: Tangents, linear: Sequence[bool]
 ) -> list[ir.Value | None]:
-    const_linear, carry_given, xs_linear = _parts(inst, linear)
+    const_linear, carry_given, x_linear = _parts(inst, linear)
+    consts, carry, xs = _parts(inst, inst.operands)
     (body,) = inst.bodies
-    carry_count = inst.params["carry"]
+    carry_count = len(carry)
 
     def step(mask: list[bool]) -> tuple[list[bool], list[bool]]:
-        dependent = dependent_results(body, [*const_linear, *mask, *xs_linear])
+        dependent = dependent_results(body, [*const_linear, *mask, *x_linear])
         return dependent, dependent[:carry_count]
 
-    # A carry may start from a literal zero and become linear in the first iteration.
+    # A carry that starts from a fixed value, a literal zero, may become linear on the way.
     dependent, carry_linear = least_fixed_point(carry_given, step)
-    consts, carry, xs = _parts(inst, inst.operands)
     fixed_consts, fixed_xs = present(consts), present(xs)
+    fixed_carry = _carried_values(inst, [*const_linear, *carry_linear, *x_linear])
     ct_carry, ct_ys = split(cotangents, carry_count)
-    wanted = [
+    y_wanted = [
         ct is not None and depends
         for ct, depends in zip(ct_ys, dependent[carry_count:], strict=True)
     ]
-
-    body, recomputed = _without_fixed_carry(inst, [const_linear, carry_linear, xs_linear])
-    # The body's arguments are now: fixed constants, linear constants, linear carries, slices of
-    # recomputed values, fixed slices, linear slices; its results are linear carries, then ys.
-    counts = {
-        "fixed_consts": len(fixed_consts),
-        "consts": sum(const_linear),
-        "carry": sum(carry_linear),
-        "recomputed": len(recomputed),
-        "fixed_xs": len(fixed_xs),
-        "xs": sum(xs_linear),
-    }
-    is_linear = [
-        name in ("consts", "carry", "xs") for name, count in counts.items() for _ in range(count)
-    ]
-    transposed = inst.engine.transpose(body, is_linear, [True] * counts["carry"] + wanted)
-    carry_types = chosen(inst.result_types[:carry_count], carry_linear)
-    const_types = chosen(_parts(inst, inst.operand_types)[0], const_linear)
+    wanted = [*carry_linear, *y_wanted]
+    transposed = inst.engine.transpose(body, [*const_linear, *carry_linear, *x_linear], wanted)
+    const_types, carry_types, _ = (
+        chosen(types, mask)
+        for types, mask in zip(
+            _parts(inst, inst.operand_types), (const_linear, carry_linear, x_linear), strict=True
+        )
+    )
     ct_final = [
         zeros(type_) if ct is None else ct
         for ct, type_ in zip(chosen(ct_carry, carry_linear), carry_types, strict=True)
     ]
-    ct_slices = chosen(present_or_zero(ct_ys, wanted), wanted)
 
     def emit(
         consts_: list[ir.Value], carry_: list[ir.Value], xs_: list[ir.Value]
     ) -> list[ir.Value]:
-        totals, ct_state = split(carry_, counts["consts"])
-        values = transposed.inline([*consts_, *_before(xs_, ct_state, len(ct_slices))])
-        terms, ct_new, ct_x = split(values, counts["consts"], counts["carry"])
-        summed = [add_tangents(a, b) for a, b in zip(totals, terms, strict=True)]
-        return [*present(summed), *ct_new, *ct_x]
+        totals, ct_state = split(carry_, len(const_types))
+        fixed, ct_slices = split(xs_, len(fixed_carry) + len(fixed_xs))
+        values = transposed.inline([*consts_, *fixed, *ct_state, *ct_slices])
+        terms, ct_rest = split(values, len(const_types))
+        return [*(ops.add(a, b) for a, b in zip(totals, terms, strict=True)), *ct_rest]
 
     final, ct_xs = _build(
         inst,
         fixed_consts,
         [*(zeros(t) for t in const_types), *ct_final],
-        [*recomputed, *fixed_xs, *ct_slices],
+        [*fixed_carry, *fixed_xs, *present(chosen(ct_ys, y_wanted))],
         emit,
         reverse=not inst.params["reverse"],
     )
-    ct_consts, ct_initial = split(final, counts["consts"])
-    found = spread(ct_initial, carry_linear)
+    ct_consts, ct_initial = split(final, len(const_types))
     return [
         *spread(ct_consts, const_linear),
-        # Where a carry starts from a fixed value, that value is zero: nothing flows out of it.
-        *(ct if given else None for ct, given in zip(found, carry_given, strict=True)),
-        *spread(ct_xs, xs_linear),
+        # Nothing flows back into a fixed value, be it the start of a linear carry.
+        *(
+            ct if given else None
+            for ct, given in zip(spread(ct_initial, carry_linear), carry_given, strict=True)
+        ),
+        *spread(ct_xs, x_linear),
     ]
+
+
+def _carried_values(inst: Instance, linear: Sequence[bool]) -> list[ir.Value]:
+    """The values that the carries which are not linear have in each iteration, stacked.
+
+    The transposed scan meets iterations in the opposite order, so it needs them beforehand.
+    """
+    _, carry_linear, _ = _parts(inst, linear)
+    fixed = [i for i, is_linear in enumerate(carry_linear) if not is_linear]
+    if not fixed:
+        return []
+    consts, carry, xs = _parts(inst, inst.operands)
+    early = partition(inst.bodies[0], linear, results=fixed).early
+
+    def emit(*groups: list[ir.Value]) -> list[ir.Value]:
+        values = early.inline([v for group in groups for v in group])
+        return [*values[: len(fixed)], *groups[1]]
+
+    starts = [carry[i] for i in fixed]
+    _, stacked = _build(inst, present(consts), starts, present(xs), emit)
+    return stacked
+
+
+# ---------------------------------------------------------------------------------------- batching
+
+
+def _batch(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], list[int | None]]:
+    const_dims, carry_dims, x_dims = _parts(inst, dims)
+    consts, carry, xs = _parts(inst, operands)
+    (body,) = inst.bodies
+    carry_count = len(carry)
+    const_mapped, carry_mapped, x_mapped = (
+        [d is not None for d in part] for part in (const_dims, carry_dims, x_dims)
+    )
+    stacked_count = len(inst.result_types) - carry_count
+
+    def step(mapped: list[bool]) -> tuple[tuple[Body, list[bool]], list[bool]]:
+        made, leaving = inst.engine.batch(
+            body,
+            [*const_mapped, *mapped, *x_mapped],
+            axis,
+            [*mapped, *[False] * stacked_count],
+        )
+        return (made, leaving), leaving[:carry_count]
+
+    (batched, out_mapped), mapped = least_fixed_point(carry_mapped, step)
+    # Slices are taken along dimension 0: the batch dimension of what is stacked comes second.
+    front = [v if d is None else move_dim(v, d, 0) for v, d in zip(consts, const_dims, strict=True)]
+    entering = [
+        at_dim(v, d, axis.size) if m else v
+        for v, d, m in zip(carry, carry_dims, mapped, strict=True)
+    ]
+    second = [v if d is None else move_dim(v, d, 1) for v, d in zip(xs, x_dims, strict=True)]
+    results = inst.op.build([*front, *entering, *second], inst.params, [batched])
+    places = [0] * carry_count + [1] * stacked_count
+    return results, [place if m else None for place, m in zip(places, out_mapped, strict=True)]
+
+
+scan = Op(
+    name="scan",
+    doc="apply a body to carried values and to slices along dimension 0, a fixed number of times, "
+    "and stack what it gives for each slice",
+    example='%c, %ys = "gnomon.scan"(%c0, %xs) ({ ^bb0(%c: tensor<f32>, %x: tensor<f32>): ... }) '
+    "{consts = 0 : i64, carry = 1 : i64, length = 4 : i64, reverse = false, unroll = 1 : i64} : "
+    "(tensor<f32>, tensor<4xf32>) -> (tensor<f32>, tensor<4xf32>)",
+    attributes={"consts": INT, "carry": INT, "length": INT, "reverse": BOOL, "unroll": INT},
+    results=None,
+    regions=("body",),
+    infer=_infer,
+    evaluate=_evaluate,
+    jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    lower=EXPANDED,
+)
+
+__all__ = ["scan"]

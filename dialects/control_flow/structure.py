@@ -32,8 +32,8 @@ yield_ = Op(
 branch = Op(
     name="branch",
     doc="hold the body of one branch of a switch",
-    example='"gnomon.branch"() ({ ^bb0(%x: tensor<f32>): "gnomon.yield"(%x) : (tensor<f32>) -> () })'
-    " : () -> ()",
+    example='"gnomon.branch"() ({ ^bb0(%x: tensor<f32>): "gnomon.yield"(%x) : '
+    "(tensor<f32>) -> () }) : () -> ()",
     operands=(),
     results=0,
     regions=("body",),

@@ -105,9 +105,7 @@ def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Va
     return values[: len(types)], spread(values[len(types) :], joined)
 
 
-def _linearize(
-    inst: Instance, tangents: Tangents
-) -> tuple[list[ir.Value], list[ir.Value | None]]:
+def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
     types, count = inst.result_types, len(inst.result_types)
     index, *operands = inst.operands
     operand_types = inst.operand_types[1:]
@@ -127,9 +125,7 @@ def _linearize(
         for i, type_ in enumerate(slots):
             free[type_].append(i)
         taken: list[int | None] = []
-        for type_, argument in zip(
-            part.residual_types, part.residual_arguments, strict=True
-        ):
+        for type_, argument in zip(part.residual_types, part.residual_arguments, strict=True):
             if argument is not None:  # an operand of the switch: nothing to keep
                 taken.append(None)
             elif free[type_]:
@@ -213,9 +209,7 @@ def _batch(
         def emit(*arguments: ir.Value) -> list[ir.Value]:
             return [
                 at_dim(r, None, axis.size) if wanted and not has else r
-                for r, has, wanted in zip(
-                    body.inline(arguments), out_mapped, joined, strict=True
-                )
+                for r, has, wanted in zip(body.inline(arguments), out_mapped, joined, strict=True)
             ]
 
         return Body.build(body.argument_types, emit)
@@ -283,9 +277,7 @@ def _run_if_any(
 
     types = [type_of(predicate), *body.argument_types]
     bodies = [Body.build(types, skip), Body.build(types, run)]
-    return switch_op.build(
-        [ops.convert(some, dtype=_INDEX.dtype), predicate, *values], {}, bodies
-    )
+    return switch_op.build([ops.convert(some, dtype=_INDEX.dtype), predicate, *values], {}, bodies)
 
 
 # ---------------------------------------------------------------------------------------- lowering

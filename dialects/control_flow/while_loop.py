@@ -137,14 +137,10 @@ def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Va
 def _ignoring_last(cond: Body, extra: Sequence[TensorType]) -> Body:
     """The condition, with more carries that it does not look at."""
     taken = cond.argument_types
-    return Body.build(
-        [*taken, *extra], lambda *arguments: cond.inline(arguments[: len(taken)])
-    )
+    return Body.build([*taken, *extra], lambda *arguments: cond.inline(arguments[: len(taken)]))
 
 
-def _linearize(
-    inst: Instance, tangents: Tangents
-) -> tuple[list[ir.Value], list[ir.Value | None]]:
+def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
     # The values of each iteration are not kept, so the linear part runs the loop once more.
     outs, tangents_out = _jvp(inst, tangents)
     if all(t is None for t in tangents_out):
@@ -195,9 +191,7 @@ def _batch(
     ]
     out_dims = [0 if m else None for m in mapped]
     if not by_element:
-        results = inst.op.build(
-            [*for_cond, *for_body, *entering], inst.params, [tested, batched]
-        )
+        results = inst.op.build([*for_cond, *for_body, *entering], inst.params, [tested, batched])
         return results, out_dims
 
     careful = body_may_not_end(body, inst.engine.program)
