@@ -15,11 +15,45 @@ from gnomon.dialects.body import Body, operands_of, results_of
 from gnomon.dialects.contract import ENGINE, Verdict, bodies_of, lookup, params_of
 from gnomon.dialects.functions import TRANSFORMATIONS, Program, callee
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import tensor_type
+from gnomon.dialects.types import TensorType, tensor_type
 from gnomon.passes.expand import Expander
 
 Arrays = Sequence[np.ndarray]
 Callee = Callable[..., Sequence[np.ndarray]]
+
+
+class PreparedBody:
+    """A body as steps over numbered slots; call it with arrays.
+
+    Attributes:
+      result_types: the types of its results, known without running it.
+    """
+
+    __slots__ = ("_argument_count", "_results", "_slot_count", "_steps", "result_types")
+
+    def __init__(
+        self,
+        steps: list[tuple[Callee, tuple[int, ...], tuple[int, ...]]],
+        argument_count: int,
+        slot_count: int,
+        results: tuple[int, ...],
+        result_types: list[TensorType],
+    ) -> None:
+        self._steps = steps
+        self._argument_count = argument_count
+        self._slot_count = slot_count
+        self._results = results
+        self.result_types = result_types
+
+    def __call__(self, *arguments: np.ndarray) -> Sequence[np.ndarray]:
+        """Run the steps."""
+        values: list[Any] = [None] * self._slot_count
+        values[: self._argument_count] = arguments
+        for function, inputs, outputs in self._steps:
+            out = function(*[values[i] for i in inputs])
+            for slot, value in zip(outputs, out, strict=True):
+                values[slot] = value
+        return [values[i] for i in self._results]
 
 
 class Evaluator:
@@ -58,7 +92,7 @@ class Evaluator:
             self._functions[name] = compiled or self.prepare(self.program.body(name))
         return self._functions[name]
 
-    def prepare(self, body: Body) -> Callee:
+    def prepare(self, body: Body) -> PreparedBody:
         """A body as a Python callable on arrays."""
         slots: dict[ir.Value, int] = {a: i for i, a in enumerate(body.arguments)}
         argument_count = len(slots)
@@ -71,18 +105,7 @@ class Evaluator:
                 outputs.append(slots[result])
             steps.append((self.step(op), inputs, tuple(outputs)))
         results = tuple(slots[r] for r in body.results)
-        slot_count = len(slots)
-
-        def run(*arguments: np.ndarray) -> Sequence[np.ndarray]:
-            values: list[Any] = [None] * slot_count
-            values[:argument_count] = arguments
-            for function, inputs, outputs in steps:
-                out = function(*[values[i] for i in inputs])
-                for slot, value in zip(outputs, out, strict=True):
-                    values[slot] = value
-            return [values[i] for i in results]
-
-        return run
+        return PreparedBody(steps, argument_count, len(slots), results, body.result_types)
 
     def step(self, op: ir.Operation) -> Callee:
         """One operation as a Python callable on arrays."""

@@ -53,6 +53,11 @@ class Program:
         return name in self._functions
 
     @property
+    def names(self) -> list[str]:
+        """The names of the functions, in order of creation."""
+        return list(self._functions)
+
+    @property
     def functions(self) -> list[ir.Operation]:
         """The functions, in order of creation."""
         return list(self._functions.values())

@@ -62,6 +62,11 @@ def instantiated(
     ]
 
 
+def is_used(value: ir.Value) -> bool:
+    """Whether anything uses a value."""
+    return next(iter(value.uses), None) is not None
+
+
 def either(a: Sequence[bool], b: Sequence[bool]) -> list[bool]:
     """The union of two masks."""
     return [x or y for x, y in zip(a, b, strict=True)]

@@ -22,6 +22,7 @@ from gnomon.dialects.control_flow.bodies import (
     chosen,
     dependent_results,
     instantiated,
+    is_used,
     least_fixed_point,
     may_not_end,
     nonzero_mask,
@@ -245,19 +246,28 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
     per_slice = [r for r in distinct if r.source != "consts"]
     entering = instantiated(d_carry, inst.result_types[:carry_count], nonzero)
 
+    tangent_consts, tangent_xs = present(d_consts), present(d_xs)
+    linear_arguments = split(
+        parts.linear.arguments, len(residuals), len(tangent_consts), len(entering)
+    )
+    # What is used outside the loop only would carry a sum of zeros through the backward pass.
+    const_used = [is_used(a) for a in linear_arguments[1]]
+    x_used = [is_used(a) for a in linear_arguments[3]]
+
     def linear(
         consts_: list[ir.Value], carry_: list[ir.Value], xs_: list[ir.Value]
     ) -> list[ir.Value]:
         constant_values, t_consts = split(consts_, len(constant))
         slice_values, t_xs = split(xs_, len(per_slice))
         found = dict(zip([*constant, *per_slice], [*constant_values, *slice_values], strict=True))
-        return parts.linear.inline([*(found[r] for r in residuals), *t_consts, *carry_, *t_xs])
+        tangents_in = [*spread(t_consts, const_used), *carry_, *spread(t_xs, x_used)]
+        return parts.linear.inline([*(found[r] for r in residuals), *tangents_in])
 
     final_tangents, ys_tangents = _build(
         inst,
-        [*(sources[r.source][r.index] for r in constant), *present(d_consts)],
+        [*(sources[r.source][r.index] for r in constant), *chosen(tangent_consts, const_used)],
         entering,
-        [*(sources[r.source][r.index] for r in per_slice), *present(d_xs)],
+        [*(sources[r.source][r.index] for r in per_slice), *chosen(tangent_xs, x_used)],
         linear,
     )
     return outs, spread([*final_tangents, *ys_tangents], parts.out_nonzero)

@@ -22,7 +22,9 @@ from gnomon.dialects.contract import Instance, MappedAxis, Op
 from gnomon.dialects.control_flow.bodies import (
     body_may_not_end,
     check_arguments,
+    chosen,
     either,
+    is_used,
     nonzero_mask,
     present,
     rebuild,
@@ -155,7 +157,14 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
     )
 
     shared = sorted({a for part in parts for a in part.residual_arguments if a is not None})
-    given_tangents = present(tangents)
+    # Tangents that no branch uses would get cotangents of zeros.
+    used = [
+        any(map(is_used, arguments))
+        for arguments in zip(
+            *(p.linear.arguments[len(p.residual_types) :] for p in parts), strict=True
+        )
+    ]
+    given_tangents = chosen(present(tangents), used)
     linear_operands = [*(operands[a] for a in shared), *values[count:], *given_tangents]
 
     def linear_branch(part: Any, taken: Sequence[int | None]) -> Body:
@@ -166,7 +175,7 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
                 for place, argument in zip(taken, part.residual_arguments, strict=True)
             ]
             given = arguments[len(shared) + len(slots) :]
-            found = part.linear.inline([*residuals, *given])
+            found = part.linear.inline([*residuals, *spread(given, used)])
             return _with_zeros(found, part.out_nonzero, joined, types)
 
         return Body.build([type_of(v) for v in linear_operands], emit)

@@ -353,7 +353,11 @@ class JitFunction:
         return tree_util.tree_unflatten(traced.tree, with_avals(results, traced.avals))
 
     def _memo_key(self, call: _Call, leaves: list[Array]) -> Any:
-        statics = (*call.static_args.items(), *call.static_kwargs.items())
+        # Types and signs count too: 1 and True, 0.0 and -0.0 are equal and not the same program.
+        statics = tuple(
+            (name, type(value), value, repr(value) if isinstance(value, (float, complex)) else None)
+            for name, value in (*call.static_args.items(), *call.static_kwargs.items())
+        )
         avals = tuple(leaf.aval for leaf in leaves)
         return (self, call.tree, avals, statics, call.count, config.token)
 

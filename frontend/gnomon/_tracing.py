@@ -54,7 +54,7 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.stack: list[Trace] = []
         self.staging: Trace | None = None
-        self.axes: list[tuple[str, int, int]] = []
+        self.axes: list[tuple[str, int, Trace]] = []
 
 
 _state = _State()
@@ -316,8 +316,8 @@ def evaluation() -> Iterator[None]:
 
 @contextmanager
 def named_axis(name: str, size: int) -> Iterator[None]:
-    """Bind an axis name inside of a mapped function."""
-    _state.axes.append((name, size, len(_state.stack)))
+    """Bind an axis name inside of a mapped function, whose trace is the innermost one."""
+    _state.axes.append((name, size, _state.stack[-1]))
     try:
         yield
     finally:
@@ -326,9 +326,9 @@ def named_axis(name: str, size: int) -> Iterator[None]:
 
 def axis_binding(name: str) -> tuple[int, Trace]:
     """Size of a named axis, and the trace of the `vmap` that maps it."""
-    for bound, size, depth in reversed(_state.axes):
+    for bound, size, trace in reversed(_state.axes):
         if bound == name:
-            return size, _state.stack[depth]
+            return size, trace
     known = ", ".join(sorted({a[0] for a in _state.axes})) or "none"
     raise NameError(
         f"unbound axis name: {name!r} (bound here: {known}). Collectives take a name that an "

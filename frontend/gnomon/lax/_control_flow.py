@@ -505,7 +505,7 @@ def fori_loop(
 
         def step(carry: Any, _: Any) -> tuple[Any, None]:
             i, value = carry
-            return (i + 1, body_fun(i, value)), None
+            return (_successor(i), body_fun(i, value)), None
 
         start = wrap(np.asarray(first, low.dtype))
         (_, final), _ = scan(
@@ -518,11 +518,15 @@ def fori_loop(
         )
     init = (_strong(low), _strong(high), init_val)
     final = while_loop(
-        lambda state: state[0] < state[1],
-        lambda state: (state[0] + 1, state[1], body_fun(state[0], state[2])),
+        lambda state: bind(ops.lt, state[0], state[1]),
+        lambda state: (_successor(state[0]), state[1], body_fun(state[0], state[2])),
         init,
     )
     return final[2]
+
+
+def _successor(i: Array) -> Any:
+    return bind(ops.add, i, wrap(np.asarray(1, i.dtype)))
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:

@@ -1,0 +1,207 @@
+"""``gnomon``: the compiler driver.
+
+    gnomon compile program.mlir -o program.vmfb     # gnomon dialect or StableHLO text to an executable
+    gnomon lower program.mlir                       # to StableHLO text, or --emit=artifact
+    gnomon run program.mlir --input=3xf32=1,2,3     # compile and run @main, or --evaluate with NumPy
+    gnomon cache info | clear                       # the executables kept on disk
+    gnomon version
+
+Pass-by-pass work on text is `gnomon-opt`'s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+
+from gnomon.backends.cache import default_cache
+from gnomon.backends.compilation import Artifact, compile_lowered, lower
+from gnomon.backends.iree.compiler import compile_artifact
+from gnomon.backends.iree.errors import CompilationError
+from gnomon.backends.iree.targets import TARGETS
+from gnomon.backends.reference import Evaluator
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import context, ensure_context, ir
+from gnomon.dialects.types import ANY, TensorType, is_complex, is_inexact, short_name
+
+_DTYPES = {short_name(d): d for d in ANY}
+
+
+class DriverError(Exception):
+    """What the tool prints and exits with status 1 for."""
+
+
+def read_program(path: str) -> Program:
+    """A program from MLIR text; it needs a public function ``main``."""
+    ensure_context()
+    text = sys.stdin.read() if path == "-" else Path(path).read_text()
+    try:
+        program = Program(ir.Module.parse(text, context))
+    except ir.MLIRError as error:
+        raise DriverError(f"{path}: {error}") from error
+    if "main" not in program:
+        names = ", ".join(sorted(program.names)) or "none"
+        raise DriverError(f"{path}: no function @main (the module has {names})")
+    return program
+
+
+def lowered(path: str) -> Artifact:
+    """The lowered program of a file."""
+    return lower(read_program(path), keep_stages=True)
+
+
+def write(path: str, data: bytes | str) -> None:
+    """Write a file, or standard output for ``-``."""
+    if path == "-":
+        stream = sys.stdout if isinstance(data, str) else sys.stdout.buffer
+        stream.write(data)  # type: ignore[arg-type]
+    elif isinstance(data, str):
+        Path(path).write_text(data)
+    else:
+        Path(path).write_bytes(data)
+
+
+def parse_input(text: str, type_: TensorType) -> np.ndarray:
+    """An argument from the command line: ``SHAPExDTYPE=VALUES``, ``VALUES``, or ``@file.npy``.
+
+    One value fills the array; else as many as it has elements, in row-major order.
+    """
+    if text.startswith("@"):
+        array = np.load(text[1:])
+    else:
+        head, _, values = text.rpartition("=")
+        if head and head.split("x")[-1] not in _DTYPES:
+            raise DriverError(f"--input={text}: {head.split('x')[-1]!r} is no dtype")
+        if head:
+            *dims, dtype = head.split("x")
+            given = TensorType(tuple(int(d) for d in dims if d), _DTYPES[dtype])
+            if given != type_:
+                raise DriverError(f"--input={text}: @main takes {type_} here")
+        number = complex if is_complex(type_.dtype) else float if is_inexact(type_.dtype) else int
+        flat = np.array([number(v) for v in values.split(",") if v.strip()]).astype(type_.dtype)
+        if flat.size not in (1, type_.size):
+            raise DriverError(f"--input={text}: {flat.size} values for {type_}")
+        array = np.broadcast_to(flat, type_.shape) if flat.size == 1 else flat.reshape(type_.shape)
+    if (array.shape, array.dtype) != tuple(type_):
+        raise DriverError(
+            f"--input={text}: @main takes {type_} here, got {TensorType(array.shape, array.dtype)}"
+        )
+    return np.ascontiguousarray(array).reshape(type_.shape)
+
+
+def compile_command(options: argparse.Namespace) -> None:
+    """``gnomon compile``"""
+    artifact = lowered(options.file)
+    data = compile_artifact(
+        artifact.portable, target=TARGETS[options.target], options=artifact.options
+    )
+    output = options.output or str(Path(options.file).with_suffix(".vmfb"))
+    write(output, data)
+
+
+def lower_command(options: argparse.Namespace) -> None:
+    """``gnomon lower``"""
+    artifact = lowered(options.file)
+    if options.emit == "artifact":
+        write(options.output or "-", artifact.portable)
+    else:
+        write(options.output or "-", getattr(artifact.stages, options.emit))
+
+
+def run_command(options: argparse.Namespace) -> None:
+    """``gnomon run``"""
+    program = read_program(options.file)
+    types = program.signature("main").arguments
+    if len(options.input) != len(types):
+        shown = ", ".join(map(str, types)) or "nothing"
+        raise DriverError(f"@main takes {shown}; got {len(options.input)} --input options")
+    arrays = [parse_input(text, t) for text, t in zip(options.input, types, strict=True)]
+    if options.evaluate:
+        results = Evaluator(program)("main", *arrays)
+    else:
+        executable = compile_lowered(lower(program))
+        results = [buffer.to_numpy() for buffer in executable(arrays)]
+    for result in results:
+        print(f"{TensorType(result.shape, result.dtype)}")
+        print(result)
+
+
+def cache_command(options: argparse.Namespace) -> None:
+    """``gnomon cache``"""
+    cache = default_cache()
+    if cache is None:
+        print("the cache is off (GNOMON_CACHE=0)")
+    elif options.action == "clear":
+        print(f"removed {cache.clear()} executables")
+    else:
+        print(f"{cache!r}: {len(cache.entries())} executables, {cache.size_bytes()} bytes")
+
+
+def version_command(options: argparse.Namespace) -> None:
+    """``gnomon version``"""
+    for package in ("gnomon", "iree-base-compiler", "iree-base-runtime", "torch-mlir", "numpy"):
+        try:
+            print(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            print(f"{package} (not installed as a package)")
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="gnomon", description="The gnomon compiler driver.")
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    def command(
+        name: str, help_: str, run: Callable[[argparse.Namespace], None]
+    ) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=help_)
+        sub.set_defaults(run=run)
+        return sub
+
+    sub = command("compile", "compile MLIR text to an executable", compile_command)
+    sub.add_argument("file")
+    sub.add_argument("-o", "--output", help="default: the file's name with .vmfb")
+    sub.add_argument("--target", choices=sorted(TARGETS), default="cpu")
+
+    sub = command("lower", "lower MLIR text", lower_command)
+    sub.add_argument("file")
+    sub.add_argument("-o", "--output")
+    sub.add_argument(
+        "--emit", choices=("expanded", "legalized", "stablehlo", "artifact"), default="stablehlo"
+    )
+
+    sub = command("run", "run the function @main of MLIR text", run_command)
+    sub.add_argument("file")
+    sub.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        help="an argument: 2x3xf32=1,2,3,4,5,6, or one value for all, or @file.npy",
+    )
+    sub.add_argument("--evaluate", action="store_true", help="with NumPy, without compiling")
+
+    sub = command("cache", "the executables kept on disk", cache_command)
+    sub.add_argument("action", choices=("info", "clear"))
+
+    command("version", "versions of gnomon and of what it stands on", version_command)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The entry point; the exit status."""
+    options = parse_arguments(arguments)
+    try:
+        options.run(options)
+    except (DriverError, CompilationError, TypeError, ValueError, OSError, ir.MLIRError) as error:
+        print(f"gnomon: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""``gnomon-opt``: run passes on MLIR text.
+
+    gnomon-opt --passes=expand-transformations,inline,cse program.mlir
+    gnomon-opt --pipeline=stablehlo --print-ir-after-all program.mlir
+
+The input may hold ops of the gnomon dialect, ``func`` and StableHLO. It is verified when it is read and
+after every pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gnomon.backends.iree.legalize import legalize
+from gnomon.backends.iree.targets import TARGETS
+from gnomon.dialects.mlir import context, ensure_context, ir
+from gnomon.passes.pipeline import EXPAND, LOWER, PASSES, Pass, run_passes
+
+ALL_PASSES = {
+    **PASSES,
+    "legalize-for-iree": Pass(
+        "legalize-for-iree",
+        "rewrite what IREE cannot take or compiles wrongly (CPU)",
+        lambda module: legalize(module, TARGETS["cpu"]),
+    ),
+}
+
+PIPELINES: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "expand": EXPAND,
+    "stablehlo": (*EXPAND, *LOWER),
+    "iree": (*EXPAND, "expand-scan", "legalize-for-iree", *LOWER),
+}
+
+SPLIT = re.compile(r"^// -----.*$", re.MULTILINE)
+
+
+class OptError(Exception):
+    """What the tool prints and exits with status 1 for."""
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="gnomon-opt", description="Run passes on MLIR text.")
+    parser.add_argument("file", nargs="?", default="-", help="MLIR text; - is standard input")
+    parser.add_argument("-o", "--output", default="-", help="where the result goes (default: -)")
+    parser.add_argument("--passes", default="", help="names of passes, separated by commas")
+    parser.add_argument(
+        "--pipeline", choices=sorted(PIPELINES), default="none", help="a pipeline, before --passes"
+    )
+    parser.add_argument("--print-ir-after-all", action="store_true", help="print after each pass")
+    parser.add_argument(
+        "--print-ir-after", default="", help="print after these passes, separated by commas"
+    )
+    parser.add_argument(
+        "--split-input-file", action="store_true", help="treat parts between // ----- alone"
+    )
+    parser.add_argument(
+        "--verify-diagnostics",
+        action="store_true",
+        help="succeed if each part fails as its '// expected-error {{text}}' lines say",
+    )
+    parser.add_argument("--mlir-print-debuginfo", action="store_true", help="print locations")
+    parser.add_argument("--list-passes", action="store_true", help="list the passes and exit")
+    return parser.parse_args(arguments)
+
+
+def pass_names(options: argparse.Namespace) -> list[str]:
+    """The passes to run, in order."""
+    names = list(PIPELINES[options.pipeline])
+    names += [name.strip() for name in options.passes.split(",") if name.strip()]
+    for name in (*names, *filter(None, options.print_ir_after.split(","))):
+        if name not in ALL_PASSES:
+            known = ", ".join(sorted(ALL_PASSES))
+            raise OptError(f"there is no pass '{name}'; the passes are {known}")
+    return names
+
+
+def transform(text: str, options: argparse.Namespace, name: str) -> str:
+    """Run the passes on one module; its text.
+
+    Raises:
+      OptError: the text does not parse, does not verify, or a pass rejects it.
+    """
+    ensure_context()
+    shown = set(filter(None, options.print_ir_after.split(",")))
+
+    def after(done: Pass, module: ir.Module) -> None:
+        if options.print_ir_after_all or done.name in shown:
+            asm = module.operation.get_asm(enable_debug_info=options.mlir_print_debuginfo)
+            print(f"// -----// IR Dump After {done.name} //----- //\n{asm}", file=sys.stderr)
+        verify(module, f"after {done.name}")
+
+    try:
+        module = ir.Module.parse(text, context)
+    except ir.MLIRError as error:
+        raise OptError(f"{name}: {error}") from error
+    try:
+        run_passes(module, pass_names(options), after, ALL_PASSES)
+    except (TypeError, ValueError, ir.MLIRError) as error:
+        raise OptError(f"{name}: {type(error).__name__}: {error}") from error
+    return str(module.operation.get_asm(enable_debug_info=options.mlir_print_debuginfo))
+
+
+def verify(module: ir.Module, when: str) -> None:
+    """Raise `OptError` if the module does not verify."""
+    try:
+        module.operation.verify()
+    except ir.MLIRError as error:
+        raise OptError(f"the module does not verify {when}: {error}") from error
+
+
+EXPECTED = re.compile(r"//\s*expected-error\s*\{\{(.*?)\}\}")
+
+
+def check_diagnostics(text: str, options: argparse.Namespace, name: str) -> None:
+    """Raise `OptError` unless the part fails with all the texts that it expects."""
+    expected = EXPECTED.findall(text)
+    try:
+        transform(text, options, name)
+    except OptError as error:
+        missing = [e for e in expected if e not in str(error)]
+        if expected and not missing:
+            return
+        what = f"without {missing[0]!r}" if missing else "unexpectedly"
+        raise OptError(f"{name}: failed {what}:\n{error}") from error
+    if expected:
+        raise OptError(f"{name}: expected the error {expected[0]!r}, but it succeeded")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The entry point; the exit status."""
+    options = parse_arguments(arguments)
+    if options.list_passes:
+        width = max(map(len, ALL_PASSES))
+        for name, entry in sorted(ALL_PASSES.items()):
+            print(f"{name:<{width}}  {entry.doc}")
+        return 0
+    try:
+        text = sys.stdin.read() if options.file == "-" else Path(options.file).read_text()
+        parts = SPLIT.split(text) if options.split_input_file else [text]
+        outputs = []
+        for i, part in enumerate(parts):
+            name = options.file if len(parts) == 1 else f"{options.file}, part {i + 1}"
+            if options.verify_diagnostics:
+                check_diagnostics(part, options, name)
+            else:
+                outputs.append(transform(part, options, name))
+        result = "\n// -----\n\n".join(outputs)
+        if options.output == "-":
+            sys.stdout.write(result)
+        else:
+            Path(options.output).write_text(result)
+    except (OptError, OSError) as error:
+        print(f"gnomon-opt: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
