@@ -413,5 +413,6 @@ def _beyond(x: ir.Value, y: ir.Value, native: str, is_beyond: Rule) -> ir.Value:
         return stablehlo(native, [x, y], [type_])[0]
     x_real, y_real = lowered.real(x), lowered.real(y)
     tie = lowered.and_(lowered.eq(x_real, y_real), is_beyond(lowered.imag(x), lowered.imag(y)))
-    first = lowered.or_(is_beyond(x_real, y_real), tie)
+    # An ordered comparison says nothing of a nan in the other part: y must equal itself.
+    first = lowered.and_(lowered.or_(is_beyond(x_real, y_real), tie), lowered.eq(y, y))
     return lowered.select(lowered.or_(first, lowered.ne(x, x)), x, y)

@@ -12,10 +12,12 @@ from gnomon.dialects.combinators import (
     Values,
     binary,
     describe,
+    larger,
     nary,
     parse,
     require,
     require_dtype,
+    smaller,
     stablehlo,
 )
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, MappedAxis, Op, Rule
@@ -112,7 +114,7 @@ max_ = binary(
     dtypes=ANY,
     evaluate=same_dtype(np.maximum),
     jvp=_shares,
-    lower="maximum",
+    lower=lambda inst: [larger(*inst.operands)],
 )
 min_ = binary(
     "min",
@@ -120,7 +122,7 @@ min_ = binary(
     dtypes=ANY,
     evaluate=same_dtype(np.minimum),
     jvp=_shares,
-    lower="minimum",
+    lower=lambda inst: [smaller(*inst.operands)],
 )
 
 # ------------------------------------------------------------------------------------------ select
@@ -206,7 +208,7 @@ select = Op(
 
 def _infer_clamp(low: TensorType, x: TensorType, high: TensorType) -> TensorType:
     types = describe((low, x, high))
-    require_dtype("clamp", x, ANY)
+    require_dtype("clamp", x, REAL)
     for bound in (low, high):
         require(
             bound.dtype == x.dtype and bound.shape in ((), x.shape),

@@ -39,6 +39,28 @@ def expand(real: Expansion, complex_: Callable[[ir.Value, ir.Value], Parts] | No
     return lower
 
 
+def widen_bytes(rule: Rule) -> Rule:
+    """A lowering rule with operands of the 8-bit formats widened to f32, and the result rounded.
+
+    Their ranges are too small for what an op computes on the way.
+    """
+
+    def lower(inst: Instance) -> list[ir.Value]:
+        if inst.type.dtype.itemsize > 1:
+            return rule(inst)
+        f32 = np.dtype(np.float32)
+        wide = Instance(
+            inst.op,
+            [widened(x) for x in inst.operands],
+            [t.with_dtype(f32) for t in inst.operand_types],
+            [t.with_dtype(f32) for t in inst.result_types],
+            inst.params,
+        )
+        return stablehlo("convert", rule(wide), inst.result_types)
+
+    return lower
+
+
 def widened(x: ir.Value) -> ir.Value:
     """A narrow floating value in f32."""
     return stablehlo("convert", [x], [type_of(x).with_dtype(np.dtype(np.float32))])[0]

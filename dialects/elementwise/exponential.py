@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from gnomon.dialects.attributes import INT
-from gnomon.dialects.combinators import binary, lowered, require, stablehlo, unary
+from gnomon.dialects.combinators import binary, lower_to, lowered, require, stablehlo, unary
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.elementwise.evaluation import from_parts, through_f32
-from gnomon.dialects.elementwise.expansion import widened
+from gnomon.dialects.elementwise.expansion import widen_bytes, widened
 from gnomon.dialects.emit import full_like, ops, scale
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
@@ -118,7 +118,7 @@ logistic = unary(
     dtypes=INEXACT,
     evaluate=_evaluate_logistic,
     jvp=lambda x, out: ops.mul(out, ops.sub(full_like(out, 1), out)),
-    lower="logistic",
+    lower=widen_bytes(lower_to("logistic")),
 )
 
 # -------------------------------------------------------------------------------------------- roots

@@ -173,16 +173,14 @@ def _expand_complex_acosh(x: ir.Value, y: ir.Value) -> Parts:
 
 def complex_atanh(x: ir.Value, y: ir.Value) -> Parts:
     """The parts of the inverse hyperbolic tangent."""
-    one, zero = literal(x, 1), literal(x, 0)
-    beside = lowered.sub(one, x)
+    one, zero, magnitude = literal(x, 1), literal(x, 0), lowered.abs(x)
+    beside = lowered.sub(one, magnitude)
     square = lowered.mul(y, y)
     distance = lowered.add(lowered.mul(beside, beside), square)
-    near_real = lowered.mul(
-        literal(x, 0.25),
-        lowered.log1p(lowered.div(lowered.mul(literal(x, 4), x), distance)),
-    )
+    ratio = lowered.div(lowered.mul(literal(x, 4), magnitude), distance)
+    near_real = copysign(lowered.mul(literal(x, 0.25), lowered.log1p(ratio)), x)
     angle = lowered.atan2(
-        lowered.add(y, y), lowered.sub(lowered.mul(beside, lowered.add(one, x)), square)
+        lowered.add(y, y), lowered.sub(lowered.mul(beside, lowered.add(one, magnitude)), square)
     )
     near_imaginary = lowered.mul(literal(x, 0.5), angle)
     # Far out the real part tends to Re(1 / z), the imaginary one to a right angle.

@@ -17,6 +17,7 @@ from gnomon.dialects.combinators import (
     unary,
 )
 from gnomon.dialects.contract import ZERO_TANGENT, Instance
+from gnomon.dialects.elementwise.expansion import widen_bytes
 from gnomon.dialects.emit import ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import BOOL, FLOATING, bfloat16
@@ -121,6 +122,12 @@ def _transpose_reduce_precision(
     return [ops.reduce_precision(cotangents[0], **inst.params)]
 
 
+def _lower_reduce_precision(inst: Instance) -> list[ir.Value]:
+    i32 = ir.IntegerType.get_signless(32)
+    bits = {name: ir.IntegerAttr.get(i32, n) for name, n in inst.params.items()}
+    return stablehlo("reduce_precision", inst.operands, inst.result_types, **bits)
+
+
 reduce_precision = unary(
     "reduce_precision",
     doc="x rounded to a format of fewer bits (to even; beyond its range infinite, below it zero)",
@@ -128,18 +135,9 @@ reduce_precision = unary(
     evaluate=_evaluate_reduce_precision,
     rule=jvp_linear,
     transpose=_transpose_reduce_precision,
-    lower=lambda inst: stablehlo(
-        "reduce_precision",
-        inst.operands,
-        inst.result_types,
-        **{name: _i32(n) for name, n in inst.params.items()},
-    ),
+    lower=widen_bytes(_lower_reduce_precision),
     result_dtype=_reduce_precision_dtype,
     attributes={"exponent_bits": INT, "mantissa_bits": INT},
     example='%r = "gnomon.reduce_precision"(%x) '
     "{exponent_bits = 5 : i64, mantissa_bits = 10 : i64} : (tensor<4xf32>) -> tensor<4xf32>",
 )
-
-
-def _i32(value: int) -> ir.Attribute:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), value)
