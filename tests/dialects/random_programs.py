@@ -1,0 +1,423 @@
+"""Random programs with nested control flow, written in several languages from one seed.
+
+A program is a function ``run(lang, *values)``: it draws the same ops from its seed whatever
+``lang`` is. `Plain` runs it with NumPy and Python's own loops and branches: that is the definition.
+`Dialect` emits it as ops of the dialect, `Jax` calls jax.lax.
+
+Values have a kind: ``v`` f64[3], ``s`` f64[], ``i`` i32[], ``b`` bool[].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon.dialects.body import Body
+from gnomon.dialects.emit import broadcast_scalar, constant, ops
+from gnomon.dialects.types import TensorType
+
+Run = Callable[..., list[Any]]
+
+SIZE = 3
+TYPES = {
+    "v": TensorType((SIZE,), np.dtype(np.float64)),
+    "s": TensorType((), np.dtype(np.float64)),
+    "i": TensorType((), np.dtype(np.int32)),
+    "b": TensorType((), np.dtype(np.bool_)),
+}
+
+
+class Plain:
+    """NumPy and Python: the definition."""
+
+    def literal(self, value: np.ndarray) -> Any:
+        return value
+
+    def sin(self, x: Any) -> Any:
+        return np.sin(x)
+
+    def mul(self, x: Any, y: Any) -> Any:
+        return x * y
+
+    def add(self, x: Any, y: Any) -> Any:
+        return np.asarray(x + y, x.dtype)
+
+    def less(self, x: Any, y: Any) -> Any:
+        return np.asarray(x < y)
+
+    def both(self, x: Any, y: Any) -> Any:
+        return np.asarray(x & y)
+
+    def negate(self, x: Any) -> Any:
+        return np.asarray(~x)
+
+    def total(self, x: Any) -> Any:
+        return np.asarray(x.sum())
+
+    def spread(self, x: Any) -> Any:
+        return np.broadcast_to(x, (SIZE,))
+
+    def real(self, i: Any) -> Any:
+        return np.asarray(i, np.float64)
+
+    def integer(self, b: Any) -> Any:
+        return np.asarray(b, np.int32)
+
+    def select(self, b: Any, x: Any, y: Any) -> Any:
+        return np.where(b, x, y)
+
+    def switch(self, index: Any, branches: Sequence[Run], kinds: str, values: Any) -> list[Any]:
+        return branches[min(max(int(index), 0), len(branches) - 1)](self, *values)
+
+    def scan(
+        self,
+        body: Run,
+        kinds: tuple[str, str, str],
+        consts: Any,
+        carry: Any,
+        xs: Any,
+        length: int,
+        reverse: bool,
+        unroll: int = 1,
+    ) -> list[Any]:
+        rows: list[list[Any]] = [[] for _ in range(length)]
+        for i in reversed(range(length)) if reverse else range(length):
+            out = body(self, *consts, *carry, *(x[i] for x in xs))
+            carry, rows[i] = out[: len(carry)], out[len(carry) :]
+        return [*carry, *(np.stack(column) for column in zip(*rows, strict=True))]
+
+    def loop(
+        self, cond: Run, body: Run, kinds: tuple[str, str], consts: Any, carry: Any
+    ) -> list[Any]:
+        while cond(self, *consts, *carry)[0]:
+            carry = body(self, *consts, *carry)
+        return list(carry)
+
+
+class Dialect:
+    """Ops of the dialect, at the current insertion point."""
+
+    def literal(self, value: np.ndarray) -> Any:
+        return constant(value)
+
+    def sin(self, x: Any) -> Any:
+        return ops.sin(x)
+
+    def mul(self, x: Any, y: Any) -> Any:
+        return ops.mul(x, y)
+
+    def add(self, x: Any, y: Any) -> Any:
+        return ops.add(x, y)
+
+    def less(self, x: Any, y: Any) -> Any:
+        return ops.lt(x, y)
+
+    def both(self, x: Any, y: Any) -> Any:
+        return ops.and_(x, y)
+
+    def negate(self, x: Any) -> Any:
+        return ops.not_(x)
+
+    def total(self, x: Any) -> Any:
+        return ops.reduce_sum(x, axes=(0,))
+
+    def spread(self, x: Any) -> Any:
+        return broadcast_scalar(x, (SIZE,))
+
+    def real(self, i: Any) -> Any:
+        return ops.convert(i, dtype=np.dtype(np.float64))
+
+    def integer(self, b: Any) -> Any:
+        return ops.convert(b, dtype=np.dtype(np.int32))
+
+    def select(self, b: Any, x: Any, y: Any) -> Any:
+        return ops.select(b, x, y)
+
+    def body(self, run: Run, kinds: str) -> Body:
+        return Body.build([TYPES[k] for k in kinds], lambda *values: run(self, *values))
+
+    def switch(self, index: Any, branches: Sequence[Run], kinds: str, values: Any) -> list[Any]:
+        bodies = [self.body(branch, kinds) for branch in branches]
+        return list(ops.switch(index, *values, bodies=bodies))
+
+    def scan(
+        self,
+        body: Run,
+        kinds: tuple[str, str, str],
+        consts: Any,
+        carry: Any,
+        xs: Any,
+        length: int,
+        reverse: bool,
+        unroll: int = 1,
+    ) -> list[Any]:
+        return list(
+            ops.scan(
+                *consts,
+                *carry,
+                *xs,
+                bodies=[self.body(body, "".join(kinds))],
+                consts=len(consts),
+                carry=len(carry),
+                length=length,
+                reverse=reverse,
+                unroll=unroll,
+            )
+        )
+
+    def loop(
+        self, cond: Run, body: Run, kinds: tuple[str, str], consts: Any, carry: Any
+    ) -> list[Any]:
+        bodies = [self.body(cond, "".join(kinds)), self.body(body, "".join(kinds))]
+        operands = [*consts, *consts, *carry]
+        count = len(consts)
+        return list(ops.while_(*operands, bodies=bodies, cond_consts=count, body_consts=count))
+
+
+class Jax:
+    """jax.lax."""
+
+    def __init__(self) -> None:
+        import jax
+        import jax.numpy as jnp
+
+        self.jnp, self.lax = jnp, jax.lax
+
+    def literal(self, value: np.ndarray) -> Any:
+        return self.jnp.asarray(value)
+
+    def sin(self, x: Any) -> Any:
+        return self.jnp.sin(x)
+
+    def mul(self, x: Any, y: Any) -> Any:
+        return x * y
+
+    def add(self, x: Any, y: Any) -> Any:
+        return x + y
+
+    def less(self, x: Any, y: Any) -> Any:
+        return x < y
+
+    def both(self, x: Any, y: Any) -> Any:
+        return x & y
+
+    def negate(self, x: Any) -> Any:
+        return ~x
+
+    def total(self, x: Any) -> Any:
+        return x.sum()
+
+    def spread(self, x: Any) -> Any:
+        return self.jnp.broadcast_to(x, (SIZE,))
+
+    def real(self, i: Any) -> Any:
+        return i.astype(np.float64)
+
+    def integer(self, b: Any) -> Any:
+        return b.astype(np.int32)
+
+    def select(self, b: Any, x: Any, y: Any) -> Any:
+        return self.jnp.where(b, x, y)
+
+    def switch(self, index: Any, branches: Sequence[Run], kinds: str, values: Any) -> list[Any]:
+        runs = [lambda *v, branch=branch: branch(self, *v) for branch in branches]
+        return self.lax.switch(index, runs, *values)
+
+    def scan(
+        self,
+        body: Run,
+        kinds: tuple[str, str, str],
+        consts: Any,
+        carry: Any,
+        xs: Any,
+        length: int,
+        reverse: bool,
+        unroll: int = 1,
+    ) -> list[Any]:
+        def step(state: Any, x: Any) -> Any:
+            out = body(self, *consts, *state, *x)
+            return tuple(out[: len(state)]), tuple(out[len(state) :])
+
+        state, ys = self.lax.scan(
+            step, tuple(carry), tuple(xs), length=length, reverse=reverse, unroll=unroll
+        )
+        return [*state, *ys]
+
+    def loop(
+        self, cond: Run, body: Run, kinds: tuple[str, str], consts: Any, carry: Any
+    ) -> list[Any]:
+        return list(
+            self.lax.while_loop(
+                lambda state: cond(self, *consts, *state)[0],
+                lambda state: tuple(body(self, *consts, *state)),
+                tuple(carry),
+            )
+        )
+
+
+# ------------------------------------------------------------------------------------- generation
+
+
+class _Draw:
+    """Draws ops from a seed; ``values`` grows by what they give."""
+
+    def __init__(
+        self, seed: int, lang: Any, kinds: str, values: Sequence[Any], depth: int, loops: bool
+    ) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.lang = lang
+        self.depth = depth
+        self.loops = loops
+        self.values = list(zip(kinds, values, strict=True))
+
+    def pick(self, kind: str) -> Any:
+        """A value of a kind: one that there is, or a literal."""
+        candidates = [v for k, v in self.values if k == kind]
+        if not candidates or self.rng.random() < 0.08:
+            return self.lang.literal(self.random_value(kind))
+        # Late values are drawn more often, so that programs are deep.
+        at = len(candidates) - 1 - min(self.rng.geometric(0.35) - 1, len(candidates) - 1)
+        return candidates[at]
+
+    def random_value(self, kind: str) -> np.ndarray:
+        if kind == "b":
+            return np.asarray(self.rng.random() < 0.5)
+        if kind == "i":
+            return np.asarray(self.rng.integers(-2, 4), np.int32)
+        return self.rng.uniform(-1.5, 1.5, TYPES[kind].shape)
+
+    def kinds(self, least: int, most: int, among: str = "vsvsib") -> str:
+        return "".join(self.rng.choice(list(among), self.rng.integers(least, most + 1)))
+
+    def body(self, takes: str, gives: str) -> Run:
+        seed, depth, loops = int(self.rng.integers(2**31)), self.depth - 1, self.loops
+        return random_body(seed, takes, gives, depth, loops)
+
+    def picks(self, kinds: str) -> list[Any]:
+        return [self.pick(k) for k in kinds]
+
+    def step(self) -> None:
+        """Draw one op."""
+        simple = ["sin", "mul", "add", "mix", "less", "total", "spread", "count", "real", "select"]
+        nested = ["switch", "scan", "scan", "cond"] + ["loop"] * 2 * self.loops
+        name = self.rng.choice(nested if self.depth and self.rng.random() < 0.4 else simple)
+        kinds, values = getattr(self, f"draw_{name}")()
+        self.values.extend(zip(kinds, values, strict=True))
+
+    def draw_sin(self) -> Any:
+        kind = self.rng.choice(["v", "s"])
+        return kind, [self.lang.sin(self.pick(kind))]
+
+    def draw_mul(self) -> Any:
+        kind = self.rng.choice(["v", "s"])
+        return kind, [self.lang.sin(self.lang.mul(self.pick(kind), self.pick(kind)))]
+
+    def draw_add(self) -> Any:
+        kind = self.rng.choice(["v", "s", "i"])
+        return kind, [self.lang.add(self.pick(kind), self.pick(kind))]
+
+    def draw_mix(self) -> Any:
+        lang = self.lang
+        scaled = lang.mul(self.pick("v"), lang.spread(self.pick("s")))
+        return "v", [lang.sin(lang.add(scaled, self.pick("v")))]
+
+    def draw_less(self) -> Any:
+        kind = self.rng.choice(["s", "i"])
+        test = self.lang.less(self.pick(kind), self.pick(kind))
+        return "b", [self.lang.negate(test) if self.rng.random() < 0.3 else test]
+
+    def draw_total(self) -> Any:
+        return "s", [self.lang.total(self.pick("v"))]
+
+    def draw_spread(self) -> Any:
+        return "v", [self.lang.spread(self.pick("s"))]
+
+    def draw_count(self) -> Any:
+        return "i", [self.lang.add(self.pick("i"), self.lang.integer(self.pick("b")))]
+
+    def draw_real(self) -> Any:
+        return "s", [self.lang.sin(self.lang.real(self.pick("i")))]
+
+    def draw_select(self) -> Any:
+        kind = self.rng.choice(["v", "s", "i", "b"])
+        return kind, [self.lang.select(self.pick("b"), *self.picks(kind * 2))]
+
+    def draw_switch(self) -> Any:
+        takes, gives = self.kinds(1, 4), self.kinds(1, 3)
+        branches = [self.body(takes, gives) for _ in range(self.rng.integers(1, 4))]
+        return gives, self.lang.switch(self.pick("i"), branches, takes, self.picks(takes))
+
+    def draw_cond(self) -> Any:
+        takes, gives = self.kinds(1, 4), self.kinds(1, 3)
+        branches = [self.body(takes, gives) for _ in range(2)]
+        index = self.lang.integer(self.pick("b"))
+        return gives, self.lang.switch(index, branches, takes, self.picks(takes))
+
+    def draw_scan(self) -> Any:
+        consts, carry = self.kinds(0, 2), self.kinds(1, 4)
+        count = int(self.rng.integers(0, 3))
+        stacked = int(self.rng.integers(0, 3))
+        # Vectors are the stacked scalars.
+        body = self.body(consts + carry + "s" * count, carry + "s" * stacked)
+        values = self.lang.scan(
+            body,
+            (consts, carry, "s" * count),
+            self.picks(consts),
+            self.picks(carry),
+            self.picks("v" * count),
+            SIZE,
+            bool(self.rng.random() < 0.5),
+            int(self.rng.integers(1, 5)),
+        )
+        return carry + "v" * stacked, values
+
+    def draw_loop(self) -> Any:
+        """At most six iterations; the condition looks at a scalar too."""
+        consts, carry = self.kinds(0, 2), "is" + self.kinds(0, 2)
+        inner = self.body(consts + carry, carry[1:])
+        before = len(consts)
+
+        def cond(lang: Any, *values: Any) -> list[Any]:
+            counter, x = values[before], values[before + 1]
+            few = lang.less(counter, lang.literal(np.asarray(4, np.int32)))
+            return [lang.both(few, lang.less(x, lang.literal(np.asarray(0.9))))]
+
+        def body(lang: Any, *values: Any) -> list[Any]:
+            counter = lang.add(values[before], lang.literal(np.asarray(1, np.int32)))
+            return [counter, *inner(lang, *values)]
+
+        # A counter far below the bound would take its time.
+        start = self.lang.select(
+            self.lang.less(self.pick("i"), self.lang.literal(np.asarray(1, np.int32))),
+            self.lang.literal(np.asarray(-1, np.int32)),
+            self.pick("i"),
+        )
+        small = self.lang.less(start, self.lang.literal(np.asarray(-1, np.int32)))
+        start = self.lang.select(small, self.lang.literal(np.asarray(2, np.int32)), start)
+        values = [start, *self.picks(carry[1:])]
+        return carry, self.lang.loop(cond, body, (consts, carry), self.picks(consts), values)
+
+
+def random_body(seed: int, takes: str, gives: str, depth: int, loops: bool = True) -> Run:
+    """A random function from values of kinds ``takes`` to kinds ``gives``.
+
+    Args:
+      seed: decides everything.
+      takes, gives: kinds of arguments and results, one letter each.
+      depth: how deep control flow nests.
+      loops: whether there are while loops, which have no reverse mode.
+    """
+
+    def run(lang: Any, *values: Any) -> list[Any]:
+        draw = _Draw(seed, lang, takes, values, depth, loops)
+        for _ in range(draw.rng.integers(2, 6)):
+            draw.step()
+        # Results may be arguments: carries that pass through or swap.
+        return draw.picks(gives)
+
+    return run
+
+
+__all__ = ["SIZE", "TYPES", "Dialect", "Jax", "Plain", "random_body"]
