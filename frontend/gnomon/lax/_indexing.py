@@ -151,8 +151,8 @@ def gather(
       slice_sizes: the window's size in each dimension of the operand.
       unique_indices, indices_are_sorted: promises that a backend may use.
       mode: see `GatherScatterMode`; None stands for ``"clip"``.
-      fill_value: what mode ``"fill"`` gives out of bounds: by default nan, or the smallest integer (the
-        largest of unsigned ones).
+      fill_value: what mode ``"fill"`` gives out of bounds: by default nan, or the smallest
+        integer (the largest of unsigned ones).
     Raises:
       TypeError: dimension numbers do not fit the shapes.
       ValueError: indices are not integers, or unknown mode.

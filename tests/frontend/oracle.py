@@ -1,0 +1,175 @@
+"""JAX as the definition: one call of gnomon and one of JAX, compared in everything.
+
+Values, dtypes, weak types, shapes must be equal (values to a few units in the last place where the
+function is transcendental), and where JAX raises, gnomon raises an error of the same kind.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+
+import gnomon as gn
+from gnomon._array import wrap
+
+Pair = tuple[Any, Any]
+
+
+def to_gnomon(x: Any) -> Any:
+    """Arrays of JAX (also in lists, tuples and dicts) as arrays of gnomon; the rest as it is."""
+    if isinstance(x, jax.Array):
+        return wrap(np.array(x), x.weak_type)
+    if isinstance(x, (list, tuple)):
+        parts = [to_gnomon(v) for v in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+    if isinstance(x, dict):
+        return {k: to_gnomon(v) for k, v in x.items()}
+    return x
+
+
+def outcome(function: Callable[..., Any], args: Any, kwargs: Any) -> Pair:
+    """``(result, None)`` or ``(None, error)``; warnings are not looked at."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return function(*args, **kwargs), None
+        except Exception as error:
+            return None, error
+
+
+KINDS = (
+    TypeError,
+    ValueError,
+    IndexError,
+    OverflowError,
+    ZeroDivisionError,
+    NotImplementedError,
+    AttributeError,
+)
+
+
+def kind(error: BaseException) -> type:
+    """The built-in kind of an error."""
+    return next((k for k in KINDS if isinstance(error, k)), type(error))
+
+
+def assert_same(
+    ours: Any, theirs: Any, ulps: float = 0.0, weak: bool = True, absolute: float = 0.0
+) -> None:
+    """Compare results: arrays, or trees of lists and tuples of them."""
+    if isinstance(theirs, (list, tuple)):
+        assert isinstance(ours, (list, tuple)), f"{type(ours)} is no sequence"
+        assert len(ours) == len(theirs)
+        for a, b in zip(ours, theirs, strict=True):
+            assert_same(a, b, ulps, weak, absolute)
+        return
+    if not isinstance(theirs, jax.Array):
+        assert not isinstance(ours, gn.Array), f"an Array where JAX gives {type(theirs)}"
+        if isinstance(theirs, np.ndarray):
+            np.testing.assert_array_equal(ours, theirs)
+        else:
+            assert ours == theirs, f"{ours!r} instead of {theirs!r}"
+        return
+    assert isinstance(ours, gn.Array), f"{type(ours)} instead of an Array"
+    assert ours.shape == theirs.shape, f"shape {ours.shape} instead of {theirs.shape}"
+    assert ours.dtype == theirs.dtype, f"dtype {ours.dtype} instead of {theirs.dtype}"
+    if weak:
+        assert ours.weak_type == theirs.weak_type, f"weak_type is {ours.weak_type}"
+    assert_close(np.asarray(ours), np.asarray(theirs), ulps, absolute)
+
+
+def assert_close(
+    ours: np.ndarray, theirs: np.ndarray, ulps: float = 0.0, absolute: float = 0.0
+) -> None:
+    """Equal to ``ulps`` units in the last place of each element, plus ``absolute``."""
+    dtype = theirs.dtype
+    assert ours.shape == theirs.shape and ours.dtype == dtype
+    if dtype.kind == "c":
+        if ulps == 0.0:
+            assert_close(ours.real, theirs.real)
+            assert_close(ours.imag, theirs.imag)
+            return
+        # Complex functions are accurate relative to the magnitude.
+        finite = np.isfinite(theirs) & np.isfinite(ours)
+        eps = np.finfo(dtype).eps
+        error = np.abs(np.where(finite, ours, 0) - np.where(finite, theirs, 0))
+        bound = ulps * eps * np.abs(np.where(finite, theirs, 0)) + absolute
+        np.testing.assert_array_equal(np.isfinite(ours), np.isfinite(theirs))
+        assert (error <= bound).all(), f"{ours}\n{theirs}\n{error} > {bound}"
+        return
+    if dtype.kind not in "f" and dtype.name not in FLOAT_NAMES:
+        np.testing.assert_array_equal(ours, theirs)
+        return
+    eps, tiny = float(ml_dtypes.finfo(dtype).eps), float(ml_dtypes.finfo(dtype).tiny)
+    a, b = ours.astype(np.float64), theirs.astype(np.float64)
+    np.testing.assert_array_equal(np.isnan(a), np.isnan(b), err_msg=f"{a}\n{b}")
+    same = (a == b) | np.isnan(b)
+    with np.errstate(all="ignore"):
+        # Subnormal results may be flushed to zero.
+        bound = ulps * eps * np.abs(b) + absolute + (tiny if ulps else 0)
+        within = np.isfinite(b) & (np.abs(a - b) <= bound)
+    bad = ~(same | within)
+    assert not bad.any(), f"{a[bad]} instead of {b[bad]} (difference {(a - b)[bad]})"
+
+
+FLOAT_NAMES = {
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+}
+
+
+def check(
+    ours: Callable[..., Any],
+    theirs: Callable[..., Any],
+    *args: Any,
+    ulps: float = 0.0,
+    weak: bool = True,
+    absolute: float = 0.0,
+    **kwargs: Any,
+) -> None:
+    """Call both with the same arguments (arrays given as JAX's) and compare what comes out."""
+    expected, their_error = outcome(theirs, args, kwargs)
+    got, our_error = outcome(ours, to_gnomon(args), to_gnomon(kwargs))
+    if their_error is not None:
+        assert our_error is not None, (
+            f"no error where JAX raises {type(their_error).__name__}: {their_error}\ngot {got!r}"
+        )
+        assert kind(our_error) is kind(their_error), (
+            f"{type(our_error).__name__}: {our_error}\ninstead of "
+            f"{type(their_error).__name__}: {their_error}"
+        )
+        assert str(our_error), "an error without a message"
+        return
+    if our_error is not None:
+        raise our_error
+    assert_same(got, expected, ulps, weak, absolute)
+
+
+def weakly(value: Any, shape: tuple[int, ...] = ()) -> jax.Array:
+    """A weakly typed array of JAX."""
+    return jax.lax.full(shape, value)
+
+
+def sample(dtype: Any, shape: tuple[int, ...], seed: int = 0, low: float = -3.0, high: float = 3.0) -> jax.Array:
+    """Numbers of a dtype, drawn by a seed."""
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype(dtype)
+    if dtype == bool:
+        return jnp.asarray(rng.integers(0, 2, shape).astype(bool))
+    if dtype.kind == "c":
+        parts = rng.uniform(low, high, shape) + 1j * rng.uniform(low, high, shape)
+        return jnp.asarray(parts.astype(dtype))
+    if dtype.kind in "iu" or dtype.name in ("int4", "uint4"):
+        least = 0 if dtype.kind == "u" or dtype.name == "uint4" else int(low)
+        return jnp.asarray(rng.integers(least, int(high) + 1, shape).astype(dtype))
+    return jnp.asarray(rng.uniform(low, high, shape).astype(dtype))
