@@ -23,9 +23,9 @@ from gnomon.dialects.contract import (
 from gnomon.dialects.emit import add_tangents, at_dim, move_dim, ops, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
+    FLOATING,
     TensorType,
     is_complex,
-    is_floating,
     is_integer,
     mlir_type,
     short_name,
@@ -165,7 +165,7 @@ def jvp_partials(*partials: Partial | None) -> Rule:
     return rule
 
 
-# --------------------------------------------------------------------------------------- elementwise
+# -------------------------------------------------------------------------------------- elementwise
 
 ResultDtype = Callable[..., np.dtype]
 
@@ -193,7 +193,7 @@ def nary(
       jvp: a rule (see `jvp_partials`, `jvp_linear`) or a verdict.
       transpose: where the op is linear.
       lower: a rule, or the name of the StableHLO op.
-      result_dtype: dtype of the result from dtype of the operands and parameters (default: the same).
+      result_dtype: the result's dtype from the operands' and the parameters (default: the same).
     """
     operands = {1: ("x",), 2: ("x", "y"), 3: ("x", "y", "z")}[arity]
 
@@ -228,10 +228,9 @@ def nary(
 def unary(
     name: str, *, jvp: Partial | Verdict | None = None, rule: Rule | None = None, **facets: Any
 ) -> Op:
-    """`nary` of one operand; ``jvp`` is ``(x, out) -> derivative`` (or give ``rule``) or a verdict."""
-    if rule is None:
-        rule = jvp if isinstance(jvp, Verdict) else jvp_partials(jvp)  # type: ignore[assignment]
-    return nary(name, 1, jvp=rule, **facets)
+    """`nary` of one operand; ``jvp``: ``(x, out) -> partial`` (or give ``rule``), or a verdict."""
+    chosen: Facet = rule or (jvp if isinstance(jvp, Verdict) else jvp_partials(jvp))
+    return nary(name, 1, jvp=chosen, **facets)
 
 
 def binary(
@@ -334,7 +333,7 @@ class _Lowered:
             result_types = op.infer_types(types, params)
             assert not isinstance(op.lower, Verdict)
             (result,) = op.lower(Instance(op, operands, types, result_types, params))
-            return result  # type: ignore[no-any-return]
+            return result
 
         setattr(self, name, emit)
         return emit
@@ -350,12 +349,12 @@ lowered: Any = _Lowered()
 
 # ------------------------------------------------------------------------------- facts about dtypes
 
-_F32 = np.dtype(np.float32)
+_ACCUMULATORS = {d: np.dtype(np.float32) for d in FLOATING if d.itemsize < 4}
 
 
 def accumulator(dtype: np.dtype) -> np.dtype:
     """The dtype in which sums and products are formed; they are rounded once, at the end."""
-    return _F32 if is_floating(dtype) and dtype.itemsize < 4 else dtype
+    return _ACCUMULATORS.get(dtype, dtype)
 
 
 @functools.cache
@@ -391,7 +390,11 @@ def _extreme(dtype: np.dtype, sign: int) -> np.ndarray:
 
 def combiner(name: str) -> Rule:
     """The StableHLO form of an op of two scalars; the op is found when a reduction is lowered."""
-    return lambda x, y: getattr(lowered, name)(x, y)
+
+    def combine(x: ir.Value, y: ir.Value) -> ir.Value:
+        return getattr(lowered, name)(x, y)
+
+    return combine
 
 
 def larger(x: ir.Value, y: ir.Value) -> ir.Value:

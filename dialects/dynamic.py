@@ -6,6 +6,7 @@ The indices are rank-0 integers, one a dimension. They are clamped so that the s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -50,13 +51,11 @@ def _check_sizes(op: str, x: TensorType, sizes: Sequence[int]) -> None:
     )
 
 
-def _window(
-    x: np.ndarray, sizes: Sequence[int], indices: Sequence[np.ndarray]
-) -> tuple[slice, ...]:
+def _window(x: np.ndarray, sizes: Sequence[int], indices: Sequence[np.ndarray]) -> tuple[Any, ...]:
     starts = [
         min(max(int(i), 0), n - size) for i, n, size in zip(indices, x.shape, sizes, strict=True)
     ]
-    return tuple(slice(a, a + size) for a, size in zip(starts, sizes, strict=True))
+    return (*(slice(a, a + size) for a, size in zip(starts, sizes, strict=True)), ...)
 
 
 def _index_matrix(indices: Values, dims: Dims, axis: MappedAxis) -> ir.Value:
@@ -84,7 +83,7 @@ def _infer_slice(x: TensorType, *indices: TensorType, sizes: tuple[int, ...]) ->
 
 
 def _evaluate_slice(x: np.ndarray, *indices: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    return x[(*_window(x, sizes, indices), ...)]
+    return x[_window(x, sizes, indices)]
 
 
 def _jvp_slice(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
@@ -166,7 +165,7 @@ def _infer_update(x: TensorType, update: TensorType, *indices: TensorType) -> Te
 
 def _evaluate_update(x: np.ndarray, update: np.ndarray, *indices: np.ndarray) -> np.ndarray:
     result = x.copy()
-    result[(*_window(x, update.shape, indices), ...)] = update
+    result[_window(x, update.shape, indices)] = update
     return result
 
 

@@ -26,7 +26,7 @@ from gnomon.dialects.combinators import (
     stablehlo_reduce,
 )
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Facet, Instance, MappedAxis, Op
-from gnomon.dialects.emit import convert, ops, reshape, slice_along, transpose, zeros
+from gnomon.dialects.emit import convert, ops, reshape, slice_along, transpose
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
     ANY,
@@ -99,8 +99,8 @@ def _reducer(
         dtype = x.dtype
         if x.size == 0:
             return np.full(_remaining(x.shape, axes), identity(dtype), dtype)
-        wide = ufunc.reduce(x, axis=axes, dtype=accumulator(dtype) if accumulates else None)
-        return np.asarray(wide).astype(dtype, copy=False)
+        wide = ufunc.reduce(x, axes, accumulator(dtype) if accumulates else None)
+        return np.asarray(wide, dtype)
 
     def lower(inst: Instance) -> list[ir.Value]:
         x, (type_,), (result,) = inst.operand, inst.operand_types, inst.result_types
@@ -189,10 +189,10 @@ reduce_prod = _reducer(
 def _jvp_extremum(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
     """The mean of the tangents where the operand is extreme: ties share equally, as in JAX."""
     (x,), (t,) = inst.operands, tangents
-    chosen = ops.eq(x, _spread(inst, outs[0]))
-    total = ops.reduce_sum(ops.select(chosen, t, zeros(inst.operand_types[0])), **inst.params)
-    count = ops.reduce_sum(convert(chosen, inst.type.dtype), **inst.params)
-    return [ops.div(total, count)]
+    chosen = convert(ops.eq(x, _spread(inst, outs[0])), inst.type.dtype)
+    total = ops.reduce_sum(ops.mul(t, chosen), **inst.params)
+    # A nan equals nothing: the count is then zero, and the derivative nan.
+    return [ops.div(total, ops.reduce_sum(chosen, **inst.params))]
 
 
 reduce_max = _reducer(
@@ -265,7 +265,7 @@ def _arg_extremum(name: str, *, doc: str, method: str, direction: str, identity:
 
     def evaluate(x: np.ndarray, *, axis: int, index_dtype: np.dtype) -> np.ndarray:
         # NumPy takes the first nan for the extreme element, as XLA does.
-        return np.asarray(getattr(x, method)(axis)).astype(index_dtype, copy=False)
+        return np.asarray(getattr(x, method)(axis), index_dtype)
 
     def batch(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis) -> Batched:
         (x,), (at,) = operands, dims

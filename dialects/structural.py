@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -67,14 +69,14 @@ def _evaluate_broadcast(
     x: np.ndarray, *, shape: tuple[int, ...], dims: tuple[int, ...]
 ) -> np.ndarray:
     rank = len(shape)
-    if dims != tuple(range(rank - len(dims), rank)):
+    if dims and dims[0] != rank - len(dims):
         aligned = [1] * rank
         for n, d in zip(x.shape, dims, strict=True):
             aligned[d] = n
         x = x.reshape(aligned)
-    result = np.empty(shape, x.dtype)
-    if result.size > _SMALL:
+    if math.prod(shape) > _SMALL:
         return np.broadcast_to(x, shape)
+    result = np.empty(shape, x.dtype)
     result[...] = x
     return result
 
@@ -297,7 +299,8 @@ def _infer_slice(
 def _evaluate_slice(
     x: np.ndarray, *, start: tuple[int, ...], limit: tuple[int, ...], strides: tuple[int, ...]
 ) -> np.ndarray:
-    return x[(*map(slice, start, limit, strides), ...)]
+    index: tuple[Any, ...] = (*map(slice, start, limit, strides), ...)
+    return x[index]
 
 
 def _transpose_slice(
@@ -401,7 +404,8 @@ def _evaluate_pad(
     shape = tuple(map(_padded, x.shape, low, high, interior))
     result = np.empty(shape, x.dtype)
     result[...] = value
-    source, target = [], []
+    source: list[Any] = []
+    target: list[Any] = []
     for n, size, lo, gap in zip(x.shape, shape, low, interior, strict=True):
         step = gap + 1
         first = max(0, -(lo // step))  # the first element that is not cut off
@@ -409,7 +413,7 @@ def _evaluate_pad(
         begin = lo + first * step
         source.append(slice(first, last))
         target.append(slice(begin, begin + (last - first) * step, step))
-    result[(*target, ...)] = x[(*source, ...)]
+    result[(*target,)] = x[(*source,)]
     return result
 
 
@@ -495,7 +499,8 @@ def _infer_rev(x: TensorType, *, dims: tuple[int, ...]) -> TensorType:
 
 
 def _evaluate_rev(x: np.ndarray, *, dims: tuple[int, ...]) -> np.ndarray:
-    return x[(*(slice(None, None, -1 if d in dims else 1) for d in range(x.ndim)), ...)]
+    index: list[Any] = [slice(None, None, -1 if d in dims else 1) for d in range(x.ndim)]
+    return x[(*index, ...)]
 
 
 def _batch_rev(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis) -> Batched:
@@ -505,6 +510,8 @@ def _batch_rev(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis) -
 
 
 def _lower_rev(inst: Instance) -> list[ir.Value]:
+    if not inst.params["dims"]:
+        return list(inst.operands)
     dims = INTS.encode(inst.params["dims"])
     return stablehlo("reverse", inst.operands, inst.result_types, dimensions=dims)
 
