@@ -26,6 +26,7 @@ from gnomon._tracing import (
     as_operand,
     evaluation,
     is_tracer,
+    program_memo,
     set_compiled_calls,
     trace_for,
 )
@@ -258,7 +259,14 @@ class JitFunction:
         if trace_for(leaves if key is None else ()) is not None:
             return self._call_traced(args, kwargs)
         if entry is None:
-            entry = self._compile(args, kwargs).entry
+            call = _Call(self, args, kwargs)
+            with evaluation():
+                traced = self._trace(call)
+            if any(is_tracer(c) for c in traced.captures):
+                # The function closes over a value that is being traced (a jitted inner function under
+                # grad): the call is a part of that trace, and nothing can be kept for another one.
+                return self._call_traced(args, kwargs)
+            entry = Lowered(traced, call, keep_stages=False).compile().entry
             self._cache.insert(key, entry)
         return entry(leaves)
 
@@ -268,7 +276,10 @@ class JitFunction:
         Args:
           args, kwargs: arrays, or anything with ``shape`` and ``dtype`` (`gnomon.ShapeDtypeStruct`).
         """
-        return self._lower(args, kwargs, keep_stages=True)
+        call = _Call(self, args, kwargs)
+        with evaluation():
+            traced = self._trace(call)
+        return Lowered(traced, call, keep_stages=True)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace for arguments of these types."""
@@ -323,31 +334,21 @@ class JitFunction:
             names=call.leaf_names(self._fun),
         )
 
-    def _lower(self, args: tuple[Any, ...], kwargs: dict[str, Any], keep_stages: bool) -> Lowered:
-        call = _Call(self, args, kwargs)
-        with evaluation():
-            traced = self._trace(call)
-        return Lowered(traced, call, keep_stages)
-
-    def _compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
-        return self._lower(args, kwargs, keep_stages=False).compile()
-
     # -------------------------------------------------------------------------- inside of a trace
 
     def _call_traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = _Call(self, args, kwargs)
         leaves = [as_operand(leaf) for leaf in call.leaves]
-        outer = trace_for(leaves)
-        assert outer is not None
+        memo = program_memo()
         key = self._memo_key(call, leaves)
-        known = outer.memo.get(key) if key is not None else None
+        known = memo.get(key)
         if known is None:
             traced = self._trace(call)
             name = traced.program.add(traced.name, traced.body)
             traced.program.staged.add(name)
             known = name, traced
-            if key is not None and not any(is_tracer(c) for c in traced.captures):
-                outer.memo[key] = known
+            if not any(is_tracer(c) for c in traced.captures):
+                memo[key] = known
         name, traced = known
         results = call_function(traced.program, name, [*leaves, *traced.captures])
         return tree_util.tree_unflatten(traced.tree, with_avals(results, traced.avals))

@@ -70,6 +70,11 @@ def tracing_depth() -> int:
     return len(_state.stack)
 
 
+def program_memo() -> dict[Any, Any]:
+    """What is remembered for as long as the program being traced exists."""
+    return _state.stack[-1].memo
+
+
 # ------------------------------------------------------------------------------- source locations
 
 _PACKAGE = str(Path(__file__).parent)
@@ -173,11 +178,12 @@ class Trace:
     def bind(self, op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
         """Emit an op on arrays; a tracer, or a list where the op has several results."""
         values, weak = self.values(operands)
-        with self.ip, user_location():
+        location = user_location()
+        with self.ip, location:
             results = op.build(values, params)
         if op.results == 1:
-            return self.tracer(results[0], weak)
-        return [self.tracer(r, weak) for r in results]
+            return self.tracer(results[0], weak, location)
+        return [self.tracer(r, weak, location) for r in results]
 
     def values(self, operands: Sequence[Any]) -> tuple[list[ir.Value], bool]:
         """SSA values of arrays in this trace, and whether all are weakly typed."""
@@ -194,10 +200,12 @@ class Trace:
         with self.ip, user_location():
             return function(*values)
 
-    def tracer(self, value: ir.Value, weak_type: bool = False) -> Tracer:
+    def tracer(
+        self, value: ir.Value, weak_type: bool = False, location: ir.Location | None = None
+    ) -> Tracer:
         """The tracer of an SSA value of this trace."""
         type_ = type_of(value)
-        return Tracer(self, value, shaped_array(type_.shape, type_.dtype, weak_type))
+        return Tracer(self, value, shaped_array(type_.shape, type_.dtype, weak_type), location)
 
     def value(self, operand: Any) -> ir.Value:
         """The SSA value of an array in this trace; what stands outside is captured."""
@@ -342,15 +350,23 @@ def axis_binding(name: str) -> tuple[int, Trace]:
 class Tracer(Array):
     """An array of a function that is being traced: a type, and a value in the program."""
 
-    __slots__ = ("__weakref__", "_aval", "_ssa", "_trace")
+    # The SSA value must not be touched once the trace is finished: passes may have erased it.
+    __slots__ = ("__weakref__", "_aval", "_location", "_ssa", "_trace")
 
     def __new__(cls, *args: Any) -> Tracer:
         return object.__new__(cls)
 
-    def __init__(self, trace: Trace, value: ir.Value, aval: ShapedArray) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        value: ir.Value,
+        aval: ShapedArray,
+        location: ir.Location | None = None,
+    ) -> None:
         self._trace = trace
         self._ssa = value
         self._aval = aval
+        self._location = location
 
     @property
     def aval(self) -> ShapedArray:
@@ -382,14 +398,11 @@ class Tracer(Array):
         """Where the value comes from: the argument, or the user's line."""
         trace = self._trace
         for i, tracer in enumerate(trace.tracers):
-            if tracer._ssa == self._ssa:
+            if tracer is self:
                 name = trace.names[i] if trace.names else f"argument {i}"
                 return f"It is {name} of {trace.what}."
-        owner = self._ssa.owner
-        if isinstance(owner, ir.Block):
-            return f"It was traced in {trace.what}."
-        op = owner.operation if isinstance(owner, ir.OpView) else owner
-        return f"It was made in {trace.what} at {_line(op.location)} by {op.name}."
+        line = f" at {_line(self._location)}" if self._location else ""
+        return f"It was made in {trace.what}{line}."
 
     # --- conversions that need a value
 

@@ -1,0 +1,220 @@
+"""The nesting matrix: every family of ops under every transformation and nesting, against JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon
+import gnomon.lax
+import gnomon.numpy as gnp
+
+jax = pytest.importorskip("jax")
+jax_numpy = pytest.importorskip("jax.numpy")
+
+OURS = SimpleNamespace(api=gnomon, np=gnp, lax=gnomon.lax)
+THEIRS = SimpleNamespace(api=jax, np=jax_numpy, lax=jax.lax)
+
+X = np.array([0.3, -0.7, 1.1, 0.5], np.float32)
+V = np.array([1.0, 0.5, -0.25, 2.0], np.float32)
+BATCH = np.stack([X, X[::-1] * 0.5, X + 0.25])
+GRID = np.stack([BATCH, BATCH * 0.9])
+
+Namespace = Any
+Function = Callable[[Namespace, Any], Any]
+
+
+def elementwise(ns: Namespace, x: Any) -> Any:
+    return ns.np.sum(ns.np.tanh(x) * ns.np.exp(-x) + x**3 / (1.0 + x * x))
+
+
+def selection(ns: Namespace, x: Any) -> Any:
+    return ns.np.sum(ns.np.where(x > 0, ns.np.sin(x), x * x) + ns.np.maximum(x, 0.4) * x)
+
+
+def reduction(ns: Namespace, x: Any) -> Any:
+    return ns.np.max(x) * ns.np.mean(x * x) + ns.np.prod(x) - ns.np.min(x)
+
+
+def contraction(ns: Namespace, x: Any) -> Any:
+    outer = x[:, None] * x[None, :]
+    return ns.np.trace(outer @ ns.np.sin(outer)) + ns.np.einsum("i,ij,j->", x, outer, x)
+
+
+def shapes(ns: Namespace, x: Any) -> Any:
+    y = ns.np.concatenate([x[::-1], 2.0 * x[1:3]]).reshape(2, 3).T
+    return ns.np.sum(ns.np.pad(y, ((1, 0), (0, 1))) * ns.np.cos(ns.np.arange(12.0).reshape(4, 3)))
+
+
+def indexing(ns: Namespace, x: Any) -> Any:
+    picked = x[np.array([3, 0, 0, 1])]
+    updated = (x * x).at[np.array([1, 1, 2])].add(ns.np.sin(picked[:3]))
+    return ns.np.sum(updated * picked) + ns.np.sum(x.at[2].set(x[0] * x[1]) ** 2)
+
+
+def dynamic(ns: Namespace, x: Any) -> Any:
+    i = ns.np.argmax(x)
+    window = ns.lax.dynamic_slice(x, (i - 1,), (2,))
+    return ns.np.sum(ns.lax.dynamic_update_slice(x * x, ns.np.sin(window), (1,)) * x)
+
+
+def cumulative(ns: Namespace, x: Any) -> Any:
+    return ns.np.sum(ns.np.cumsum(x * x) * x) + ns.np.sum(ns.np.cumprod(x))
+
+
+def branches(ns: Namespace, x: Any) -> Any:
+    y = ns.lax.cond(x[0] > 0, lambda v: ns.np.sum(v * v), lambda v: ns.np.sin(v[1]), x)
+    z = ns.lax.switch(
+        ns.np.argmin(x), [lambda v: v[0], lambda v: v[1] * v[2], lambda v: ns.np.sum(v**3)], x
+    )
+    return y * z
+
+
+def scan(ns: Namespace, x: Any) -> Any:
+    def body(carry: Any, element: Any) -> Any:
+        state, count = carry
+        state = ns.np.tanh(state * x[1] + element)
+        return (state, count + 1), state * element
+
+    (state, count), ys = ns.lax.scan(body, (x[0], 0), x)
+    return ns.np.sum(ys * ys) + state * count
+
+
+def cond_in_scan(ns: Namespace, x: Any) -> Any:
+    def body(carry: Any, element: Any) -> Any:
+        carry = ns.lax.cond(
+            element > carry, lambda c, e: c * e + x[3], lambda c, e: ns.np.sin(c - e), carry, element
+        )
+        return carry, carry
+
+    return ns.np.sum(ns.lax.scan(body, x[0] * 1.0, x, reverse=True)[1])
+
+
+def fori(ns: Namespace, x: Any) -> Any:
+    return ns.np.sum(ns.lax.fori_loop(0, 3, lambda i, v: ns.np.sin(v) * x + i * v, x))
+
+
+def nested_call(ns: Namespace, x: Any) -> Any:
+    inner = ns.api.jit(lambda v: ns.np.sin(v) * x)
+    return ns.np.sum(inner(inner(x) + x))
+
+
+FAMILIES: list[Function] = [
+    elementwise,
+    selection,
+    reduction,
+    contraction,
+    shapes,
+    indexing,
+    dynamic,
+    cumulative,
+    branches,
+    scan,
+    cond_in_scan,
+    fori,
+    nested_call,
+]
+
+
+def _along(ns: Namespace, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """f on a line: a function of one number."""
+    return lambda t: f(t * V + X)
+
+
+def _third(ns: Namespace, f: Callable[[Any], Any]) -> Any:
+    g = _along(ns, f)
+    for _ in range(3):
+        g = ns.api.grad(g)
+    return g(0.1)
+
+
+def _in_scan(ns: Namespace, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: ns.np.sum(ns.lax.scan(lambda c, v: (c + f(v), f(v * c)), 0.1, x)[1])
+
+
+def _in_cond(ns: Namespace, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: ns.lax.cond(x[2] > 0, f, lambda v: v[0] * f(v), x)
+
+
+def _in_while(ns: Namespace, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def loop(x: Any) -> Any:
+        out = ns.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] + f(s[1]) * 0.1), (0, x))
+        return ns.np.sum(out[1])
+
+    return loop
+
+
+Nesting = Callable[[Namespace, Callable[[Any], Any]], Any]
+
+EAGER: dict[str, Nesting] = {
+    "eval": lambda ns, f: f(X),
+    "grad": lambda ns, f: ns.api.grad(f)(X),
+    "value_and_grad": lambda ns, f: ns.api.value_and_grad(f)(X),
+    "jvp": lambda ns, f: ns.api.jvp(f, (X,), (V,)),
+    "linearize": lambda ns, f: ns.api.linearize(f, X)[1](V),
+    "vjp": lambda ns, f: ns.api.vjp(f, X)[1](np.float32(2.0)),
+    "vmap": lambda ns, f: ns.api.vmap(f)(BATCH),
+    "vmap_axis_1": lambda ns, f: ns.api.vmap(f, in_axes=1)(BATCH.T),
+    "vmap_of_vmap": lambda ns, f: ns.api.vmap(ns.api.vmap(f))(GRID),
+    "vmap_of_grad": lambda ns, f: ns.api.vmap(ns.api.grad(f))(BATCH),
+    "grad_of_vmap": lambda ns, f: ns.api.grad(lambda b: ns.np.sum(ns.api.vmap(f)(b) ** 2))(BATCH),
+    "grad_of_jit": lambda ns, f: ns.api.grad(ns.api.jit(f))(X),
+    "hessian": lambda ns, f: ns.api.hessian(f)(X),
+    "jacrev_of_jacfwd": lambda ns, f: ns.api.jacrev(ns.api.jacfwd(f))(X),
+    "jvp_of_grad": lambda ns, f: ns.api.jvp(ns.api.grad(f), (X,), (V,)),
+    "third": _third,
+    "jvp_of_vmap": lambda ns, f: ns.api.jvp(ns.api.vmap(f), (BATCH,), (BATCH * 0.5,)),
+    "grad_of_scan_body": lambda ns, f: ns.api.grad(_in_scan(ns, f))(BATCH),
+    "grad_of_cond_branch": lambda ns, f: ns.api.grad(_in_cond(ns, f))(X),
+    "jvp_of_while_body": lambda ns, f: ns.api.jvp(_in_while(ns, f), (X,), (V,)),
+    "vmap_of_while_body": lambda ns, f: ns.api.vmap(_in_while(ns, f))(BATCH),
+}
+
+COMPILED: dict[str, Nesting] = {
+    "jit": lambda ns, f: ns.api.jit(f)(X),
+    "jit_of_grad": lambda ns, f: ns.api.jit(ns.api.grad(f))(X),
+    "jit_of_vmap_of_grad": lambda ns, f: ns.api.jit(ns.api.vmap(ns.api.grad(f)))(BATCH),
+    "jit_of_hessian": lambda ns, f: ns.api.jit(ns.api.hessian(f))(X),
+    "jit_of_vmap_of_hessian": lambda ns, f: ns.api.jit(ns.api.vmap(ns.api.hessian(f)))(BATCH),
+    "jit_of_grad_of_vmap_of_jit": lambda ns, f: ns.api.jit(
+        ns.api.grad(lambda b: ns.np.sum(ns.api.vmap(ns.api.jit(f))(b)))
+    )(BATCH),
+    "jit_of_grad_of_scan_body": lambda ns, f: ns.api.jit(ns.api.grad(_in_scan(ns, f)))(BATCH),
+    "jit_of_vmap_of_grad_of_cond": lambda ns, f: ns.api.jit(
+        ns.api.vmap(ns.api.grad(_in_cond(ns, f)))
+    )(BATCH),
+    "jit_of_jvp_of_while_body": lambda ns, f: ns.api.jit(
+        lambda x: ns.api.jvp(_in_while(ns, f), (x,), (V,))
+    )(X),
+}
+
+
+def check(family: Function, nesting: Nesting) -> None:
+    ours = nesting(OURS, lambda x: family(OURS, gnp.asarray(x)))
+    theirs = nesting(THEIRS, lambda x: family(THEIRS, jax_numpy.asarray(x)))
+    ours_leaves = gnomon.tree_util.tree_leaves(ours)
+    theirs_leaves = jax.tree_util.tree_leaves(theirs)
+    assert len(ours_leaves) == len(theirs_leaves)
+    for a, b in zip(ours_leaves, theirs_leaves, strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        # Both sides round every intermediate: a few hundred units of f32 at the result's scale.
+        scale = max(1.0, float(np.abs(b).max(initial=0.0)))
+        np.testing.assert_allclose(a, b, rtol=0, atol=300 * np.finfo(np.float32).eps * scale)
+
+
+@pytest.mark.parametrize("nesting", EAGER)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
+def test_eager(family: Function, nesting: str) -> None:
+    check(family, EAGER[nesting])
+
+
+@pytest.mark.parametrize("nesting", COMPILED)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
+def test_compiled(family: Function, nesting: str) -> None:
+    check(family, COMPILED[nesting])
