@@ -109,7 +109,7 @@ def test_evaluation_gives_the_inferred_types(row: Row, dtype: np.dtype) -> None:
     types = op.infer_types(types_of(arrays), params)
     assert [(np.shape(o), np.asarray(o).dtype) for o in outs] == [tuple(t) for t in types]
     for array, copy in zip(arrays, copies, strict=True):
-        np.testing.assert_array_equal(array, copy, "an op wrote into its operand")
+        assert array.tobytes() == copy.tobytes(), "an op wrote into its operand"
 
 
 # ------------------------------------------------------------------------------------ derivatives
