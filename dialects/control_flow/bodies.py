@@ -93,6 +93,16 @@ def rebuild(inst: Instance) -> list[ir.Value]:
     return inst.op.build(inst.operands, inst.params, [body.clone() for body in inst.bodies])
 
 
+def inline_values(
+    body: Body, operands: Sequence[ir.Value], wanted: Sequence[ir.Value]
+) -> list[ir.Value]:
+    """Like `Body.inline`, for any values of the body instead of its results."""
+    env = dict(zip(body.arguments, operands, strict=True))
+    for op in body.operations:
+        clone_into(op, env)
+    return [env[v] for v in wanted]
+
+
 # ------------------------------------------------------------------------------------- type checks
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gnomon.dialects.attributes import BOOL, INT
-from gnomon.dialects.body import Body
+from gnomon.dialects.body import Body, clone_into
 from gnomon.dialects.combinators import Tangents, Values, require
 from gnomon.dialects.contract import EXPANDED, Instance, MappedAxis, Op
 from gnomon.dialects.control_flow.bodies import (
@@ -21,6 +21,7 @@ from gnomon.dialects.control_flow.bodies import (
     check_carry,
     chosen,
     dependent_results,
+    inline_values,
     instantiated,
     is_used,
     least_fixed_point,
@@ -188,6 +189,28 @@ class _Residual(NamedTuple):
     index: int
 
 
+def _unexpanded(value: ir.Value) -> tuple[ir.Value, list[ir.Operation]]:
+    """What a value repeats, and the ops that repeat it, the last one first.
+
+    A repeated value is kept once, not once for each repetition.
+    """
+    expansion: list[ir.Operation] = []
+    while not isinstance(value.owner, ir.Block):
+        op = value.owner.operation
+        if op.name != "gnomon.broadcast_in_dim":
+            break
+        expansion.append(op)
+        (value,) = op.operands
+    return value, expansion
+
+
+def _expand(value: ir.Value, expansion: Sequence[ir.Operation]) -> ir.Value:
+    """The inverse of `_unexpanded`, at the current insertion point."""
+    for op in reversed(expansion):
+        (value,) = clone_into(op, {op.operands[0]: value})
+    return value
+
+
 def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
     consts, carry, xs = _parts(inst, inst.operands)
     d_consts, d_carry, d_xs = _parts(inst, tangents)
@@ -220,22 +243,26 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
         kept.setdefault(value, i)
     yielded = list(values[:result_count])
     residuals: list[_Residual] = []
+    expansions: list[list[ir.Operation]] = []
     for value in values[result_count:]:
-        at = argument_at.get(value)
+        kernel, expansion = _unexpanded(value)
+        expansions.append(expansion)
+        at = argument_at.get(kernel)
         if at is not None and at < len(all_consts):
             residuals.append(_Residual("consts", at))
         elif at is not None and at >= first_x:
             residuals.append(_Residual("xs", at - first_x))
         else:
-            if value not in kept:
-                kept[value] = len(yielded) - carry_count
-                yielded.append(value)
-            residuals.append(_Residual("ys", kept[value]))
-    positions = [values.index(v) for v in yielded]
+            if kernel not in kept:
+                kept[kernel] = len(yielded) - carry_count
+                yielded.append(kernel)
+            residuals.append(_Residual("ys", kept[kernel]))
+    forward_body = Body.build(
+        inner.argument_types, lambda *given: inline_values(inner, given, yielded)
+    )
 
     def forward(*groups: list[ir.Value]) -> list[ir.Value]:
-        made = inner.inline([v for group in groups for v in group])
-        return [made[i] for i in positions]
+        return forward_body.inline([v for group in groups for v in group])
 
     final, stacked = _build(inst, all_consts, carry, xs, forward)
     outs = [*final, *stacked[: result_count - carry_count]]
@@ -261,7 +288,10 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
         slice_values, t_xs = split(xs_, len(per_slice))
         found = dict(zip([*constant, *per_slice], [*constant_values, *slice_values], strict=True))
         tangents_in = [*spread(t_consts, const_used), *carry_, *spread(t_xs, x_used)]
-        return parts.linear.inline([*(found[r] for r in residuals), *tangents_in])
+        remade = [
+            _expand(found[r], expansion) for r, expansion in zip(residuals, expansions, strict=True)
+        ]
+        return parts.linear.inline([*remade, *tangents_in])
 
     final_tangents, ys_tangents = _build(
         inst,

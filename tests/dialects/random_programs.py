@@ -277,8 +277,8 @@ class _Draw:
         candidates = [v for k, v in self.values if k == kind]
         if not candidates or self.rng.random() < 0.08:
             return self.lang.literal(self.random_value(kind))
-        # Late values are drawn more often, so that programs are deep.
-        at = len(candidates) - 1 - min(self.rng.geometric(0.35) - 1, len(candidates) - 1)
+        # Late values are drawn more often, so that much depends on control flow.
+        at = len(candidates) - 1 - min(self.rng.geometric(0.5) - 1, len(candidates) - 1)
         return candidates[at]
 
     def random_value(self, kind: str) -> np.ndarray:
@@ -302,7 +302,7 @@ class _Draw:
         """Draw one op."""
         simple = ["sin", "mul", "add", "mix", "less", "total", "spread", "count", "real", "select"]
         nested = ["switch", "scan", "scan", "cond"] + ["loop"] * 2 * self.loops
-        name = self.rng.choice(nested if self.depth and self.rng.random() < 0.4 else simple)
+        name = self.rng.choice(nested if self.depth and self.rng.random() < 0.55 else simple)
         kinds, values = getattr(self, f"draw_{name}")()
         self.values.extend(zip(kinds, values, strict=True))
 
@@ -412,7 +412,7 @@ def random_body(seed: int, takes: str, gives: str, depth: int, loops: bool = Tru
 
     def run(lang: Any, *values: Any) -> list[Any]:
         draw = _Draw(seed, lang, takes, values, depth, loops)
-        for _ in range(draw.rng.integers(2, 6)):
+        for _ in range(draw.rng.integers(3, 6)):
             draw.step()
         # Results may be arguments: carries that pass through or swap.
         return draw.picks(gives)
