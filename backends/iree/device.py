@@ -164,6 +164,10 @@ class Device:
     def driver_state(self, execution_model: str) -> DriverState:
         """Returns IREE's device for programs of `execution_model`, made on first use."""
         name = self.target.drivers[execution_model]
+        if _Process.generation and name == "local-task":
+            # IREE's thread pool belongs to the driver, which exists once in a process and has lost
+            # its threads in the fork. Inline an asynchronous program is just as correct.
+            name = "local-sync"
         state = _drivers.get(name)
         if state is None:
             with _Process.lock:
@@ -187,7 +191,7 @@ def _wait_for_all_work() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Threads do not survive a fork: the child makes its own thread pool when it needs one."""
+    """Threads do not survive a fork: the child makes devices of its own."""
     _Process.lock = threading.RLock()
     _Process.generation += 1
     _drivers.clear()

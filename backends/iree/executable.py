@@ -119,10 +119,14 @@ class Executable:
         pending: list[Pending] = []
         keep_alive: list[object] = []
         for index, (arg, (shape, dtype)) in enumerate(zip(args, self.input_types, strict=True)):
+            if not isinstance(arg, (Buffer, np.ndarray)):
+                raise self._mismatch(index, arg)
             if arg.shape != shape or arg.dtype != dtype:
                 raise self._mismatch(index, arg)
             if isinstance(arg, Buffer):
-                arguments.push_ref(arg.view_for(state))
+                if arg.failed_to_start:
+                    return self._failed(arg.pending)
+                arguments.push_ref(arg._view or arg.view_for(state))
                 if arg._pending is not None:
                     pending.append(arg._pending)
                 if arg._array is not None:
@@ -176,10 +180,26 @@ class Executable:
             with loaded.lock:
                 loaded.context.invoke(loaded.function, arguments, results)
         except RuntimeError as error:
+            # IREE refuses to start a program after one that has failed already; whether it fails
+            # before or after this call is a matter of time, so both are reported alike.
             semaphore.fail(str(error))
+            for program in pending:
+                if program.failure() is not None:
+                    return self._failed(program)
             raise ExecutionError(f"the program failed to start: {error}") from error
         ticket = Pending(semaphore, done, state.in_flight.release_finished)
         return self._wrap(results, ticket, bool(keep_alive), state)
+
+    def _failed(self, cause: Pending | None) -> list[Buffer]:
+        """Returns results that raise when they are read, because a program before this one failed.
+
+        A synchronous program raises at once.
+        """
+        if cause is not None and not self._asynchronous:
+            cause.wait()
+        return [
+            Buffer(shape, dtype, self.device, pending=cause) for shape, dtype in self.output_types
+        ]
 
     def _wrap(
         self, results: Any, pending: Pending | None, may_alias: bool, state: DriverState
@@ -196,7 +216,7 @@ class Executable:
 
     def _mismatch(self, index: int, arg: Any) -> TypeError:
         shape, dtype = self.input_types[index]
-        if not isinstance(arg, np.ndarray | Buffer):
+        if not isinstance(arg, (Buffer, np.ndarray)):
             return TypeError(
                 f"argument {index} must be a NumPy array or a Buffer, got {type(arg).__name__}"
             )

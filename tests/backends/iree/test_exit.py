@@ -1,0 +1,64 @@
+"""A user's program ends silently, whatever its globals hold and however it ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SETUP = """
+import sys
+import numpy as np
+from tests.backends.iree.test_executable import PRODUCT, SLOW, MODELS, executable, matrix
+from gnomon.backends.iree.buffer import Buffer
+
+class Holder:
+    pass
+
+programs = {model: executable(PRODUCT, (SLOW, SLOW), (SLOW,), model) for model in MODELS}
+array = matrix(0)
+argument = Buffer.from_numpy(array)
+results = [program([argument, array])[0] for program in programs.values()]
+holder = Holder()
+holder.cycle = holder, results
+Holder.more = [programs["async"]([argument, results[1]])[0] for _ in range(3)]
+"""
+
+ENDINGS = {
+    "falls off the end": ("", 0, ""),
+    "values were read": ("kept = [result.to_numpy() for result in results]", 0, ""),
+    "sys.exit": ("sys.exit(3)", 3, ""),
+    "an exception": ("raise RuntimeError('on purpose')", 1, "RuntimeError: on purpose\n"),
+    "in a module": (
+        "import types; sys.modules['m'] = m = types.ModuleType('m'); m.r = results",
+        0,
+        "",
+    ),
+    "a thread holds it": (
+        "import threading; threading.Thread(target=lambda r: r[0].wait(), args=(results,)).start()",
+        0,
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", sorted(ENDINGS))
+def test_the_end_is_silent(ending: str) -> None:
+    code, status, last = ENDINGS[ending]
+    done = subprocess.run(
+        [sys.executable, "-c", SETUP + code],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[3],
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == ""
+    if last:
+        assert done.stderr.startswith("Traceback")
+        assert done.stderr.endswith(last)
+    else:
+        assert done.stderr == ""
+    assert done.returncode == status

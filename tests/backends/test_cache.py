@@ -1,0 +1,177 @@
+"""The executable cache: content, corruption, bounds, concurrent processes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gnomon.backends.cache import ExecutableCache, cache_directory, cache_key, default_cache
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> ExecutableCache:
+    return ExecutableCache(tmp_path / "cache")
+
+
+def entry_file(cache: ExecutableCache) -> Path:
+    (file,) = cache.directory.glob("*/*.bin")
+    return file
+
+
+def test_what_is_put_is_got(cache: ExecutableCache) -> None:
+    key = cache_key(b"program", "flags")
+    assert cache.get(key) is None
+    cache.put(key, b"executable")
+    assert cache.get(key) == b"executable"
+    assert [entry.key for entry in cache.entries()] == [key]
+    assert cache.size_bytes() == entry_file(cache).stat().st_size
+
+
+def test_an_empty_payload_is_a_payload(cache: ExecutableCache) -> None:
+    cache.put(cache_key("nothing"), b"")
+    assert cache.get(cache_key("nothing")) == b""
+
+
+def test_keys_depend_on_every_part_and_its_bounds() -> None:
+    keys = [cache_key("ab", "c"), cache_key("a", "bc"), cache_key("abc"), cache_key("ab", "c", "")]
+    assert len(set(keys)) == len(keys)
+    assert cache_key(b"ab", "c") == cache_key("ab", b"c")
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign", "empty"])
+def test_a_damaged_entry_is_discarded(
+    cache: ExecutableCache, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = cache_key("program")
+    cache.put(key, b"executable" * 100)
+    file = entry_file(cache)
+    content = bytearray(file.read_bytes())
+    if damage == "truncated":
+        content = content[:-1]
+    elif damage == "flipped":
+        content[-5] ^= 1
+    elif damage == "foreign":
+        content = bytearray(b"not of this cache") * 10
+    else:
+        content = bytearray()
+    file.write_bytes(content)
+    with caplog.at_level(logging.WARNING):
+        assert cache.get(key) is None
+    assert "damaged" in caplog.text
+    assert not file.exists()
+    cache.put(key, b"again")
+    assert cache.get(key) == b"again"
+
+
+def test_the_entry_unused_for_longest_is_evicted(tmp_path: Path) -> None:
+    cache = ExecutableCache(tmp_path, max_bytes=5000)
+    keys = [cache_key(str(number)) for number in range(4)]
+    for age, key in enumerate(keys):
+        cache.put(key, bytes(1000))
+        os.utime(tmp_path / key[:2] / f"{key}.bin", (1000.0 + age, 1000.0 + age))
+    assert cache.get(keys[0]) is not None  # reading makes it the newest
+    cache.put(cache_key("4"), bytes(1000))
+    assert cache.get(keys[1]) is None
+    assert cache.get(keys[0]) is not None
+    assert cache.size_bytes() <= 5000
+
+
+def test_what_exceeds_the_bound_is_not_stored(tmp_path: Path) -> None:
+    cache = ExecutableCache(tmp_path, max_bytes=1000)
+    cache.put(cache_key("small"), bytes(100))
+    cache.put(cache_key("large"), bytes(1000))
+    assert cache.get(cache_key("large")) is None
+    assert cache.get(cache_key("small")) is not None
+
+
+def test_leftovers_of_killed_writers_are_removed(cache: ExecutableCache) -> None:
+    cache.put(cache_key("program"), b"executable")
+    folder = entry_file(cache).parent
+    stale, fresh = folder / ".partial-stale", folder / ".partial-fresh"
+    stale.write_bytes(b"half")
+    fresh.write_bytes(b"half")
+    os.utime(stale, (0, 0))
+    cache.put(cache_key("another"), b"executable")
+    assert not stale.exists()
+    assert fresh.exists()
+
+
+def test_clear_removes_everything(cache: ExecutableCache) -> None:
+    for number in range(5):
+        cache.put(cache_key(str(number)), b"x")
+    assert cache.clear() == 5
+    assert cache.entries() == []
+    assert cache.clear() == 0
+
+
+def test_a_folder_that_cannot_be_made_is_not_an_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    cache = ExecutableCache(tmp_path / "file" / "cache")
+    with caplog.at_level(logging.WARNING):
+        cache.put(cache_key("program"), b"executable")
+    assert "cannot be written" in caplog.text
+    assert cache.get(cache_key("program")) is None
+    assert cache.entries() == []
+
+
+def test_a_bound_of_zero_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="GNOMON_CACHE=0"):
+        ExecutableCache(tmp_path, max_bytes=0)
+
+
+WRITER = """
+import sys
+from gnomon.backends.cache import ExecutableCache, cache_key
+cache = ExecutableCache(sys.argv[1], max_bytes=40_000)
+for turn in range(60):
+    number = (turn * 7 + int(sys.argv[2])) % 12
+    key = cache_key(str(number))
+    found = cache.get(key)
+    assert found is None or found == bytes([number]) * 5000, number
+    cache.put(key, bytes([number]) * 5000)
+    if turn % 20 == 19:
+        cache.clear()
+"""
+
+
+def test_processes_at_once_never_read_a_wrong_entry(tmp_path: Path) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path), str(number)], stderr=subprocess.PIPE
+        )
+        for number in range(4)
+    ]
+    for writer in writers:
+        _, messages = writer.communicate(timeout=60)
+        assert writer.returncode == 0
+        assert messages == b""
+    assert ExecutableCache(tmp_path).size_bytes() <= 40_000
+
+
+def test_the_environment_chooses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GNOMON_CACHE_DIR", str(tmp_path / "own"))
+    cache = default_cache()
+    assert cache is not None
+    assert cache.directory.is_relative_to(tmp_path / "own")
+    monkeypatch.setenv("GNOMON_CACHE_MAX_BYTES", "12345")
+    assert getattr(default_cache(), "max_bytes", None) == 12345
+    monkeypatch.setenv("GNOMON_CACHE_MAX_BYTES", "plenty")
+    with pytest.raises(ValueError, match="plenty"):
+        default_cache()
+    monkeypatch.setenv("GNOMON_CACHE", "0")
+    assert default_cache() is None
+
+
+def test_the_user_cache_folder_is_the_default(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("GNOMON_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_directory() == tmp_path / "gnomon"
