@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,9 +41,6 @@ from gnomon.dialects.indexing.windows import (
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
     ANY,
-    BOOL,
-    FLOATING,
-    INTEGER,
     TensorType,
     is_floating,
     mlir_type,
@@ -71,13 +68,12 @@ def _sizes(dims: Dimensions, operand_rank: int, updates: Dims) -> Dims:
 
 def _infer(
     name: str,
-    dtypes: Collection[np.dtype],
     operand: TensorType,
     indices: TensorType,
     updates: TensorType,
     **params: Any,
 ) -> TensorType:
-    require_dtype(name, operand, dtypes)
+    require_dtype(name, operand, ANY)
     require(
         operand.dtype == updates.dtype,
         name,
@@ -507,11 +503,14 @@ def _lower(update: str | None, inst: Instance) -> list[ir.Value]:
         regions=1,
     )
     scalar = inst.type.with_shape(())
-    stablehlo_region(
-        created.regions[0],
-        [scalar, scalar],
-        lambda old, new: [new] if update is None else stablehlo(update, [old, new], [scalar]),
-    )
+
+    def emit(old: ir.Value, new: ir.Value) -> Sequence[ir.Value]:
+        if update is None:
+            return [new]
+        op: Op = getattr(ops, update)
+        return op.lower(Instance(op, [old, new], [scalar, scalar], [scalar], {}))  # type: ignore[operator]
+
+    stablehlo_region(created.regions[0], [scalar, scalar], emit)
     return list(created.results)
 
 
@@ -527,7 +526,6 @@ def _scatter(
     update: str | None,
     jvp: Facet,
     transpose: Facet,
-    dtypes: Collection[np.dtype] = ANY,
 ) -> Op:
     return Op(
         name=name,
@@ -546,7 +544,7 @@ def _scatter(
             "indices_are_sorted": FLAG,
         },
         operands=("operand", "indices", "updates"),
-        infer=functools.partial(_infer, name, dtypes),
+        infer=functools.partial(_infer, name),
         evaluate=functools.partial(_evaluate, write, working_dtype),
         jvp=jvp,
         transpose=transpose,
@@ -578,7 +576,7 @@ scatter_mul = _scatter(
     "The operand with windows multiplied by the updates",
     write=_combine(np.multiply),
     working_dtype=_native,
-    update="multiply",
+    update="mul",
     jvp=_jvp_mul,
     transpose=_transpose_mul,
 )
@@ -587,18 +585,16 @@ scatter_min = _scatter(
     "The minimum of the operand's windows and the updates",
     write=_combine(np.minimum),
     working_dtype=_native,
-    update="minimum",
+    update="min",
     jvp=_jvp_extremal,
     transpose=NOT_LINEAR,
-    dtypes=(BOOL, *INTEGER, *FLOATING),
 )
 scatter_max = _scatter(
     "scatter_max",
     "The maximum of the operand's windows and the updates",
     write=_combine(np.maximum),
     working_dtype=_native,
-    update="maximum",
+    update="max",
     jvp=_jvp_extremal,
     transpose=NOT_LINEAR,
-    dtypes=(BOOL, *INTEGER, *FLOATING),
 )

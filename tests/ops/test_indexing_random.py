@@ -18,6 +18,7 @@ from gnomon.dialects.indexing.windows import Dimensions
 from gnomon.dialects.mlir import ir, stablehlo
 from gnomon.dialects.types import TensorType, mlir_type
 from gnomon.passes.lower import lower_to_stablehlo
+from tests.ops.rows_indexing import by_loops
 
 jax = pytest.importorskip("jax")
 
@@ -142,7 +143,7 @@ def draw(op: str, seed: int, dtype: Any = np.float64, *, for_jax: bool = False) 
 def _draw_data(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     dtype = np.dtype(dtype)
     if dtype == np.bool_:
-        return rng.random(shape) < 0.5
+        return np.asarray(rng.random(shape) < 0.5)
     if dtype.kind in "iu":
         return rng.integers(0, 100, shape).astype(dtype)
     # Few values, so that extrema are attained several times.
@@ -157,42 +158,6 @@ def _is_unique(case: Case) -> bool:
     params = replace(case, op="scatter_add", unique=False).params
     counted = REGISTRY["gnomon.scatter_add"].evaluate(zero, case.indices, one, **params)
     return bool((counted <= 1).all())
-
-
-def by_loops(case: Case) -> np.ndarray:
-    """The definition, element by element."""
-    dims, shape = case.dims, case.operand.shape
-    kept = dims.kept(len(shape))
-    batch_dims = [d for d in range(case.updates.ndim) if d not in dims.window]
-    out = case.updates.copy() if case.op == "gather" else case.operand.copy()
-    combine = {
-        "scatter": lambda old, new: new,
-        "scatter_add": lambda old, new: old + new,
-        "scatter_mul": lambda old, new: old * new,
-        "scatter_min": np.minimum,
-        "scatter_max": np.maximum,
-    }.get(case.op)
-    # The elements of a window in their order, index row by index row.
-    positions = sorted(
-        np.ndindex(*case.updates.shape), key=lambda at: tuple(at[d] for d in batch_dims)
-    )
-    for at in positions:
-        batch = tuple(at[d] for d in batch_dims)
-        start, inside = [0] * len(shape), True
-        for component, d in enumerate(dims.start_map):
-            wanted, bound = int(case.indices[(*batch, component)]), shape[d] - case.sizes[d]
-            inside &= 0 <= wanted <= bound
-            start[d] = min(max(wanted, 0), bound)
-        for d, along in zip(dims.operand_batching, dims.indices_batching, strict=True):
-            start[d] = batch[along]
-        for d, w in zip(kept, dims.window, strict=True):
-            start[d] += at[w]
-        if case.op == "gather":
-            fills = case.mode == "fill" and not inside
-            out[at] = default_fill_value(out.dtype) if fills else case.operand[tuple(start)]
-        elif inside or case.mode == "clip":
-            out[tuple(start)] = combine(out[tuple(start)], case.updates[at])
-    return out
 
 
 def clamped_before(case: Case) -> Case:
@@ -244,23 +209,21 @@ def assert_same(actual: Any, expected: Any) -> None:
         np.testing.assert_array_equal(actual, expected)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("op", OPS)
 def test_evaluation_is_the_definition(op: str, seed: int) -> None:
-    case = draw(
-        op, seed, ["f8", "f4", "i4", "u1", "i8", "c16", "?"][seed % (5 if "_m" in op else 6)]
-    )
+    case = draw(op, seed, ["f8", "f4", "i4", "u1", "i8", "c16", "?"][seed % 7])
     before = [a.copy() for a in case.arrays]
     with np.errstate(all="ignore"):
-        assert_same(evaluate(case), by_loops(case))
+        assert_same(evaluate(case), by_loops(case.op, case.params, *case.arrays))
     for array, copy in zip(case.arrays, before, strict=True):
         np.testing.assert_array_equal(array, copy)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("op", OPS)
 def test_evaluation_is_jax(op: str, seed: int) -> None:
-    dtypes = ["f8", "f4", "i4", "u1", "i8"] + ["c16"] * (op not in ("scatter_min", "scatter_max"))
+    dtypes = ["f8", "f4", "i4", "u1", "i8", "c16"]
     with jax.enable_x64(True):
         case = draw(op, seed, dtypes[seed % len(dtypes)], for_jax=True)
         assert_same(evaluate(case), case.jax(*case.arrays))
@@ -289,13 +252,11 @@ def test_lowering_is_evaluation(op: str, seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("op", OPS)
 def test_derivatives_are_jax(op: str, seed: int) -> None:
     with jax.enable_x64(True):
-        case = draw(
-            op, 2000 + seed, ["f8", "f8", "c16"][seed % 3] if "_m" not in op else "f8", for_jax=True
-        )
+        case = draw(op, 2000 + seed, ["f8", "f8", "c16"][seed % 3], for_jax=True)
         case = replace(case, unique=_is_unique(case))
         if not derivable(case):
             with pytest.raises(NotImplementedError, match="unique_indices"):
