@@ -169,10 +169,12 @@ class ExecutableCache:
     def clear(self) -> int:
         """Removes every entry and returns how many there were."""
         removed = 0
-        for path, _ in list(self._files()):
-            with contextlib.suppress(OSError):
-                path.unlink()
-                removed += path.suffix == _SUFFIX
+        for path, status in list(self._files()):
+            # What another process is about to rename is not an entry yet.
+            if path.suffix == _SUFFIX or _is_stale(status):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                    removed += path.suffix == _SUFFIX
         return removed
 
     def _path(self, key: str) -> Path:
@@ -198,8 +200,7 @@ class ExecutableCache:
             if path.suffix == _SUFFIX:
                 total += status.st_size
                 candidates.append((status.st_mtime, status.st_size, path))
-            elif time.time() - status.st_mtime > _STALE_TEMPORARY_S:
-                # Left behind by a process that was killed while it wrote.
+            elif _is_stale(status):
                 with contextlib.suppress(OSError):
                     path.unlink()
         if total <= self.max_bytes:
@@ -210,6 +211,11 @@ class ExecutableCache:
                 total -= size
             if total <= self.max_bytes * _EVICTION_GOAL:
                 return
+
+
+def _is_stale(status: os.stat_result) -> bool:
+    """Whether a temporary file was left behind by a process that was killed while it wrote."""
+    return time.time() - status.st_mtime > _STALE_TEMPORARY_S
 
 
 def default_cache() -> ExecutableCache | None:

