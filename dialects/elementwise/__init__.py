@@ -13,6 +13,7 @@ from gnomon.dialects.elementwise import (
     exponential,
     hyperbolic,
     representation,
+    special,
     trigonometric,
 )
 
@@ -24,5 +25,6 @@ __all__ = [
     "exponential",
     "hyperbolic",
     "representation",
+    "special",
     "trigonometric",
 ]

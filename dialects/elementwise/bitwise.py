@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 
@@ -31,7 +33,7 @@ def _unsigned(x: np.ndarray) -> np.ndarray:
     return plain.astype(np.uint8) if plain.dtype == ml_dtypes.uint4 else plain
 
 
-def _integer_op(name: str, arity: int, **facets: object) -> Op:
+def _integer_op(name: str, arity: int, **facets: Any) -> Op:
     """An op on integers: no tangent, and an example in their type."""
     operands = ", ".join(("%x", "%y")[:arity])
     types = ", ".join(["tensor<4xi32>"] * arity)

@@ -7,11 +7,14 @@ and imaginary parts of a complex number, never a narrower type.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from gnomon.dialects.combinators import lowered, stablehlo
 from gnomon.dialects.contract import Instance, Rule
+from gnomon.dialects.elementwise.evaluation import through_f32
+from gnomon.dialects.emit import ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex, type_of
 
@@ -77,3 +80,37 @@ def copysign(magnitude: ir.Value, x: ir.Value) -> ir.Value:
     bits = lowered.bitcast_convert(x, dtype=dtype)
     negative = lowered.lt(bits, lowered.full_like(bits, 0))
     return lowered.select(negative, lowered.neg(magnitude), magnitude)
+
+
+class _Evaluated:
+    """The NumPy side of what `lowered` is for StableHLO: the ops of the registry, on arrays.
+
+    An algorithm that takes either as its first argument is written once.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., np.ndarray]:
+        rule: Any = getattr(ops, name).evaluate
+        setattr(self, name, rule)
+        return rule  # type: ignore[no-any-return]
+
+    def full_like(self, x: np.ndarray, value: Any) -> np.ndarray:
+        """A constant of the dtype of ``x``; NumPy repeats it."""
+        return x.dtype.type(value)  # type: ignore[no-any-return]
+
+
+evaluated: Any = _Evaluated()
+
+Algorithm = Callable[..., Any]
+
+
+def dtype_of(x: Any) -> np.dtype:
+    """The dtype of an array or of an SSA value."""
+    return x.dtype if hasattr(x, "dtype") else type_of(x).dtype
+
+
+def both(algorithm: Algorithm) -> dict[str, Rule]:
+    """The facets ``evaluate`` and ``lower`` of an algorithm over `evaluated` or `lowered`."""
+    return {
+        "evaluate": through_f32(lambda *operands: algorithm(evaluated, *operands)),
+        "lower": expand(lambda *operands: algorithm(lowered, *operands)),
+    }
