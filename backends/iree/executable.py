@@ -95,9 +95,8 @@ class Executable:
         """Runs the program, or starts it where it was compiled as an asynchronous one.
 
         Args:
-            args: NumPy arrays or buffers of exactly the declared shapes and dtypes. An
-                asynchronous program reads a NumPy array in place after the call has returned, so
-                the caller must not change it before the results are there.
+            args: NumPy arrays or buffers of exactly the declared shapes and dtypes. NumPy arrays
+                may be changed when the call has returned; the arrays behind buffers may not.
 
         Returns:
             the results.
@@ -132,7 +131,8 @@ class Executable:
                 if arg._array is not None:
                     keep_alive.append(arg._array)
             else:
-                view, kept = import_array(state, arg)
+                # The caller may change the array as soon as we return.
+                view, kept = import_array(state, arg, copy=self._asynchronous)
                 arguments.push_ref(view)
                 if kept is not None:
                     keep_alive.append(kept)

@@ -34,6 +34,8 @@ def test_a_returned_argument_lives_on_its_own(model: str, wrap: bool) -> None:
     run = executable(IDENTITY, (LARGE,), (LARGE, LARGE, LARGE), model)
     array = np.ones((200, 200), np.float32)
     (same, doubled, again) = run([Buffer.from_numpy(array) if wrap else array])
+    if wrap:
+        doubled.wait()
     array[...] = 7
     del array
     gc.collect()
