@@ -250,6 +250,8 @@ def _zeta_positive(o: Any, x: Value, q: Value) -> Value:
     a = o.add(q, _number(o, x, _ZETA_TERMS))
     last = o.pow(a, power)
     integral = o.div(o.mul(last, a), o.sub(x, _number(o, x, 1)))
+    # 0 * infinity is 0 here: a sum of nothings.
+    integral = o.select(o.eq(a, _number(o, x, np.inf)), last, integral)
     total = o.add(total, o.add(integral, o.mul(_number(o, x, 0.5), last)))
     term = o.div(o.mul(last, x), a)
     square = o.mul(a, a)
