@@ -550,7 +550,7 @@ def as_operand(x: Any) -> Array:
     if isinstance(x, Array):
         return x
     if _dtypes.is_python_scalar(x):
-        return wrap(_dtypes.scalar_to_numpy(x), True)
+        return wrap(_dtypes.scalar_to_numpy(x), type(x) is not bool)
     if isinstance(x, (np.ndarray, np.generic)):
         dtype = _dtypes.canonicalize_dtype(x.dtype)
         if not _dtypes.is_supported(dtype):

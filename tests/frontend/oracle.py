@@ -69,6 +69,12 @@ def assert_same(
         for a, b in zip(ours, theirs, strict=True):
             assert_same(a, b, ulps, weak, absolute)
         return
+    if isinstance(theirs, jax.ShapeDtypeStruct):
+        assert isinstance(ours, gn.Array | np.ndarray), f"{type(ours)} instead of an Array"
+        given = (ours.shape, ours.dtype, getattr(ours, "weak_type", False) if weak else None)
+        expected = (theirs.shape, theirs.dtype, theirs.weak_type if weak else None)
+        assert given == expected, f"{given} instead of {expected}"
+        return
     if not isinstance(theirs, jax.Array):
         assert not isinstance(ours, gn.Array), f"an Array where JAX gives {type(theirs)}"
         if isinstance(theirs, np.ndarray):
@@ -107,7 +113,8 @@ def assert_close(
         np.testing.assert_array_equal(ours, theirs)
         return
     eps, tiny = float(ml_dtypes.finfo(dtype).eps), float(ml_dtypes.finfo(dtype).tiny)
-    a, b = ours.astype(np.float64), theirs.astype(np.float64)
+    with np.errstate(all="ignore"):  # signalling nans
+        a, b = ours.astype(np.float64), theirs.astype(np.float64)
     np.testing.assert_array_equal(np.isnan(a), np.isnan(b), err_msg=f"{a}\n{b}")
     same = (a == b) | np.isnan(b)
     with np.errstate(all="ignore"):
@@ -126,6 +133,17 @@ FLOAT_NAMES = {
     "float8_e4m3fnuz",
     "float8_e5m2fnuz",
 }
+
+
+def check_types(
+    ours: Callable[..., Any], theirs: Callable[..., Any], *args: Any, **kwargs: Any
+) -> None:
+    """`check` without values: JAX infers types, and compiles nothing."""
+
+    def infer(*args: Any, **kwargs: Any) -> Any:
+        return jax.eval_shape(lambda: theirs(*args, **kwargs))
+
+    check(ours, infer, *args, **kwargs)
 
 
 def check(
@@ -160,11 +178,13 @@ def weakly(value: Any, shape: tuple[int, ...] = ()) -> jax.Array:
     return jax.lax.full(shape, value)
 
 
-def sample(dtype: Any, shape: tuple[int, ...], seed: int = 0, low: float = -3.0, high: float = 3.0) -> jax.Array:
+def sample(
+    dtype: Any, shape: tuple[int, ...], seed: int = 0, low: float = -3.0, high: float = 3.0
+) -> jax.Array:
     """Numbers of a dtype, drawn by a seed."""
     rng = np.random.default_rng(seed)
     dtype = np.dtype(dtype)
-    if dtype == bool:
+    if dtype.kind == "b":
         return jnp.asarray(rng.integers(0, 2, shape).astype(bool))
     if dtype.kind == "c":
         parts = rng.uniform(low, high, shape) + 1j * rng.uniform(low, high, shape)

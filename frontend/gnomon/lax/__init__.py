@@ -3,6 +3,7 @@
 `gnomon.numpy` is built on it. Functions, arguments and kinds of error are those of ``jax.lax``.
 """
 
+from gnomon.lax._collectives import axis_index, axis_size, pmax, pmean, pmin, psum
 from gnomon.lax._contraction import (
     DotDimensionNumbers,
     Precision,
@@ -11,6 +12,7 @@ from gnomon.lax._contraction import (
     dot,
     dot_general,
 )
+from gnomon.lax._control_flow import cond, fori_loop, map, scan, switch, while_loop
 from gnomon.lax._creation import (
     bitcast_convert_type,
     broadcasted_iota,
@@ -171,6 +173,8 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "axis_index",
+    "axis_size",
     "batch_matmul",
     "bitcast_convert_type",
     "bitwise_and",
@@ -190,6 +194,7 @@ __all__ = [
     "collapse",
     "complex",
     "concatenate",
+    "cond",
     "conj",
     "convert_element_type",
     "cos",
@@ -215,6 +220,7 @@ __all__ = [
     "expand_dims",
     "expm1",
     "floor",
+    "fori_loop",
     "full",
     "full_like",
     "gather",
@@ -231,6 +237,7 @@ __all__ = [
     "log1p",
     "logistic",
     "lt",
+    "map",
     "max",
     "min",
     "mul",
@@ -239,8 +246,12 @@ __all__ = [
     "neg",
     "nextafter",
     "pad",
+    "pmax",
+    "pmean",
+    "pmin",
     "population_count",
     "pow",
+    "psum",
     "real",
     "reciprocal",
     "reduce_and",
@@ -256,6 +267,7 @@ __all__ = [
     "rev",
     "round",
     "rsqrt",
+    "scan",
     "scatter",
     "scatter_add",
     "scatter_max",
@@ -280,9 +292,11 @@ __all__ = [
     "stack",
     "stop_gradient",
     "sub",
+    "switch",
     "tan",
     "tanh",
     "tile",
     "transpose",
     "unstack",
+    "while_loop",
 ]

@@ -6,12 +6,14 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from gnomon import _dtypes
 from gnomon._array import Array
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
+from gnomon.dialects.types import BOOL, SIGNED, is_complex, is_floating, real_dtype
 from gnomon.lax._creation import no_sharding
 from gnomon.lax._operands import argument, with_weak_type
 from gnomon.lax._structural import ints
@@ -126,13 +128,13 @@ def dot_general(
         _check_side(side, a, c, b)
     _check_sizes("contracting", x, y, lhs_contracting, rhs_contracting)
     _check_sizes("batch", x, y, lhs_batch, rhs_batch)
-    dtype, weak = _dtypes.result_type(x, y, return_weak_type_flag=True)
+    weak = x.aval.weak_type and y.aval.weak_type
+    dtype = common = higher_precision(x.dtype, y.dtype)
     if preferred_element_type is not None:
-        preferred = _dtypes.check_user_dtype(preferred_element_type, "lax.dot_general")
-        dtype, weak, common = preferred, False, dtype
-        x, y = _operands(x, y, common, preferred)
-    else:
-        x, y = (a if a.dtype == dtype else bind(ops.convert, a, dtype=dtype) for a in (x, y))
+        dtype = _dtypes.check_user_dtype(preferred_element_type, "lax.dot_general")
+        weak = False
+    work = _operand_dtype(common, dtype)
+    x, y = (a if a.dtype == work else bind(ops.convert, a, dtype=work) for a in (x, y))
     result = bind(
         ops.dot_general,
         x,
@@ -147,18 +149,27 @@ def dot_general(
     return with_weak_type(result, weak)
 
 
-def _operands(
-    x: Array, y: Array, common: np.dtype[Any], preferred: np.dtype[Any]
-) -> tuple[Array, Array]:
-    """Operands of one dtype whose products may be summed in the preferred one."""
-    kinds = [_dtypes.scalar_type_of(d) for d in (common, preferred)]
-    # An integer result of floating operands, and the like, is a conversion of the operands.
-    work = preferred if kinds[0] != kinds[1] and kinds[1] is not float else common
-    if kinds[0] is complex and kinds[1] is not complex:
-        work = preferred
-    return tuple(  # type: ignore[return-value]
-        a if a.dtype == work else bind(ops.convert, a, dtype=work) for a in (x, y)
-    )
+def higher_precision(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a product of two dtypes in XLA.
+
+    Complex before floating before integer, then the wider, then the one of wider range.
+    """
+    return max(a, b, key=_precision_rank)
+
+
+def _precision_rank(dtype: np.dtype[Any]) -> tuple[bool, bool, int, int]:
+    part = real_dtype(dtype)
+    bits = _dtypes.itemsize_bits(part)
+    if is_floating(part):
+        return is_complex(dtype), True, bits, int(ml_dtypes.finfo(part).nexp)
+    return False, False, 0 if dtype == BOOL else bits, int(dtype in SIGNED)
+
+
+def _operand_dtype(common: np.dtype[Any], result: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype to convert operands to: the result's, where its kind cannot hold their products."""
+    kind, result_kind = _dtypes.scalar_type_of(common), _dtypes.scalar_type_of(result)
+    holds = kind is result_kind or (kind in (bool, int) and result_kind is float)
+    return common if holds or kind is bool else result
 
 
 def _check_side(side: str, x: Array, contracting: tuple[int, ...], batch: tuple[int, ...]) -> None:

@@ -50,6 +50,10 @@ def converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
         # An int may be larger than the default integer and still fit the new dtype.
         with np.errstate(all="ignore"):
             x = wrap(np.asarray(x).astype(dtype), weak_type)
+    elif type(x) is complex and not is_complex(dtype) and dtype != BOOL:
+        raise TypeError(
+            f"lax.convert_element_type: the complex number {x} has no {dtype.name} value"
+        )
     else:
         x = argument("convert_element_type", x)
     if x.dtype != dtype:

@@ -9,8 +9,6 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from gnomon._array import Array
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
@@ -33,6 +31,7 @@ from gnomon.lax._operands import (
     describe_dtypes,
     same_dtype,
     spread,
+    with_weak_type,
 )
 
 Unary = Callable[..., Array]
@@ -198,7 +197,7 @@ min = _binary(
 atan2 = _binary(
     "atan2",
     "atan2",
-    FLOAT_OR_COMPLEX,
+    FLOAT,
     "Elementwise angle of the point (y, x), in [-pi, pi].",
 )
 nextafter = _binary(
@@ -397,7 +396,7 @@ def select_n(which: Any, *cases: Any) -> Array:
     """Elementwise choice among cases by their number.
 
     Args:
-      which: bool (two cases at most) or int32, of the cases' shape or a scalar; numbers out of
+      which: bool (two cases at most) or integers, of the cases' shape or a scalar; numbers out of
         range choose the first or the last case.
       cases: arrays of one shape and dtype.
     Raises:
@@ -419,10 +418,10 @@ def select_n(which: Any, *cases: Any) -> Array:
     if which.dtype == BOOL:
         if len(arrays) > 2:
             raise TypeError("lax.select: a bool cannot choose among more than 2 cases")
-    elif which.dtype != np.int32 and not getattr(which, "weak_type", False):
-        raise TypeError(f"lax.select: the choice must be bool or int32, got {which.dtype.name}")
+    elif which.dtype not in INTEGERS:
+        raise TypeError(f"lax.select: the choice must be bool or integer, got {which.dtype.name}")
     chosen = arrays[0]
     for number, case in enumerate(arrays[1:], 1):
         taken = which if which.dtype == BOOL else ge(which, constant_like(which, number))
         chosen = bind(ops.select, taken, case, chosen)
-    return chosen
+    return with_weak_type(chosen, all(c.aval.weak_type for c in arrays))

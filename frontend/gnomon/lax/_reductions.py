@@ -15,7 +15,7 @@ from gnomon.lax._creation import no_sharding
 from gnomon.lax._operands import (
     ANY_DTYPE,
     BOOL_OR_INTEGER,
-    FLOAT_OR_COMPLEX,
+    FLOAT,
     INTEGERS,
     NUMBER,
     REAL,
@@ -23,6 +23,7 @@ from gnomon.lax._operands import (
     accept,
     argument,
     describe_dtypes,
+    with_weak_type,
 )
 from gnomon.lax._structural import ints
 
@@ -41,13 +42,17 @@ def reduction_axes(function: str, x: Array, axes: Any) -> tuple[int, ...]:
     return dims
 
 
+_BITWISE = ("reduce_and", "reduce_or", "reduce_xor")
+
+
 def _reduction(name: str, dtypes: Dtypes, summary: str, empty: str) -> Callable[..., Array]:
     def function(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -> Array:
         no_sharding(name, out_sharding)
         x = argument(name, operand)
         accept(name, x, dtypes)
         dims = reduction_axes(name, x, axes)
-        return bind(getattr(ops, name), x, axes=dims) if dims else x
+        result = bind(getattr(ops, name), x, axes=dims) if dims else x
+        return with_weak_type(result, False) if name in _BITWISE else result
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{summary} of an array over axes.
@@ -87,7 +92,8 @@ def _arg_reduction(name: str, extreme: str) -> Callable[..., Array]:
                 f"lax.{name} needs one element at least along the axis, got shape {x.shape} and "
                 f"axis {axis}"
             )
-        return bind(getattr(ops, name), x, axis=axis.__index__(), index_dtype=dtype)
+        result = bind(getattr(ops, name), x, axis=axis.__index__(), index_dtype=dtype)
+        return with_weak_type(result, False)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""The index of the first {extreme}, or of the first nan, along an axis.
@@ -139,7 +145,7 @@ cumsum = _cumulative("cumsum", NUMBER, "sum")
 cumprod = _cumulative("cumprod", NUMBER, "product")
 cummax = _cumulative("cummax", NUMBER, "maximum")
 cummin = _cumulative("cummin", NUMBER, "minimum")
-cumlogsumexp = _cumulative("cumlogsumexp", FLOAT_OR_COMPLEX, "logarithm of the sum of exponentials")
+cumlogsumexp = _cumulative("cumlogsumexp", FLOAT, "logarithm of the sum of exponentials")
 
 
 def index_dtype_for(size: int) -> np.dtype[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from gnomon._array import Array
 from gnomon._tracing import bind, is_tracer
 from gnomon.dialects.emit import ops
-from gnomon.lax._operands import INTEGERS, argument, constant_like, same_dtype
+from gnomon.lax._operands import INTEGERS, argument, constant_like, same_dtype, with_weak_type
 from gnomon.lax._structural import canonical_axis, expand_dims, ints, squeeze
 
 
@@ -210,7 +210,8 @@ def dynamic_slice(
             "lax.dynamic_slice: slice_sizes must be between zero and the operand's sizes, got "
             f"{sizes} for shape {x.shape}"
         )
-    return bind(ops.dynamic_slice, x, *indices, sizes=sizes)
+    result = bind(ops.dynamic_slice, x, *indices, sizes=sizes)
+    return with_weak_type(result, x.aval.weak_type)
 
 
 def dynamic_slice_in_dim(
@@ -288,7 +289,7 @@ def dynamic_update_slice(
             f"{new.shape} for an operand of shape {x.shape}"
         )
     indices = _start_indices("dynamic_update_slice", x, start_indices, allow_negative_indices)
-    return bind(ops.dynamic_update_slice, x, new, *indices)
+    return with_weak_type(bind(ops.dynamic_update_slice, x, new, *indices), False)
 
 
 def dynamic_update_slice_in_dim(

@@ -339,6 +339,9 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Array:
     arrays = [argument("stack", x, i) for i, x in enumerate(operands)]
     if not arrays:
         raise ValueError("lax.stack requires a non-empty sequence of arrays")
+    if any(x.ndim != arrays[0].ndim for x in arrays):
+        given = ", ".join(str(x.shape) for x in arrays)
+        raise ValueError(f"lax.stack: arrays must have one shape, got {given}")
     axis = canonical_axis(axis, arrays[0].ndim + 1)
     return concatenate([expand_dims(x, (axis,)) for x in arrays], axis)
 
@@ -455,6 +458,6 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     return bind(ops.pad, x, value, low=low, high=high, interior=interior)
 
 
-def shape_as_value(shape: Sequence[int]) -> Array:
-    """A shape as an array of integers."""
-    return argument("shape_as_value", np.array(tuple(shape), np.int32))
+def shape_as_value(shape: Sequence[int]) -> np.ndarray[Any, Any]:
+    """A shape as a NumPy array of integers."""
+    return np.array(tuple(shape), np.int32)
