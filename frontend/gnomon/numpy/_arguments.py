@@ -1,0 +1,80 @@
+"""What functions of `gnomon.numpy` ask of their arguments: arrays and scalars, promoted to one dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes
+from gnomon._array import Array
+from gnomon._tracing import as_operand
+from gnomon.lax._creation import converted
+from gnomon.lax._structural import canonical_axis
+
+
+def as_array(function: str, x: Any, position: int = 0) -> Array:
+    """An array of an argument.
+
+    Raises:
+      TypeError: it is neither an array nor a scalar.
+    """
+    if isinstance(x, Array):
+        return x
+    try:
+        return as_operand(x)
+    except TypeError as error:
+        raise TypeError(
+            f"{function} requires ndarray or scalar arguments, got {type(x)} at position "
+            f"{position}. Make an array of it with gnomon.numpy.array."
+        ) from error
+
+
+def promoted(function: str, *xs: Any, inexact: bool = False) -> list[Array]:
+    """Arguments as arrays of their common dtype.
+
+    Args:
+      function: the caller, for messages.
+      xs: the arguments.
+      inexact: integers and booleans become the default float dtype.
+    """
+    arrays = [as_array(function, x, i) for i, x in enumerate(xs)]
+    dtype, weak_type = _dtypes.result_type(*arrays, return_weak_type_flag=True)
+    if inexact:
+        dtype = _dtypes.to_inexact_dtype(dtype)
+    return [converted(x, dtype, weak_type) for x in arrays]
+
+
+def axis_tuple(function: str, axis: Any, rank: int) -> tuple[int, ...]:
+    """Distinct non-negative axes from an int, a sequence of them, or None (all)."""
+    if axis is None:
+        return tuple(range(rank))
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    found = tuple(canonical_axis(a, rank) for a in axes)
+    if len(set(found)) != len(found):
+        raise ValueError(f"{function}: duplicate value in axis: {axis}")
+    return found
+
+
+def static_shape(function: str, shape: Any) -> tuple[int, ...]:
+    """A shape given by the caller; ``-1`` is left in."""
+    try:
+        sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+        return tuple(int(n.__index__()) for n in sizes)
+    except AttributeError as error:
+        raise TypeError(
+            f"{function}: shapes must be 1D sequences of concrete values of integer type, got "
+            f"{shape!r}"
+        ) from error
+
+
+def sequence_of_arrays(function: str, xs: Any) -> Sequence[Any]:
+    """A sequence of arrays, or the slices of an array."""
+    if isinstance(xs, Array):
+        return list(xs)  # type: ignore[call-overload,no-any-return]
+    if isinstance(xs, np.ndarray):
+        return [as_operand(x) for x in xs]
+    if not isinstance(xs, (list, tuple)):
+        raise TypeError(f"{function} takes a sequence of arrays, got {type(xs).__name__}")
+    return xs

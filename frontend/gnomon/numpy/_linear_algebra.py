@@ -1,0 +1,467 @@
+"""Products of arrays: dot, matmul, tensordot, einsum, and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import opt_einsum
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._tracing import bind, staging
+from gnomon.dialects.emit import ops
+from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._arguments import as_array, promoted
+from gnomon.numpy._manipulation import broadcast_to, moveaxis, ravel, reshape, transpose
+from gnomon.numpy._reductions import sum as sum_
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def _preferred(dtype: Any) -> Any:
+    return None if dtype is None else _dtypes.check_user_dtype(dtype, "preferred_element_type")
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """The matrix product; leading dimensions are broadcast, vectors are rows or columns.
+
+    Raises:
+      ValueError: an operand is a scalar.
+      TypeError: the contracted sizes differ.
+    """
+    if (
+        type(a) is ConcreteArray
+        and type(b) is ConcreteArray
+        and not staging()
+        and preferred_element_type is None
+    ):
+        x, y = a.numpy_value(), b.numpy_value()
+        if x.dtype is _FLOAT32 and y.dtype is _FLOAT32 and x.ndim == y.ndim == 2:
+            if x.shape[1] == y.shape[0]:
+                return wrap(x @ y)
+    x, y = promoted("matmul", a, b)
+    if x.ndim == 0 or y.ndim == 0:
+        raise ValueError(
+            f"matmul input operand {0 if x.ndim == 0 else 1} must have ndim at least 1, but it has "
+            "ndim 0"
+        )
+    x_vector, y_vector = x.ndim == 1, y.ndim == 1
+    if x_vector:
+        x = reshape(x, (1, x.shape[0]))
+    if y_vector:
+        y = reshape(y, (y.shape[0], 1))
+    if x.shape[-1] != y.shape[-2]:
+        raise TypeError(
+            "matmul: contracting dimensions must have equal sizes, got shapes "
+            f"{np.shape(a)} and {np.shape(b)}"
+        )
+    try:
+        batch = lax.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"matmul: incompatible leading shapes {np.shape(a)} and {np.shape(b)}"
+        ) from error
+    result = _batched(x, y, tuple(batch), precision, _preferred(preferred_element_type))
+    shape = list(result.shape)
+    if y_vector:
+        del shape[-1]
+    if x_vector:
+        del shape[-1 if y_vector else -2]
+    return reshape(result, tuple(shape))
+
+
+def _batched(x: Array, y: Array, batch: tuple[int, ...], precision: Any, preferred: Any) -> Array:
+    """The product of matrices over broadcast leading dimensions, without repeating either side."""
+    rank = len(batch)
+    x_dims, y_dims = _own_batch(x, batch), _own_batch(y, batch)
+    shared = [d for d in range(rank) if d in x_dims and d in y_dims]
+    x_only = [d for d in x_dims if d not in shared]
+    y_only = [d for d in y_dims if d not in shared]
+    x = reshape(x, (*(batch[d] for d in x_dims), *x.shape[-2:]))
+    y = reshape(y, (*(batch[d] for d in y_dims), *y.shape[-2:]))
+    result = lax.dot_general(
+        x,
+        y,
+        (
+            ((len(x_dims) + 1,), (len(y_dims),)),
+            ([x_dims.index(d) for d in shared], [y_dims.index(d) for d in shared]),
+        ),
+        precision=precision,
+        preferred_element_type=preferred,
+    )
+    # dot_general gives: shared, x only, rows, y only, columns.
+    order = [*shared, *x_only, "rows", *y_only, "columns"]
+    missing = [d for d in range(rank) if d not in order]
+    wanted = [*(d for d in range(rank) if d not in missing), "rows", "columns"]
+    result = transpose(result, [order.index(d) for d in wanted])
+    return reshape(result, (*batch, x.shape[-2], y.shape[-1]))
+
+
+def _own_batch(x: Array, batch: tuple[int, ...]) -> list[int]:
+    """The broadcast dimensions along which an operand really varies (or that have size one)."""
+    lead = len(batch) - (x.ndim - 2)
+    return [lead + i for i, n in enumerate(x.shape[:-2]) if n != 1 and batch[lead + i] == n]
+
+
+def dot(
+    a: Any,
+    b: Any,
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """NumPy's dot: the last dimension of ``a`` against the second to last (or only) of ``b``."""
+    x, y = promoted("dot", a, b)
+    preferred = _preferred(preferred_element_type)
+    if x.ndim == 0 or y.ndim == 0:
+        return multiply(x, y)
+    axis = max(y.ndim - 2, 0)
+    if x.shape[-1] != y.shape[axis]:
+        raise TypeError(f"dot: incompatible shapes {x.shape} and {y.shape}")
+    return lax.dot_general(
+        x,
+        y,
+        (((x.ndim - 1,), (axis,)), ((), ())),
+        precision=precision,
+        preferred_element_type=preferred,
+    )
+
+
+def multiply(x: Array, y: Array) -> Array:
+    """The product of arrays of one dtype, broadcast."""
+    shape = tuple(lax.broadcast_shapes(x.shape, y.shape))
+    return lax.mul(broadcast_to(x, shape), broadcast_to(y, shape))
+
+
+def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
+    """The inner product of flattened arrays; the first is conjugated."""
+    x = as_array("vdot", a)
+    if x.dtype.kind == "c":
+        x = lax.conj(x)
+    return dot(
+        ravel(x),
+        ravel(b),
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def vecdot(
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axis: int = -1,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
+    """The inner products of vectors along an axis; the first is conjugated."""
+    x, y = promoted("vecdot", x1, x2)
+    if x.dtype.kind == "c":
+        x = lax.conj(x)
+    x, y = moveaxis(x, axis, -1), moveaxis(y, axis, -1)
+    if x.shape[-1] != y.shape[-1]:
+        raise ValueError(f"vecdot: shapes {np.shape(x1)} and {np.shape(x2)} differ along the axis")
+    row = reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
+    column = reshape(y, (*y.shape, 1))
+    out = matmul(row, column, precision=precision, preferred_element_type=preferred_element_type)
+    return reshape(out, out.shape[:-2])
+
+
+def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
+    """Inner products along the last dimensions."""
+    x, y = promoted("inner", a, b)
+    if x.ndim == 0 or y.ndim == 0:
+        return multiply(x, y)
+    return tensordot(
+        x,
+        y,
+        ([x.ndim - 1], [y.ndim - 1]),
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def outer(a: Any, b: Any, out: None = None) -> Array:
+    """All products of the elements of two flattened arrays."""
+    if out is not None:
+        raise NotImplementedError("The 'out' argument to outer is not supported.")
+    x, y = promoted("outer", a, b)
+    return multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
+
+
+def tensordot(
+    a: Any,
+    b: Any,
+    axes: int | Sequence[Any] = 2,
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """Products summed over pairs of dimensions.
+
+    Args:
+      axes: a number ``n`` (the last ``n`` of ``a`` against the first of ``b``), or two sequences.
+    """
+    x, y = promoted("tensordot", a, b)
+    if isinstance(axes, (int, np.integer)):
+        count = int(axes)
+        if count > min(x.ndim, y.ndim):
+            raise TypeError(f"Number of tensordot axes (axes {axes}) exceeds input ranks")
+        left: tuple[int, ...] = tuple(range(x.ndim - count, x.ndim))
+        right: tuple[int, ...] = tuple(range(count))
+    else:
+        first, second = axes
+        firsts = first if isinstance(first, (list, tuple)) else [first]
+        seconds = second if isinstance(second, (list, tuple)) else [second]
+        if len(firsts) != len(seconds):
+            raise TypeError(
+                f"tensordot requires axes lists to have equal length, got {first} and {second}"
+            )
+        left = tuple(canonical_axis(i, x.ndim) for i in firsts)
+        right = tuple(canonical_axis(i, y.ndim) for i in seconds)
+    return lax.dot_general(
+        x,
+        y,
+        ((left, right), ((), ())),
+        precision=precision,
+        preferred_element_type=_preferred(preferred_element_type),
+    )
+
+
+# ---------------------------------------------------------------------------------------- einsum
+
+
+def einsum(
+    subscripts: Any,
+    /,
+    *operands: Any,
+    out: None = None,
+    optimize: str | bool | list[Any] = "auto",
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    _dot_general: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """Einstein's summation convention.
+
+    Args:
+      subscripts: ``"ij,jk->ik"``, with ellipses; or operands and lists of labels in turn.
+      operands: arrays.
+      optimize: how the order of contractions is found, as in ``opt_einsum``.
+    Raises:
+      ValueError: the subscripts do not fit the operands.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.einsum("ij,j->i", gnp.ones((2, 3)), gnp.arange(3.0))
+      Array([3., 3.], dtype=float32)
+    """
+    if out is not None:
+        raise NotImplementedError("The 'out' argument to einsum is not supported.")
+    if not isinstance(subscripts, str):
+        operands, subscripts = _interleaved(subscripts, operands)
+    arrays = promoted("einsum", *operands) if operands else []
+    if not arrays:
+        raise TypeError("einsum: at least one operand is needed")
+    # Shapes are all that the path depends on.
+    dummies = [np.broadcast_to(np.zeros((), np.float32), x.shape) for x in arrays]
+    strategy = "optimal" if optimize is True else optimize
+    if strategy is False:
+        strategy = [tuple(range(len(arrays)))]
+    preferred = _preferred(preferred_element_type)
+    work = list(arrays)
+    for positions, expression in _path(subscripts, dummies, strategy):
+        taken = [work.pop(i) for i in sorted(positions, reverse=True)]
+        inputs, result = expression.split("->")
+        labels = inputs.split(",")
+        # Taken from the back: the path's labels are in that order already.
+        pieces = list(zip(labels, taken, strict=True))
+        while len(pieces) > 2:
+            (one, x), (two, y) = pieces.pop(), pieces.pop()
+            rest = set("".join(label for label, _ in pieces)) | set(result)
+            keep = "".join(dict.fromkeys(c for c in one + two if c in rest))
+            pieces.append((keep, _pair(one, x, two, y, keep, precision, preferred)))
+        if len(pieces) == 1:
+            work.append(_single(*pieces[0], result))
+        else:
+            (one, x), (two, y) = pieces
+            work.append(_pair(one, x, two, y, result, precision, preferred))
+    return work[0]
+
+
+def _path(
+    subscripts: str, dummies: Sequence[Any], strategy: Any
+) -> list[tuple[tuple[int, ...], str]]:
+    _, info = opt_einsum.contract_path(subscripts, *dummies, optimize=strategy)
+    return [(tuple(step[0]), step[2]) for step in info.contraction_list]
+
+
+def _interleaved(first: Any, rest: tuple[Any, ...]) -> tuple[tuple[Any, ...], str]:
+    """Operands and labels in turn, as a subscript string."""
+    parts = [first, *rest]
+    result = parts.pop() if len(parts) % 2 else None
+    symbols: dict[Any, str] = {}
+
+    def spell(labels: Sequence[Any]) -> str:
+        text = ""
+        for label in labels:
+            if label is Ellipsis:
+                text += "..."
+            else:
+                text += symbols.setdefault(label, opt_einsum.get_symbol(len(symbols)))
+        return text
+
+    text = ",".join(spell(parts[i]) for i in range(1, len(parts), 2))
+    if result is not None:
+        text += "->" + spell(result)
+    return tuple(parts[::2]), text
+
+
+def _diagonal_of(labels: str, x: Array) -> tuple[str, Array]:
+    """Take diagonals until no label is repeated."""
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            i = labels.index(label)
+            j = labels.index(label, i + 1)
+            size = x.shape[i]
+            moved = moveaxis(x, (i, j), (-2, -1))
+            eye = np.eye(size, dtype=bool)
+            masked = bind(
+                ops.select,
+                broadcast_to(eye, moved.shape),
+                moved,
+                lax.full_like(moved, 0),
+            )
+            x = sum_(masked, -1, dtype=x.dtype)
+            rest = labels[:i] + labels[i + 1 : j] + labels[j + 1 :]
+            labels = rest + label
+    return labels, x
+
+
+def _single(labels: str, x: Array, result: str) -> Array:
+    labels, x = _diagonal_of(labels, x)
+    gone = tuple(i for i, label in enumerate(labels) if label not in result)
+    if gone:
+        x = sum_(x, gone, dtype=x.dtype)
+        labels = "".join(label for label in labels if label in result)
+    return transpose(x, [labels.index(label) for label in result])
+
+
+def _pair(
+    one: str, x: Array, two: str, y: Array, result: str, precision: Any, preferred: Any
+) -> Array:
+    one, x = _reduced(one, x, two + result)
+    two, y = _reduced(two, y, one + result)
+    batch = [label for label in one if label in two and label in result]
+    summed = [label for label in one if label in two and label not in result]
+    out = lax.dot_general(
+        x,
+        y,
+        (
+            ([one.index(c) for c in summed], [two.index(c) for c in summed]),
+            ([one.index(c) for c in batch], [two.index(c) for c in batch]),
+        ),
+        precision=precision,
+        preferred_element_type=preferred,
+    )
+    order = [*batch, *(c for c in one if c not in two), *(c for c in two if c not in one)]
+    return transpose(out, [order.index(c) for c in result])
+
+
+def _reduced(labels: str, x: Array, needed: str) -> tuple[str, Array]:
+    """Diagonals taken, and labels summed that nothing else has."""
+    labels, x = _diagonal_of(labels, x)
+    gone = tuple(i for i, label in enumerate(labels) if label not in needed)
+    if gone:
+        x = sum_(x, gone, dtype=x.dtype)
+    return "".join(label for label in labels if label in needed), x
+
+
+# --------------------------------------------------------------------------------------- diagonals
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """The diagonal of the planes of two dimensions, as the last dimension."""
+    x = as_array("diagonal", a)
+    if x.ndim < 2:
+        raise ValueError("diagonal requires an array of at least two dimensions.")
+    moved = moveaxis(x, (axis1, axis2), (-2, -1))
+    rows, columns = moved.shape[-2:]
+    length = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    places = np.arange(length)
+    index = (..., places + max(-offset, 0), places + max(offset, 0))
+    return moved[index]  # type: ignore[index,no-any-return]
+
+
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+) -> Array:
+    """The sum of the diagonal."""
+    if out is not None:
+        raise NotImplementedError("The 'out' argument to trace is not supported.")
+    return sum_(diagonal(a, offset, axis1, axis2), -1, dtype)
+
+
+def kron(a: Any, b: Any) -> Array:
+    """The Kronecker product."""
+    x, y = promoted("kron", a, b)
+    rank = max(x.ndim, y.ndim)
+    x = reshape(x, (1,) * (rank - x.ndim) + x.shape)
+    y = reshape(y, (1,) * (rank - y.ndim) + y.shape)
+    wide_x = reshape(x, tuple(n for s in x.shape for n in (s, 1)))
+    wide_y = reshape(y, tuple(n for s in y.shape for n in (1, s)))
+    shape = tuple(n * m for n, m in zip(x.shape, y.shape, strict=True))
+    return reshape(multiply(wide_x, wide_y), shape)
+
+
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Array:
+    """The cross product of vectors of three elements (or two)."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = promoted("cross", a, b)
+    x, y = moveaxis(x, axisa, -1), moveaxis(y, axisb, -1)
+    if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
+        raise ValueError("Dimension must be either 2 or 3 for cross product")
+
+    def part(v: Array, i: int) -> Array:
+        if i >= v.shape[-1]:
+            return lax.full(v.shape[:-1], 0, v.dtype)
+        return lax.index_in_dim(v, i, v.ndim - 1, keepdims=False)
+
+    def minor(i: int, j: int) -> Array:
+        return lax.sub(multiply(part(x, i), part(y, j)), multiply(part(x, j), part(y, i)))
+
+    if x.shape[-1] == y.shape[-1] == 2:
+        return minor(0, 1)
+    stacked = [lax.expand_dims(v, (v.ndim,)) for v in (minor(1, 2), minor(2, 0), minor(0, 1))]
+    return moveaxis(lax.concatenate(stacked, stacked[0].ndim - 1), -1, axisc)
+
+
+__all__ = [
+    "cross",
+    "diagonal",
+    "dot",
+    "einsum",
+    "inner",
+    "kron",
+    "matmul",
+    "outer",
+    "tensordot",
+    "trace",
+    "vdot",
+    "vecdot",
+]

@@ -1,0 +1,111 @@
+"""Every row of the op table, compiled by IREE for the CPU and compared with the evaluator.
+
+An op is compiled once, as one program with its first row in every dtype and its other rows in one dtype
+each: a compilation costs far more than an op.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gnomon.backends.compilation import compile_lowered, lower
+from gnomon.dialects.body import Body
+from gnomon.dialects.functions import Program
+from gnomon.dialects.types import is_inexact
+from tests.ops.check import (
+    DTYPES,
+    all_rows,
+    assert_close,
+    draw_all,
+    op_of,
+    params_of,
+    program_of,
+    run,
+    types_of,
+)
+from tests.ops.row import Row
+
+Case = tuple[Row, np.dtype]
+
+# (op, dtype name or "*") -> what differs from the evaluator, and why. It shrinks.
+_F8 = "IREE 3.13 generates no CPU code for arithmetic on the 8-bit formats"
+_I4 = "IREE 3.13 packs 4-bit integers, and takes no sizes that are not whole bytes"
+KNOWN_DIFFERENCES: dict[tuple[str, str], str] = {
+    **{("*", name): _F8 for name in DTYPES if name.startswith("f8")},
+    ("*", "i4"): _I4,
+    ("*", "u4"): _I4,
+}
+
+# Compiled code may use another algorithm than NumPy's: this many more ulps of the dtype.
+EXTRA_ULPS = 8.0
+
+
+ROWS = all_rows()
+OPS = sorted({row.op for row in ROWS})
+
+
+def _cases(op: str) -> list[Case]:
+    rows = [row for row in ROWS if row.op == op]
+    chosen = []
+    for i, row in enumerate(rows):
+        names = row.dtypes.split()
+        one = "f32" if "f32" in names else names[0]
+        chosen += [(row, DTYPES[n]) for n in names if (i == 0 or n == one) and not _excused(op, n)]
+    return chosen
+
+
+def _excused(op: str, dtype: str) -> str | None:
+    for key in ((op, dtype), (op, "*"), ("*", dtype)):
+        if key in KNOWN_DIFFERENCES:
+            return KNOWN_DIFFERENCES[key]
+    return None
+
+
+def _joint_program(cases: list[Case], operands: list[list[np.ndarray]]) -> Program:
+    """One program that applies every case to its own operands."""
+    program = Program()
+    types = [t for arrays in operands for t in types_of(arrays)]
+
+    def emit(*values: Any) -> list[Any]:
+        results: list[Any] = []
+        start = 0
+        for (row, dtype), arrays in zip(cases, operands, strict=True):
+            given = values[start : start + len(arrays)]
+            start += len(arrays)
+            bodies = row.bodies(dtype) if row.bodies else ()
+            results += op_of(row).build(given, params_of(row, dtype), bodies)
+        return results
+
+    program.add("main", Body.build(types, emit), public=True)
+    return program
+
+
+def _compare(cases: list[Case], operands: list[list[np.ndarray]], label: str) -> None:
+    program = _joint_program(cases, operands)
+    executable = compile_lowered(lower(program))
+    flat = [np.ascontiguousarray(a).reshape(a.shape) for arrays in operands for a in arrays]
+    results = iter(b.to_numpy() for b in executable(flat))
+    problems = []
+    for (row, dtype), arrays in zip(cases, operands, strict=True):
+        expected = run(program_of(row, dtype, arrays), "f", arrays)
+        for reference in expected:
+            result = next(results)
+            try:
+                assert result.dtype == reference.dtype
+                ulps = row.ulps + EXTRA_ULPS if is_inexact(reference.dtype) else 0.0
+                assert_close(result, reference, reference.dtype, ulps, f"{row.id} {dtype}")
+            except AssertionError as error:
+                problems.append(str(error))
+    assert not problems, f"{label}:\n" + "\n".join(problems)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_compiled_equals_evaluated(op: str) -> None:
+    cases = _cases(op)
+    if not cases:
+        pytest.skip(KNOWN_DIFFERENCES.get((op, "*"), "every dtype is a known difference"))
+    operands = [draw_all(row, dtype, salt="compiled", edges=True) for row, dtype in cases]
+    _compare(cases, operands, op)
