@@ -268,12 +268,13 @@ def _zeta(o: Any, x: Value, q: Value) -> Value:
     nan, inf = _number(o, x, np.nan), _number(o, x, np.inf)
     is_negative = o.lt(q, zero)
     # The bases go up from q by ones. The negative ones are, with the sign of a whole power, those
-    # from one minus the offset up to -q: a difference of two sums. The others start at the offset.
-    offset = o.sub(q, o.floor(q))
-    below = o.sub(_zeta_positive(o, x, o.sub(one, offset)), _zeta_positive(o, x, o.sub(one, q)))
+    # from the fraction of -q up to -q: a difference of two sums. The others start at that of q.
+    mirrored = o.neg(q)
+    first = o.sub(mirrored, o.floor(mirrored))
+    below = o.sub(_zeta_positive(o, x, first), _zeta_positive(o, x, o.sub(one, q)))
     is_even = o.eq(o.rem(x, two), zero)
     below = o.select(is_even, below, o.neg(below))
-    value = _zeta_positive(o, x, o.select(is_negative, offset, q))
+    value = _zeta_positive(o, x, o.select(is_negative, o.sub(q, o.floor(q)), q))
     value = o.select(is_negative, o.add(value, below), value)
     value = o.select(o.lt(x, one), nan, value)
     # With a base of zero, or a negative one to a broken power.
