@@ -1,7 +1,7 @@
 """The reference evaluator: runs functions of the dialect with NumPy.
 
-It is what eager calls run on the CPU, and the oracle of every test. A function is prepared once as a
-list of steps over numbered slots, so a loop's body costs no look at the IR per iteration.
+It is what eager calls run on the CPU, and the oracle of every test. A function is prepared once as
+a list of steps over numbered slots, so a loop's body costs no look at the IR per iteration.
 """
 
 from __future__ import annotations

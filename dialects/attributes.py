@@ -1,6 +1,7 @@
 """Kinds of op attributes: how a Python parameter becomes an MLIR attribute and back.
 
-An op declares ``{"axes": INTS}``; its rules see plain Python values, its IR holds builtin attributes.
+An op declares ``{"axes": INTS}``; its rules see plain Python values, its IR holds builtin
+attributes.
 """
 
 from __future__ import annotations

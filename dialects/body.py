@@ -1,12 +1,12 @@
 """Closed bodies: the single block of a region or function, with all it uses passed as arguments.
 
-Every region of the dialect is isolated from above: a body sees its block arguments and nothing else.
-So each transformation is one function from body to body, whatever holds the body.
+Every region of the dialect is isolated from above: a body sees its block arguments and nothing
+else. So each transformation is one function from body to body, whatever holds the body.
 
-IRDL lets a variadic operand group hold values of one type only. An op with any number of operands (or
-results) of several types therefore takes (gives) one value of a builtin tuple type, made (taken apart)
-by ``builtin.unrealized_conversion_cast``. `operands_of`, `results_of` and `create` hide that: passes and
-rules see flat lists.
+IRDL lets a variadic operand group hold values of one type only. An op with any number of operands
+(or results) of several types therefore takes (gives) one value of a builtin tuple type, made (taken
+apart) by ``builtin.unrealized_conversion_cast``. `operands_of`, `results_of` and `create` hide
+that: passes and rules see flat lists.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ class Body:
         return body
 
     @staticmethod
-    def open(
-        argument_types: Sequence[TensorType], location: ir.Location | None = None
-    ) -> Body:
+    def open(argument_types: Sequence[TensorType], location: ir.Location | None = None) -> Body:
         """A detached body without operations; ``close`` ends it."""
         location = location or ir.Location.unknown()
         holder = ir.Operation.create("gnomon.branch", regions=1, loc=location, ip=False)
@@ -179,7 +177,9 @@ def results_of(op: ir.Operation) -> list[ir.Value]:
 
 
 def clone_into(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> list[ir.Value]:
-    """Clone ``op`` at the current insertion point with operands mapped by ``env``; extend ``env``."""
+    """Clone ``op`` at the current insertion point with operands mapped by ``env``; extend
+    ``env``.
+    """
     given = [env[operand] for operand in operands_of(op)]
     if _is_packed(list(op.operands)):
         given = _pack(given)
@@ -197,7 +197,9 @@ def clone_into(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> list[ir.Value
 
 
 def erase(op: ir.Operation) -> None:
-    """Erase an operation without uses, with the ops that pack its operands and unpack its results."""
+    """Erase an operation without uses, with the ops that pack its operands and unpack its
+    results.
+    """
     if _is_packed(op.results):
         for use in list(op.results[0].uses):
             use.owner.erase()

@@ -1,7 +1,7 @@
 """Collectives over a named axis: they mean something under the `vmap` that binds the name.
 
-Mapping the axis replaces them: a `psum` of a batched value becomes a reduction of its batch dimension.
-What is left of them when a program is lowered names an axis that nothing binds.
+Mapping the axis replaces them: a `psum` of a batched value becomes a reduction of its batch
+dimension. What is left of them when a program is lowered names an axis that nothing binds.
 """
 
 from __future__ import annotations

@@ -134,8 +134,8 @@ class Op:
       results: the number of results; ``None`` where the type rule tells.
       regions: region names; ``...`` for any number (each in a ``gnomon.branch``).
       linearize: for region ops, the rule that keeps primal and tangent ops apart, so that reverse
-        mode can split them: ``linearize(inst, tangents) -> (outs, tangents_out)``. Where it is given,
-        ``jvp`` has that signature too.
+        mode can split them: ``linearize(inst, tangents) -> (outs, tangents_out)``. Where it is
+        given, ``jvp`` has that signature too.
       collective: the batching rule is asked even if no operand is batched.
       terminator: the op ends a body.
       resolve: what else the type rule gets, found from the operation (the callee's signature).
@@ -233,7 +233,9 @@ class Op:
         return results
 
     def __call__(self, *operands: ir.Value, bodies: Sequence[Body] = (), **params: Any) -> Any:
-        """Create the op at the current insertion point; its result, or a list where ``results`` is not 1."""
+        """Create the op at the current insertion point; its result, or a list where ``results``
+        is not 1.
+        """
         results = self.build(operands, params, bodies)
         return results[0] if self.results == 1 else results
 
@@ -354,7 +356,7 @@ def _define(op: Op) -> None:
         annotations["inputs"] = Sequence[ext.Operand[Any]]
     else:
         annotations |= {f"{name}_": ext.Operand[Any] for name in op.operands}
-    annotations |= {name: Any for name in op.attributes}
+    annotations |= dict.fromkeys(op.attributes, Any)
     regions = ("branches",) if op.regions is ... else op.regions
     annotations |= {f"{name}_region": ext.Region for name in regions}
     if op.results is None:
@@ -372,13 +374,13 @@ def _define(op: Op) -> None:
     namespace: dict[str, Any] = {"__annotations__": annotations, "__module__": __name__}
     if op.evaluate is not STRUCTURE:
         namespace["verify_invariants"] = lambda self: verify(self.operation)
-    type(ext.Operation)(
-        op.name, (GnomonDialect.Operation,), namespace, name=op.name, traits=traits
-    )
+    type(ext.Operation)(op.name, (GnomonDialect.Operation,), namespace, name=op.name, traits=traits)
 
 
 def load_dialect() -> None:
-    """Load the dialect with every registered op into the process's context; once, after all rooms."""
+    """Load the dialect with every registered op into the process's context; once, after all
+    rooms.
+    """
     for op in REGISTRY.values():
         if op.full_name.startswith("gnomon."):
             _define(op)

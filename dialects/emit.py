@@ -32,7 +32,9 @@ ops: Any = _Ops()
 
 
 def constant(value: Any) -> ir.Value:
-    """A literal array. Complex values are stored as real pairs: MLIR's bindings cannot hold them."""
+    """A literal array. Complex values are stored as real pairs: MLIR's bindings cannot hold
+    them.
+    """
     array = np.asarray(value)
     dtype = array.dtype
     if is_complex(dtype):
@@ -91,9 +93,7 @@ def broadcast_new_dim(x: ir.Value, size: int, dim: int = 0) -> ir.Value:
     """A new dimension of ``size`` at ``dim``, along which ``x`` is repeated."""
     shape = type_of(x).shape
     new = (*shape[:dim], size, *shape[dim:])
-    return ops.broadcast_in_dim(
-        x, shape=new, dims=tuple(d for d in range(len(new)) if d != dim)
-    )
+    return ops.broadcast_in_dim(x, shape=new, dims=tuple(d for d in range(len(new)) if d != dim))
 
 
 def broadcast_scalar(x: ir.Value, shape: Sequence[int]) -> ir.Value:

@@ -190,9 +190,7 @@ def _check_operands(op: str, expected: Sequence[TensorType], given: Sequence[Ten
         )
 
 
-def _infer_call(
-    *types: TensorType, callee: str, signature: Signature
-) -> tuple[TensorType, ...]:
+def _infer_call(*types: TensorType, callee: str, signature: Signature) -> tuple[TensorType, ...]:
     _check_operands("func.call", signature.arguments, types)
     return signature.results
 

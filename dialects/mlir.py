@@ -1,7 +1,7 @@
 """The one module that names the package of the MLIR Python bindings.
 
-Everything else imports ``ir``, ``func``, ``ext``, ``PassManager`` and ``stablehlo`` from here, so that
-another build of the same bindings can take the place of this one by a change of this file.
+Everything else imports ``ir``, ``func``, ``ext``, ``PassManager`` and ``stablehlo`` from here, so
+that another build of the same bindings can take the place of this one by a change of this file.
 """
 
 from __future__ import annotations

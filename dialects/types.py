@@ -1,4 +1,6 @@
-"""Types of values: a shape and a NumPy dtype, in one-to-one correspondence with MLIR tensor types."""
+"""Types of values: a shape and a NumPy dtype, in one-to-one correspondence with MLIR tensor
+types.
+"""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ Forward mode walks a body once and emits, beside each op, the tangent that the o
 Reverse mode is linearize and transpose:
 
 * *linearize* runs forward mode, then splits the result by one question: does this op depend on a
-  tangent? Those that do form the linear body, the others the forward body; the values that cross are
-  the residuals. Region ops keep the two apart by their own ``linearize`` rule.
+  tangent? Those that do form the linear body, the others the forward body; the values that cross
+  are the residuals. Region ops keep the two apart by their own ``linearize`` rule.
 * *transpose* walks the linear body backwards and hands each op's cotangents to its transpose rule.
 
 A tangent of ``None`` is a symbolic zero: what has no tangent emits nothing. No op is named here.
@@ -307,7 +307,9 @@ class Differentiator:
     # ------------------------------------------------------------------------------ reverse mode
 
     def vjp(self, body: Body, wrt: Sequence[int], outputs: Sequence[int]) -> Body:
-        """A body from arguments and the cotangents of ``outputs`` to results and cotangents of ``wrt``."""
+        """A body from arguments and the cotangents of ``outputs`` to results and cotangents of
+        ``wrt``.
+        """
         types, result_types = body.argument_types, body.result_types
         parts = self.linearize(body, [i in set(wrt) for i in range(len(types))])
         seeded = [i in set(outputs) for i in range(len(result_types))]
@@ -319,12 +321,8 @@ class Differentiator:
             primals, given = arguments[: len(types)], arguments[len(types) :]
             values = parts.forward.inline(primals)
             results, residuals = values[: len(result_types)], values[len(result_types) :]
-            cotangents = [
-                ct for i, ct in zip(outputs, given, strict=True) if parts.out_nonzero[i]
-            ]
-            found = dict(
-                zip(sorted(wrt), backward.inline([*residuals, *cotangents]), strict=True)
-            )
+            cotangents = [ct for i, ct in zip(outputs, given, strict=True) if parts.out_nonzero[i]]
+            found = dict(zip(sorted(wrt), backward.inline([*residuals, *cotangents]), strict=True))
             return [*results, *(found[i] for i in wrt)]
 
         return Body.build([*types, *(result_types[i] for i in outputs)], emit)

@@ -1,7 +1,8 @@
-"""``expand-transformations``: replace ``gnomon.jvp``, ``vjp`` and ``vmap`` by the functions they mean.
+"""``expand-transformations``: replace ``gnomon.jvp``, ``vjp`` and ``vmap`` by the functions they
+mean.
 
-Innermost first: before a function is transformed, the transformations that it holds are expanded, so
-the engines never meet one.
+Innermost first: before a function is transformed, the transformations that it holds are expanded,
+so the engines never meet one.
 """
 
 from __future__ import annotations

@@ -18,9 +18,7 @@ class LoweringError(TypeError):
 class Lowering:
     """Lowers bodies; the ``engine`` of the ``lower`` rules."""
 
-    def fill(
-        self, region: ir.Region, body: Body, captured: Sequence[ir.Value] = ()
-    ) -> ir.Block:
+    def fill(self, region: ir.Region, body: Body, captured: Sequence[ir.Value] = ()) -> ir.Block:
         """Lower a body into an empty region.
 
         Args:

@@ -1,8 +1,8 @@
 """Vectorization: a body applied along a mapped axis becomes one body on batched values.
 
-The walk keeps, per value, where its batch dimension stands, or that it has none. An op none of whose
-operands is batched stays as it is; the others are rewritten by their batching rules. No op is named
-here.
+The walk keeps, per value, where its batch dimension stands, or that it has none. An op none of
+whose operands is batched stays as it is; the others are rewritten by their batching rules. No op is
+named here.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ class Vectorizer:
             dims = [0 if m else None for m in mapped]
             results, out_dims = self._trace(body, arguments, dims, axis)
             wanted = [force] * len(results) if isinstance(force, bool) else list(force)
-            out_mapped[:] = [
-                d is not None or w for d, w in zip(out_dims, wanted, strict=True)
-            ]
+            out_mapped[:] = [d is not None or w for d, w in zip(out_dims, wanted, strict=True)]
             return [
                 at_dim(r, d, axis.size) if m else r
                 for r, d, m in zip(results, out_dims, out_mapped, strict=True)
@@ -86,9 +84,7 @@ class Vectorizer:
                         f"vmap: out_axes says that result {i} is not mapped, but it depends on a "
                         "mapped argument; give it an axis"
                     )
-                placed.append(
-                    result if wanted < 0 else at_dim(result, dim, axis.size, wanted)
-                )
+                placed.append(result if wanted < 0 else at_dim(result, dim, axis.size, wanted))
             return placed
 
         return Body.build(types, emit)
@@ -154,9 +150,7 @@ class Vectorizer:
             body, out_mapped = self.batch(self.program.body(name), mapped, axis)
             self._functions[key] = self.program.add(f"{name}.vmap", body, like=name), out_mapped
         derived, out_mapped = self._functions[key]
-        front = [
-            x if d is None else move_dim(x, d, 0) for x, d in zip(operands, dims, strict=True)
-        ]
+        front = [x if d is None else move_dim(x, d, 0) for x, d in zip(operands, dims, strict=True)]
         values = emit_call(self.program, call, derived, front)
         return values, [0 if m else None for m in out_mapped]
 

@@ -1,10 +1,10 @@
 """``gnomon``: the compiler driver.
 
-    gnomon compile program.mlir -o program.vmfb     # gnomon dialect or StableHLO text to an executable
-    gnomon lower program.mlir                       # to StableHLO text, or --emit=artifact
-    gnomon run program.mlir --input=3xf32=1,2,3     # compile and run @main, or --evaluate with NumPy
-    gnomon cache info | clear                       # the executables kept on disk
-    gnomon version
+    gnomon compile program.mlir -o program.vmfb     # gnomon dialect or StableHLO text to an
+    executable gnomon lower program.mlir                       # to StableHLO text, or
+    --emit=artifact gnomon run program.mlir --input=3xf32=1,2,3     # compile and run @main, or
+    --evaluate with NumPy gnomon cache info | clear                       # the executables kept on
+    disk gnomon version
 
 Pass-by-pass work on text is `gnomon-opt`'s.
 """

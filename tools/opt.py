@@ -3,8 +3,8 @@
     gnomon-opt --passes=expand-transformations,inline,cse program.mlir
     gnomon-opt --pipeline=stablehlo --print-ir-after-all program.mlir
 
-The input may hold ops of the gnomon dialect, ``func`` and StableHLO. It is verified when it is read and
-after every pass.
+The input may hold ops of the gnomon dialect, ``func`` and StableHLO. It is verified when it is read
+and after every pass.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Differentiation: `grad`, `value_and_grad`, `jvp`, `vjp`, `linearize`, `jacfwd`, `jacrev`, `hessian`."""
+"""Differentiation: `grad`, `value_and_grad`, `jvp`, `vjp`, `linearize`, `jacfwd`, `jacrev`,
+`hessian`.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ def value_and_grad(
     """A function that evaluates ``fun`` and its gradient.
 
     Args:
-      fun: returns a scalar (rank 0, real; complex if ``holomorphic``), or with ``has_aux`` a pair of
+      fun: returns a scalar (rank 0, real; complex if ``holomorphic``), or with ``has_aux`` a pair
+      of
         it and any auxiliary data.
       argnums: which positional arguments to differentiate by: an int, or a tuple of ints. They are
         pytrees of floating point (or complex) arrays.
@@ -208,10 +211,12 @@ def _scalar_result(out: Any, holomorphic: bool) -> Array:
     dtype = array.dtype
     if holomorphic:
         if not is_complex(dtype):
-            raise TypeError(f"grad with holomorphic=True requires a complex output, got {dtype.name}")
+            raise TypeError(
+                f"grad with holomorphic=True requires a complex output, got {dtype.name}"
+            )
     elif not is_inexact(dtype) or is_complex(dtype):
         advice = (
-            "For a holomorphic function use holomorphic=True, otherwise differentiate its real part."
+            "For a holomorphic function use holomorphic=True, else differentiate its real part."
             if is_complex(dtype)
             else "Convert the result to a float."
         )
@@ -359,9 +364,7 @@ def match_dtype(x: Array, like: Array) -> Array:
     return x
 
 
-def linearize(
-    fun: Callable[..., Any], *primals: Any, has_aux: bool = False
-) -> tuple[Any, ...]:
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of ``fun``, and its derivative there as a linear function.
 
     ``fun`` is evaluated once; the linear function may be applied many times.
@@ -388,9 +391,9 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
       primals: where to evaluate it.
       has_aux: whether ``fun`` returns a pair of its result and auxiliary data.
     Returns:
-      ``(out, pullback)``, with ``has_aux`` ``(out, pullback, aux)``. ``pullback(cotangent)`` takes a
-      pytree like ``out`` and returns a tuple of cotangents like ``primals``. The primal computation
-      is not repeated, however often it is called.
+      ``(out, pullback)``, with ``has_aux`` ``(out, pullback, aux)``. ``pullback(cotangent)`` takes
+      a pytree like ``out`` and returns a tuple of cotangents like ``primals``. The primal
+      computation is not repeated, however often it is called.
     Raises:
       TypeError: (from the pullback) the cotangent's structure, shapes or dtypes are not those of
         ``out``.
@@ -451,9 +454,7 @@ class _Linear:
 
     def push_forward(self, tangents: list[Array]) -> Any:
         """The tangent of the result."""
-        found = iter(
-            call_function(self.program, self.linear, [*self.residuals, *tangents])
-        )
+        found = iter(call_function(self.program, self.linear, [*self.residuals, *tangents]))
         out = []
         for aval, nonzero in zip(self.traced.avals, self.parts.out_nonzero, strict=True):
             if nonzero:
@@ -558,8 +559,8 @@ def jacfwd(
       has_aux: whether ``fun`` returns auxiliary data.
       holomorphic: promises that ``fun`` is complex analytic.
     Returns:
-      A function of the same arguments; its result has the tree of the output with, at each leaf, the
-      tree of the argument; leaves have the shape of the output followed by that of the input.
+      A function of the same arguments; its result has the tree of the output with, at each leaf,
+      the tree of the argument; leaves have the shape of the output followed by that of the input.
     """
     check_callable(fun, "jacfwd")
     _check_argnums(argnums)

@@ -111,9 +111,7 @@ def trace_function(
         leaves, tree = output_leaves(out, what)
         body = trace.finish(leaves)
     result_avals = [leaf.aval for leaf in leaves]
-    return Traced(
-        symbol_for(fun), trace.program, body, trace.captures, result_avals, tree, extra
-    )
+    return Traced(symbol_for(fun), trace.program, body, trace.captures, result_avals, tree, extra)
 
 
 def apply(op: Op, traced: Traced, operands: Sequence[Any], **params: Any) -> list[Any]:
@@ -126,9 +124,7 @@ def apply(op: Op, traced: Traced, operands: Sequence[Any], **params: Any) -> lis
     program = traced.program
     name = program.add(traced.name, traced.body, location=user_location())
     if trace is not None:
-        values = trace.emit(
-            lambda *given: emit_call(program, op, name, given, **params), operands
-        )
+        values = trace.emit(lambda *given: emit_call(program, op, name, given, **params), operands)
         return [trace.tracer(v) for v in values]
     arrays = [concrete_value(o) for o in operands]
     return evaluate_op(program, op, name, arrays, params)

@@ -49,8 +49,8 @@ def jit(
 ) -> Any:
     """A compiled version of ``fun``.
 
-    The first call with arguments of given structure, shapes, dtypes and static values traces ``fun``
-    and compiles the program; later calls run the compiled program.
+    The first call with arguments of given structure, shapes, dtypes and static values traces
+    ``fun`` and compiles the program; later calls run the compiled program.
 
     Args:
       fun: a pure function of arrays and pytrees of them. Without it, a decorator is returned.
@@ -58,11 +58,14 @@ def jit(
         hashable, and each new value compiles anew.
       static_argnames: likewise by name. Where only one of the two is given, the other is found from
         the signature.
-      donate_argnums, donate_argnames: arguments whose memory the call may take over; they must not be
+      donate_argnums, donate_argnames: arguments whose memory the call may take over; they must not
+      be
         used afterwards.
-      keep_unused: arguments that ``fun`` does not use stay arguments of the program in any case; taken
+      keep_unused: arguments that ``fun`` does not use stay arguments of the program in any case;
+      taken
         for compatibility.
-      inline: inside of another traced function, calls are inlined in any case; taken for compatibility.
+      inline: inside of another traced function, calls are inlined in any case; taken for
+      compatibility.
     Returns:
       A `JitFunction`: call it like ``fun``, or ``.lower(*args).compile()`` it ahead of time.
 
@@ -181,8 +184,7 @@ class _Call:
         dynamic_args, dynamic_kwargs = tree_util.tree_unflatten(self.tree, list(leaves))
         rest = iter(dynamic_args)
         args = tuple(
-            self.static_args[i] if i in self.static_args else next(rest)
-            for i in range(self.count)
+            self.static_args[i] if i in self.static_args else next(rest) for i in range(self.count)
         )
         return args, {**dynamic_kwargs, **self.static_kwargs}
 
@@ -190,9 +192,9 @@ class _Call:
         """A name in messages for each dynamic leaf."""
         parameters = _parameters(fun) or []
         dynamic = [i for i in range(self.count) if i not in self.static_args]
-        paths = tree_util.tree_flatten_with_path(
-            tree_util.tree_unflatten(self.tree, self.leaves)
-        )[0]
+        paths = tree_util.tree_flatten_with_path(tree_util.tree_unflatten(self.tree, self.leaves))[
+            0
+        ]
         names = []
         for path, _ in paths:
             kind, head, *rest = path
@@ -263,8 +265,9 @@ class JitFunction:
             with evaluation():
                 traced = self._trace(call)
             if any(is_tracer(c) for c in traced.captures):
-                # The function closes over a value that is being traced (a jitted inner function under
-                # grad): the call is a part of that trace, and nothing can be kept for another one.
+                # The function closes over a value that is being traced (a jitted inner function
+                # under grad): the call is a part of that trace, and nothing can be kept for another
+                # one.
                 return self._call_traced(args, kwargs)
             entry = Lowered(traced, call, keep_stages=False).compile().entry
             self._cache.insert(key, entry)
@@ -274,7 +277,8 @@ class JitFunction:
         """Trace and lower for arguments of these types.
 
         Args:
-          args, kwargs: arrays, or anything with ``shape`` and ``dtype`` (`gnomon.ShapeDtypeStruct`).
+          args, kwargs: arrays, or anything with ``shape`` and ``dtype``
+          (`gnomon.ShapeDtypeStruct`).
         """
         call = _Call(self, args, kwargs)
         with evaluation():
@@ -483,14 +487,15 @@ class Compiled:
         leaves, tree = tree_util.tree_flatten((args, kwargs))
         if tree != expected.tree:
             raise TypeError(
-                f"the function was compiled for arguments of structure {expected.tree}, called with "
-                f"{tree} (static arguments are left out of the call)"
+                f"the function was compiled for arguments of structure {expected.tree}, called "
+                f"with {tree} (static arguments are left out of the call)"
             )
         for leaf, other in zip(leaves, expected.leaves, strict=True):
             given, wanted = _aval_of(leaf), _aval_of(other)
             if given.shape != wanted.shape or given.dtype != wanted.dtype:
                 raise TypeError(
-                    f"the function was compiled for an argument of type {wanted}, called with {given}"
+                    f"the function was compiled for an argument of type {wanted}, called with "
+                    f"{given}"
                 )
         return self.entry([as_operand(leaf) for leaf in leaves])
 

@@ -9,8 +9,8 @@ Two kinds of trace:
 
 * A *staging* trace (`jit`, bodies of control flow) takes every op bound while it is active.
 * A transformation's trace (`grad`, `jvp`, `vmap`) takes ops on its own tracers only; the others run
-  outside. Where its arguments have values (`grad` outside of `jit`), a tracer that Python asks for its
-  value evaluates what it needs of the program so far.
+  outside. Where its arguments have values (`grad` outside of `jit`), a tracer that Python asks for
+  its value evaluates what it needs of the program so far.
 
 Values from outside that a body uses become extra arguments of it, its *captures*.
 """
@@ -512,12 +512,13 @@ def bind(op: Op, *operands: Any, **params: Any) -> Any:
 
     Args:
       op: an op without regions.
-      operands: arrays (concrete or traced), or NumPy arrays, of the exact shapes and dtypes that the
+      operands: arrays (concrete or traced), or NumPy arrays, of the exact shapes and dtypes that
+      the
         op's type rule wants.
       params: the op's parameters.
     Returns:
-      An `Array`, or a list of them where the op does not have exactly one result. It is weakly typed
-      where all operands are.
+      An `Array`, or a list of them where the op does not have exactly one result. It is weakly
+      typed where all operands are.
     Raises:
       TypeRuleError: the type rule rejects the operands.
     """

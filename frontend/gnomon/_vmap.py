@@ -34,7 +34,8 @@ def vmap(
 
     Args:
       fun: a function of arrays and pytrees of them.
-      in_axes: per positional argument, the axis to map: an int, ``None`` (not mapped), or a pytree of
+      in_axes: per positional argument, the axis to map: an int, ``None`` (not mapped), or a pytree
+      of
         those that is a prefix of the argument. A single int or ``None`` stands for all arguments.
         Arguments given by keyword are mapped over their leading axis.
       out_axes: likewise where the mapped axis stands in the results; ``None`` for a result that
@@ -44,7 +45,8 @@ def vmap(
     Returns:
       A function of the same arguments, with the mapped axis added.
     Raises:
-      ValueError: ``in_axes`` or ``out_axes`` is no prefix of the arguments or results, an axis is out of
+      ValueError: ``in_axes`` or ``out_axes`` is no prefix of the arguments or results, an axis is
+      out of
         range, or mapped axes differ in size.
 
     Example:
@@ -54,7 +56,9 @@ def vmap(
     """
     check_callable(fun, "vmap")
     if spmd_axis_name is not None:
-        raise NotImplementedError("vmap: spmd_axis_name needs sharded arrays, which do not exist yet")
+        raise NotImplementedError(
+            "vmap: spmd_axis_name needs sharded arrays, which do not exist yet"
+        )
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if not (in_axes is None or isinstance(in_axes, (int, tuple))):
@@ -150,13 +154,16 @@ def vmap(
 def _check_axes(what: str, axes: Any) -> None:
     for leaf in tree_util.tree_leaves(axes):
         if not isinstance(leaf, int) or isinstance(leaf, bool):
-            raise TypeError(f"vmap {what} must be ints, None, or (nested) containers of those, got {axes!r}")
+            raise TypeError(
+                f"vmap {what} must be ints, None, or (nested) containers of those, got {axes!r}"
+            )
 
 
 def _leaf_axes(axes: Any, tree: Any, what: str) -> list[int | None]:
     """The axis of each leaf, from a prefix tree of axes."""
     try:
-        return broadcast_prefix(axes, tree, is_leaf=lambda x: x is None)  # type: ignore[no-any-return]
+        found: list[int | None] = broadcast_prefix(axes, tree, is_leaf=lambda x: x is None)
+        return found
     except ValueError as error:
         given = axes[0] if what == "in_axes" else axes
         raise ValueError(

@@ -87,7 +87,11 @@ def scan(ns: Namespace, x: Any) -> Any:
 def cond_in_scan(ns: Namespace, x: Any) -> Any:
     def body(carry: Any, element: Any) -> Any:
         carry = ns.lax.cond(
-            element > carry, lambda c, e: c * e + x[3], lambda c, e: ns.np.sin(c - e), carry, element
+            element > carry,
+            lambda c, e: c * e + x[3],
+            lambda c, e: ns.np.sin(c - e),
+            carry,
+            element,
         )
         return carry, carry
 
@@ -121,7 +125,7 @@ FAMILIES: list[Function] = [
 
 
 def _along(ns: Namespace, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """f on a line: a function of one number."""
+    """F on a line: a function of one number."""
     return lambda t: f(t * V + X)
 
 
@@ -142,7 +146,9 @@ def _in_cond(ns: Namespace, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _in_while(ns: Namespace, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def loop(x: Any) -> Any:
-        out = ns.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] + f(s[1]) * 0.1), (0, x))
+        out = ns.lax.while_loop(
+            lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] + f(s[1]) * 0.1), (0, x)
+        )
         return ns.np.sum(out[1])
 
     return loop

@@ -1,4 +1,6 @@
-"""How the checks of the op table build, run and compare: on programs of the dialect, not on the API."""
+"""How the checks of the op table build, run and compare: on programs of the dialect, not on the
+API.
+"""
 
 from __future__ import annotations
 
@@ -80,9 +82,7 @@ def draw(
     return array
 
 
-def draw_all(
-    row: Row, dtype: np.dtype, salt: str = "", edges: bool = False
-) -> list[np.ndarray]:
+def draw_all(row: Row, dtype: np.dtype, salt: str = "", edges: bool = False) -> list[np.ndarray]:
     """All operands of a row."""
     rng = generator(row, dtype, salt)
     return [draw(o, rng, dtype, edges) for o in row.operands]
@@ -105,7 +105,12 @@ def program_of(row: Row, dtype: np.dtype, arrays: Sequence[np.ndarray]) -> Progr
 
 
 def add_main(
-    program: Program, op: Op, callee: str, types: Sequence[TensorType], name: str = "main", **params: Any
+    program: Program,
+    op: Op,
+    callee: str,
+    types: Sequence[TensorType],
+    name: str = "main",
+    **params: Any,
 ) -> str:
     """A function that applies a transformation to another."""
     body = Body.build(list(types), lambda *v: emit_call(program, op, callee, list(v), **params))
@@ -132,8 +137,8 @@ def assert_close(
 ) -> None:
     """Equal shapes, and values within ``ulps`` units of the dtype's epsilon.
 
-    The unit is relative to each expected value, with the result's median magnitude as a floor, so that
-    results near a zero of the function are held to the accuracy of their inputs.
+    The unit is relative to each expected value, with the result's median magnitude as a floor, so
+    that results near a zero of the function are held to the accuracy of their inputs.
     """
     actual, expected = np.asarray(actual), np.asarray(expected)
     assert actual.shape == expected.shape, f"{message}: {actual.shape} != {expected.shape}"

@@ -1,7 +1,7 @@
 """Every row of the op table, compiled by IREE for the CPU and compared with the evaluator.
 
-An op is compiled once, as one program with its first row in every dtype and its other rows in one dtype
-each: a compilation costs far more than an op.
+An op is compiled once, as one program with its first row in every dtype and its other rows in one
+dtype each: a compilation costs far more than an op.
 """
 
 from __future__ import annotations

@@ -160,9 +160,7 @@ def test_jvp_equals_finite_differences(row: Row, dtype: np.dtype) -> None:
             program, functions.jvp, "f", [*types, *(types[i] for i in wrt)], wrt=tuple(wrt)
         )
         results = run(program, name, [*arrays, *directions])
-        expected = [
-            d for d in _differences(program, "f", arrays, wrt, directions) if d is not None
-        ]
+        expected = [d for d in _differences(program, "f", arrays, wrt, directions) if d is not None]
         tangents = results[len(program.signature("f").results) :]
         for tangent, difference in zip(tangents, expected, strict=True):
             _assert_derivative(tangent, difference, f"jvp of {row.id} by {wrt}")
@@ -206,9 +204,7 @@ def test_transpose_identity(row: Row, dtype: np.dtype) -> None:
     for primal, again in zip(results[:count], found[:count], strict=True):
         np.testing.assert_array_equal(primal, again)
     left = sum(float(np.sum(w * t).real) for w, t in zip(seeds, tangents, strict=True))
-    right = sum(
-        float(np.sum(ct * v).real) for ct, v in zip(found[count:], directions, strict=True)
-    )
+    right = sum(float(np.sum(ct * v).real) for ct, v in zip(found[count:], directions, strict=True))
     size = sum(float(np.sum(np.abs(w * t))) for w, t in zip(seeds, tangents, strict=True))
     assert abs(left - right) <= 1e-10 * max(1.0, size)
 

@@ -41,8 +41,9 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     """The sum of ``x`` over the members of a mapped axis.
 
     Args:
-      x: a pytree of arrays. For a Python number the result is it times the axis size, a Python number.
-      axis_name: a name that an enclosing ``vmap(..., axis_name=...)`` binds, or a tuple of names.
+      x: a pytree of arrays. For a Python number the result is it times the axis size, a Python
+      number. axis_name: a name that an enclosing ``vmap(..., axis_name=...)`` binds, or a tuple of
+      names.
     Raises:
       NameError: the name is not bound.
     """

@@ -77,7 +77,8 @@ def _cast(array: Array, aval: ShapedArray) -> Any:
     return array if array.dtype == aval.dtype else bind(ops.convert, array, dtype=aval.dtype)
 
 
-# ------------------------------------------------------------------------------------------ branches
+# ------------------------------------------------------------------------------------------
+# branches
 
 
 def switch(
@@ -234,7 +235,8 @@ def _path(tree: Any, index: int) -> str:
     return tree_util.keystr(path) or "(the result itself)"
 
 
-# --------------------------------------------------------------------------------------------- loops
+# ---------------------------------------------------------------------------------------------
+# loops
 
 
 def _check_carry(
@@ -263,7 +265,9 @@ def _check_carry(
 def _promote(
     leaves: list[Array], avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]
 ) -> list[Array] | None:
-    """The initial carry with weakly typed leaves in the dtype that comes out; ``None``: no change."""
+    """The initial carry with weakly typed leaves in the dtype that comes out; ``None``: no
+    change.
+    """
     changed = False
     promoted = list(leaves)
     for i, (a, b) in enumerate(zip(avals, outs, strict=True)):
@@ -300,8 +304,8 @@ def scan(
         return carry, stack(ys)
 
     Args:
-      f: takes the carry and a slice of ``xs``; returns the new carry, of the same type, and an output.
-      init: the first carry.
+      f: takes the carry and a slice of ``xs``; returns the new carry, of the same type, and an
+      output. init: the first carry.
       xs: a pytree of arrays of one leading size, or None.
       length: the number of steps; needed where ``xs`` has no arrays.
       reverse: run from the last slice to the first (outputs keep their places).
@@ -424,7 +428,8 @@ def while_loop(
       init_val: the first carry, a pytree of arrays.
     Returns:
       The carry for which ``cond_fun`` is false. Forward-mode differentiation works; reverse mode
-      raises, because the number of steps is not known: use `scan`, or `fori_loop` with static bounds.
+      raises, because the number of steps is not known: use `scan`, or `fori_loop` with static
+      bounds.
     Raises:
       TypeError: the condition is no boolean scalar, or the carry changes its type.
     """
@@ -472,7 +477,8 @@ def fori_loop(
     """Apply ``body_fun(i, value)`` for ``i`` from ``lower`` to ``upper - 1``.
 
     Args:
-      lower, upper: integer scalars. Where both are known at tracing, the loop is a `scan` and can be
+      lower, upper: integer scalars. Where both are known at tracing, the loop is a `scan` and can
+      be
         differentiated in reverse mode too; else it is a `while_loop`.
       body_fun: from the index and the value to a value of the same type.
       init_val: the first value.

@@ -1,4 +1,6 @@
-"""What functions of `gnomon.numpy` ask of their arguments: arrays and scalars, promoted to one dtype."""
+"""What functions of `gnomon.numpy` ask of their arguments: arrays and scalars, promoted to one
+dtype.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -281,9 +282,8 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """
     x = as_array("split", ary)
     size = x.shape[canonical_axis(axis, x.ndim)]
-    if isinstance(indices_or_sections, (int, np.integer)):
-        if size % int(indices_or_sections):
-            raise ValueError("array split does not result in an equal division")
+    if isinstance(indices_or_sections, (int, np.integer)) and size % int(indices_or_sections):
+        raise ValueError("array split does not result in an equal division")
     return array_split(x, indices_or_sections, axis)
 
 
@@ -307,7 +307,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array
         inner = [min(max(i + size if i < 0 else i, 0), size) for i in given]
         cuts = [0, *inner, size]
     parts = []
-    for low, high in zip(cuts, cuts[1:], strict=False):
+    for low, high in itertools.pairwise(cuts):
         parts.append(lax.slice_in_dim(x, low, max(low, high), axis=place))
     return parts
 
@@ -561,7 +561,8 @@ def take(
     Args:
       a: an array; flattened where ``axis`` is None.
       indices: integers; negative ones count from the end.
-      mode: for positions out of bounds: ``"fill"`` (nan, or the extreme integer; the default), ``"clip"``
+      mode: for positions out of bounds: ``"fill"`` (nan, or the extreme integer; the default),
+      ``"clip"``
         or ``"wrap"``.
     Raises:
       TypeError: the indices are not integers.

@@ -417,7 +417,9 @@ def _arg_extreme(name: str, a: Any, axis: int | None, out: Any, keepdims: bool |
 def argmax(
     a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """The position of the first largest element (or the first nan) along an axis, or of the flat array."""
+    """The position of the first largest element (or the first nan) along an axis, or of the
+    flat array.
+    """
     return _arg_extreme("argmax", a, axis, out, keepdims)
 
 
@@ -549,7 +551,7 @@ def _nan_extreme(
     if not is_inexact(x.dtype):
         return result
     some = any(valid, axis, keepdims=keepdims)
-    return bind(ops.select, some, result, lax.full_like(result, math.nan))  # type: ignore[no-any-return]
+    return lax.select(some, result, lax.full_like(result, math.nan))
 
 
 def nanmax(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
