@@ -25,6 +25,7 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
     ANY,
     BOOL,
+    SIGNED,
     TensorType,
     is_complex,
     is_floating,
@@ -34,6 +35,7 @@ from gnomon.dialects.types import (
 )
 
 Dims = tuple[int, ...]
+Multiply = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 PRECISIONS = ("default", "high", "highest")
 
@@ -134,7 +136,7 @@ class _Plan(NamedTuple):
     rhs_shape: Dims | None
     out_shape: Dims
     reshape_out: bool
-    multiply: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    multiply: Multiply
 
 
 def _product(sizes: Sequence[int]) -> int:
@@ -184,46 +186,74 @@ def _plan(
         None if rhs_matrix == rhs_permuted else rhs_matrix,
         out_shape,
         product_shape != out_shape,
-        _multiplier(lhs_dtype, np.dtype(dtype), k),
+        _multiplier(lhs_dtype, np.dtype(dtype), _product(m), k, _product(n), len(batch)),
     )
 
 
 def _multiplier(
-    operand: np.dtype, result: np.dtype, k: int
-) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """The product of two matrices (or stacks): ``operand`` dtype in, ``result`` dtype out."""
+    operand: np.dtype, result: np.dtype, m: int, k: int, n: int, batch: int
+) -> Multiply:
+    """The product of matrices: ``operand`` dtype in, ``result`` dtype out."""
     if operand == BOOL and result == BOOL:
         # The sum of non-negative terms is positive exactly where one is: BLAS does the or of ands.
         return lambda a, b: np.matmul(a.astype(np.float32), b.astype(np.float32)) > 0
-    work = _working_dtype(operand, result, k)
+    if is_integer(result):
+        return _integer_multiplier(operand, result, m, k, n)
+    work = _working_dtype(operand, result)
     if work == operand == result:
-        return np.matmul
-    if is_integer(result) and work.kind == "f":
-        # The product is an exact integer below 2**53; the result wraps as integers do.
-        return lambda a, b: (
-            np.matmul(a.astype(work), b.astype(work)).astype(np.int64).astype(result)
-        )
+        return np.matmul if batch else np.ndarray.dot
     return lambda a, b: np.matmul(a.astype(work, copy=False), b.astype(work, copy=False)).astype(
         result, copy=False
     )
 
 
-def _working_dtype(operand: np.dtype, result: np.dtype, k: int) -> np.dtype:
-    """The dtype in which NumPy multiplies: one that BLAS has, wherever it is exact enough."""
+def _working_dtype(operand: np.dtype, result: np.dtype) -> np.dtype:
+    """The dtype of BLAS in which inexact products are computed, and rounded once at the end."""
     if is_complex(result):
         return max(operand, result, key=lambda d: d.itemsize)
-    if is_floating(operand):
-        double = np.float64 in (operand, result)
-        return np.dtype(np.float64 if double else np.float32)
-    if is_floating(result):
-        # XLA converts integer operands to the result's dtype first.
-        return np.dtype(np.float64 if result == np.float64 else np.float32)
-    bits = 8 * operand.itemsize
-    for work, mantissa in ((np.float32, 24), (np.float64, 53)):
-        if 2 * bits + k.bit_length() <= mantissa:
-            return np.dtype(work)
+    double = np.dtype(np.float64) in (operand, result)
+    return np.dtype(np.float64 if double else np.float32)
+
+
+# Below this many products NumPy's own integer loops beat the conversions.
+_FEW_PRODUCTS = 1 << 15
+
+
+def _integer_multiplier(operand: np.dtype, result: np.dtype, m: int, k: int, n: int) -> Multiply:
+    """Products of integers, that wrap; in BLAS wherever its floats hold them exactly."""
+    largest = 1 if operand == BOOL else _magnitude(operand)
+    bound = largest * largest * k
+    if bound <= 1 << 24:
+        return lambda a, b: (
+            np.matmul(a.astype(np.float32), b.astype(np.float32))
+            .astype(np.int32)
+            .astype(result, copy=False)
+        )
+    if bound <= 1 << 53 and operand.itemsize < 4:
+        return lambda a, b: (
+            np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64).astype(result)
+        )
+    if operand.itemsize == result.itemsize == 4 and m * n * k >= _FEW_PRODUCTS and k < 1 << 20:
+        return lambda a, b: _matmul_by_halves(a, b).astype(result)
     # Wrapping commutes with sums and products, so the wider of both serves.
-    return max(operand, result, key=lambda d: d.itemsize)
+    wide = max(operand, result, key=lambda d: d.itemsize)
+    return lambda a, b: np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False)).astype(
+        result, copy=False
+    )
+
+
+def _magnitude(dtype: np.dtype) -> int:
+    bits = int(short_name(dtype)[1:])
+    return 2 ** (bits - 1) if dtype in SIGNED else 2**bits - 1
+
+
+def _matmul_by_halves(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A product of 32-bit integers modulo 2**32, from exact products of their 16-bit halves."""
+    a_low, a_high = (a & 0xFFFF).astype(np.float64), (a >> 16).astype(np.float64)
+    b_low, b_high = (b & 0xFFFF).astype(np.float64), (b >> 16).astype(np.float64)
+    low = np.matmul(a_low, b_low).astype(np.int64)
+    cross = np.matmul(a_high, b_low).astype(np.int64) + np.matmul(a_low, b_high).astype(np.int64)
+    return low + (cross << 16)
 
 
 def _evaluate(

@@ -29,8 +29,8 @@ from gnomon.dialects.indexing.windows import (
     broadcast,
     check_dimensions,
     element_count,
+    mask_in_bounds,
     resolve,
-    rows_in_bounds,
     signed_indices,
     starts_of,
 )
@@ -176,12 +176,8 @@ def _evaluate(
     if 0 in shape:
         return np.empty(shape, operand.dtype)
     starts = starts_of(indices)
-    in_bounds = None
+    in_bounds = windows.rows_in_bounds(starts) if mode == "fill" else None
     axis = windows.take_axis
-    if mode == "fill":
-        in_bounds = windows.in_bounds(starts)
-        if in_bounds.all():
-            in_bounds = None
     if axis is not None and operand.flags.c_contiguous:
         permutation = windows.take_permutation
         (row,) = windows.indices(starts)
@@ -199,7 +195,7 @@ def _evaluate(
         out = out.reshape(windows.batch_shape + windows.window_shape)
         batch_first = out
     if in_bounds is not None:
-        batch_first[~in_bounds.all(-1)] = np.asarray(fill_value).astype(operand.dtype)
+        batch_first[~in_bounds] = np.asarray(fill_value).astype(operand.dtype)
     return out if permutation is None else out.transpose(permutation)
 
 
@@ -300,7 +296,7 @@ def _lower(inst: Instance) -> list[ir.Value]:
     if params["mode"] != "fill" or not dims.start_map:
         return [gathered]
     bounds = [operand_type.shape[d] - sizes[d] for d in dims.start_map]
-    rows = rows_in_bounds(starts, bounds)
+    rows = mask_in_bounds(starts, bounds)
     batch_dims = [d for d in range(type_.rank) if d not in dims.window]
     mask = broadcast(rows, type_.shape, batch_dims)
     value = np.asarray(params["fill_value"]).astype(type_.dtype)

@@ -24,7 +24,6 @@ from gnomon.dialects.combinators import (
 from gnomon.dialects.contract import NOT_LINEAR, Facet, Instance, MappedAxis, Op
 from gnomon.dialects.emit import add_tangents, full, full_like, move_dim, ops, reshape, zeros
 from gnomon.dialects.indexing.windows import (
-    INTP,
     SCATTER_NAMES,
     Dimensions,
     Dims,
@@ -33,8 +32,8 @@ from gnomon.dialects.indexing.windows import (
     check_dimensions,
     clamped,
     element_count,
+    mask_in_bounds,
     resolve,
-    rows_in_bounds,
     signed_indices,
     starts_of,
 )
@@ -158,12 +157,11 @@ def _evaluate(
         starts = windows.clamp(starts)
         rows = windows.indices(starts)
     else:
-        in_bounds = windows.in_bounds(starts)
+        in_bounds = windows.rows_in_bounds(starts)
         rows = windows.indices(starts)
-        if not in_bounds.all():
-            kept = in_bounds.all(-1)
-            rows = tuple(row[kept] for row in rows)
-            updates = updates[kept]
+        if in_bounds is not None:
+            rows = tuple(row[in_bounds] for row in rows)
+            updates = updates[in_bounds]
     write(out, windows, rows, updates, unique_indices)
     return out.astype(operand.dtype, copy=False)
 
@@ -179,8 +177,10 @@ def _set(
     windows.view(out)[rows] = updates
 
 
-# A row of this many elements or more is combined as a row; below, element by element.
-_ROW = 8
+# From this many elements on, a window is combined as a whole where that is possible.
+_BLOCK = 8
+# So many updates of one place go window by window; those beyond, element by element.
+_ROUNDS = 4
 
 
 def _combine(ufunc: np.ufunc) -> Write:
@@ -191,52 +191,60 @@ def _combine(ufunc: np.ufunc) -> Write:
         updates: np.ndarray,
         unique: bool,
     ) -> None:
-        view = windows.view(out)
         rows = tuple(row.reshape(-1) for row in rows)
         count = rows[0].size
         updates = updates.reshape(count, *windows.block_shape)
-        if unique or count <= 1:
+        if unique or count == 1:
+            view = windows.view(out)
             view[rows] = ufunc(view[rows], updates)
             return
-        strides = [s // out.itemsize for s in view.strides]
-        positions = np.zeros(count, INTP)
-        for row, stride in zip(rows, strides, strict=False):
-            positions += row * stride
-        block = element_count(windows.block_shape)
-        if windows.disjoint and block >= _ROW:
-            _combine_rows(ufunc, view, rows, positions, updates)
-            return
-        if block > 1:
-            offsets = functools.reduce(
-                np.add.outer,
-                (
-                    np.arange(n, dtype=INTP) * stride
-                    for n, stride in zip(windows.block_shape, strides[len(rows) :], strict=True)
-                ),
-            )
-            positions = np.add.outer(positions, offsets).reshape(-1)
-        # On flat arrays of one native dtype, ``ufunc.at`` is a compiled loop.
-        ufunc.at(out.reshape(-1), positions, updates.reshape(-1))
+        positions = _positions(windows, rows)
+        if element_count(windows.block_shape) >= _BLOCK and windows.disjoint:
+            rest = _combine_windows(ufunc, windows.view(out), rows, positions, updates)
+            positions, updates = positions[rest], updates[rest]
+        for n, stride in zip(
+            windows.block_shape, windows.strides[windows.positions :], strict=True
+        ):
+            if n > 1:
+                positions = np.add.outer(positions, np.arange(0, n * stride, stride))
+        # On flat arrays of one native dtype this is a compiled loop.
+        ufunc.at(out.reshape(-1), positions.reshape(-1), updates.reshape(-1))
 
     return write
 
 
-def _combine_rows(
+def _positions(windows: Windows, rows: tuple[np.ndarray, ...]) -> np.ndarray:
+    """Where the windows start, in the flat operand."""
+    if not windows.positions:
+        return rows[0]
+    terms = [
+        row if stride == 1 else row * stride
+        for row, stride in zip(rows, windows.strides, strict=False)
+    ]
+    return functools.reduce(np.add, terms)
+
+
+def _combine_windows(
     ufunc: np.ufunc,
     view: np.ndarray,
     rows: tuple[np.ndarray, ...],
     positions: np.ndarray,
     updates: np.ndarray,
-) -> None:
-    """Combine equal or disjoint rows: first those of one position, then with the operand."""
+) -> np.ndarray:
+    """Combine windows that are equal or disjoint: all first ones, all second ones, and so on.
+
+    Returns which updates are left, where a place has more of them than there are rounds.
+    """
     order = np.argsort(positions, kind="stable")
     in_order = positions[order]
-    is_first = np.concatenate([[True], in_order[1:] != in_order[:-1]])
-    if not is_first.all():
-        updates = ufunc.reduceat(updates[order], np.flatnonzero(is_first), axis=0)
-        first = order[is_first]
-        rows = tuple(row[first] for row in rows)
-    view[rows] = ufunc(view[rows], updates)
+    starts = np.flatnonzero(np.concatenate([[True], in_order[1:] != in_order[:-1]]))
+    counts = np.diff(starts, append=order.size)
+    for round_ in range(min(_ROUNDS, counts.max(initial=0))):
+        chosen = order[starts[counts > round_] + round_]
+        at = tuple(row[chosen] for row in rows)
+        view[at] = ufunc(view[at], updates[chosen])
+    within = np.arange(order.size) - np.repeat(starts, counts)
+    return order[within >= _ROUNDS]
 
 
 def _as_is(dtype: np.dtype) -> np.dtype:
@@ -477,7 +485,7 @@ def _explicit_starts(inst: Instance, dims: Dimensions) -> ir.Value:
         return starts
     # Of a window that is partly out of bounds nothing is written: all of it moves out.
     starts_type = type_of(starts)
-    rows = rows_in_bounds(starts, bounds)
+    rows = mask_in_bounds(starts, bounds)
     mask = broadcast(rows, starts_type.shape, range(starts_type.rank - 1))
     outside = np.array([operand_type.shape[d] for d in dims.start_map], starts_type.dtype)
     literal = stablehlo_constant(outside)

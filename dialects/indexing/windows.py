@@ -211,6 +211,7 @@ class Windows(NamedTuple):
       view_permutation: the transposition that is the view, or ``None`` for a strided one.
       view_dims: operand dimensions of the view, positions first.
       view_shape: the view's shape.
+      strides: its strides in a contiguous operand, in elements.
       disjoint: windows at different positions do not overlap.
       take_axis: the position where it is the only one and ``np.take`` applies, or ``None``.
       take_permutation: from ``np.take``'s order of dimensions to the result's.
@@ -226,6 +227,7 @@ class Windows(NamedTuple):
     view_permutation: Dims | None
     view_dims: Dims
     view_shape: Dims
+    strides: Dims
     disjoint: bool
     take_axis: int | None
     take_permutation: Dims | None
@@ -252,13 +254,17 @@ class Windows(NamedTuple):
             return (np.zeros(self.batch_shape, INTP),)
         return tuple(starts[..., m] if isinstance(m, int) else m for m in self.movers)
 
-    def in_bounds(self, starts: np.ndarray) -> np.ndarray:
-        """Whether each component of each index row is in bounds."""
-        return starts.view(UINTP) <= self.bounds.view(UINTP)
+    def rows_in_bounds(self, starts: np.ndarray) -> np.ndarray | None:
+        """Which index rows are in bounds; ``None``: all."""
+        # As unsigned numbers the negative ones are beyond every bound.
+        components = starts.view(UINTP) <= self.bounds
+        if np.count_nonzero(components) == components.size:
+            return None
+        return np.asarray(components.all(-1))
 
     def clamp(self, starts: np.ndarray) -> np.ndarray:
         """Each index row moved to the nearest one in bounds."""
-        return np.minimum(np.maximum(starts, 0), self.bounds)
+        return np.minimum(np.maximum(starts, 0), self.bounds.view(INTP))
 
 
 def starts_of(indices: np.ndarray) -> np.ndarray:
@@ -320,7 +326,7 @@ def resolve(operand: Dims, indices: Dims, dims: Dimensions, sizes: Dims) -> Wind
         else:
             take_axis = None
     return Windows(
-        bounds=np.array([operand[d] - sizes[d] for d in dims.start_map], INTP),
+        bounds=np.array([operand[d] - sizes[d] for d in dims.start_map], INTP).view(UINTP),
         movers=tuple(
             _counter(batch_shape, along[d]) if d in along else component[d] for d in positions
         ),
@@ -332,10 +338,15 @@ def resolve(operand: Dims, indices: Dims, dims: Dimensions, sizes: Dims) -> Wind
         view_permutation=view_dims if whole else None,
         view_dims=view_dims,
         view_shape=view_shape,
+        strides=_strides(operand, [d for d in view_dims if not whole or d not in dropped]),
         disjoint=narrow,
         take_axis=take_axis,
         take_permutation=take_permutation and _identity_or(take_permutation),
     )
+
+
+def _strides(operand: Dims, dims: Sequence[int]) -> Dims:
+    return tuple(math.prod(operand[d + 1 :]) for d in dims)
 
 
 def _counter(shape: Dims, dim: int) -> np.ndarray:
@@ -411,7 +422,7 @@ def clamped(starts: ir.Value, bounds: Sequence[int]) -> ir.Value:
     return stablehlo("minimum", [low, _bounds(starts, bounds)], [type_])[0]
 
 
-def rows_in_bounds(starts: ir.Value, bounds: Sequence[int]) -> ir.Value:
+def mask_in_bounds(starts: ir.Value, bounds: Sequence[int]) -> ir.Value:
     """A bool an index row: whether the whole window is in bounds."""
     type_ = type_of(starts)
     mask_type = type_.with_dtype(BOOL)

@@ -32,6 +32,11 @@ def _einsum(
     return np.asarray(np.einsum(subscripts, lhs, rhs))
 
 
+def _any_bits(rng: np.random.Generator, shape: Dims, dtype: np.dtype) -> np.ndarray:
+    limits = np.iinfo(dtype)
+    return np.asarray(rng.integers(limits.min, limits.max, shape, dtype, endpoint=True))
+
+
 def _wide(dtype: np.dtype) -> np.dtype:
     if is_integer(dtype) or dtype == np.bool_:
         return np.dtype(np.int64)
@@ -48,6 +53,7 @@ def _row(
     dtypes: str = "f32 f64 c128 i32",
     result: str | None = None,
     precision: str = "default",
+    wide: bool = False,
 ) -> Row:
     def result_dtype(dtype: np.dtype) -> np.dtype:
         return np.dtype(_DTYPES[result]) if result else dtype
@@ -63,8 +69,8 @@ def _row(
         }
 
     def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        wide = _wide(x.dtype)
-        out = _einsum(x.astype(wide), y.astype(wide), contracting, batch)
+        accumulator = _wide(x.dtype)
+        out = _einsum(x.astype(accumulator), y.astype(accumulator), contracting, batch)
         target = result_dtype(x.dtype)
         return out.astype(bool) if target == np.bool_ else out.astype(target)
 
@@ -72,7 +78,9 @@ def _row(
     differences = result in (None, "f32", "f64", "c128")
     return Row(
         "dot_general",
-        (Operand(lhs, -90.0 if result == "i32" else -2.0, 2.0), Operand(rhs)),
+        (Operand(lhs, draw=_any_bits), Operand(rhs, draw=_any_bits))
+        if wide
+        else (Operand(lhs), Operand(rhs)),
         reference,
         params,
         dtypes=dtypes,
@@ -103,5 +111,23 @@ ROWS = [
     _row("to-f64", (3, 4), (4, 5), ((1,), (0,)), dtypes="f32 bf16 i32 f64", result="f64"),
     _row("to-bf16", (3, 4), (4, 5), ((1,), (0,)), dtypes="f32 f64", result="bf16"),
     _row("to-i32", (3, 40), (40, 5), ((1,), (0,)), dtypes="i8 u8 i16 i4 bool", result="i32"),
+    # Large enough that integers go through the halves of their bits; values that wrap.
+    _row(
+        "wrapping",
+        (33, 40),
+        (40, 34),
+        ((1,), (0,)),
+        dtypes="i8 u8 i16 u16 i32 u32 i64 u64",
+        wide=True,
+    ),
+    _row(
+        "wrapping-to-i32",
+        (2, 300),
+        (300, 3),
+        ((1,), (0,)),
+        dtypes="i8 i16",
+        result="i32",
+        wide=True,
+    ),
     _row("to-c128", (3, 4), (4, 5), ((1,), (0,)), dtypes="c64", result="c128"),
 ]
