@@ -346,7 +346,7 @@ def verify(operation: ir.Operation) -> bool:
     return True
 
 
-class GnomonDialect(ext.Dialect, name="gnomon"):
+class GnomonDialect(ext.Dialect, name="gnomon"):  # type: ignore[call-arg]
     """The IRDL dialect; its ops are declared from the registry by `load_dialect`."""
 
 
@@ -374,7 +374,8 @@ def _define(op: Op) -> None:
     namespace: dict[str, Any] = {"__annotations__": annotations, "__module__": __name__}
     if op.evaluate is not STRUCTURE:
         namespace["verify_invariants"] = lambda self: verify(self.operation)
-    type(ext.Operation)(op.name, (GnomonDialect.Operation,), namespace, name=op.name, traits=traits)
+    metaclass: Any = type(ext.Operation)
+    metaclass(op.name, (GnomonDialect.Operation,), namespace, name=op.name, traits=traits)
 
 
 def load_dialect() -> None:

@@ -10,6 +10,7 @@ import sys
 import threading
 import types
 from collections.abc import Sequence
+from typing import Any
 
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _mlir
@@ -62,7 +63,7 @@ def ensure_context() -> None:
         _thread.entered = True
 
 
-def register(dialect: type, operations: Sequence[type]) -> None:
+def register(dialect: Any, operations: Sequence[Any]) -> None:
     """Register the Python classes of a dialect that was loaded from IRDL."""
     _mlir.globals._register_dialect_impl(dialect.DIALECT_NAMESPACE, dialect, replace=True)
     for operation in operations:

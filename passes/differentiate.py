@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from gnomon.dialects.body import Body, clone_into, operands_of, results_of
 from gnomon.dialects.contract import ENGINE, Instance, Verdict, instance_of, lookup
@@ -24,7 +25,7 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_inexact, type_of
 
 Mask = tuple[bool, ...]
-Tangent = ir.Value | None
+Tangent: TypeAlias = "ir.Value | None"
 
 
 class DifferentiationError(TypeError):
@@ -142,8 +143,9 @@ class Differentiator:
             return emit(callee(op), operands, tangents)
         if definition.is_control_flow:
             inst = instance_of(op, operands, self)
-            chosen = definition.linearize if split and definition.linearize else rule
-            return chosen(inst, tangents)  # type: ignore[operator,no-any-return]
+            chosen: Any = definition.linearize if split and definition.linearize else rule
+            outs, outgoing = chosen(inst, tangents)
+            return outs, outgoing
         outs = clone_into(op, env)
         if isinstance(rule, Verdict):
             if rule is not Verdict.ZERO_TANGENT:
@@ -284,7 +286,7 @@ class Differentiator:
                 f"{rule.value} ({op.location})"
             )
         inst = instance_of(op, operands, self)
-        return rule(inst, cotangents, flags)  # type: ignore[no-any-return]
+        return rule(inst, cotangents, flags)
 
     def _transpose_call(
         self, name: str, operands: Sequence[Tangent], cotangents: Sequence[Tangent]

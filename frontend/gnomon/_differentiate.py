@@ -360,7 +360,7 @@ def _jvp_inputs(
 def match_dtype(x: Array, like: Array) -> Array:
     """A weakly typed ``x`` in the dtype of ``like``."""
     if x.dtype != like.dtype and getattr(x, "weak_type", False) and is_inexact(like.dtype):
-        return bind(ops.convert, x, dtype=like.dtype)  # type: ignore[no-any-return]
+        return bind(ops.convert, x, dtype=like.dtype)
     return x
 
 
@@ -518,7 +518,8 @@ class _Linear:
 def _basis(leaves: list[Array]) -> list[Array]:
     """The standard basis of the space of the leaves together, along a new leading axis."""
     total = sum(int(np.prod(leaf.shape)) for leaf in leaves)
-    rows, start = [], 0
+    rows: list[Array] = []
+    start = 0
     for leaf in leaves:
         size = int(np.prod(leaf.shape))
         block = np.zeros((total, size), leaf.dtype)

@@ -140,7 +140,7 @@ def evaluate_op(
     )
     main = program.add("main", body)
     evaluator = Evaluator(program, compiled_calls())
-    results = [wrap(r) for r in evaluator(main, *arrays)]
+    results: list[Array] = [wrap(r) for r in evaluator(main, *arrays)]
     program.erase(main)
     return results
 

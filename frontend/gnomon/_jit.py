@@ -270,6 +270,7 @@ class JitFunction:
                 # one.
                 return self._call_traced(args, kwargs)
             entry = Lowered(traced, call, keep_stages=False).compile().entry
+            assert key is not None  # only calls with tracers have none
             self._cache.insert(key, entry)
         return entry(leaves)
 

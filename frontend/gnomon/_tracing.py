@@ -156,7 +156,7 @@ class Trace:
         self.what = what
         self.staging = staging
         self.level = len(_state.stack) + 1
-        self.program = parent.program if parent else Program()
+        self.program: Program = parent.program if parent else Program()
         self.body = Body.open([a.type for a in avals], user_location())
         self.ip = ir.InsertionPoint(self.body.block)
         self.sources = sources
@@ -431,7 +431,7 @@ class Tracer(Array):
         return int(self._scalar(TracerIntegerConversionError))
 
     def __index__(self) -> int:
-        return self._scalar(TracerIntegerConversionError).__index__()  # type: ignore[no-any-return]
+        return self._scalar(TracerIntegerConversionError).__index__()
 
     def __float__(self) -> float:
         return float(self._scalar(ConcretizationTypeError))

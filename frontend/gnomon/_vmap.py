@@ -87,12 +87,12 @@ def vmap(
             for leaf, a in zip(leaves, axes, strict=True)
         ]
         size = _axis_size(leaves, axes, axis_size, name_of(fun), tree)
-        batched = [i for i, a in enumerate(axes) if a is not None]
+        places = {i: a for i, a in enumerate(axes) if a is not None}
         name = "" if axis_name is None else str(axis_name)
 
         def call(tracers: list[Any]) -> tuple[Any, Any]:
             full = list(leaves)
-            for i, tracer in zip(batched, tracers, strict=True):
+            for i, tracer in zip(places, tracers, strict=True):
                 full[i] = tracer
             inner_args, inner_kwargs = tree_util.tree_unflatten(tree, full)
             if not name:
@@ -102,19 +102,19 @@ def vmap(
                 return output_leaves(out, f"vmap of {name_of(fun)}")
 
         avals = []
-        for i in batched:
+        for i, place in places.items():
             shape = list(leaves[i].shape)
-            del shape[axes[i]]
+            del shape[place]
             avals.append(leaves[i].aval.update(shape=tuple(shape)))
         traced = trace_function(call, fun, "vmap", avals, staging=False)
         out_tree = traced.extra if name else traced.tree
         dummy = tree_util.tree_unflatten(out_tree, [0] * len(traced.avals))
         wanted = _leaf_axes(out_axes, dummy, "out_axes")
-        in_dims = (*(axes[i] for i in batched), *(-1 for _ in traced.captures))
+        in_dims = (*places.values(), *(-1 for _ in traced.captures))
         if None in wanted:
             mask = [d >= 0 for d in in_dims]
-            axis = MappedAxis(size, name)
-            batched_out = mapped_results(traced.program, traced.body, mask, axis)
+            mapped_axis = MappedAxis(size, name)
+            batched_out = mapped_results(traced.program, traced.body, mask, mapped_axis)
         out_dims = []
         result_avals = []
         for i, (aval, axis) in enumerate(zip(traced.avals, wanted, strict=True)):
@@ -140,7 +140,7 @@ def vmap(
         results = apply(
             functions.vmap,
             traced,
-            [*(leaves[i] for i in batched), *traced.captures],
+            [*(leaves[i] for i in places), *traced.captures],
             in_axes=in_dims,
             out_axes=tuple(out_dims),
             axis_size=size,

@@ -10,7 +10,7 @@ import numpy as np
 from gnomon import tree_util
 from gnomon._array import Array, wrap
 from gnomon._aval import ShapedArray
-from gnomon._function import Traced, name_of, trace_function, with_avals
+from gnomon._function import Traced, check_callable, name_of, trace_function, with_avals
 from gnomon._tracing import (
     Tracer,
     as_operand,
@@ -149,8 +149,8 @@ def cond(
         if operands:
             raise TypeError("cond: give operands by position or operand=, not both")
         operands = (operand,)
-    if not (callable(true_fun) and callable(false_fun)):
-        raise TypeError("cond: true_fun and false_fun must be callable")
+    check_callable(true_fun, "cond")
+    check_callable(false_fun, "cond")
     pred = as_operand(pred)
     if pred.shape != ():
         raise TypeError(f"cond: pred must be a scalar, got an array of shape {pred.shape}")
@@ -292,7 +292,7 @@ def scan(
     xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
-    unroll: int | bool = 1,
+    unroll: Any = 1,
     _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
     """Carry a value through a function along the leading axis of arrays.
@@ -316,8 +316,7 @@ def scan(
       TypeError: the carry changes its structure, shape or dtype, or ``f`` returns no pair.
       ValueError: leading sizes differ, or no length is known.
     """
-    if not callable(f):
-        raise TypeError(f"scan: f must be callable, got {f!r}")
+    check_callable(f, "scan")
     carry, carry_tree = _leaves(init, "scan's init")
     slices, xs_tree = _leaves(xs, "scan's xs")
     steps = _scan_length(slices, xs_tree, length)
@@ -379,7 +378,7 @@ def _trace_pair(
     """Trace a scan's body; the trees of its carry and its output are the trace's extra data."""
 
     def call(tracers: list[Any]) -> tuple[Any, Any]:
-        out = f(*tree_util.tree_unflatten(in_tree, tracers))
+        out: Any = f(*tree_util.tree_unflatten(in_tree, tracers))
         if not isinstance(out, (tuple, list)) or len(out) != 2:
             raise TypeError(
                 f"scan: {name_of(f)} must return a pair (carry, y), got {type(out).__name__}"
@@ -433,8 +432,8 @@ def while_loop(
     Raises:
       TypeError: the condition is no boolean scalar, or the carry changes its type.
     """
-    if not (callable(cond_fun) and callable(body_fun)):
-        raise TypeError("while_loop: cond_fun and body_fun must be callable")
+    check_callable(cond_fun, "while_loop")
+    check_callable(body_fun, "while_loop")
     carry, tree = _leaves(init_val, "while_loop's init_val")
     in_tree = tree_util.tree_structure((init_val,))
     traced = _trace_body(body_fun, "while_loop", in_tree, [c.aval for c in carry])
@@ -488,8 +487,7 @@ def fori_loop(
     Raises:
       TypeError: the bounds are not integers of one dtype, or the value changes its type.
     """
-    if not callable(body_fun):
-        raise TypeError("fori_loop: body_fun must be callable")
+    check_callable(body_fun, "fori_loop")
     bounds = [as_operand(lower), as_operand(upper)]
     for bound in bounds:
         if bound.shape != () or not is_integer(bound.dtype):

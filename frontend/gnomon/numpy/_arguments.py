@@ -74,7 +74,8 @@ def static_shape(function: str, shape: Any) -> tuple[int, ...]:
 def sequence_of_arrays(function: str, xs: Any) -> Sequence[Any]:
     """A sequence of arrays, or the slices of an array."""
     if isinstance(xs, Array):
-        return list(xs)  # type: ignore[call-overload,no-any-return]
+        whole: Any = xs
+        return list(whole)
     if isinstance(xs, np.ndarray):
         return [as_operand(x) for x in xs]
     if not isinstance(xs, (list, tuple)):

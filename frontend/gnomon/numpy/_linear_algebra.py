@@ -14,6 +14,7 @@ from gnomon._tracing import bind, staging
 from gnomon.dialects.emit import ops
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
+from gnomon.numpy._indexing import getitem
 from gnomon.numpy._manipulation import broadcast_to, moveaxis, ravel, reshape, transpose
 from gnomon.numpy._reductions import sum as sum_
 
@@ -44,10 +45,10 @@ def matmul(
         and not staging()
         and preferred_element_type is None
     ):
-        x, y = a.numpy_value(), b.numpy_value()
-        if x.dtype is _FLOAT32 and y.dtype is _FLOAT32 and x.ndim == y.ndim == 2:
-            if x.shape[1] == y.shape[0]:
-                return wrap(x @ y)
+        left, right = a.numpy_value(), b.numpy_value()
+        matrices = left.ndim == right.ndim == 2 and left.shape[1] == right.shape[0]
+        if matrices and left.dtype is _FLOAT32 and right.dtype is _FLOAT32:
+            return wrap(left @ right)
     x, y = promoted("matmul", a, b)
     if x.ndim == 0 or y.ndim == 0:
         raise ValueError(
@@ -402,7 +403,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     length = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     places = np.arange(length)
     index = (..., places + max(-offset, 0), places + max(offset, 0))
-    return moved[index]  # type: ignore[index,no-any-return]
+    return getitem(moved, index)
 
 
 def trace(

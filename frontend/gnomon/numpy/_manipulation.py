@@ -148,9 +148,7 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
         )
     kept = [i for i, n in enumerate(x.shape) if n == sizes[lead + i]]
     small = reshape(x, tuple(x.shape[i] for i in kept))
-    return bind(  # type: ignore[no-any-return]
-        ops.broadcast_in_dim, small, shape=sizes, dims=tuple(lead + i for i in kept)
-    )
+    return bind(ops.broadcast_in_dim, small, shape=sizes, dims=tuple(lead + i for i in kept))
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
@@ -181,7 +179,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
         parts, axis = [ravel(x) for x in parts], 0
     joined = promoted("concatenate", *parts)
     if dtype is not None:
-        joined = [x.astype(dtype) for x in joined]
+        joined = [lax.convert_element_type(x, dtype) for x in joined]
     if joined[0].ndim == 0:
         raise ValueError("Zero-dimensional arrays cannot be concatenated.")
     place = canonical_axis(axis, joined[0].ndim)
@@ -585,7 +583,8 @@ def take(
         raise ValueError(f"take: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
     chosen = "fill" if mode is None else "clip" if mode == "wrap" else mode
     where = (slice(None),) * place + (index,)
-    return x.at[where].get(  # type: ignore[attr-defined,no-any-return]
+    found: Any = x
+    return found.at[where].get(
         mode=chosen,
         fill_value=fill_value,
         unique_indices=unique_indices,
@@ -622,13 +621,9 @@ def take_along_axis(
             sizes = [1] * x.ndim
             sizes[i] = shape[i]
             grid.append(np.arange(shape[i]).reshape(sizes))
-    return (
-        broadcast_to(x, wide)
-        .at[tuple(grid)]
-        .get(  # type: ignore[attr-defined,no-any-return]
-            mode=mode or "fill", fill_value=fill_value
-        )
-    )
+    spread: Any = broadcast_to(x, wide)
+    found: Array = spread.at[tuple(grid)].get(mode=mode or "fill", fill_value=fill_value)
+    return found
 
 
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Array:

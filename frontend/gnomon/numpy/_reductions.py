@@ -42,9 +42,7 @@ def _masked(x: Array, where: Any, identity: Any) -> Array:
         mask = bind(ops.ne, mask, np.zeros(mask.shape, mask.dtype))
     shape = lax.broadcast_shapes(mask.shape, x.shape)
     other = lax.full(shape, identity, x.dtype)
-    return bind(  # type: ignore[no-any-return]
-        ops.select, broadcast_to(mask, shape), broadcast_to(x, shape), other
-    )
+    return bind(ops.select, broadcast_to(mask, shape), broadcast_to(x, shape), other)
 
 
 def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
