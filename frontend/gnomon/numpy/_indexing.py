@@ -17,6 +17,7 @@ from gnomon.dialects.emit import ops
 from gnomon.dialects.indexing import default_fill_value
 from gnomon.lax import GatherScatterMode, convert_element_type, full
 from gnomon.lax._operands import with_weak_type
+from gnomon.numpy._eager_indexing import eager_read, wrapped
 from gnomon.numpy._index_parsing import BATCH, Entry, IntArray, Plan, Span, parse
 
 __all__ = [
@@ -31,12 +32,7 @@ __all__ = [
 
 _INT32 = np.dtype(np.int32)
 _INT64 = np.dtype(np.int64)
-_BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 _NUMPY_MODES = {GatherScatterMode.CLIP: "clip", GatherScatterMode.FILL_OR_DROP: "fill"}
-
-# A view keeps the memory of the whole array: a small part of a large array is copied.
-_LARGE_BYTES = 1 << 16
-_SMALL_PART = 8
 
 
 def getitem(x: Array, index: Any) -> Array:
@@ -51,36 +47,10 @@ def getitem(x: Array, index: Any) -> Array:
       IndexError, TypeError: see `parse`; or a dimension without elements is indexed.
     """
     if type(x) is ConcreteArray and not staging():
-        kind = type(index)
-        if kind is ConcreteArray and not index.shape and index.dtype.kind in "iu":
-            index, kind = int(index), int
-        if kind in _BASIC or (kind is tuple and all(type(i) in _BASIC for i in index)):
-            value = x.numpy_value()
-            try:
-                out = value[index]
-            except (IndexError, TypeError):
-                pass  # Out of bounds, or an error that the general way explains.
-            else:
-                return wrap(_detached(out, value), x.weak_type)
-        elif kind is ConcreteArray or kind is np.ndarray:
-            found = _take_rows(x.numpy_value(), index)
-            if found is not None:
-                return wrap(found, x.weak_type)
+        out = eager_read(x.numpy_value(), index)
+        if out is not None:
+            return wrap(out, x.weak_type)
     return take_by_index(x, index)
-
-
-def _detached(out: Any, value: np.ndarray[Any, Any]) -> Any:
-    if value.nbytes > _LARGE_BYTES and out.nbytes * _SMALL_PART < value.nbytes:
-        return out.copy()
-    return out
-
-
-def _take_rows(value: np.ndarray[Any, Any], index: Any) -> np.ndarray[Any, Any] | None:
-    """Rows by an array of integers; None where that is not what the index says."""
-    rows = index.numpy_value() if type(index) is ConcreteArray else index
-    if rows.dtype.kind not in "iu" or rows.ndim == 0 or not value.ndim or not value.shape[0]:
-        return None
-    return value.take(_wrapped(rows, value.shape[0]), axis=0, mode="clip")
 
 
 def take_by_index(
@@ -202,17 +172,6 @@ def reshaped(x: Array, shape: tuple[int, ...]) -> Array:
 # ------------------------------------------------------------------------------------ dynamic parts
 
 
-def _wrapped(index: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
-    """Indices counted from the start, in a type that holds them."""
-    if index.dtype.kind == "u":
-        return np.minimum(index, np.uint64(size) if index.dtype.itemsize == 8 else size).astype(
-            np.intp
-        )
-    index = index.astype(np.intp)
-    negative = index < 0
-    return np.where(negative, index + size, index) if negative.any() else index
-
-
 def normalized_index(index: IntArray, size: int, wrap_negative: bool) -> IntArray:
     """An index array counted from the start, as int32 (int64 where that is needed).
 
@@ -220,7 +179,7 @@ def normalized_index(index: IntArray, size: int, wrap_negative: bool) -> IntArra
     """
     wide = size > np.iinfo(np.int32).max
     if isinstance(index, np.ndarray):
-        known = _wrapped(index, size) if wrap_negative else _signed(index, size)
+        known = wrapped(index, size) if wrap_negative else _signed(index, size)
         return np.clip(known, -1, size).astype(_INT64 if wide else _INT32)
     unsigned = index.dtype.kind == "u" or index.dtype.name == "uint4"
     if unsigned and index.dtype.itemsize >= 4:
@@ -238,7 +197,7 @@ def normalized_index(index: IntArray, size: int, wrap_negative: bool) -> IntArra
 
 
 def _signed(index: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
-    return _wrapped(index, size) if index.dtype.kind == "u" else index.astype(np.intp)
+    return wrapped(index, size) if index.dtype.kind == "u" else index.astype(np.intp)
 
 
 def _spread(value: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:

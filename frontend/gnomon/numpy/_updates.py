@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 
 from gnomon import _dtypes
-from gnomon._array import Array, wrap
+from gnomon._array import Array, ConcreteArray, wrap
 from gnomon._errors import warn_user
-from gnomon._tracing import bind, concrete_value
+from gnomon._tracing import bind, concrete_value, staging
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import NUMERIC
 from gnomon.lax import GatherScatterMode, convert_element_type, full
 from gnomon.lax._control_flow import while_loop
 from gnomon.lax._operands import with_weak_type
+from gnomon.numpy._eager_indexing import eager_update
 from gnomon.numpy._index_parsing import BATCH, Entry, IntArray, Plan, Span, as_array, parse
 from gnomon.numpy._indexing import (
     in_bounds_integers,
@@ -265,6 +266,10 @@ def update_by_index(
       IndexError, TypeError: see `getitem`.
       ValueError: ``values`` does not broadcast to the shape.
     """
+    if type(x) is ConcreteArray and mode is None and wrap_negative_indices and not staging():
+        out = eager_update(name, _COMBINE[name], x.numpy_value(), index, values)
+        if out is not None:
+            return wrap(out, x.weak_type)
     new = _values(values, x.dtype)
     dtype = _common_dtype(name, x, new)
     plan = parse(index, x.shape)
