@@ -37,13 +37,12 @@ from gnomon.dialects.indexing.windows import (
     signed_indices,
     starts_of,
 )
+from gnomon.dialects.indexing.writes import Write, assign, combine, native, unchanged
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
     ANY,
     TensorType,
-    is_floating,
     mlir_type,
-    short_name,
     type_of,
 )
 
@@ -116,9 +115,6 @@ def _windows(operand: Dims, indices: Dims, updates: Dims, *numbers: Dims) -> Win
     return resolve(operand, indices, dims, _sizes(dims, len(operand), updates))
 
 
-Write = Callable[[np.ndarray, Windows, tuple[np.ndarray, ...], np.ndarray, bool], None]
-
-
 def _evaluate(
     write: Write,
     working_dtype: Callable[[np.dtype], np.dtype],
@@ -166,101 +162,6 @@ def _evaluate(
     return out.astype(operand.dtype, copy=False)
 
 
-def _set(
-    out: np.ndarray,
-    windows: Windows,
-    rows: tuple[np.ndarray, ...],
-    updates: np.ndarray,
-    unique: bool,
-) -> None:
-    # Advanced assignment goes through the rows in order: the last one stays.
-    windows.view(out)[rows] = updates
-
-
-# From this many elements on, a window is combined as a whole where that is possible.
-_BLOCK = 8
-# So many updates of one place go window by window; those beyond, element by element.
-_ROUNDS = 4
-
-
-def _combine(ufunc: np.ufunc) -> Write:
-    def write(
-        out: np.ndarray,
-        windows: Windows,
-        rows: tuple[np.ndarray, ...],
-        updates: np.ndarray,
-        unique: bool,
-    ) -> None:
-        rows = tuple(row.reshape(-1) for row in rows)
-        count = rows[0].size
-        updates = updates.reshape(count, *windows.block_shape)
-        if unique or count == 1:
-            view = windows.view(out)
-            view[rows] = ufunc(view[rows], updates)
-            return
-        positions = _positions(windows, rows)
-        if element_count(windows.block_shape) >= _BLOCK and windows.disjoint:
-            rest = _combine_windows(ufunc, windows.view(out), rows, positions, updates)
-            positions, updates = positions[rest], updates[rest]
-        for n, stride in zip(
-            windows.block_shape, windows.strides[windows.positions :], strict=True
-        ):
-            if n > 1:
-                positions = np.add.outer(positions, np.arange(0, n * stride, stride))
-        # On flat arrays of one native dtype this is a compiled loop.
-        ufunc.at(out.reshape(-1), positions.reshape(-1), updates.reshape(-1))
-
-    return write
-
-
-def _positions(windows: Windows, rows: tuple[np.ndarray, ...]) -> np.ndarray:
-    """Where the windows start, in the flat operand."""
-    if not windows.positions:
-        return rows[0]
-    terms = [
-        row if stride == 1 else row * stride
-        for row, stride in zip(rows, windows.strides, strict=False)
-    ]
-    return functools.reduce(np.add, terms)
-
-
-def _combine_windows(
-    ufunc: np.ufunc,
-    view: np.ndarray,
-    rows: tuple[np.ndarray, ...],
-    positions: np.ndarray,
-    updates: np.ndarray,
-) -> np.ndarray:
-    """Combine windows that are equal or disjoint: all first ones, all second ones, and so on.
-
-    Returns which updates are left, where a place has more of them than there are rounds.
-    """
-    order = np.argsort(positions, kind="stable")
-    in_order = positions[order]
-    starts = np.flatnonzero(np.concatenate([[True], in_order[1:] != in_order[:-1]]))
-    counts = np.diff(starts, append=order.size)
-    for round_ in range(min(_ROUNDS, counts.max(initial=0))):
-        chosen = order[starts[counts > round_] + round_]
-        at = tuple(row[chosen] for row in rows)
-        view[at] = ufunc(view[at], updates[chosen])
-    within = np.arange(order.size) - np.repeat(starts, counts)
-    return order[within >= _ROUNDS]
-
-
-def _as_is(dtype: np.dtype) -> np.dtype:
-    return dtype
-
-
-def _native(dtype: np.dtype) -> np.dtype:
-    """A dtype in which NumPy's ufuncs have compiled loops: small floats combine in f32.
-
-    Four-bit integers wrap when they come back, which commutes with sums and products.
-    """
-    if is_floating(dtype) and dtype.itemsize < 4:
-        return np.dtype(np.float32)
-    return np.dtype(np.int32) if short_name(dtype) in ("i4", "u4") else dtype
-
-
 # --------------------------------------------------------------------------------- transformations
 
 
@@ -275,9 +176,7 @@ def _writes_nothing(inst: Instance) -> bool:
     return operand.size == 0 or updates.size == 0
 
 
-def _read_back(
-    inst: Instance, source: ir.Value, fill: Any, *, dropped_as: str = "fill"
-) -> ir.Value:
+def _read_back(inst: Instance, source: ir.Value, fill: Any) -> ir.Value:
     """The gather that mirrors the scatter: what ``source`` holds where each update goes."""
     params = inst.params
     return ops.gather(
@@ -285,7 +184,7 @@ def _read_back(
         inst.operands[1],
         **Dimensions.of_scatter(params).as_gather(),
         slice_sizes=_sizes_of(inst),
-        mode=dropped_as if params["mode"] == "drop" else params["mode"],
+        mode="fill" if params["mode"] == "drop" else params["mode"],
         fill_value=fill,
         unique_indices=params["unique_indices"],
         indices_are_sorted=params["indices_are_sorted"],
@@ -300,7 +199,8 @@ def _jvp_add(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value 
     operand, _, updates = tangents
     if updates is None or _writes_nothing(inst):
         return [operand]
-    return [_scatter_add_like(inst, operand or zeros(inst.type), updates)]
+    operand = zeros(inst.type) if operand is None else operand
+    return [_scatter_add_like(inst, operand, updates)]
 
 
 def _transpose_add(
@@ -348,8 +248,8 @@ def _jvp_set(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value 
     if _writes_nothing(inst) or (operand is None and updates is None):
         return [operand]
     if inst.params["unique_indices"]:
-        operand = operand or zeros(inst.type)
-        updates = updates or zeros(inst.operand_types[2])
+        operand = zeros(inst.type) if operand is None else operand
+        updates = zeros(inst.operand_types[2]) if updates is None else updates
         return inst.op.build([operand, inst.operands[1], updates], inst.params)
     stays, wins = _winners(inst)
     kept = zeros(inst.type) if operand is None else _masked(stays, operand)
@@ -564,8 +464,8 @@ def _scatter(
 scatter = _scatter(
     "scatter",
     "The operand with windows replaced by the updates",
-    write=_set,
-    working_dtype=_as_is,
+    write=assign,
+    working_dtype=unchanged,
     update=None,
     jvp=_jvp_set,
     transpose=_transpose_set,
@@ -573,8 +473,8 @@ scatter = _scatter(
 scatter_add = _scatter(
     "scatter_add",
     "The operand with the updates added to windows",
-    write=_combine(np.add),
-    working_dtype=_native,
+    write=combine(np.add),
+    working_dtype=native,
     update="add",
     jvp=_jvp_add,
     transpose=_transpose_add,
@@ -582,8 +482,8 @@ scatter_add = _scatter(
 scatter_mul = _scatter(
     "scatter_mul",
     "The operand with windows multiplied by the updates",
-    write=_combine(np.multiply),
-    working_dtype=_native,
+    write=combine(np.multiply),
+    working_dtype=native,
     update="mul",
     jvp=_jvp_mul,
     transpose=_transpose_mul,
@@ -591,8 +491,8 @@ scatter_mul = _scatter(
 scatter_min = _scatter(
     "scatter_min",
     "The minimum of the operand's windows and the updates",
-    write=_combine(np.minimum),
-    working_dtype=_native,
+    write=combine(np.minimum),
+    working_dtype=native,
     update="min",
     jvp=_jvp_extremal,
     transpose=NOT_LINEAR,
@@ -600,8 +500,8 @@ scatter_min = _scatter(
 scatter_max = _scatter(
     "scatter_max",
     "The maximum of the operand's windows and the updates",
-    write=_combine(np.maximum),
-    working_dtype=_native,
+    write=combine(np.maximum),
+    working_dtype=native,
     update="max",
     jvp=_jvp_extremal,
     transpose=NOT_LINEAR,

@@ -11,7 +11,7 @@ import pytest
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects import functions
 from gnomon.dialects.body import Body
-from gnomon.dialects.contract import REGISTRY
+from gnomon.dialects.contract import REGISTRY, TypeRuleError
 from gnomon.dialects.functions import Program, emit_call
 from gnomon.dialects.indexing import default_fill_value
 from gnomon.dialects.indexing.windows import Dimensions
@@ -338,3 +338,56 @@ def test_batching_is_the_loop(op: str, seed: int) -> None:
     )
     stack = np.stack(expected) if size else np.zeros((0, *out_shape), case.operand.dtype)
     assert_same(np.ascontiguousarray(np.moveaxis(actual, out_axis, 0)), stack)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"mode": "wrap"}, r"mode must be one of clip, fill, promise_in_bounds; got 'wrap'"),
+        ({"offset_dims": (5,)}, r"offset_dims must be distinct dimensions .* \[0, 2\); got \(5,\)"),
+        ({"start_index_map": (0, 1)}, r"one component for each of start_index_map \(0, 1\)"),
+        ({"collapsed_slice_dims": ()}, r"must be in the window, in collapsed_slice_dims"),
+        ({"slice_sizes": (2, 3)}, r"must be 1 at collapsed_slice_dims \(0,\)"),
+        ({"slice_sizes": (1, 4)}, r"\(1, 4\) must not exceed the operand f32\[8,3\]"),
+        ({"operand_batching_dims": (0,)}, r"collapsed_slice_dims \(0,\) and .* must be disjoint"),
+        ({"fill_value": (1, 2)}, r"fill_value must be one number"),
+    ],
+)
+def test_gather_names_what_is_wrong(change: dict[str, Any], words: str) -> None:
+    params: dict[str, Any] = Dimensions((1,), (0,), (0,), (), ()).as_gather() | {
+        "slice_sizes": (1, 3),
+        "mode": "fill",
+        "fill_value": 0,
+        "unique_indices": False,
+        "indices_are_sorted": False,
+    }
+    f32, i32 = np.dtype(np.float32), np.dtype(np.int32)
+    types = (TensorType((8, 3), f32), TensorType((5, 1), i32))
+    gather = REGISTRY["gnomon.gather"]
+    assert gather.infer_types(types, params) == (TensorType((5, 3), f32),)
+    with pytest.raises(TypeRuleError, match=words):
+        gather.infer_types(types, params | change)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "words"),
+    [
+        ((5, 3), "f8", r"must have one dtype, got f32\[8,3\] and f64\[5,3\]"),
+        ((5, 4), "f4", r"window \(4,\) of updates f32\[5,4\] must not exceed"),
+        ((6, 3), "f4", r"must be those of indices i32\[5,1\] without the last; got \(6,\)"),
+        ((5, 1, 3), "f4", r"rank of updates"),
+    ],
+)
+def test_scatter_names_what_is_wrong(shape: tuple[int, ...], dtype: str, words: str) -> None:
+    params = Dimensions((1,), (0,), (0,), (), ()).as_scatter() | {
+        "mode": "drop",
+        "unique_indices": False,
+        "indices_are_sorted": False,
+    }
+    types = (
+        TensorType((8, 3), np.dtype(np.float32)),
+        TensorType((5, 1), np.dtype(np.int32)),
+        TensorType(shape, np.dtype(dtype)),
+    )
+    with pytest.raises(TypeRuleError, match=words):
+        REGISTRY["gnomon.scatter_add"].infer_types(types, params)

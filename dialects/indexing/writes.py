@@ -1,0 +1,114 @@
+"""How NumPy writes windows: assignment, and combination by a ufunc without a loop over the rows."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from gnomon.dialects.indexing.windows import Windows, element_count
+from gnomon.dialects.types import is_floating, short_name
+
+# (out, windows, rows, updates, unique): ``out`` is contiguous and changes in place, ``rows`` is the
+# advanced index into ``windows.view(out)``, ``unique`` says that no two updates share a place.
+Write = Callable[[np.ndarray, Windows, tuple[np.ndarray, ...], np.ndarray, bool], None]
+
+
+def assign(
+    out: np.ndarray,
+    windows: Windows,
+    rows: tuple[np.ndarray, ...],
+    updates: np.ndarray,
+    unique: bool,
+) -> None:
+    """Replace the windows; of several updates of one place the last one stays."""
+    # Advanced assignment goes through the rows in order.
+    windows.view(out)[rows] = updates
+
+
+# From this many elements on, a window is combined as a whole where that is possible.
+_BLOCK = 8
+# So many updates of one place go window by window; those beyond, element by element.
+_ROUNDS = 4
+
+
+def combine(ufunc: np.ufunc) -> Write:
+    """Combine the windows with the updates; each one counts."""
+
+    def write(
+        out: np.ndarray,
+        windows: Windows,
+        rows: tuple[np.ndarray, ...],
+        updates: np.ndarray,
+        unique: bool,
+    ) -> None:
+        rows = tuple(row.reshape(-1) for row in rows)
+        count = rows[0].size
+        updates = updates.reshape(count, *windows.block_shape)
+        if unique or count == 1:
+            view = windows.view(out)
+            view[rows] = ufunc(view[rows], updates)
+            return
+        positions = _positions(windows, rows)
+        if element_count(windows.block_shape) >= _BLOCK and windows.disjoint:
+            rest = _combine_windows(ufunc, windows.view(out), rows, positions, updates)
+            positions, updates = positions[rest], updates[rest]
+        for n, stride in zip(
+            windows.block_shape, windows.strides[windows.positions :], strict=True
+        ):
+            if n > 1:
+                positions = np.add.outer(positions, np.arange(0, n * stride, stride))
+        # On flat arrays of one native dtype this is a compiled loop.
+        ufunc.at(out.reshape(-1), positions.reshape(-1), updates.reshape(-1))
+
+    return write
+
+
+def _positions(windows: Windows, rows: tuple[np.ndarray, ...]) -> np.ndarray:
+    """Where the windows start, in the flat operand."""
+    if not windows.positions:
+        return rows[0]
+    terms = [
+        row if stride == 1 else row * stride
+        for row, stride in zip(rows, windows.strides, strict=False)
+    ]
+    return functools.reduce(np.add, terms)
+
+
+def _combine_windows(
+    ufunc: np.ufunc,
+    view: np.ndarray,
+    rows: tuple[np.ndarray, ...],
+    positions: np.ndarray,
+    updates: np.ndarray,
+) -> np.ndarray:
+    """Combine windows that are equal or disjoint: all first ones, all second ones, and so on.
+
+    Returns which updates are left, where a place has more of them than there are rounds.
+    """
+    order = np.argsort(positions, kind="stable")
+    in_order = positions[order]
+    starts = np.flatnonzero(np.concatenate([[True], in_order[1:] != in_order[:-1]]))
+    counts = np.diff(starts, append=order.size)
+    for round_ in range(min(_ROUNDS, counts.max(initial=0))):
+        chosen = order[starts[counts > round_] + round_]
+        at = tuple(row[chosen] for row in rows)
+        view[at] = ufunc(view[at], updates[chosen])
+    within = np.arange(order.size) - np.repeat(starts, counts)
+    return order[within >= _ROUNDS]
+
+
+def unchanged(dtype: np.dtype) -> np.dtype:
+    """The dtype itself: no arithmetic happens."""
+    return dtype
+
+
+def native(dtype: np.dtype) -> np.dtype:
+    """The dtype in which NumPy's ufuncs have compiled loops: small floats combine in f32.
+
+    Four-bit integers wrap when they come back, which commutes with sums and products.
+    """
+    if is_floating(dtype) and dtype.itemsize < 4:
+        return np.dtype(np.float32)
+    return np.dtype(np.int32) if short_name(dtype) in ("i4", "u4") else dtype
