@@ -159,6 +159,22 @@ asinh = _unary("asinh", "asinh", FLOAT_OR_COMPLEX, "Elementwise inverse hyperbol
 acosh = _unary("acosh", "acosh", FLOAT_OR_COMPLEX, "Elementwise inverse hyperbolic cosine.")
 atanh = _unary("atanh", "atanh", FLOAT_OR_COMPLEX, "Elementwise inverse hyperbolic tangent.")
 
+# ------------------------------------------------------------------------------ special functions
+
+erf = _unary("erf", "erf", FLOAT, "Elementwise error function.")
+erfc = _unary("erfc", "erfc", FLOAT, "Elementwise complementary error function 1 - erf(x).")
+erf_inv = _unary("erf_inv", "erf_inv", FLOAT, "Elementwise inverse of the error function.")
+lgamma = _unary(
+    "lgamma", "lgamma", FLOAT, "Elementwise logarithm of the absolute value of the gamma function."
+)
+digamma = _unary("digamma", "digamma", FLOAT, "Elementwise derivative of `lgamma`.")
+bessel_i0e = _unary(
+    "bessel_i0e", "bessel_i0e", FLOAT, "Elementwise Bessel function of order 0, times exp(-|x|)."
+)
+bessel_i1e = _unary(
+    "bessel_i1e", "bessel_i1e", FLOAT, "Elementwise Bessel function of order 1, times exp(-|x|)."
+)
+
 # ------------------------------------------------------------------------------------ bits, parts
 
 bitwise_not = _unary(
@@ -222,6 +238,10 @@ shift_right_logical = _binary(
     INTEGERS,
     "Elementwise shift to the right that fills with zeros.",
 )
+polygamma = _binary(
+    "polygamma", "polygamma", FLOAT, "Elementwise derivative of order x of `digamma` at y."
+)
+zeta = _binary("zeta", "zeta", FLOAT, "Elementwise Hurwitz zeta function of x at y.")
 eq = _binary("eq", "eq", ANY_DTYPE, "Elementwise :math:`x = y`, a bool.")
 ne = _binary("ne", "ne", ANY_DTYPE, "Elementwise :math:`x \\neq y`, a bool.")
 lt = _binary("lt", "lt", REAL, "Elementwise :math:`x < y`, a bool.")

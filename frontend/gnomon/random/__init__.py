@@ -1,0 +1,88 @@
+"""Random numbers: functions of a key, bit for bit those of ``jax.random``.
+
+A key is used once. `split` makes new ones::
+
+  key = random.key(0)
+  key, subkey = random.split(key)
+  x = random.normal(subkey, (3,))
+
+Integers, uniform numbers and what is computed from them exactly are identical with JAX's
+partitionable Threefry; where logarithms, erf_inv and the like take part, they agree to a few units
+in the last place. Sampling in any shape, batching by `vmap` and compiling give the same numbers.
+"""
+
+from gnomon.random._distributions import (
+    cauchy,
+    double_sided_maxwell,
+    exponential,
+    geometric,
+    laplace,
+    logistic,
+    lognormal,
+    maxwell,
+    pareto,
+    rayleigh,
+    triangular,
+    wald,
+    weibull_min,
+)
+from gnomon.random._keys import (
+    KeyArray,
+    PRNGKey,
+    clone,
+    fold_in,
+    key,
+    key_data,
+    key_dtype,
+    key_impl,
+    split,
+    wrap_key_data,
+)
+from gnomon.random._samplers import (
+    bernoulli,
+    bits,
+    categorical,
+    choice,
+    gumbel,
+    normal,
+    rademacher,
+    randint,
+    truncated_normal,
+    uniform,
+)
+
+__all__ = [
+    "KeyArray",
+    "PRNGKey",
+    "bernoulli",
+    "bits",
+    "categorical",
+    "cauchy",
+    "choice",
+    "clone",
+    "double_sided_maxwell",
+    "exponential",
+    "fold_in",
+    "geometric",
+    "gumbel",
+    "key",
+    "key_data",
+    "key_dtype",
+    "key_impl",
+    "laplace",
+    "logistic",
+    "lognormal",
+    "maxwell",
+    "normal",
+    "pareto",
+    "rademacher",
+    "randint",
+    "rayleigh",
+    "split",
+    "triangular",
+    "truncated_normal",
+    "uniform",
+    "wald",
+    "weibull_min",
+    "wrap_key_data",
+]

@@ -1,0 +1,291 @@
+"""Distributions that are functions of uniform and normal numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array
+from gnomon._tracing import as_operand, bind
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import is_integer
+from gnomon.lax._operands import as_shape, broadcast
+from gnomon.random._keys import KeyArray
+from gnomon.random._samplers import (
+    DType,
+    Shape,
+    Words,
+    between,
+    constant,
+    float_dtype,
+    keys_from,
+    no_sharding,
+    one_key,
+    parameter,
+    rademacher,
+    sample_shape,
+    standard_normal,
+    unit_interval,
+)
+
+
+def _standard(function: str, key: Any, shape: Any, dtype: Any, out_sharding: Any) -> Any:
+    """Checked arguments of a distribution without parameters: key, shape, dtype."""
+    no_sharding(function, out_sharding)
+    words = one_key(function, key)
+    checked = float_dtype(function, dtype)
+    return words, as_shape(f"random.{function}", shape), checked
+
+
+def _negative_log1p_negative(u: Array) -> Array:
+    return lax.neg(lax.log1p(lax.neg(u)))
+
+
+def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Numbers of the exponential distribution of rate one.
+
+    Args:
+      key: one key.
+      shape: the shape of the result.
+      dtype: a floating point dtype; float32 by default.
+
+    Example:
+      >>> from gnomon import random
+      >>> exponential(random.key(0), (3,)).dtype
+      dtype('float32')
+    """
+    return _exponential(*_standard("exponential", key, shape, dtype, out_sharding))
+
+
+def _exponential(key: Words, shape: Shape, dtype: DType) -> Array:
+    return _negative_log1p_negative(unit_interval(key, shape, dtype))
+
+
+def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Numbers of the standard Cauchy distribution; arguments as in `exponential`."""
+    words, sizes, checked = _standard("cauchy", key, shape, dtype, out_sharding)
+    epsilon = np.array(ml_dtypes.finfo(checked).eps, checked)
+    u = between(words, sizes, checked, epsilon, np.array(1.0, checked))
+    return lax.tan(lax.mul(constant(u, np.pi), lax.sub(u, constant(u, 0.5))))
+
+
+def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Numbers of the standard Laplace distribution; arguments as in `exponential`."""
+    words, sizes, checked = _standard("laplace", key, shape, dtype, out_sharding)
+    low = np.array(-1.0 + float(ml_dtypes.finfo(checked).epsneg), checked)
+    u = between(words, sizes, checked, low, np.array(1.0, checked))
+    return lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u))))
+
+
+def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Numbers of the standard logistic distribution; arguments as in `exponential`."""
+    words, sizes, checked = _standard("logistic", key, shape, dtype, out_sharding)
+    tiny = np.array(ml_dtypes.finfo(checked).tiny, checked)
+    u = between(words, sizes, checked, tiny, np.array(1.0, checked))
+    return lax.sub(lax.log(u), lax.log1p(lax.neg(u)))
+
+
+def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Lengths of vectors of three normal numbers; arguments as in `exponential`."""
+    return _maxwell(*_standard("maxwell", key, shape, dtype, out_sharding))
+
+
+def _maxwell(key: Words, shape: Shape, dtype: DType) -> Array:
+    vectors = standard_normal(key, (*shape, 3), dtype)
+    return lax.sqrt(lax.reduce_sum(lax.square(vectors), (len(shape),)))
+
+
+def double_sided_maxwell(
+    key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None
+) -> Array:
+    """Maxwell numbers of random sign, scaled and shifted.
+
+    Args:
+      key: one key.
+      loc, scale: shift and scale.
+      shape: the shape of the draws, before that of ``loc`` and ``scale`` together.
+      dtype: a floating point dtype; float32 by default.
+    """
+    words = one_key("double_sided_maxwell", key)
+    checked = float_dtype("double_sided_maxwell", dtype)
+    parameters = lax.broadcast_shapes(np.shape(loc), np.shape(scale))
+    sizes = as_shape("random.double_sided_maxwell", shape) or parameters
+    sizes = (*sizes, *parameters)
+    lengths_key, signs_key = keys_from(words, 2)
+    lengths = _maxwell(lengths_key, sizes, checked)
+    signs = rademacher(KeyArray(*signs_key), sizes, checked)
+    stretch, shift = (parameter("double_sided_maxwell", v, checked, sizes) for v in (scale, loc))
+    return lax.add(lax.mul(lax.mul(signs, lengths), stretch), shift)
+
+
+def pareto(
+    key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Numbers of the Pareto distribution of shape parameter b.
+
+    Args:
+      key: one key.
+      b: positive parameters that broadcast to the shape.
+      shape: the shape of the result; that of ``b`` by default.
+      dtype: a floating point dtype; float32 by default.
+    """
+    no_sharding("pareto", out_sharding)
+    words = one_key("pareto", key)
+    checked = float_dtype("pareto", dtype)
+    sizes = sample_shape("pareto", shape, b)
+    return lax.exp(
+        lax.div(_exponential(words, sizes, checked), parameter("pareto", b, checked, sizes))
+    )
+
+
+def rayleigh(
+    key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Numbers of the Rayleigh distribution of a scale; arguments as in `pareto`."""
+    no_sharding("rayleigh", out_sharding)
+    words = one_key("rayleigh", key)
+    checked = float_dtype("rayleigh", dtype)
+    sizes = sample_shape("rayleigh", shape, scale)
+    log_u = lax.log(unit_interval(words, sizes, checked))
+    root = lax.sqrt(lax.mul(log_u, constant(log_u, -2)))
+    return lax.mul(parameter("rayleigh", scale, checked, sizes), root)
+
+
+def weibull_min(
+    key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
+) -> Array:
+    """Numbers of the Weibull distribution.
+
+    Args:
+      key: one key.
+      scale, concentration: positive parameters.
+      shape: the shape of the draws, with which the parameters are broadcast.
+      dtype: a floating point dtype; float32 by default.
+    """
+    words = one_key("weibull_min", key)
+    checked = float_dtype("weibull_min", dtype)
+    sizes = as_shape("random.weibull_min", shape)
+    out = lax.broadcast_shapes(sizes, np.shape(scale), np.shape(concentration))
+    drawn = broadcast(_exponential(words, sizes, checked), out)
+    exponent = parameter("weibull_min", concentration, checked, out)
+    power = lax.pow(drawn, lax.div(constant(exponent, 1.0), exponent))
+    return lax.mul(power, parameter("weibull_min", scale, checked, out))
+
+
+def lognormal(
+    key: Any,
+    sigma: Any = np.float32(1.0),
+    shape: Any = None,
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Exponentials of normal numbers of standard deviation sigma.
+
+    Args:
+      key: one key.
+      sigma: standard deviations that broadcast to the shape.
+      shape: the shape of the result; that of ``sigma`` by default.
+      dtype: a floating point or complex dtype; float32 by default.
+    """
+    no_sharding("lognormal", out_sharding)
+    words = one_key("lognormal", key)
+    checked = float_dtype("lognormal", dtype, "float or complex")
+    sizes = sample_shape("lognormal", shape, sigma)
+    drawn = standard_normal(words, sizes, checked)
+    return lax.exp(lax.mul(drawn, parameter("lognormal", sigma, checked, sizes)))
+
+
+def triangular(
+    key: Any,
+    left: Any,
+    mode: Any,
+    right: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Numbers of the triangular distribution.
+
+    Args:
+      key: one key.
+      left, mode, right: the corners of the density; they broadcast to the shape.
+      shape: the shape of the result; that of the corners together by default.
+      dtype: a floating point dtype; float32 by default.
+    """
+    no_sharding("triangular", out_sharding)
+    words = one_key("triangular", key)
+    checked = float_dtype("triangular", dtype)
+    sizes = sample_shape("triangular", shape, left, mode, right)
+    low, middle, high = (parameter("triangular", v, checked, sizes) for v in (left, mode, right))
+    width, rise, fall = lax.sub(high, low), lax.sub(middle, low), lax.sub(high, middle)
+    u = unit_interval(words, sizes, checked)
+    rest = lax.sub(constant(u, 1.0), u)
+    from_left = lax.add(low, lax.sqrt(lax.mul(lax.mul(u, width), rise)))
+    from_right = lax.sub(high, lax.sqrt(lax.mul(lax.mul(rest, width), fall)))
+    return lax.select(lax.lt(u, lax.div(rise, width)), from_left, from_right)
+
+
+def wald(
+    key: Any, mean: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Numbers of the Wald (inverse Gaussian) distribution of a mean and scale one.
+
+    J. R. Michael, W. R. Schucany, R. W. Haas, Generating Random Variates Using Transformations with
+    Multiple Roots (1976). Arguments as in `pareto`.
+    """
+    no_sharding("wald", out_sharding)
+    words = one_key("wald", key)
+    checked = float_dtype("wald", dtype)
+    sizes = sample_shape("wald", shape, mean)
+    normal_key, uniform_key = keys_from(words, 2)
+    center = parameter("wald", mean, checked, sizes)
+    y = lax.square(standard_normal(normal_key, sizes, checked))
+    z = unit_interval(uniform_key, sizes, checked)
+    squared = lax.square(center)
+    root = lax.sqrt(
+        lax.add(lax.mul(lax.mul(constant(y, 4), center), y), lax.mul(squared, lax.square(y)))
+    )
+    two = constant(y, 2)
+    smaller = lax.sub(
+        lax.add(center, lax.div(lax.mul(squared, y), two)), lax.mul(lax.div(center, two), root)
+    )
+    first = lax.le(z, lax.div(center, lax.add(center, smaller)))
+    return lax.select(first, smaller, lax.div(squared, smaller))
+
+
+def geometric(
+    key: Any, p: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Numbers of trials until the first success.
+
+    Args:
+      key: one key.
+      p: probabilities of success that broadcast to the shape.
+      shape: the shape of the result; that of ``p`` by default.
+      dtype: an integer dtype; int32 by default.
+    Raises:
+      ValueError: another dtype.
+    """
+    no_sharding("geometric", out_sharding)
+    words = one_key("geometric", key)
+    checked = _dtypes.default_int_dtype()
+    if dtype is not None:
+        checked = _dtypes.check_user_dtype(dtype, "random.geometric")
+    if not is_integer(checked):
+        raise ValueError(
+            f"dtype argument to random.geometric must be an int dtype, got {checked.name}"
+        )
+    sizes = sample_shape("geometric", shape, p)
+    probability = as_operand(p)
+    dtype = _dtypes.to_inexact_dtype(probability.dtype)
+    probability = parameter("geometric", probability, dtype, sizes)
+    u = unit_interval(words, sizes, dtype)
+    one = constant(u, 1)
+    u = lax.select(lax.eq(u, constant(u, 0)), broadcast(one, sizes), u)
+    trials = lax.floor(lax.div(lax.log(u), lax.log1p(lax.neg(probability))))
+    return bind(ops.convert, lax.add(trials, one), dtype=checked)

@@ -1,0 +1,612 @@
+"""The samplers that others are made of: bits, uniform, normal, integers, and choices.
+
+Random bits are those of ``jax.random`` with its default, partitionable Threefry: the number at a
+position depends on the key and the position alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array, wrap
+from gnomon._tracing import as_operand, bind
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import is_complex, is_floating, is_integer, real_dtype
+from gnomon.lax._operands import as_shape, broadcast, with_weak_type
+from gnomon.lax._structural import canonical_axis
+from gnomon.random._keys import KeyArray, counters, threefry, words_of
+
+DType = np.dtype[Any]
+Shape = tuple[int, ...]
+Words = tuple[Array, Array]
+
+
+# -------------------------------------------------------------------------------------- arguments
+
+
+def one_key(function: str, key: Any) -> Words:
+    """The words of the key that a sampler takes."""
+    first, second, _ = words_of(function, key)
+    return first, second
+
+
+def keys_from(key: Words, count: int) -> list[Words]:
+    """Keys split off a key."""
+    first, second = threefry(*key, *counters((count,)))
+    return list(zip(lax.unstack(first), lax.unstack(second), strict=True))
+
+
+def float_dtype(function: str, dtype: Any, kind: str = "float") -> DType:
+    """The dtype of a sampler's result: a floating point one, the default for None."""
+    if dtype is None:
+        return _dtypes.default_float_dtype()
+    checked: DType = _dtypes.check_user_dtype(dtype, f"random.{function}")
+    if not (is_floating(checked) or (kind != "float" and is_complex(checked))):
+        raise ValueError(
+            f"dtype argument to random.{function} must be a {kind} dtype, got {checked.name}"
+        )
+    return checked
+
+
+def sample_shape(function: str, shape: Any, *parameters: Any) -> Shape:
+    """The shape of the result: as given, or that of the parameters broadcast together.
+
+    Raises:
+      ValueError: parameters do not broadcast to the shape.
+    """
+    shapes = [np.shape(p) for p in parameters]
+    if shape is None:
+        return lax.broadcast_shapes(*shapes)
+    sizes = as_shape(f"random.{function}", shape)
+    if shapes:
+        try:
+            together = lax.broadcast_shapes(sizes, *shapes)
+        except ValueError:
+            together = None
+        if together != sizes:
+            given = ", ".join(map(str, shapes))
+            raise ValueError(
+                f"random.{function}: parameters of shapes {given} do not broadcast to the shape "
+                f"{sizes} of the result"
+            )
+    return sizes
+
+
+def no_sharding(function: str, sharding: Any) -> None:
+    """Raise ``NotImplementedError`` for an argument that places the result."""
+    if sharding is not None:
+        raise NotImplementedError(
+            f"random.{function}: arrays live on one device; got out_sharding={sharding!r}"
+        )
+
+
+def constant(x: Array, value: Any) -> Array:
+    """A scalar of the dtype of ``x``."""
+    return wrap(np.asarray(value).astype(x.dtype))
+
+
+def parameter(function: str, value: Any, dtype: DType, shape: Shape) -> Array:
+    """A distribution's parameter in the dtype and shape of the result."""
+    x = as_operand(value)
+    if is_complex(x.dtype) and not is_complex(dtype):
+        raise TypeError(f"random.{function}: parameters must be real, got {x.aval}")
+    converted = x if x.dtype == dtype else bind(ops.convert, x, dtype=dtype)
+    return broadcast(with_weak_type(converted, False), shape)
+
+
+# ------------------------------------------------------------------------------------------- bits
+
+
+def raw_bits(key: Words, bits: int, shape: Shape) -> Array:
+    """Random unsigned integers of a width of 8, 16, 32 or 64 bits."""
+    high, low = threefry(*key, *counters(shape))
+    if bits == 64:
+        wide = np.dtype(np.uint64)
+        high, low = (bind(ops.convert, word, dtype=wide) for word in (high, low))
+        shift = broadcast(wrap(np.array(32, wide)), shape)
+        return bind(ops.or_, bind(ops.shift_left, high, shift), low)
+    mixed = bind(ops.xor, high, low)
+    return mixed if bits == 32 else bind(ops.convert, mixed, dtype=np.dtype(f"uint{bits}"))
+
+
+def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Random bits, as unsigned integers.
+
+    Args:
+      key: one key.
+      shape: the shape of the result.
+      dtype: an unsigned integer dtype; uint32 by default (uint64 under x64).
+    Raises:
+      ValueError: another dtype, or an array of keys.
+
+    Example:
+      >>> from gnomon import random
+      >>> bits(random.key(0), (2,))
+      Array([4070199207, 4202968722], dtype=uint32)
+    """
+    no_sharding("bits", out_sharding)
+    words = one_key("bits", key)
+    if dtype is None:
+        checked = _dtypes.default_uint_dtype()
+    else:
+        checked = _dtypes.check_user_dtype(dtype, "random.bits")
+    if checked.kind != "u":
+        raise ValueError(
+            f"dtype argument to random.bits must be an unsigned integer dtype, got {checked.name}"
+        )
+    return raw_bits(words, 8 * checked.itemsize, as_shape("random.bits", shape))
+
+
+# ---------------------------------------------------------------------------------------- uniform
+
+
+def unit_interval(key: Words, shape: Shape, dtype: DType) -> Array:
+    """Uniform numbers in [0, 1): random bits as the mantissa of a number in [1, 2), less one."""
+    info = ml_dtypes.finfo(dtype)
+    width, mantissa = info.bits, info.nmant
+    drawn = 8 if mantissa < 8 else width
+    random = raw_bits(key, drawn, shape)
+    unsigned = np.dtype(f"uint{width}")
+    if drawn != width:
+        random = bind(ops.convert, random, dtype=unsigned)
+    shift = broadcast(wrap(np.array(drawn - mantissa, unsigned)), shape)
+    one = np.array(1.0, dtype)
+    exponent = broadcast(wrap(one.view(unsigned)), shape)
+    number = bind(ops.or_, bind(ops.shift_right_logical, random, shift), exponent)
+    from_one = bind(ops.bitcast_convert, number, dtype=dtype)
+    return bind(ops.sub, from_one, broadcast(wrap(one), shape))
+
+
+def between(key: Words, shape: Shape, dtype: DType, low: Any, high: Any) -> Array:
+    """Uniform numbers in [low, high), for bounds of the dtype that broadcast to the shape."""
+    unit = unit_interval(key, shape, dtype)
+    if type(low) in (int, float) and type(high) in (int, float) and (low, high) == (0, 1):
+        return unit  # scaling by one and adding zero change nothing
+    low, high = (parameter("uniform", bound, dtype, np.shape(bound)) for bound in (low, high))
+    span, offset = lax.sub(*_aligned(high, low)), low
+    scaled = lax.add(lax.mul(unit, broadcast(span, shape)), broadcast(offset, shape))
+    return lax.max(broadcast(low, shape), scaled)
+
+
+def _aligned(x: Array, y: Array) -> tuple[Array, Array]:
+    shape = lax.broadcast_shapes(x.shape, y.shape)
+    return broadcast(x, shape), broadcast(y, shape)
+
+
+def uniform(
+    key: Any,
+    shape: Any = (),
+    dtype: Any = None,
+    minval: Any = 0.0,
+    maxval: Any = 1.0,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Numbers distributed uniformly in [minval, maxval).
+
+    Args:
+      key: one key.
+      shape: the shape of the result.
+      dtype: a floating point dtype; float32 by default (float64 under x64).
+      minval, maxval: bounds that broadcast to the shape.
+    Raises:
+      ValueError: bounds do not broadcast to the shape, or the dtype is not floating point.
+
+    Example:
+      >>> from gnomon import random
+      >>> uniform(random.key(0), (2,))
+      Array([0.947667 , 0.9785799], dtype=float32)
+    """
+    no_sharding("uniform", out_sharding)
+    words = one_key("uniform", key)
+    checked = float_dtype("uniform", dtype)
+    sizes = sample_shape("uniform", shape, minval, maxval)
+    return between(words, sizes, checked, minval, maxval)
+
+
+# ----------------------------------------------------------------------------------------- normal
+
+
+def _real_normal(key: Words, shape: Shape, dtype: DType) -> Array:
+    # Symmetric about zero: the bounds leave out -1, whose image is infinite.
+    low = np.nextafter(np.array(-1.0, dtype), np.array(0.0, dtype)).astype(dtype)
+    u = between(key, shape, dtype, low, np.array(1.0, dtype))
+    return lax.mul(constant(u, np.sqrt(2)), lax.erf_inv(u))
+
+
+def standard_normal(key: Words, shape: Shape, dtype: DType) -> Array:
+    """Normal numbers, real or complex."""
+    if not is_complex(dtype):
+        return _real_normal(key, shape, dtype)
+    part = real_dtype(dtype)
+    parts = [_real_normal(k, shape, part) for k in keys_from(key, 2)]
+    joined = bind(ops.complex, *parts)
+    return lax.div(joined, constant(joined, np.sqrt(2)))
+
+
+def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Numbers of the standard normal distribution.
+
+    Args:
+      key: one key.
+      shape: the shape of the result.
+      dtype: a floating point or complex dtype (variance one in total); float32 by default.
+    Raises:
+      ValueError: another dtype.
+
+    Example:
+      >>> from gnomon import random
+      >>> normal(random.key(0), (2,)).shape
+      (2,)
+    """
+    no_sharding("normal", out_sharding)
+    words = one_key("normal", key)
+    checked = float_dtype("normal", dtype, "float or complex")
+    return standard_normal(words, as_shape("random.normal", shape), checked)
+
+
+def truncated_normal(
+    key: Any,
+    lower: Any,
+    upper: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Normal numbers conditioned on the open interval (lower, upper).
+
+    Args:
+      key: one key.
+      lower, upper: bounds that broadcast to the shape.
+      shape: the shape of the result; that of the bounds together by default.
+      dtype: a floating point dtype; float32 by default.
+    """
+    no_sharding("truncated_normal", out_sharding)
+    words = one_key("truncated_normal", key)
+    checked = float_dtype("truncated_normal", dtype)
+    sizes = sample_shape("truncated_normal", shape, lower, upper)
+    low, high = (parameter("truncated_normal", v, checked, np.shape(v)) for v in (lower, upper))
+    root = constant(low, np.sqrt(2))
+    u = between(words, sizes, checked, *(lax.erf(lax.div(v, root)) for v in (low, high)))
+    out = lax.mul(root, lax.erf_inv(u))
+    # Rounding may reach a bound, which the interval leaves out.
+    inside = [
+        lax.nextafter(lax.stop_gradient(bound), constant(bound, limit))
+        for bound, limit in ((low, np.inf), (high, -np.inf))
+    ]
+    least, greatest = (broadcast(v, sizes) for v in inside)
+    return lax.min(lax.max(out, least), greatest)
+
+
+# --------------------------------------------------------------------------------------- integers
+
+
+def randint(
+    key: Any,
+    shape: Any,
+    minval: Any,
+    maxval: Any,
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Integers distributed uniformly in [minval, maxval).
+
+    Args:
+      key: one key.
+      shape: the shape of the result.
+      minval, maxval: integer bounds that broadcast to the shape. Where ``maxval <= minval`` the
+        result is ``minval``.
+      dtype: an integer dtype; int32 by default.
+    Raises:
+      TypeError: another dtype.
+      ValueError: bounds do not broadcast to the shape.
+
+    Example:
+      >>> from gnomon import random
+      >>> randint(random.key(0), (3,), 0, 10)
+      Array([9, 0, 2], dtype=int32)
+    """
+    no_sharding("randint", out_sharding)
+    words = one_key("randint", key)
+    checked = _dtypes.default_int_dtype()
+    if dtype is not None:
+        checked = _dtypes.check_user_dtype(dtype, "random.randint")
+    if not is_integer(checked):
+        raise TypeError(f"random.randint only accepts integer dtypes, got {checked.name}")
+    sizes = sample_shape("randint", shape, minval, maxval)
+    work = checked
+    if checked.itemsize < 4:
+        # In 32 bits the remainders are nearly unbiased.
+        info, work = ml_dtypes.iinfo(checked), np.dtype(np.int32)
+        minval = _clipped(_as_int32(minval), int(info.min), int(info.max))
+        maxval = _clipped(_as_int32(maxval), int(info.min), int(info.max) + 1)
+    result = _integers(words, sizes, _integral(minval), _integral(maxval), work)
+    return result if work == checked else bind(ops.convert, result, dtype=checked)
+
+
+def _integral(bound: Any) -> Array:
+    x = as_operand(bound)
+    if is_integer(x.dtype):
+        return with_weak_type(x, False)
+    return lax.convert_element_type(x, _dtypes.default_int_dtype())
+
+
+def _as_int32(bound: Any) -> Array:
+    return lax.convert_element_type(as_operand(bound), np.dtype(np.int32))
+
+
+def _clipped(x: Array, low: int, high: int) -> Array:
+    return lax.min(lax.max(x, constant(x, low)), constant(x, high))
+
+
+def _fitted(x: Array, dtype: DType) -> Array:
+    """An integer array in another integer dtype, what is out of range at its ends."""
+    to, own = ml_dtypes.iinfo(dtype), ml_dtypes.iinfo(x.dtype)
+    x = _clipped(x, max(int(to.min), int(own.min)), min(int(to.max), int(own.max)))
+    return x if x.dtype == dtype else bind(ops.convert, x, dtype=dtype)
+
+
+def _integers(key: Words, shape: Shape, low: Array, high: Array, dtype: DType) -> Array:
+    """Twice as many random bits as the dtype has, modulo the span of the bounds."""
+    width = ml_dtypes.iinfo(dtype).bits
+    unsigned = np.dtype(f"uint{width}")
+    # A bound above the dtype's largest value means that this one is included.
+    largest = min(int(ml_dtypes.iinfo(dtype).max), int(ml_dtypes.iinfo(high.dtype).max))
+    beyond = lax.gt(high, constant(high, largest))
+    low, high = (_fitted(bound, dtype) for bound in (low, high))
+    low, high = _aligned(low, high)
+    beyond = broadcast(beyond, low.shape)
+    higher, lower = (raw_bits(k, width, shape) for k in keys_from(key, 2))
+
+    span = bind(ops.convert, lax.sub(high, low), dtype=unsigned)
+    one = constant(span, 1)
+    span = lax.select(lax.le(high, low), broadcast(one, span.shape), span)
+    wider = lax.bitwise_and(beyond, lax.gt(high, low))
+    span = lax.select(wider, lax.add(span, one), span)
+    # 2**width modulo span, by the square of 2**(width / 2).
+    multiplier = lax.rem(broadcast(constant(span, 1 << width // 2), span.shape), span)
+    multiplier = lax.rem(lax.mul(multiplier, multiplier), span)
+    span, multiplier = broadcast(span, shape), broadcast(multiplier, shape)
+    offset = lax.add(lax.mul(lax.rem(higher, span), multiplier), lax.rem(lower, span))
+    offset = bind(ops.convert, lax.rem(offset, span), dtype=dtype)
+    return lax.add(broadcast(low, shape), offset)
+
+
+def bernoulli(
+    key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, out_sharding: Any = None
+) -> Array:
+    """Booleans that are true with probability p.
+
+    Args:
+      key: one key.
+      p: floating point probabilities that broadcast to the shape.
+      shape: the shape of the result; that of ``p`` by default.
+      mode: ``"high"`` draws twice as many bits, for probabilities below 1e-7.
+    Raises:
+      TypeError: ``p`` is not floating point.
+      ValueError: ``p`` does not broadcast to the shape, or unknown mode.
+    """
+    no_sharding("bernoulli", out_sharding)
+    if mode not in ("high", "low"):
+        raise ValueError(f"random.bernoulli: mode must be 'high' or 'low', got {mode!r}")
+    words = one_key("bernoulli", key)
+    probability = as_operand(p)
+    dtype = probability.dtype
+    if not is_floating(dtype):
+        raise TypeError(
+            f"random.bernoulli: the probability must have a floating dtype, got {dtype.name}"
+        )
+    sizes = sample_shape("bernoulli", shape, probability)
+    threshold = parameter("bernoulli", probability, dtype, sizes)
+    if mode == "low":
+        return lax.lt(unit_interval(words, sizes, dtype), threshold)
+    both = unit_interval(words, (2, *sizes), dtype)
+    first, second = lax.unstack(both)
+    fine = lax.mul(second, constant(second, 2.0 ** -int(ml_dtypes.finfo(dtype).nmant)))
+    return lax.lt(fine, lax.sub(threshold, first))
+
+
+# ------------------------------------------------------------------------------ gumbel and choices
+
+
+def gumbel(
+    key: Any,
+    shape: Any = (),
+    dtype: Any = None,
+    mode: str | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Numbers of the standard Gumbel distribution: -log(-log(u)) of uniform u.
+
+    Args:
+      key: one key.
+      shape: the shape of the result.
+      dtype: a floating point dtype; float32 by default.
+      mode: ``"low"`` (the default), or ``"high"``: twice as many bits, and larger values.
+    Raises:
+      ValueError: another dtype or mode.
+    """
+    no_sharding("gumbel", out_sharding)
+    words = one_key("gumbel", key)
+    checked = float_dtype("gumbel", dtype)
+    return standard_gumbel(words, as_shape("random.gumbel", shape), checked, mode)
+
+
+def standard_gumbel(key: Words, shape: Shape, dtype: DType, mode: str | None) -> Array:
+    """`gumbel` on checked arguments."""
+    if mode == "highest":
+        raise NotImplementedError("random.gumbel: mode 'highest' is not implemented; use 'high'")
+    if mode not in (None, "low", "high"):
+        raise ValueError(f"random.gumbel: mode must be 'low' or 'high', got {mode!r}")
+    info = ml_dtypes.finfo(dtype)
+    if mode != "high":
+        u = between(key, shape, dtype, np.array(info.tiny, dtype), np.array(1.0, dtype))
+        return lax.neg(lax.log(lax.neg(lax.log(u))))
+    high, low = lax.unstack(unit_interval(key, (2, *shape), dtype))
+    tail = lax.mul(low, constant(low, 2.0 ** -int(info.nmant)))
+    fine = lax.add(lax.add(high, tail), constant(low, info.tiny))
+    x = lax.select(lax.ge(high, constant(high, 0.5)), high, fine)
+    return lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(x)))))
+
+
+def categorical(
+    key: Any,
+    logits: Any,
+    axis: int = -1,
+    shape: Any = None,
+    replace: bool = True,
+    mode: str | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Indices of categories, drawn by their unnormalized log probabilities.
+
+    Args:
+      key: one key.
+      logits: unnormalized log probabilities along ``axis``.
+      axis: which dimension of ``logits``.
+      shape: the shape of the result; that of ``logits`` without ``axis`` by default, and otherwise
+        one that ends with it.
+      replace: True; drawing without replacement is not implemented.
+      mode: see `gumbel`.
+    Returns:
+      Indices of the default integer dtype.
+    Raises:
+      ValueError: shapes do not fit.
+
+    Example:
+      >>> from gnomon import random
+      >>> import gnomon.numpy as gnp
+      >>> categorical(random.key(0), gnp.zeros((3, 4)))
+      Array([1, 3, 2], dtype=int32)
+    """
+    no_sharding("categorical", out_sharding)
+    words = one_key("categorical", key)
+    if not replace:
+        raise NotImplementedError("random.categorical: replace=False needs top_k, not implemented")
+    x = as_operand(logits)
+    dtype = _dtypes.to_inexact_dtype(x.dtype)
+    if not is_floating(dtype):
+        raise TypeError(f"random.categorical: logits must be real, got {x.aval}")
+    x = parameter("categorical", x, dtype, x.shape)
+    axis = canonical_axis(axis, x.ndim)
+    batch = (*x.shape[:axis], *x.shape[axis + 1 :])
+    sizes = batch if shape is None else sample_shape("categorical", shape, np.empty(batch))
+    prefix = sizes[: len(sizes) - len(batch)]
+    place = axis + len(prefix)
+    drawn = (*sizes[:place], x.shape[axis], *sizes[place:])
+    noise = standard_gumbel(words, drawn, dtype, mode)
+    shifted = lax.add(noise, broadcast(x, drawn))
+    return lax.argmax(shifted, place, _dtypes.default_int_dtype())
+
+
+def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Numbers that are 1 or -1 with equal probability.
+
+    Args:
+      key: one key.
+      shape: the shape of the result.
+      dtype: any dtype of numbers; int32 by default.
+    """
+    no_sharding("rademacher", out_sharding)
+    words = one_key("rademacher", key)
+    checked = _dtypes.default_int_dtype()
+    if dtype is not None:
+        checked = _dtypes.check_user_dtype(dtype, "random.rademacher")
+    sizes = as_shape("random.rademacher", shape)
+    unit = unit_interval(words, sizes, _dtypes.default_float_dtype())
+    positive = lax.lt(unit, constant(unit, 0.5))
+    # In two's complement 2 * 0 - 1 wraps in unsigned dtypes, as JAX's does.
+    zero_or_two = lax.mul(
+        bind(ops.convert, positive, dtype=checked), wrap(np.array(2).astype(checked))
+    )
+    return lax.sub(zero_or_two, wrap(np.array(1).astype(checked)))
+
+
+def choice(
+    key: Any,
+    a: Any,
+    shape: Any = (),
+    replace: bool = True,
+    p: Any = None,
+    axis: int = 0,
+    mode: str | None = None,
+) -> Array:
+    """Elements of an array (or numbers below an integer), drawn with replacement.
+
+    Args:
+      key: one key.
+      a: an array, or an integer n, which stands for 0, ..., n - 1.
+      shape: the shape of the draws.
+      replace: True; drawing without replacement needs sorting, which is not implemented.
+      p: probabilities of the elements along ``axis``; uniform by default.
+      axis: the dimension of ``a`` whose slices are drawn.
+      mode: as in `gumbel`; draws with replacement do not use it.
+    Raises:
+      TypeError: ``shape`` is not a sequence.
+      ValueError: there is nothing to draw from, or ``p`` has another length.
+    """
+    words = one_key("choice", key)
+    if not isinstance(shape, (tuple, list)):
+        raise TypeError(f"random.choice: shape must be a sequence, got {shape!r}")
+    sizes = as_shape("random.choice", shape)
+    x = as_operand(a)
+    scalar = x.ndim == 0
+    axis = 0 if scalar else canonical_axis(axis, x.ndim)
+    count = int(a) if scalar else x.shape[axis]
+    if not math.prod(sizes):
+        return lax.full(sizes, 0, x.dtype)
+    if count <= 0:
+        raise ValueError("random.choice: a must be greater than 0 unless no samples are taken")
+    if not replace:
+        raise NotImplementedError(
+            "random.choice: replace=False needs sorting, which is not implemented"
+        )
+    int_dtype = _dtypes.default_int_dtype()
+    if p is None:
+        chosen = randint(KeyArray(*words), sizes, 0, count)
+    else:
+        chosen = _by_probability(words, as_operand(p), count, sizes, int_dtype)
+    if scalar:
+        return chosen
+    return _taken(x, chosen, axis)
+
+
+def _by_probability(key: Words, p: Array, count: int, shape: Shape, int_dtype: DType) -> Array:
+    if p.shape != (count,):
+        raise ValueError(
+            "random.choice: p must be a vector with one probability for each element, got shape "
+            f"{p.shape} for {count} elements"
+        )
+    dtype = _dtypes.to_inexact_dtype(p.dtype)
+    sums = lax.cumsum(parameter("choice", p, dtype, p.shape))
+    unit = unit_interval(key, shape, dtype)
+    drawn = lax.mul(lax.index_in_dim(sums, -1, 0, keepdims=False), lax.sub(constant(unit, 1), unit))
+    # The number of sums below a draw is its place among them.
+    grid = (*shape, count)
+    below = lax.lt(
+        lax.broadcast_in_dim(sums, grid, (len(shape),)),
+        lax.broadcast_in_dim(drawn, grid, tuple(range(len(shape)))),
+    )
+    return lax.reduce_sum(bind(ops.convert, below, dtype=int_dtype), (len(shape),))
+
+
+def _taken(x: Array, indices: Array, axis: int) -> Array:
+    """Slices of ``x`` at indices in bounds along a dimension, in its place."""
+    rank = indices.ndim
+    offset = (*range(axis), *range(axis + rank, axis + rank + x.ndim - axis - 1))
+    return lax.gather(
+        x,
+        lax.expand_dims(indices, (rank,)),
+        lax.GatherDimensionNumbers(offset, (axis,), (axis,)),
+        (*x.shape[:axis], 1, *x.shape[axis + 1 :]),
+        mode="promise_in_bounds",
+    )
