@@ -1,0 +1,319 @@
+"""Arrays of values that exist: numbers, nested lists, NumPy arrays, other libraries' arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._dtypes import DType
+from gnomon._tracing import as_operand, bind, is_tracer
+from gnomon._vmap import vmap
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import BOOL, is_complex
+from gnomon.lax._creation import converted
+from gnomon.lax._operands import as_shape, constant_like, with_weak_type
+from gnomon.numpy._arguments import as_array
+
+# Joined this many at a time: an op of thousands of operands is slow to compile.
+_JOINED_AT_ONCE = 16
+
+
+def array(
+    object: Any,
+    dtype: Any = None,
+    *,
+    copy: bool = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """An array of a number, an array, or nested lists or tuples of them.
+
+    Args:
+      object: the value.
+      dtype: the dtype; by default that which the elements promote to, with 64-bit types made 32-bit
+        ones unless they are turned on.
+      copy: the memory is not shared with ``object``.
+      order: None or ``"K"``.
+      ndmin: the least number of dimensions; new ones stand in front.
+      device, out_sharding: None; there is one device.
+    Returns:
+      An array; weakly typed where ``object`` is a Python number or a weakly typed array and no
+      dtype is given.
+    Raises:
+      TypeError: ``object`` is something else.
+      ValueError: a list of elements of different shapes, or of None.
+      OverflowError: a Python int does not fit the dtype.
+
+    Example:
+      >>> array([[1, 2], [3, 4]])
+      Array([[1, 2],
+             [3, 4]], dtype=int32)
+      >>> array([1, 2.5])
+      Array([1. , 2.5], dtype=float32)
+    """
+    no_placement("array", device, out_sharding)
+    if order not in (None, "K"):
+        raise NotImplementedError(f"array: order {order!r} is not supported, only 'K'")
+    target = None if dtype is None else _dtypes.check_user_dtype(dtype, "array")
+    result = _array(_resolved(object), target, copy)
+    if ndmin > result.ndim:
+        result = lax.expand_dims(result, tuple(range(ndmin - result.ndim)))
+    return result
+
+
+def asarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """Like `array`, but an array stays itself where it has the dtype."""
+    return array(a, dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding)
+
+
+def no_placement(function: str, device: Any, out_sharding: Any = None) -> None:
+    """Raise ``NotImplementedError`` for arguments that shard an array. One device is taken."""
+    if out_sharding is not None:
+        raise NotImplementedError(f"{function}: arrays live on one device, got {out_sharding!r}")
+
+
+def _resolved(value: Any) -> Any:
+    """The array that a foreign object says it is."""
+    convert = None
+    if not isinstance(value, (Array, type)):
+        convert = getattr(value, "__gnomon_array__", None) or getattr(value, "__jax_array__", None)
+    return value if convert is None else convert()
+
+
+def _array(value: Any, dtype: DType | None, copy: bool) -> Array:
+    if isinstance(value, Array):
+        weak = dtype is None and value.aval.weak_type
+        result = converted(value, value.dtype if dtype is None else dtype, weak)
+        if copy and result is value and isinstance(value, ConcreteArray):
+            return wrap(value.numpy_value().copy(), value.weak_type)
+        return result
+    if _dtypes.is_python_scalar(value):
+        return _of_number(value, dtype)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _of_numpy(value, dtype)
+    if isinstance(value, (list, tuple)):
+        return _of_sequence(value, dtype)
+    return _of_foreign(value, dtype)
+
+
+def _of_number(value: Any, dtype: DType | None) -> Array:
+    if dtype is None:
+        return wrap(_dtypes.scalar_to_numpy(value), type(value) is not bool)
+    if type(value) is int and dtype in _dtypes._KINDS["integral"]:
+        limits = _dtypes.iinfo(dtype)
+        if not limits.min <= value <= limits.max:
+            raise OverflowError(f"the Python int {value} does not fit {dtype}")
+    if type(value) is complex and not is_complex(dtype) and dtype != BOOL:
+        raise TypeError(f"the complex number {value} has no {dtype} value: take its real part")
+    with np.errstate(all="ignore"):
+        return wrap(np.asarray(value).astype(dtype))
+
+
+def _of_numpy(value: Any, dtype: DType | None) -> Array:
+    if dtype is None or value.dtype == dtype or value.dtype.kind not in "biufc":
+        result = wrap(_dtypes.numpy_to_canonical(value))
+        return result if dtype is None else converted(result, dtype)
+    if isinstance(value, np.ma.MaskedArray):
+        _dtypes.numpy_to_canonical(value)  # Raises.
+    # From the full precision of the NumPy array: it may be of 64 bits.
+    exact = wrap(np.asarray(value, value.dtype.newbyteorder("=")))
+    return converted(exact, dtype)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (list, tuple)):
+        for element in value:
+            yield from _leaves(element)
+    else:
+        yield _resolved(value)
+
+
+def _of_sequence(value: Any, dtype: DType | None) -> Array:
+    leaves = list(_leaves(value))
+    if any(leaf is None for leaf in leaves):
+        raise ValueError("None is not a number: it cannot be an element of an array")
+    if any(isinstance(leaf, (str, bytes)) for leaf in leaves):
+        raise TypeError("arrays hold numbers and booleans, got a string in a list")
+    if dtype is None:
+        dtype = _common_dtype(leaves)
+    if any(isinstance(leaf, Array) for leaf in leaves):
+        return with_weak_type(_joined(value, dtype), False)
+    try:
+        with np.errstate(all="ignore"):
+            exact = np.asarray(value)
+            if exact.dtype.kind in "biufc":
+                return wrap(exact.astype(dtype) if exact.dtype != dtype else exact)
+            return wrap(np.asarray(value, dtype=dtype))
+    except ValueError as error:
+        raise ValueError(
+            "array: the elements of a list must have one shape, and so on inwards; got "
+            f"{_shortened(value)}"
+        ) from error
+
+
+def _common_dtype(leaves: list[Any]) -> DType:
+    if not leaves:
+        return _dtypes.default_float_dtype()
+    pairs = {(_dtypes.dtype_of(leaf), _dtypes.is_weakly_typed(leaf)) for leaf in _typed(leaves)}
+    return _dtypes.promote(tuple(pairs))[0]
+
+
+def _typed(leaves: list[Any]) -> Iterator[Any]:
+    """One leaf for each type of Python number, and all others."""
+    seen = set()
+    for leaf in leaves:
+        kind = type(leaf)
+        if not _dtypes.is_python_scalar(leaf):
+            yield leaf
+        elif kind not in seen:
+            seen.add(kind)
+            yield leaf
+
+
+def _joined(value: Any, dtype: DType) -> Array:
+    """Nested lists, some of whose leaves are arrays."""
+    value = _resolved(value)
+    if not isinstance(value, (list, tuple)):
+        return converted(_array(value, None, False), dtype)
+    if not value:
+        return wrap(np.zeros((0,), dtype))
+    parts = [lax.expand_dims(_joined(element, dtype), (0,)) for element in value]
+    shapes = {part.shape for part in parts}
+    if len(shapes) > 1:
+        given = ", ".join(sorted(str(s[1:]) for s in shapes))
+        raise ValueError(f"array: the elements of a list must have one shape, got shapes {given}")
+    while len(parts) > 1:
+        parts = [
+            lax.concatenate(parts[i : i + _JOINED_AT_ONCE], 0)
+            for i in range(0, len(parts), _JOINED_AT_ONCE)
+        ]
+    return parts[0]
+
+
+def _of_foreign(value: Any, dtype: DType | None) -> Array:
+    """An array of another library, or a buffer."""
+    if value is None:
+        raise ValueError("None is not a value for an array")
+    if isinstance(value, (str, bytes, type)):
+        raise TypeError(f"array: got {_shortened(value)} of type {type(value).__name__}")
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        return _of_numpy(np.asarray(value), dtype)
+    if hasattr(value, "__dlpack__"):
+        return _of_numpy(np.from_dlpack(value), dtype)
+    try:
+        view = memoryview(value)
+    except TypeError as error:
+        raise TypeError(
+            f"array: expected a number, an array or a list of them, got {_shortened(value)} of "
+            f"type {type(value).__name__}"
+        ) from error
+    return _of_numpy(np.array(view), dtype)
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# ---------------------------------------------------------------------------------- other functions
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Array:
+    """An array as another dtype, not weakly typed.
+
+    Args:
+      x: an array or scalar.
+      dtype: the dtype; None stands for the default float dtype.
+      copy: the memory is not shared.
+      device: None.
+    Returns:
+      An array. Floating point numbers become integers towards zero, with what is out of range at
+      the ends and nan at 0; complex numbers become real by their real part, with a warning.
+    """
+    array = as_array("astype", x)
+    target = (
+        _dtypes.default_float_dtype()
+        if dtype is None
+        else _dtypes.check_user_dtype(dtype, "astype")
+    )
+    if is_complex(array.dtype) and target == BOOL:
+        return with_weak_type(bind(ops.ne, array, constant_like(array, 0)), False)
+    result = converted(array, target)
+    if copy and result is array and isinstance(array, ConcreteArray):
+        return wrap(array.numpy_value().copy())
+    return result
+
+
+def copy(a: Any, order: str | None = None) -> Array:
+    """An array of the same value in memory of its own."""
+    as_array("copy", a)
+    return array(a, copy=True, order=order)
+
+
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
+    """An array of the bytes of a buffer, such as ``bytes``.
+
+    Args:
+      buffer: the bytes.
+      dtype: of the elements in the buffer; ``float`` is of 64 bits there.
+      count: how many elements; all by default.
+      offset: where in the buffer to start, in bytes.
+    """
+    return asarray(np.frombuffer(buffer, np.dtype(dtype), count, offset))
+
+
+def fromiter(*args: Any, **kwargs: Any) -> Array:
+    """An array of the elements of an iterable; arguments as of ``numpy.fromiter``."""
+    return asarray(np.fromiter(*args, **kwargs))
+
+
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
+    """An array of the numbers in a text; arguments as of ``numpy.fromstring``."""
+    return asarray(np.fromstring(string, np.dtype(dtype), count, sep=sep))
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """An array of another library's by the DLPack protocol.
+
+    Args:
+      x: anything with ``__dlpack__``.
+      device: None.
+      copy: True to always copy; False to raise where a copy is needed.
+    """
+    if is_tracer(x) or (isinstance(x, Array) and not copy):
+        return as_operand(x)
+    value = np.from_dlpack(x, copy=copy)
+    return wrap(value if copy is not None else np.array(value))
+
+
+def fromfunction(
+    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
+) -> Any:
+    """An array of what a function gives on the indices of each element.
+
+    Args:
+      function: takes one index for each dimension.
+      shape: a sequence of sizes.
+      dtype: of the indices.
+      kwargs: given to the function.
+    """
+    sizes = as_shape("fromfunction", shape)
+    target = _dtypes.check_user_dtype(dtype, "fromfunction")
+    mapped = function
+    for d in reversed(range(len(sizes))):
+        mapped = vmap(mapped, in_axes=tuple(0 if i == d else None for i in range(len(sizes))))
+    return mapped(*(lax.iota(target, n) for n in sizes), **kwargs)

@@ -1,0 +1,282 @@
+"""How elementwise functions take operands: promoted, broadcast, and the short way if possible.
+
+Eager calls on arrays that need no conversion go straight to the op's NumPy function; all others,
+and all traced ones, take the general way through `bind`.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes
+from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._tracing import bind, staging
+from gnomon.dialects.emit import ops
+from gnomon.lax import broadcast_shapes
+from gnomon.lax._creation import converted
+from gnomon.lax._operands import broadcast, describe_dtypes, with_weak_type
+from gnomon.numpy._arguments import as_array
+
+DType = np.dtype[Any]
+Kind = Callable[[Any], DType]
+
+ANY_KIND: Kind = np.dtype
+NUMERIC_KIND: Kind = _dtypes.to_numeric_dtype
+INEXACT_KIND: Kind = _dtypes.to_inexact_dtype
+
+_FLOAT32, _FLOAT64 = np.dtype("float32"), np.dtype("float64")
+_INT32, _INT64 = np.dtype("int32"), np.dtype("int64")
+_WITH_FLOAT = frozenset((_FLOAT32, _FLOAT64))
+_WITH_INT = frozenset((_FLOAT32, _FLOAT64, _INT32, _INT64))
+_INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
+
+
+class _Quiet(threading.local):
+    """A context of this thread in which NumPy does not warn of overflow and the like.
+
+    Entering it costs a tenth of what ``np.errstate`` does. It cannot be entered twice at a time (as
+    by a finalizer that runs inside): it raises ``RuntimeError`` then, and the general way is taken.
+    """
+
+    def __init__(self) -> None:
+        context = contextvars.copy_context()
+        context.run(np.seterr, all="ignore")
+        self.run = context.run
+
+
+quiet = _Quiet()
+
+
+# ---------------------------------------------------------------------------------- the general way
+
+
+def promoted_operands(function: str, kind: Kind, *xs: Any) -> list[Array]:
+    """Arrays of one dtype and one shape.
+
+    Args:
+      function: the name of the caller, for messages.
+      kind: what is done to the common dtype: `ANY_KIND` nothing, `NUMERIC_KIND` bool becomes int32,
+        `INEXACT_KIND` integers and bool become floating.
+      xs: arrays and scalars.
+    Raises:
+      TypeError: one is neither, or the dtypes have no common one.
+      ValueError: the shapes do not fit together.
+    """
+    return spread(function, promoted_dtypes(function, kind, *xs))
+
+
+def promoted_dtypes(function: str, kind: Kind, *xs: Any) -> list[Array]:
+    """Arrays of one dtype; see `promoted_operands`."""
+    arrays = [as_array(function, x, i) for i, x in enumerate(xs)]
+    for x in arrays:
+        if x.dtype == _dtypes.float0:
+            raise TypeError(
+                f"{function} was called with an array of dtype float0: the tangent or gradient of "
+                "an integer. It takes no part in arithmetic; gnomon.numpy.zeros_like(x, dtype) "
+                "makes an array of zeros of it"
+            )
+    dtype, weak = _dtypes.promote(tuple((x.dtype, x.aval.weak_type) for x in arrays))
+    dtype = kind(dtype)
+    return [
+        x if x.dtype == dtype and x.aval.weak_type == weak else converted(x, dtype, weak)
+        for x in arrays
+    ]
+
+
+def spread(function: str, arrays: list[Array]) -> list[Array]:
+    """Arrays broadcast to one shape."""
+    shapes = {x.shape for x in arrays}
+    if len(shapes) == 1:
+        return arrays
+    try:
+        shape = broadcast_shapes(*(x.shape for x in arrays))
+    except ValueError as error:
+        given = ", ".join(str(x.shape) for x in arrays)
+        raise _shape_error(function, given) from error
+    return [broadcast_to_shape(x, shape) for x in arrays]
+
+
+def _shape_error(function: str, given: str) -> Exception:
+    return TypeError(
+        f"{function} got incompatible shapes for broadcasting: {given}. Counted from the last, "
+        "dimensions must be equal or 1"
+    )
+
+
+def broadcast_to_shape(x: Array, shape: tuple[int, ...]) -> Array:
+    """``x`` repeated to a shape that it can be broadcast to."""
+    lead = len(shape) - x.ndim
+    if any(n == 1 != shape[lead + d] for d, n in enumerate(x.shape)):
+        return bind(ops.broadcast_in_dim, x, shape=shape, dims=tuple(range(lead, len(shape))))
+    return broadcast(x, shape)
+
+
+def accept(function: str, x: Array, dtypes: Collection[DType]) -> None:
+    """Raise ``TypeError`` unless the function takes the (promoted) dtype."""
+    if x.dtype not in dtypes:
+        raise TypeError(
+            f"{function} does not accept dtype {x.dtype.name}. "
+            f"Accepted dtypes are: {describe_dtypes(dtypes)}."
+        )
+
+
+# ---------------------------------------------------------------------------------------- factories
+
+
+def document(function: Any, name: str, summary: str, arguments: str, result: str) -> Any:
+    """Give a generated function its name and docstring."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{summary}
+
+    Args:
+{arguments}
+    Returns:
+      {result}
+    Raises:
+      TypeError: an argument is neither an array nor a scalar, or has a dtype that is not accepted.
+    """
+    return function
+
+
+def unary(
+    name: str, op_name: str, kind: Kind, dtypes: frozenset[DType], summary: str
+) -> Callable[[Any], Array]:
+    """An elementwise function of one array that is one op.
+
+    Args:
+      name: of the function.
+      op_name: of the op.
+      kind: how the dtype is promoted.
+      dtypes: those that the op takes.
+      summary: the first line of the docstring.
+    """
+    op = getattr(ops, op_name)
+    evaluate = op.evaluate
+    direct = frozenset(d for d in dtypes if kind(d) == d)
+
+    def function(x: Any, /) -> Array:
+        if type(x) is ConcreteArray:
+            value = x._value
+            if value is not None and value.dtype in direct and not staging():
+                try:
+                    return wrap(quiet.run(evaluate, value), x.weak_type)
+                except RuntimeError:
+                    pass
+        (x,) = promoted_dtypes(name, kind, x)
+        accept(name, x, dtypes)
+        return bind(op, x)
+
+    return document(
+        function, name, summary, "      x: an array or scalar.", "An array of the shape of ``x``."
+    )
+
+
+def short_way(
+    ufunc: np.ufunc,
+    direct: frozenset[DType],
+    predicate: bool,
+    slow: Callable[[Any, Any], Any],
+) -> Callable[[Any, Any], Any]:
+    """A function of two operands that calls a ufunc where that is all there is to do.
+
+    That is on values in host memory, of one of the dtypes ``direct``, both of the same dtype or one
+    of them a Python number; else it calls ``slow``.
+    """
+    with_float, with_int = direct & _WITH_FLOAT, direct & _WITH_INT
+
+    def function(x: Any, y: Any, /) -> Any:
+        if type(x) is ConcreteArray:
+            a = x._value
+            if a is not None and not staging():
+                if type(y) is ConcreteArray:
+                    b = y._value
+                    if (
+                        b is None
+                        or a.dtype is not b.dtype
+                        or (x.weak_type and y.weak_type)
+                        or a.dtype not in direct
+                    ):
+                        return slow(x, y)
+                    weak = False
+                elif (type(y) is float and a.dtype in with_float) or (
+                    type(y) is int and a.dtype in with_int and _INT_MIN <= y <= _INT_MAX
+                ):
+                    b, weak = y, x.weak_type and not predicate
+                else:
+                    return slow(x, y)
+                try:
+                    return wrap(quiet.run(ufunc, a, b), weak)
+                except (RuntimeError, ValueError):
+                    pass  # Shapes that do not fit: the general way explains.
+        elif type(y) is ConcreteArray:
+            b = y._value
+            if (
+                b is not None
+                and (
+                    (type(x) is float and b.dtype in with_float)
+                    or (type(x) is int and b.dtype in with_int and _INT_MIN <= x <= _INT_MAX)
+                )
+                and not staging()
+            ):
+                try:
+                    return wrap(quiet.run(ufunc, x, b), y.weak_type and not predicate)
+                except RuntimeError:
+                    pass
+        return slow(x, y)
+
+    return function
+
+
+def binary(
+    name: str,
+    op_name: str,
+    kind: Kind,
+    dtypes: frozenset[DType],
+    summary: str,
+    *,
+    direct_function: Any = None,
+    direct_dtypes: frozenset[DType] | None = None,
+    predicate: bool = False,
+    general: Callable[[Any, Any], Array] | None = None,
+) -> Callable[[Any, Any], Array]:
+    """An elementwise function of two arrays that is one op.
+
+    Args:
+      name: of the function.
+      op_name: of the op.
+      kind: how the dtypes are promoted.
+      dtypes: those that the op takes.
+      summary: the first line of the docstring.
+      direct_function: a NumPy ufunc that does the same as the op on ``direct_dtypes``. By default
+        the op's own function, if that is a ufunc.
+      direct_dtypes: see ``direct_function``.
+      predicate: the result is a bool, never weakly typed.
+      general: what is done when the short way does not apply, instead of the op.
+    """
+    op = getattr(ops, op_name)
+    ufunc = op.evaluate if direct_function is None else direct_function
+    assert isinstance(ufunc, np.ufunc)
+    given = dtypes if direct_dtypes is None else direct_dtypes
+    direct = frozenset(d for d in given if kind(d) == d)
+
+    def through_op(x: Any, y: Any) -> Array:
+        x, y = promoted_operands(name, kind, x, y)
+        accept(name, x, dtypes)
+        result = bind(op, x, y)
+        return with_weak_type(result, False) if predicate else result
+
+    function = short_way(ufunc, direct, predicate, through_op if general is None else general)
+    # For operators, which have another general way.
+    function.direct = (ufunc, direct, predicate)  # type: ignore[attr-defined]
+    return document(
+        function,
+        name,
+        summary,
+        "      x, y: arrays or scalars that can be broadcast together.",
+        "An array of the broadcast shape.",
+    )

@@ -1,0 +1,290 @@
+"""Operators and methods of arrays: each is a function of `gnomon.numpy`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array
+from gnomon._tracing import Tracer
+from gnomon.numpy._dispatch import short_way
+from gnomon.numpy._indexing import getitem
+from gnomon.numpy._updates import IndexUpdateHelper
+
+Function = Callable[..., Any]
+
+_OPERANDS = (int, float, complex, np.generic, np.ndarray, Array)
+_REJECTED = (list, tuple, set, dict)
+
+# Operator, function of gnomon.numpy.
+_BINARY = (
+    ("add", "add"),
+    ("sub", "subtract"),
+    ("mul", "multiply"),
+    ("truediv", "true_divide"),
+    ("floordiv", "floor_divide"),
+    ("mod", "remainder"),
+    ("divmod", "divmod"),
+    ("pow", "power"),
+    ("matmul", "matmul"),
+    ("and", "bitwise_and"),
+    ("or", "bitwise_or"),
+    ("xor", "bitwise_xor"),
+    ("lshift", "left_shift"),
+    ("rshift", "right_shift"),
+)
+_COMPARISONS = (
+    ("eq", "equal"),
+    ("ne", "not_equal"),
+    ("lt", "less"),
+    ("le", "less_equal"),
+    ("gt", "greater"),
+    ("ge", "greater_equal"),
+)
+_UNARY = (("neg", "negative"), ("pos", "positive"), ("abs", "absolute"), ("invert", "invert"))
+
+# Methods whose arguments after the array are those of the function of the same name.
+_METHODS = (
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "argpartition",
+    "argsort",
+    "astype",
+    "choose",
+    "clip",
+    "conj",
+    "conjugate",
+    "cumprod",
+    "cumsum",
+    "diagonal",
+    "dot",
+    "max",
+    "mean",
+    "min",
+    "nonzero",
+    "prod",
+    "ptp",
+    "ravel",
+    "repeat",
+    "round",
+    "searchsorted",
+    "sort",
+    "squeeze",
+    "std",
+    "sum",
+    "swapaxes",
+    "take",
+    "trace",
+    "var",
+)
+_PROPERTIES = (("mT", "matrix_transpose"), ("real", "real"), ("imag", "imag"))
+
+
+def install(array: type, namespace: Mapping[str, Any]) -> None:
+    """Give the array type its operators and methods.
+
+    Args:
+      array: the base of all arrays.
+      namespace: the functions of `gnomon.numpy` by name. Functions that come later are found when
+        they are called.
+    """
+    for name, function_name in _BINARY:
+        setattr(array, f"__{name}__", _operator(name, function_name, namespace, False))
+        setattr(array, f"__r{name}__", _operator(f"r{name}", function_name, namespace, True))
+    for name, function_name in _COMPARISONS:
+        setattr(array, f"__{name}__", _operator(name, function_name, namespace, False))
+    for name, function_name in _UNARY:
+        setattr(array, f"__{name}__", _unary_operator(name, namespace[function_name]))
+    for name in _METHODS:
+        setattr(array, name, _method(name, namespace))
+    for name, function_name in _PROPERTIES:
+        setattr(array, name, _property(name, function_name, namespace))
+    for name, function in _own_methods(namespace).items():
+        function.__qualname__ = f"Array.{name}"
+        setattr(array, name, function)
+    array.T = property(lambda self: self.transpose(), doc="The array with reversed dimensions.")  # type: ignore[attr-defined]
+    array.at = property(IndexUpdateHelper, doc=IndexUpdateHelper.__doc__)  # type: ignore[attr-defined]
+    array.__getitem__ = getitem  # type: ignore[attr-defined]
+    # Defining == takes the hash away.
+    array.__hash__ = _unhashable  # type: ignore[assignment]
+
+
+def _unhashable(self: Any) -> int:
+    raise TypeError(
+        f"unhashable type: {type(self).__name__}. Arrays are compared elementwise; use id(x), "
+        "or x.tobytes() with x.shape and x.dtype, as a key"
+    )
+
+
+# ---------------------------------------------------------------------------------------- operators
+
+
+def _operator(
+    name: str, function_name: str, namespace: Mapping[str, Any], reflected: bool
+) -> Function:
+    symbol = f"__{name}__"
+
+    def general(x: Any, y: Any) -> Any:
+        other = x if reflected else y
+        if not isinstance(other, _OPERANDS) and not hasattr(other, "__jax_array__"):
+            if isinstance(other, _REJECTED):
+                raise TypeError(
+                    f"unsupported operand type for {symbol} of an array: "
+                    f"{type(other).__name__}. Make an array of it with gnomon.numpy.array"
+                )
+            return NotImplemented
+        return namespace[function_name](x, y)
+
+    direct = getattr(namespace.get(function_name), "direct", None)
+    function = general if direct is None else short_way(*direct, general)
+    if reflected:
+
+        def method(self: Any, other: Any) -> Any:
+            return function(other, self)
+
+    else:
+
+        def method(self: Any, other: Any) -> Any:
+            return function(self, other)
+
+        if direct is not None:
+            method = function
+    return _named(method, symbol, f"See `gnomon.numpy.{function_name}`.")
+
+
+def _unary_operator(name: str, function: Function) -> Function:
+    def method(self: Any) -> Any:
+        return function(self)
+
+    return _named(method, f"__{name}__", f"See `gnomon.numpy.{function.__name__}`.")
+
+
+def _named(method: Function, name: str, doc: str) -> Function:
+    method.__name__, method.__qualname__, method.__doc__ = name, f"Array.{name}", doc
+    return method
+
+
+# ------------------------------------------------------------------------------------------ methods
+
+
+def _method(name: str, namespace: Mapping[str, Any]) -> Function:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        function = namespace.get(name)
+        if function is None:
+            raise NotImplementedError(f"Array.{name}: gnomon.numpy has no function {name} yet")
+        return function(self, *args, **kwargs)
+
+    return _named(method, name, f"See `gnomon.numpy.{name}`.")
+
+
+def _property(name: str, function_name: str, namespace: Mapping[str, Any]) -> property:
+    def value(self: Any) -> Any:
+        return namespace[function_name](self)
+
+    return property(value, doc=f"See `gnomon.numpy.{function_name}`.")
+
+
+def _sizes(args: tuple[Any, ...]) -> Any:
+    return args[0] if len(args) == 1 else args
+
+
+def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
+    """Methods that are more than a call of the function of their name."""
+
+    def reshape(self: Any, *args: Any, order: str = "C") -> Array:
+        """The same elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
+        return namespace["reshape"](self, _sizes(args), order=order)
+
+    def transpose(self: Any, *args: Any) -> Array:
+        """Permute dimensions, by default reverse them: ``x.transpose(1, 0)``, or a tuple."""
+        axes = _sizes(args) if args else None
+        if axes is not None and not isinstance(axes, (tuple, list)):
+            axes = tuple(axes) if np.ndim(axes) else (axes,)
+        return namespace["transpose"](self, axes)
+
+    def flatten(self: Any, order: str = "C") -> Array:
+        """The elements in one dimension."""
+        return namespace["ravel"](self, order)
+
+    def copy(self: Any) -> Array:
+        """The array itself: traced values do not change."""
+        return self
+
+    def view(self: Any, dtype: Any = None, type: None = None) -> Array:
+        """The bits of the array as another dtype."""
+        return _view(self, dtype, type)
+
+    def compress(self: Any, condition: Any, axis: int | None = None, **kwargs: Any) -> Array:
+        """See `gnomon.numpy.compress`."""
+        return namespace["compress"](condition, self, axis, **kwargs)
+
+    def to_device(self: Any, device: Any, *, stream: Any = None) -> Array:
+        """The array itself: there is one device."""
+        if stream is not None:
+            raise NotImplementedError("to_device: the stream argument is not supported")
+        return self
+
+    def rounded(self: Any, ndigits: int | None = None) -> Array:
+        out = namespace["round"](self, 0 if ndigits is None else ndigits)
+        return out.astype(int) if ndigits is None and not isinstance(self, Tracer) else out
+
+    def contains(self: Any, other: Any) -> Any:
+        if self.ndim != 1 or np.ndim(other):
+            raise ValueError(
+                "the test `in` asks for a number in an array of one dimension, got shapes "
+                f"{np.shape(other)} and {self.shape}; use (x == y).any()"
+            )
+        return bool(namespace["any"](namespace["equal"](self, other)))
+
+    return {
+        "reshape": reshape,
+        "transpose": transpose,
+        "flatten": flatten,
+        "copy": copy,
+        "view": view,
+        "compress": compress,
+        "to_device": to_device,
+        "__round__": rounded,
+        "__contains__": contains,
+    }
+
+
+def _view(x: Array, dtype: Any, kind: Any) -> Array:
+    if kind is not None:
+        raise NotImplementedError("view: the argument 'type' is not supported")
+    if dtype is None:
+        return x
+    target = _dtypes.check_user_dtype(dtype, "view")
+    if target == x.dtype:
+        return x
+    boolean = np.dtype(bool)
+    if boolean in (x.dtype, target):
+        # As bytes: the dialect has no bits of bool.
+        source = x.astype("uint8") if x.dtype == boolean else x
+        if target != boolean:
+            return _view(source, target, None)
+        return _view(source, "uint8", None).astype(bool)
+    old, new = _dtypes.itemsize_bits(x.dtype), _dtypes.itemsize_bits(target)
+    if not x.ndim and old != new:
+        raise ValueError(
+            f"view: an array without dimensions of {x.dtype} cannot become {target}, "
+            "which is of another size"
+        )
+    if old == new:
+        return lax.bitcast_convert_type(x, target)
+    if new > old:
+        factor = new // old
+        if x.shape[-1] % factor:
+            raise ValueError(
+                f"view: the last dimension of {x.aval} must be a multiple of {factor} to become "
+                f"{target}"
+            )
+        parts = lax.reshape(x, (*x.shape[:-1], x.shape[-1] // factor, factor))
+        return lax.bitcast_convert_type(parts, target)
+    parts = lax.bitcast_convert_type(x, target)
+    return lax.reshape(parts, (*x.shape[:-1], x.shape[-1] * (old // new)))

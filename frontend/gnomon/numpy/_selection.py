@@ -1,0 +1,444 @@
+"""Elementwise choices and tests: where, select, clip, tests for nan, comparisons with tolerance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._errors import ConcretizationTypeError
+from gnomon._tracing import bind, concrete_value, is_tracer, staging
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import BOOL, is_complex, real_dtype
+from gnomon.lax._creation import converted
+from gnomon.lax._operands import FLOAT, FLOAT_OR_COMPLEX, constant_like, with_weak_type
+from gnomon.numpy._arguments import as_array
+from gnomon.numpy._arithmetic import imag, no_out
+from gnomon.numpy._construction import array, asarray
+from gnomon.numpy._dispatch import (
+    ANY_KIND,
+    INEXACT_KIND,
+    broadcast_to_shape,
+    promoted_dtypes,
+    promoted_operands,
+    spread,
+)
+from gnomon.numpy._manipulation import ravel
+from gnomon.numpy._ufuncs import (
+    as_bool,
+    bitwise_and,
+    bitwise_or,
+    equal,
+    greater,
+    less,
+    maximum,
+    minimum,
+    not_equal,
+)
+
+# ----------------------------------------------------------------------------------------- choosing
+
+
+def where(
+    condition: Any,
+    x: Any = None,
+    y: Any = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """Elementwise ``x`` where a condition holds, ``y`` elsewhere; or the indices where it holds.
+
+    Args:
+      condition: an array; true is what is not zero.
+      x, y: arrays or scalars that can be broadcast together with it; or neither, see `nonzero`.
+      size, fill_value: see `nonzero`.
+    Returns:
+      An array of the broadcast shape and promoted dtype; without ``x`` and ``y`` a tuple of
+      indices.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> where(gnp.array([True, False]), gnp.array([1.0, 2.0]), 0.0)
+      Array([1., 0.], dtype=float32)
+    """
+    if x is None and y is None:
+        return nonzero(as_array("where", condition), size=size, fill_value=fill_value)
+    if x is None or y is None:
+        raise ValueError("where takes both x and y or neither of them")
+    if size is not None or fill_value is not None:
+        raise ValueError("where: size and fill_value go with the form of one argument")
+    if (
+        type(condition) is ConcreteArray
+        and type(x) is ConcreteArray
+        and type(y) is ConcreteArray
+        and not staging()
+    ):
+        c, a, b = condition._value, x._value, y._value
+        if (
+            c is not None
+            and a is not None
+            and b is not None
+            and a.dtype is b.dtype
+            and c.shape == a.shape == b.shape
+            and c.dtype == BOOL
+            and not (x.weak_type and y.weak_type)
+        ):
+            return wrap(np.where(c, a, b))
+    predicate = as_bool(as_array("where", condition, 0))
+    on_true, on_false = promoted_dtypes("where", ANY_KIND, x, y)
+    if predicate.ndim:
+        predicate, on_true, on_false = spread("where", [predicate, on_true, on_false])
+    else:
+        on_true, on_false = spread("where", [on_true, on_false])
+    weak = on_true.aval.weak_type and on_false.aval.weak_type
+    return with_weak_type(bind(ops.select, predicate, on_true, on_false), weak)
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
+    """Elementwise the choice that belongs to the first condition that holds.
+
+    Args:
+      condlist: conditions.
+      choicelist: as many choices.
+      default: the value where no condition holds.
+    Returns:
+      An array of the broadcast shape and promoted dtype.
+    """
+    if len(condlist) != len(choicelist):
+        raise ValueError(
+            f"select takes as many choices as conditions, got {len(choicelist)} and {len(condlist)}"
+        )
+    if not condlist:
+        raise ValueError("select takes one condition at least")
+    values = promoted_dtypes("select", ANY_KIND, default, *choicelist)
+    conditions = [as_bool(as_array("select", c, i)) for i, c in enumerate(condlist)]
+    *conditions_and_values, result = spread("select", [*conditions, *values[1:], values[0]])
+    conditions = conditions_and_values[: len(conditions)]
+    choices = conditions_and_values[len(conditions) :]
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        result = bind(ops.select, condition, choice, result)
+    return with_weak_type(result, all(v.aval.weak_type for v in values))
+
+
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
+    """The indices of the elements that are not zero, one array for each dimension.
+
+    Args:
+      a: an array of one dimension at least.
+      size: the length of the results; needed where ``a`` is traced. What is missing is filled up,
+        what is too much is dropped.
+      fill_value: the index, or the tuple of them, to fill up with; 0 by default.
+    Raises:
+      ConcretizationTypeError: ``a`` is traced and there is no ``size``.
+    """
+    x = as_array("nonzero", a)
+    if not x.ndim:
+        raise ValueError("nonzero takes an array of one dimension at least; use atleast_1d(x)")
+    if size is None:
+        if is_tracer(x) and concrete_value(x) is None:
+            raise ConcretizationTypeError(
+                x, "The number of elements that are not zero must be known: give nonzero a size."
+            )
+        value = concrete_value(x)
+        assert value is not None
+        index_dtype = _dtypes.default_int_dtype()
+        found = np.nonzero(value)
+        return tuple(wrap(np.ascontiguousarray(i).astype(index_dtype)) for i in found)
+    return _first_nonzero(as_bool(x), size.__index__(), fill_value)
+
+
+def _first_nonzero(mask: Array, size: int, fill_value: Any) -> tuple[Array, ...]:
+    """Indices where a mask holds, ``size`` of them."""
+    fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * mask.ndim
+    if len(fills) != mask.ndim or any(np.ndim(f) for f in fills):
+        raise ValueError(
+            f"nonzero: fill_value is a scalar or a tuple of {mask.ndim} of them, got {fill_value!r}"
+        )
+    dtype = _dtypes.default_int_dtype()
+    if not mask.size or not size:
+        zeros = lax.full((size,), 0, dtype)
+        return tuple(
+            zeros if fill is None else converted(lax.full((size,), fill), dtype) for fill in fills
+        )
+    held = lax.reshape(mask, (mask.size,))
+    # The n-th true element is where n elements or fewer were true up to there.
+    counts = lax.cumsum(converted(held, dtype))
+    total = lax.slice_in_dim(counts, mask.size - 1, mask.size)
+    rank = lax.iota(dtype, size)
+    # Each true element writes its position to its rank; what is out of range is dropped.
+    target = bind(ops.sub, counts, constant_like(counts, 1))
+    beyond = constant_like(target, size)
+    target = bind(ops.select, held, target, beyond)
+    positions = lax.full((size,), 0, dtype).at[target].set(lax.iota(dtype, mask.size), mode="drop")
+    missing = bind(ops.ge, rank, broadcast_to_shape(total, (size,)))
+    results, stride = [], mask.size
+    for n, fill in zip(mask.shape, fills, strict=True):
+        stride //= n
+        along = bind(ops.div, positions, constant_like(positions, stride))
+        index = bind(ops.rem, along, constant_like(along, n))
+        replacement = constant_like(index, 0)
+        if fill is not None:
+            index, replacement = promoted_operands("nonzero", ANY_KIND, index, fill)
+        results.append(bind(ops.select, missing, replacement, index))
+    return tuple(results)
+
+
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The indices, in one dimension, of the elements that are not zero; see `nonzero`."""
+    return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The indices of the elements that are not zero as the rows of a matrix; see `nonzero`."""
+    x = as_array("argwhere", a)
+    if not x.ndim:
+        count = nonzero(lax.reshape(x, (1,)), size=size, fill_value=fill_value)[0].shape[0]
+        return lax.full((count, 0), 0, _dtypes.default_int_dtype())
+    return lax.stack(nonzero(x, size=size, fill_value=fill_value), axis=1)
+
+
+def clip(
+    arr: Any = None,
+    /,
+    min: Any = None,
+    max: Any = None,
+) -> Array:
+    """Elementwise ``arr`` limited to [min, max].
+
+    Args:
+      arr: an array.
+      min, max: the bounds, arrays or scalars; None is no bound.
+    Returns:
+      An array of the promoted dtype; the upper bound where the bounds are the wrong way round.
+    Raises:
+      ValueError: complex numbers.
+    """
+    if arr is None:
+        raise ValueError("clip: no array was given")
+    x = as_array("clip", arr)
+    for value in (x, min, max):
+        if value is not None and is_complex(_dtypes.dtype_of(value)):
+            raise ValueError("clip: complex numbers have no order; clip real and imaginary parts")
+    if min is not None:
+        x = maximum(min, x)
+    if max is not None:
+        x = minimum(max, x)
+    return x
+
+
+def fmax(x1: Any, x2: Any, /) -> Array:
+    """Elementwise maximum; where one is nan, the other one."""
+    return where(bitwise_or(greater(x1, x2), isnan(x2)), x1, x2)
+
+
+def fmin(x1: Any, x2: Any, /) -> Array:
+    """Elementwise minimum; where one is nan, the other one."""
+    return where(bitwise_or(less(x1, x2), isnan(x2)), x1, x2)
+
+
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Array:
+    """Elementwise ``x`` with nan and infinities replaced.
+
+    Args:
+      x: an array.
+      copy: has no meaning here.
+      nan: the replacement of nan.
+      posinf, neginf: those of the infinities; the largest and the smallest number by default.
+    """
+    value = as_array("nan_to_num", x)
+    if value.dtype not in FLOAT_OR_COMPLEX:
+        return value
+    if is_complex(value.dtype):
+        parts = bind(ops.real, value), bind(ops.imag, value)
+        return bind(ops.complex, *(nan_to_num(p, True, nan, posinf, neginf) for p in parts))
+    info = ml_dtypes.finfo(value.dtype)
+    replaced = value
+    for test, replacement in (
+        (isnan(value), nan),
+        (isposinf(value), info.max if posinf is None else posinf),
+        (isneginf(value), info.min if neginf is None else neginf),
+    ):
+        replaced = where(test, asarray(replacement, value.dtype), replaced)
+    return with_weak_type(replaced, False)
+
+
+# ------------------------------------------------------------------------------------------ testing
+
+
+def isnan(x: Any, /) -> Array:
+    """Elementwise test for nan."""
+    x = as_array("isnan", x)
+    return with_weak_type(bind(ops.ne, x, x), False)
+
+
+def isfinite(x: Any, /) -> Array:
+    """Elementwise test for neither inf nor nan."""
+    x = as_array("isfinite", x)
+    if is_complex(x.dtype):
+        return bitwise_and(isfinite(bind(ops.real, x)), isfinite(bind(ops.imag, x)))
+    if x.dtype not in FLOAT:
+        return lax.full(x.shape, True)
+    return with_weak_type(bind(ops.is_finite, x), False)
+
+
+def isinf(x: Any, /) -> Array:
+    """Elementwise test for an infinity of either sign."""
+    x = as_array("isinf", x)
+    if is_complex(x.dtype):
+        return bitwise_or(isinf(bind(ops.real, x)), isinf(bind(ops.imag, x)))
+    if x.dtype not in FLOAT:
+        return lax.full(x.shape, False)
+    return _is_value(bind(ops.abs, x), np.inf)
+
+
+def _is_value(x: Array, value: float) -> Array:
+    return with_weak_type(bind(ops.eq, x, constant_like(x, value)), False)
+
+
+def _is_signed_inf(name: str, x: Any, value: float, out: Any) -> Array:
+    no_out(name, out)
+    x = as_array(name, x)
+    if is_complex(x.dtype):
+        raise ValueError(f"{name} is not well defined for complex numbers, got {x.aval}")
+    return _is_value(x, value) if x.dtype in FLOAT else lax.full(x.shape, False)
+
+
+def isposinf(x: Any, /, out: None = None) -> Array:
+    """Elementwise test for positive infinity."""
+    return _is_signed_inf("isposinf", x, np.inf, out)
+
+
+def isneginf(x: Any, /, out: None = None) -> Array:
+    """Elementwise test for negative infinity."""
+    return _is_signed_inf("isneginf", x, -np.inf, out)
+
+
+def iscomplex(x: Any) -> Array:
+    """Elementwise test for an imaginary part that is not zero."""
+    return not_equal(imag(x), 0)
+
+
+def isreal(x: Any) -> Array:
+    """Elementwise test for an imaginary part of zero."""
+    return equal(imag(x), 0)
+
+
+def iscomplexobj(x: Any) -> bool:
+    """True where the dtype is complex."""
+    return x is not None and not isinstance(x, str) and is_complex(np.dtype(_dtype_of(x)))
+
+
+def isrealobj(x: Any) -> bool:
+    """True where the dtype is not complex."""
+    return not iscomplexobj(x)
+
+
+def _dtype_of(x: Any) -> Any:
+    return getattr(x, "dtype", None) or asarray(x).dtype
+
+
+def isscalar(element: Any) -> bool:
+    """True for numbers and for arrays without dimensions."""
+    if isinstance(element, (np.ndarray, Array)):
+        return element.ndim == 0
+    return np.isscalar(element)
+
+
+# ---------------------------------------------------------------------------------------- comparing
+
+
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Array:
+    """Elementwise ``|a - b| <= atol + rtol * |b|``; equal infinities are close, too.
+
+    Args:
+      a, b: arrays or scalars that can be broadcast together.
+      rtol, atol: the relative and the absolute tolerance.
+      equal_nan: nan is close to nan.
+    """
+    x, y = promoted_operands("isclose", INEXACT_KIND, a, b)
+    dtype = real_dtype(x.dtype) if is_complex(x.dtype) else x.dtype
+    relative, absolute = (
+        converted(as_array("isclose", t, i), dtype) for i, t in ((2, rtol), (3, atol))
+    )
+    distance = bind(ops.abs, bind(ops.sub, x, y))
+    magnitude = bind(ops.abs, y)
+    scaled, magnitude_ = promoted_operands("isclose", ANY_KIND, relative, magnitude)
+    bound, absolute_, distance_ = promoted_operands(
+        "isclose", ANY_KIND, bind(ops.mul, scaled, magnitude_), absolute, distance
+    )
+    in_range = bind(ops.le, distance_, bind(ops.add, absolute_, bound))
+    near = bitwise_and(isfinite(y), with_weak_type(in_range, False))
+    close = bitwise_or(equal(x, y), near)
+    return bitwise_or(close, bitwise_and(isnan(x), isnan(y))) if equal_nan else close
+
+
+def _all_true(mask: Array) -> Array:
+    return bind(ops.reduce_and, mask, axes=tuple(range(mask.ndim))) if mask.ndim else mask
+
+
+def allclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Array:
+    """A bool: all elements are close; see `isclose`."""
+    return _all_true(isclose(a, b, rtol, atol, equal_nan))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
+    """A bool: two arrays have one shape and equal elements.
+
+    Args:
+      a1, a2: arrays, or lists of numbers.
+      equal_nan: nan equals nan.
+    """
+    x, y = asarray(a1), asarray(a2)
+    if x.shape != y.shape:
+        return array(False)
+    same = equal(x, y)
+    if equal_nan:
+        same = bitwise_or(same, bitwise_and(isnan(x), isnan(y)))
+    return _all_true(same)
+
+
+def array_equiv(a1: Any, a2: Any) -> Array:
+    """A bool: two arrays can be broadcast together and have equal elements."""
+    x, y = asarray(a1), asarray(a2)
+    try:
+        lax.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        return array(False)
+    return _all_true(equal(x, y))
+
+
+__all__ = [
+    "allclose",
+    "argwhere",
+    "array_equal",
+    "array_equiv",
+    "clip",
+    "flatnonzero",
+    "fmax",
+    "fmin",
+    "isclose",
+    "iscomplex",
+    "iscomplexobj",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "isreal",
+    "isrealobj",
+    "isscalar",
+    "nan_to_num",
+    "nonzero",
+    "select",
+    "where",
+]

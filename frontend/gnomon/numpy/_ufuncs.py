@@ -1,0 +1,365 @@
+"""Elementwise functions that are one op each, mostly: the name, the op, the dtypes, the meaning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon._array import Array
+from gnomon._tracing import bind
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import BOOL, UNSIGNED, is_complex
+from gnomon.lax._creation import converted
+from gnomon.lax._operands import (
+    ANY_DTYPE,
+    BOOL_OR_INTEGER,
+    FLOAT,
+    FLOAT_OR_COMPLEX,
+    INTEGERS,
+    NUMBER,
+    REAL,
+    constant_like,
+    with_weak_type,
+)
+from gnomon.numpy._arguments import as_array
+from gnomon.numpy._dispatch import (
+    ANY_KIND,
+    INEXACT_KIND,
+    NUMERIC_KIND,
+    accept,
+    binary,
+    document,
+    promoted_dtypes,
+    promoted_operands,
+    unary,
+)
+
+_F32_F64 = frozenset((np.dtype("float32"), np.dtype("float64")))
+_WIDE = _F32_F64 | frozenset(np.dtype(f"{s}int{b}") for s in ("", "u") for b in (8, 16, 32, 64))
+_WIDE_OR_BOOL = _WIDE | {BOOL}
+
+# ------------------------------------------------------------------------- transcendental functions
+
+exp = unary("exp", "exp", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise exponential :math:`e^x`.")
+exp2 = unary("exp2", "exp2", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise power :math:`2^x`.")
+expm1 = unary(
+    "expm1",
+    "expm1",
+    INEXACT_KIND,
+    FLOAT_OR_COMPLEX,
+    "Elementwise :math:`e^x - 1`, accurate for small x.",
+)
+log = unary("log", "log", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise natural logarithm.")
+log1p = unary(
+    "log1p",
+    "log1p",
+    INEXACT_KIND,
+    FLOAT_OR_COMPLEX,
+    "Elementwise :math:`\\log(1 + x)`, accurate for small x.",
+)
+sqrt = unary(
+    "sqrt", "sqrt", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise square root; nan below zero."
+)
+cbrt = unary(
+    "cbrt", "cbrt", INEXACT_KIND, FLOAT, "Elementwise cube root; of negative numbers the real one."
+)
+sin = unary(
+    "sin", "sin", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise sine of an angle in radians."
+)
+cos = unary("cos", "cos", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise cosine.")
+tan = unary("tan", "tan", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise tangent.")
+sinh = unary("sinh", "sinh", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise hyperbolic sine.")
+cosh = unary("cosh", "cosh", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise hyperbolic cosine.")
+tanh = unary("tanh", "tanh", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise hyperbolic tangent.")
+arcsin = unary("arcsin", "asin", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise inverse sine.")
+arccos = unary("arccos", "acos", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise inverse cosine.")
+arctan = unary("arctan", "atan", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise inverse tangent.")
+arcsinh = unary(
+    "arcsinh", "asinh", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise inverse hyperbolic sine."
+)
+arctanh = unary(
+    "arctanh", "atanh", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise inverse hyperbolic tangent."
+)
+_acosh = unary(
+    "arccosh", "acosh", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise inverse hyperbolic cosine."
+)
+
+
+def arccosh(x: Any, /) -> Array:
+    """Elementwise inverse hyperbolic cosine; of complex numbers the one with a real part >= 0.
+
+    Args:
+      x: an array or scalar.
+    Returns:
+      An array of the shape of ``x``.
+    """
+    result = _acosh(x)
+    if not is_complex(result.dtype):
+        return result
+    part = bind(ops.real, result)
+    below = bind(ops.lt, part, constant_like(part, 0))
+    return bind(ops.select, below, bind(ops.neg, result), result)
+
+
+arctan2 = binary(
+    "arctan2",
+    "atan2",
+    INEXACT_KIND,
+    FLOAT,
+    "Elementwise angle of the point (y, x) = (x1, x2), in [-pi, pi].",
+)
+nextafter = binary(
+    "nextafter",
+    "nextafter",
+    INEXACT_KIND,
+    FLOAT,
+    "Elementwise next representable number after x towards y.",
+    direct_function=np.nextafter,
+    direct_dtypes=_F32_F64,
+)
+
+# --------------------------------------------------------------------------------------- arithmetic
+
+negative = unary(
+    "negative", "neg", ANY_KIND, NUMBER, "Elementwise negation; unsigned integers wrap."
+)
+sign = unary(
+    "sign",
+    "sign",
+    ANY_KIND,
+    NUMBER,
+    "Elementwise sign: -1, 0 or 1; x / |x| for complex numbers; zeros and nan stay themselves.",
+)
+square = unary("square", "square", NUMERIC_KIND, NUMBER, "Elementwise square :math:`x^2`.")
+bitwise_invert = unary(
+    "bitwise_invert", "not", ANY_KIND, BOOL_OR_INTEGER, "Elementwise complement; logical on bool."
+)
+_abs = unary(
+    "absolute", "abs", ANY_KIND, NUMBER, "Elementwise absolute value; of complex the magnitude."
+)
+_REAL_PARTS = {np.dtype("complex64"), np.dtype("complex128")}
+
+add = binary("add", "add", ANY_KIND, ANY_DTYPE, "Elementwise sum; logical or on bool.")
+subtract = binary("subtract", "sub", ANY_KIND, NUMBER, "Elementwise difference :math:`x - y`.")
+multiply = binary(
+    "multiply", "mul", ANY_KIND, ANY_DTYPE, "Elementwise product; logical and on bool."
+)
+true_divide = binary(
+    "true_divide",
+    "div",
+    INEXACT_KIND,
+    FLOAT_OR_COMPLEX,
+    "Elementwise quotient :math:`x / y`, a floating point or complex number.",
+    direct_function=np.true_divide,
+    direct_dtypes=_F32_F64,
+)
+divide = binary(
+    "divide",
+    "div",
+    INEXACT_KIND,
+    FLOAT_OR_COMPLEX,
+    "Elementwise quotient :math:`x / y`, a floating point or complex number.",
+    direct_function=np.true_divide,
+    direct_dtypes=_F32_F64,
+)
+float_power = binary(
+    "float_power",
+    "pow",
+    INEXACT_KIND,
+    FLOAT_OR_COMPLEX,
+    "Elementwise power :math:`x^y` of floating point or complex numbers.",
+    direct_function=np.power,
+    direct_dtypes=frozenset(),
+)
+maximum = binary(
+    "maximum",
+    "max",
+    ANY_KIND,
+    ANY_DTYPE,
+    "Elementwise maximum; nan where x or y is; complex by real part first.",
+    direct_function=np.maximum,
+    direct_dtypes=_WIDE_OR_BOOL,
+)
+minimum = binary(
+    "minimum",
+    "min",
+    ANY_KIND,
+    ANY_DTYPE,
+    "Elementwise minimum; nan where x or y is; complex by real part first.",
+    direct_function=np.minimum,
+    direct_dtypes=_WIDE_OR_BOOL,
+)
+
+
+def absolute(x: Any, /) -> Array:
+    """Elementwise absolute value; of complex numbers the magnitude, a real number.
+
+    Args:
+      x: an array or scalar.
+    Returns:
+      An array of the shape of ``x``; ``x`` itself where it is bool or unsigned.
+    """
+    x = as_array("absolute", x)
+    return x if x.dtype == BOOL or x.dtype in UNSIGNED else _abs(x)
+
+
+abs = absolute
+
+
+def positive(x: Any, /) -> Array:
+    """``x`` itself, as an array."""
+    return as_array("positive", x)
+
+
+def reciprocal(x: Any, /) -> Array:
+    """Elementwise reciprocal :math:`1 / x`, a floating point or complex number."""
+    (x,) = promoted_dtypes("reciprocal", INEXACT_KIND, x)
+    return bind(ops.integer_pow, x, y=-1)
+
+
+# ---------------------------------------------------------------------------------------- comparing
+
+equal = binary("equal", "eq", ANY_KIND, ANY_DTYPE, "Elementwise :math:`x = y`.", predicate=True)
+not_equal = binary(
+    "not_equal", "ne", ANY_KIND, ANY_DTYPE, "Elementwise :math:`x \\neq y`.", predicate=True
+)
+
+
+def _ordering(name: str, op_name: str, ufunc: Any, sign: str) -> Any:
+    op = getattr(ops, op_name)
+
+    def general(x: Any, y: Any) -> Array:
+        x, y = promoted_operands(name, ANY_KIND, x, y)
+        if is_complex(x.dtype):
+            # By the real parts, and where they are equal by the imaginary ones.
+            real_x, real_y = bind(ops.real, x), bind(ops.real, y)
+            by_imag = bind(op, bind(ops.imag, x), bind(ops.imag, y))
+            tie = bind(ops.eq, real_x, real_y)
+            result = bind(ops.select, tie, by_imag, bind(op, real_x, real_y))
+        else:
+            accept(name, x, REAL)
+            result = bind(op, x, y)
+        return with_weak_type(result, False)
+
+    return binary(
+        name,
+        op_name,
+        ANY_KIND,
+        REAL,
+        f"Elementwise :math:`x {sign} y`; complex numbers by real part first.",
+        direct_function=ufunc,
+        direct_dtypes=_WIDE_OR_BOOL,
+        predicate=True,
+        general=general,
+    )
+
+
+less = _ordering("less", "lt", np.less, "<")
+less_equal = _ordering("less_equal", "le", np.less_equal, "\\leq")
+greater = _ordering("greater", "gt", np.greater, ">")
+greater_equal = _ordering("greater_equal", "ge", np.greater_equal, "\\geq")
+
+# --------------------------------------------------------------------------------------------- bits
+
+_BITS = BOOL_OR_INTEGER & _WIDE_OR_BOOL
+bitwise_and = binary(
+    "bitwise_and",
+    "and",
+    ANY_KIND,
+    BOOL_OR_INTEGER,
+    "Elementwise bitwise and; logical on bool.",
+    direct_function=np.bitwise_and,
+    direct_dtypes=_BITS,
+)
+bitwise_or = binary(
+    "bitwise_or",
+    "or",
+    ANY_KIND,
+    BOOL_OR_INTEGER,
+    "Elementwise bitwise or; logical on bool.",
+    direct_function=np.bitwise_or,
+    direct_dtypes=_BITS,
+)
+bitwise_xor = binary(
+    "bitwise_xor",
+    "xor",
+    ANY_KIND,
+    BOOL_OR_INTEGER,
+    "Elementwise bitwise exclusive or; logical on bool.",
+    direct_function=np.bitwise_xor,
+    direct_dtypes=_BITS,
+)
+left_shift = binary(
+    "left_shift",
+    "shift_left",
+    NUMERIC_KIND,
+    INTEGERS,
+    "Elementwise shift to the left; 0 from the width on.",
+    direct_function=np.left_shift,
+    direct_dtypes=frozenset(),
+)
+
+
+def right_shift(x1: Any, x2: Any, /) -> Array:
+    """Elementwise shift to the right: arithmetic for signed integers, logical for unsigned ones.
+
+    Args:
+      x1, x2: arrays or scalars of integers that can be broadcast together.
+    Returns:
+      An array of the broadcast shape.
+    """
+    x, y = promoted_operands("right_shift", NUMERIC_KIND, x1, x2)
+    accept("right_shift", x, INTEGERS)
+    logical = x.dtype in UNSIGNED
+    return bind(ops.shift_right_logical if logical else ops.shift_right_arithmetic, x, y)
+
+
+def bitwise_count(x: Any, /) -> Array:
+    """Elementwise number of bits that are set in ``|x|``, as uint8."""
+    (x,) = promoted_dtypes("bitwise_count", NUMERIC_KIND, x)
+    accept("bitwise_count", x, INTEGERS)
+    return converted(bind(ops.population_count, absolute(x)), np.dtype("uint8"))
+
+
+# ------------------------------------------------------------------------------------------- logic
+
+
+def as_bool(x: Array) -> Array:
+    """True where ``x`` is not zero."""
+    if x.dtype == BOOL:
+        return x
+    return with_weak_type(bind(ops.ne, x, constant_like(x, 0)), False)
+
+
+def _logical(name: str, op_name: str, word: str) -> Any:
+    op = getattr(ops, op_name)
+
+    def function(x: Any, y: Any, /) -> Array:
+        x, y = promoted_operands(name, ANY_KIND, x, y)
+        return bind(op, as_bool(x), as_bool(y))
+
+    return document(
+        function,
+        name,
+        f"Elementwise logical {word} of truth values: true is what is not zero.",
+        "      x, y: arrays or scalars that can be broadcast together.",
+        "A bool array of the broadcast shape.",
+    )
+
+
+logical_and = _logical("logical_and", "and", "and")
+logical_or = _logical("logical_or", "or", "or")
+logical_xor = _logical("logical_xor", "xor", "exclusive or")
+
+
+def logical_not(x: Any, /) -> Array:
+    """Elementwise logical negation: true where ``x`` is zero."""
+    return bind(getattr(ops, "not"), as_bool(as_array("logical_not", x)))
+
+
+# The names of the array API standard, and NumPy's second ones.
+acos, acosh, asin, asinh = arccos, arccosh, arcsin, arcsinh
+atan, atanh, atan2 = arctan, arctanh, arctan2
+bitwise_not = invert = bitwise_invert
+bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
