@@ -1,0 +1,266 @@
+"""Elementwise ops at the edges of their dtypes: values, signs of zero, derivatives, as in JAX.
+
+Numbers below the smallest normal one are left out: XLA flushes them to zero, we do not.
+Complex arguments are finite here: at infinities the ops follow C's annex G, which XLA does in part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+
+from gnomon.dialects import functions
+from gnomon.dialects.body import Body
+from gnomon.dialects.contract import REGISTRY
+from gnomon.dialects.functions import Program
+from gnomon.dialects.types import is_complex, is_inexact
+from tests.ops.check import DTYPES, add_main, run, types_of
+
+Reference = Callable[..., Any]
+
+_FLOATING = ("f16", "bf16", "f32", "f64")
+_INTEGERS = ("i8", "i64", "u8", "u32")
+_COMPLEX = ("c64", "c128")
+
+_ARITHMETIC = "add sub mul div neg sign square"
+_FUNCTIONS = (
+    "exp log sqrt rsqrt sin cos tan tanh atan asin acos asinh atanh cosh sinh logistic log1p expm1"
+)
+_REAL = "rem abs floor ceil is_finite cbrt atan2 max min eq ne lt le gt ge nextafter pow acosh"
+_SPECIAL = "erf erfc erf_inv bessel_i0e bessel_i1e"
+_BITS = (
+    "and or xor not shift_left shift_right_logical shift_right_arithmetic population_count clz "
+    "mulhi add sub mul div rem neg sign square max min eq ne lt le gt ge"
+)
+_JAX_NAMES = {n: f"bitwise_{n}" for n in ("and", "or", "xor", "not")}
+
+# Functions whose values JAX computes with more error than the others.
+_LOOSE = {"sinh": 64.0, "cosh": 64.0, "pow": 16.0}
+
+_NUMBERS = (
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, np.inf, -np.inf, np.nan, 0.1, 0.75, 1.5,
+    -1.5, 2.5, -2.5, 0.49999997, 10.0, -10.0, 88.0, -88.0, 100.0, -100.0, 1e4, -1e4, 1e20, -1e20,
+    1e-5, 1e-20, np.pi, -np.pi,
+)  # fmt: skip
+_COMPLEX_PARTS = (0.0, 1.0, -1.0, 0.5, -0.7, 2.0, -3.0, 50.0)
+
+
+def edges(dtype: np.dtype) -> np.ndarray:
+    """The numbers of a dtype where functions are tried."""
+    if is_complex(dtype):
+        real, imaginary = np.meshgrid(_COMPLEX_PARTS, _COMPLEX_PARTS)
+        return (real + 1j * imaginary).astype(dtype).reshape(-1)
+    if not is_inexact(dtype):
+        info = np.iinfo(dtype)
+        bits = info.bits
+        low, high = int(info.min), int(info.max)
+        values = {0, 1, 2, 3, 7, bits - 1, bits, bits + 1, high, high - 1, high // 2, low, low + 1}
+        values |= {-1, -2, -7} if low < 0 else set()
+        return np.array(sorted(v for v in values if low <= v <= high), dtype)
+    info = ml_dtypes.finfo(dtype)
+    extremes = (float(info.max), -float(info.max), float(info.smallest_normal), float(info.eps))
+    with np.errstate(over="ignore", under="ignore"):
+        numbers = np.array([*_NUMBERS, *extremes]).astype(dtype)
+    wide = numbers.astype(np.float64)
+    return numbers[~((wide != 0) & (np.abs(wide) < float(info.smallest_normal)))]
+
+
+def operands(op: str, dtype: np.dtype) -> list[np.ndarray]:
+    """All pairs of edges, for an op of two operands."""
+    values = edges(dtype)
+    if len(REGISTRY[f"gnomon.{op}"].operands) == 1:
+        return [values]
+    return [grid.reshape(-1) for grid in np.meshgrid(values, values)]
+
+
+def reference_of(op: str) -> Reference:
+    """JAX's function."""
+    return getattr(jax.lax, _JAX_NAMES.get(op, op))  # type: ignore[no-any-return]
+
+
+def _parts(array: np.ndarray) -> list[np.ndarray]:
+    return [array.real, array.imag] if is_complex(array.dtype) else [array]
+
+
+def assert_like_jax(
+    actual: np.ndarray, expected: np.ndarray, arrays: list[np.ndarray], ulps: float, signs: bool
+) -> None:
+    """Equal dtypes, nans, infinities; equal values within ulps, and equal signs of zeros."""
+    assert actual.dtype == expected.dtype
+    if not is_inexact(actual.dtype):
+        np.testing.assert_array_equal(actual, expected)
+        return
+    size = np.abs(expected.astype(np.complex128 if is_complex(actual.dtype) else np.float64))
+    for a, e in zip(_parts(actual), _parts(expected), strict=True):
+        info = ml_dtypes.finfo(a.dtype)
+        x, y = a.astype(np.float64), e.astype(np.float64)
+        tiny = float(info.smallest_normal) * 1.01
+        with np.errstate(invalid="ignore"):
+            near = np.abs(x - y) <= ulps * float(info.eps) * size
+        small = (np.abs(x) <= tiny) & (np.abs(y) <= tiny)
+        wrong = ~(near | small | (x == y) | (np.isnan(x) & np.isnan(y)))
+        if signs:
+            wrong |= (x == 0) & (y == 0) & (np.signbit(x) != np.signbit(y))
+        where = np.argwhere(wrong.reshape(-1))[:5, 0]
+        assert not where.size, "; ".join(
+            f"at {[v.reshape(-1)[i] for v in arrays]}: {actual[i]}, JAX has {expected[i]}"
+            for i in where
+        )
+
+
+def _cases() -> list[Any]:
+    groups = (
+        (f"{_ARITHMETIC} {_FUNCTIONS} {_REAL} {_SPECIAL}", _FLOATING),
+        (f"{_ARITHMETIC} {_FUNCTIONS} acosh", _COMPLEX),
+        (_BITS, _INTEGERS),
+    )
+    pairs = {(op, name) for ops, names in groups for op in ops.split() for name in names}
+    return sorted(pairs)
+
+
+@pytest.mark.parametrize(("op", "name"), _cases())
+def test_values_are_those_of_jax(op: str, name: str) -> None:
+    dtype = DTYPES[name]
+    arrays = operands(op, dtype)
+    if op == "sign" and is_complex(dtype):
+        arrays = [a[a != 0] for a in arrays]
+    with np.errstate(all="ignore"):
+        actual = np.asarray(REGISTRY[f"gnomon.{op}"].evaluate(*arrays))  # type: ignore[operator]
+    with jax.enable_x64(True):
+        expected = np.asarray(reference_of(op)(*arrays))
+    # Of zeros with both signs max and min give the second one, as NumPy; of complex results XLA
+    # drops signs of zero here and there.
+    signs = op not in ("max", "min") and not is_complex(dtype)
+    assert_like_jax(actual, expected, arrays, _LOOSE.get(op, 8.0), signs)
+
+
+_NARROW = ("i4", "u4", "f8_e4m3fn", "f8_e5m2")
+_SOURCES = ("bool", *_INTEGERS, *_FLOATING, *_COMPLEX, *_NARROW)
+_TARGETS = (*_SOURCES, "i16", "u16", "i32", "u64")
+
+
+@pytest.mark.parametrize("source", _SOURCES)
+def test_conversions_are_those_of_jax(source: str) -> None:
+    dtype = DTYPES[source]
+    if source == "bool":
+        x = np.array([False, True])
+    elif source in ("i4", "u4"):
+        x = np.arange(-8, 8).astype(dtype) if source == "i4" else np.arange(16).astype(dtype)
+    elif is_inexact(dtype) and not is_complex(dtype):
+        more = (127.5, -128.5, 255.9, 65519.0, 65520.0, 2.0**31, 2.0**32, -(2.0**63), 460.0, 470.0)
+        with np.errstate(over="ignore"):
+            x = np.concatenate([edges(dtype), np.array(more).astype(dtype)])
+    else:
+        x = edges(dtype)
+    for target in _TARGETS:
+        to = DTYPES[target]
+        # lax tests the real part of a complex number alone; the op asks whether it is zero.
+        if is_complex(dtype) and not is_complex(to):
+            continue
+        with np.errstate(all="ignore"):
+            actual = REGISTRY["gnomon.convert"].evaluate(x, dtype=to)  # type: ignore[operator]
+        with jax.enable_x64(True):
+            expected = np.asarray(jax.lax.convert_element_type(x, to))
+        assert_like_jax(actual, expected, [x], 0.0, signs=True)
+
+
+def _tangent(op: str, arrays: list[np.ndarray], wrt: int) -> np.ndarray:
+    program = Program()
+    types = types_of(arrays)
+    program.add("f", Body.build(types, lambda *v: REGISTRY[f"gnomon.{op}"].build(v, {})))
+    name = add_main(program, functions.jvp, "f", [*types, types[wrt]], wrt=(wrt,))
+    return run(program, name, [*arrays, np.ones_like(arrays[wrt])])[1]
+
+
+_DIFFERENTIABLE = [
+    op for op in f"{_ARITHMETIC} {_FUNCTIONS} {_SPECIAL} abs cbrt max min".split() if op != "sign"
+]
+
+
+@pytest.mark.parametrize("op", _DIFFERENTIABLE)
+def test_derivatives_are_those_of_jax(op: str) -> None:
+    arrays = operands(op, DTYPES["f32"])
+    # Squares of huge and of tiny divisors overflow on the way in JAX; nan has no side to be on.
+    sizes = [np.where(a == 0, 1, np.abs(a)) for a in arrays]
+    keep = np.all([(size > 1e-18) & (size < 1e18) for size in sizes], axis=0)
+    arrays = [a[keep] for a in arrays]
+    for wrt in range(len(arrays)):
+        actual = _tangent(op, arrays, wrt)
+
+        def at(x: Any, wrt: int = wrt) -> Any:
+            return reference_of(op)(*arrays[:wrt], x, *arrays[wrt + 1 :])
+
+        expected = np.asarray(jax.jvp(at, (arrays[wrt],), (np.ones_like(arrays[wrt]),))[1])
+        # Slopes of 1 - tanh² and the like lose digits where they tend to zero, in both.
+        with np.errstate(invalid="ignore"):
+            settled = (np.abs(actual - expected) < 1e-6) & np.isfinite(expected)
+        assert_like_jax(np.where(settled, expected, actual), expected, arrays, 64.0, signs=False)
+
+
+def test_clamp_has_no_slope_at_its_bounds() -> None:
+    x = np.array([-1.0, 0.0, 0.5, 1.0, 2.0], np.float32)
+    low, high = np.zeros(5, np.float32), np.ones(5, np.float32)
+    slopes = [_tangent("clamp", [low, x, high], wrt) for wrt in range(3)]
+    np.testing.assert_array_equal(slopes, [[1, 0, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 1]])
+
+
+def test_slope_of_a_power_at_zero() -> None:
+    x = np.array([0.0, 0.0, 0.0, 0.0, 2.0], np.float32)
+    y = np.array([0.0, 1.0, 2.0, 0.5, 0.0], np.float32)
+    # JAX has nan for the first, 0 * inf; x ** 0 is 1 whatever x, so its slope is 0.
+    np.testing.assert_array_equal(_tangent("pow", [x, y], 0), [0, 1, 0, np.inf, 0])
+    by_exponent = _tangent("pow", [x, y], 1)
+    np.testing.assert_allclose(by_exponent, [0, 0, 0, 0, np.log(np.float32(2))], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["f32", "c64"])
+def test_acosh_has_the_slope_of_its_own_branch(name: str) -> None:
+    # JAX takes the root of (x - 1) (x + 1) at once, which is another branch left of the origin.
+    x = np.array([1.5, 3.0, -2.0], DTYPES[name]) + (0.5j if name == "c64" else 0)
+    x = x.astype(DTYPES[name])
+    step = np.float64(1e-6)
+    with np.errstate(invalid="ignore"):
+        wide = x.astype(np.complex128 if name == "c64" else np.float64)
+        expected = (np.arccosh(wide + step) - np.arccosh(wide - step)) / (2 * step)
+    np.testing.assert_allclose(_tangent("acosh", [x], 0), expected, rtol=1e-5)
+
+
+def test_errors_name_the_op_and_what_it_takes() -> None:
+    two, three = np.zeros(2, np.float32), np.zeros(3, np.float32)
+    whole, truth = np.zeros(2, np.int32), np.zeros(2, np.bool_)
+
+    def infer(op: str, *arrays: np.ndarray, **params: Any) -> None:
+        REGISTRY[f"gnomon.{op}"].infer_types(types_of(arrays), params)
+
+    with pytest.raises(TypeError, match=r"gnomon\.add .*one shape and dtype.*f32\[2\], f32\[3\]"):
+        infer("add", two, three)
+    with pytest.raises(TypeError, match=r"gnomon\.exp takes .*f32.*got i32\[2\]"):
+        infer("exp", whole)
+    with pytest.raises(TypeError, match=r"gnomon\.select: the predicate must be a bool"):
+        infer("select", whole, two, two)
+    with pytest.raises(TypeError, match=r"gnomon\.select: both choices must have one type"):
+        infer("select", truth, two, whole)
+    with pytest.raises(TypeError, match=r"gnomon\.clamp: bounds must have"):
+        infer("clamp", three, two, two)
+    with pytest.raises(TypeError, match=r"integers have no negative powers"):
+        infer("integer_pow", whole, y=-1)
+    with pytest.raises(TypeError, match=r"rounding_method must be one of"):
+        infer("round", two, rounding_method="UP")
+    with pytest.raises(TypeError, match=r"the last dimension must be 4"):
+        infer("bitcast_convert", np.zeros(3, np.uint8), dtype=DTYPES["f32"])
+    with pytest.raises(TypeError, match=r"bool and complex values have no bit pattern"):
+        infer("bitcast_convert", truth, dtype=DTYPES["u8"])
+    with pytest.raises(TypeError, match=r"at least one exponent bit"):
+        infer("reduce_precision", two, exponent_bits=0, mantissa_bits=3)
+
+
+@pytest.mark.parametrize("op", ["zeta", "polygamma"])
+def test_the_first_operand_of_zeta_and_polygamma_has_no_derivative(op: str) -> None:
+    x = np.full(3, 2.0, np.float32)
+    with pytest.raises(NotImplementedError, match=f"gnomon.{op} has no derivative by its first"):
+        _tangent(op, [x, x], 0)
