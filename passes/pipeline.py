@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from gnomon.dialects.functions import Program
+from gnomon.dialects.body import Body
+from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import PassManager, ir
+from gnomon.passes.drop_unused_results import drop_unused_results
 from gnomon.passes.expand import expand_transformations
 from gnomon.passes.expand_scan import expand_scan
+from gnomon.passes.hoist_invariants import hoist_invariants
 from gnomon.passes.inline import inline_calls
 from gnomon.passes.lower import lower_to_stablehlo
 
@@ -41,6 +44,14 @@ def _upstream(name: str) -> Callable[[ir.Module], None]:
     return run
 
 
+def _on_bodies(run: Callable[[Body], None]) -> Callable[[Program], None]:
+    def on_program(program: Program) -> None:
+        for function in program.functions:
+            run(program.body(symbol_name(function)))
+
+    return on_program
+
+
 def _python(run: Callable[[Program], None]) -> Callable[[ir.Module], None]:
     return lambda module: run(Program(module))
 
@@ -61,6 +72,16 @@ PASSES: dict[str, Pass] = {
             "drop dead operations and fold constants of upstream dialects",
             _upstream("canonicalize"),
         ),
+        Pass(
+            "hoist-invariants",
+            "compute before a loop what all its iterations would compute alike",
+            _python(_on_bodies(hoist_invariants)),
+        ),
+        Pass(
+            "drop-unused-results",
+            "narrow branches and loops to the results and carries that somebody uses",
+            _python(drop_unused_results),
+        ),
         Pass("expand-scan", "turn gnomon.scan into gnomon.while", _python(expand_scan)),
         Pass(
             "lower-to-stablehlo",
@@ -70,7 +91,14 @@ PASSES: dict[str, Pass] = {
     )
 }
 
-EXPAND = ("expand-transformations", "inline", "symbol-dce", "canonicalize", "cse")
+EXPAND = (
+    "expand-transformations",
+    "inline",
+    "symbol-dce",
+    "drop-unused-results",
+    "canonicalize",
+    "cse",
+)
 LOWER = ("expand-scan", "canonicalize", "cse", "lower-to-stablehlo", "canonicalize", "cse")
 
 

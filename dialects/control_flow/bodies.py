@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
 
 T = TypeVar("T")
-Tangent = ir.Value | None
+Tangent: TypeAlias = "ir.Value | None"
 
 _I32 = np.dtype(np.int32)
 
@@ -93,12 +93,34 @@ def rebuild(inst: Instance) -> list[ir.Value]:
     return inst.op.build(inst.operands, inst.params, [body.clone() for body in inst.bodies])
 
 
+def needed_operations(
+    body: Body, wanted: Sequence[ir.Value]
+) -> tuple[list[ir.Operation], set[ir.Value]]:
+    """The ops, in order, that values of a body are made by, and all values that those use."""
+    needed = set(wanted)
+    found: list[ir.Operation] = []
+    for op in reversed(list(body.operations)):
+        if any(r in needed for r in results_of(op)):
+            found.append(op)
+            needed.update(operands_of(op))
+    return found[::-1], needed
+
+
+def needed_arguments(body: Body, results: Sequence[bool]) -> list[bool]:
+    """Which arguments the results in the mask depend on."""
+    _, needed = needed_operations(body, chosen(body.results, results))
+    return [a in needed for a in body.arguments]
+
+
 def inline_values(
-    body: Body, operands: Sequence[ir.Value], wanted: Sequence[ir.Value]
+    body: Body, operands: Sequence[ir.Value | None], wanted: Sequence[ir.Value]
 ) -> list[ir.Value]:
-    """Like `Body.inline`, for any values of the body instead of its results."""
+    """Like `Body.inline`, for any values of the body, and only with the ops that they need.
+
+    Operands may be ``None`` where those do not use the argument.
+    """
     env = dict(zip(body.arguments, operands, strict=True))
-    for op in body.operations:
+    for op in needed_operations(body, wanted)[0]:
         clone_into(op, env)
     return [env[v] for v in wanted]
 
@@ -233,26 +255,11 @@ def partition(
     def types(values: Sequence[ir.Value]) -> list[TensorType]:
         return [type_of(v) for v in values]
 
-    live = _needed_by(early_ops, [*(body_results[i] for i in results), *crossing])
-    early = Body.build(
-        types(early_arguments),
-        emit(early_arguments, live, [*(body_results[i] for i in results), *crossing]),
-    )
+    given_early = [*(body_results[i] for i in results), *crossing]
+    early = Body.build(types(early_arguments), emit(early_arguments, early_ops, given_early))
     taken = [*early_arguments, *crossing, *late_arguments]
     late = Body.build(types(taken), emit(taken, late_ops, body_results))
     return Partition(early, late, types(crossing))
-
-
-def _needed_by(
-    operations: Sequence[ir.Operation], results: Sequence[ir.Value]
-) -> list[ir.Operation]:
-    needed = set(results)
-    live = []
-    for op in reversed(operations):
-        if any(r in needed for r in results_of(op)):
-            live.append(op)
-            needed.update(operands_of(op))
-    return live[::-1]
 
 
 # --------------------------------------------------------------------------------------- batching

@@ -186,7 +186,7 @@ class _Residual(NamedTuple):
     """Where the linear scan finds a residual: ``consts``, ``xs`` or ``ys``, and at which place."""
 
     source: str
-    index: int
+    place: int
 
 
 def _unexpanded(value: ir.Value) -> tuple[ir.Value, list[ir.Operation]]:
@@ -295,9 +295,9 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
 
     final_tangents, ys_tangents = _build(
         inst,
-        [*(sources[r.source][r.index] for r in constant), *chosen(tangent_consts, const_used)],
+        [*(sources[r.source][r.place] for r in constant), *chosen(tangent_consts, const_used)],
         entering,
-        [*(sources[r.source][r.index] for r in per_slice), *chosen(tangent_xs, x_used)],
+        [*(sources[r.source][r.place] for r in per_slice), *chosen(tangent_xs, x_used)],
         linear,
     )
     return outs, spread([*final_tangents, *ys_tangents], parts.out_nonzero)

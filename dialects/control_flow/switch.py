@@ -295,7 +295,7 @@ def _run_if_any(
 def _lower(inst: Instance) -> list[ir.Value]:
     index, *operands = inst.operands
     # StableHLO takes the last branch for every index out of range.
-    bounds = [stablehlo_constant(np.int32(n)) for n in (0, len(inst.bodies) - 1)]
+    bounds = [stablehlo_constant(np.asarray(n, np.int32)) for n in (0, len(inst.bodies) - 1)]
     (clamped,) = stablehlo("clamp", [bounds[0], index, bounds[1]], [_INDEX])
     created = ir.Operation.create(
         "stablehlo.case",

@@ -1,0 +1,156 @@
+"""``drop-unused-results``: narrow region ops to the results that somebody uses.
+
+Upstream's dead-code elimination drops an op or keeps it. A loop of which only one carry is used
+still computes the others and stacks every result: the primal results of a scan that was
+differentiated, for one. Here ``gnomon.switch``, ``gnomon.while`` and ``gnomon.scan`` lose the
+results that nothing uses, the carries that only they depended on, and the operands that no body
+reads any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gnomon.dialects.body import PACK, Body, operands_of, results_of
+from gnomon.dialects.contract import bodies_of, params_of
+from gnomon.dialects.control_flow import scan, switch, while_
+from gnomon.dialects.control_flow.bodies import (
+    chosen,
+    either,
+    inline_values,
+    is_used,
+    least_fixed_point,
+    needed_arguments,
+    split,
+    spread,
+)
+from gnomon.dialects.functions import Program, symbol_name
+from gnomon.dialects.mlir import ir
+
+
+def drop_unused_results(program: Program) -> None:
+    """Narrow all region ops of a program in place."""
+    for function in program.functions:
+        body = program.body(symbol_name(function))
+        # An inner op that needs less may make an operand of the outer one superfluous.
+        while _narrow(body):
+            pass
+
+
+def _narrow(body: Body) -> bool:
+    """Drop dead ops and narrow region ops, at any depth; whether one was narrowed."""
+    changed = False
+    for op in reversed([op.operation for op in body.block.operations]):
+        rule = _RULES.get(op.name)
+        if (rule or len(op.results)) and not any(map(is_used, op.results)):
+            op.erase()  # every op of the dialect that computes is pure
+            continue
+        if rule is None:
+            continue
+        used = [is_used(r) for r in results_of(op)]
+        with ir.InsertionPoint(op), op.location:
+            narrowed = rule(op, used)
+        if narrowed is not None:
+            op = _replace(op, *narrowed)
+            changed = True
+        for inner in bodies_of(op):
+            changed |= _narrow(inner)
+    return changed
+
+
+def _replace(op: ir.Operation, values: list[ir.Value], kept: Sequence[bool]) -> ir.Operation:
+    """Put values in the place of the kept results of ``op``; the operation that gives them."""
+    olds = results_of(op)
+    for old, new in zip(chosen(olds, kept), values, strict=True):
+        old.replace_all_uses_with(new)
+    if olds[0].owner.operation != op:
+        olds[0].owner.operation.erase()
+    op.erase()
+    maker = values[0].owner.operation
+    return maker.operands[0].owner.operation if maker.name == PACK else maker
+
+
+# What remains of an op: the values of the results that it keeps, and which those are.
+Narrowed = tuple[list[ir.Value], list[bool]]
+
+
+def _body(body: Body, arguments: Sequence[bool], results: Sequence[bool]) -> Body:
+    """A body with the arguments and the results in two masks."""
+    wanted = chosen(body.results, results)
+    return Body.build(
+        chosen(body.argument_types, arguments),
+        lambda *given: inline_values(body, spread(given, arguments), wanted),
+    )
+
+
+def _narrow_switch(op: ir.Operation, used: list[bool]) -> Narrowed | None:
+    index, *operands = operands_of(op)
+    bodies = bodies_of(op)
+    read = [False] * len(operands)
+    for body in bodies:
+        read = either(read, needed_arguments(body, used))
+    if all(used) and all(read):
+        return None
+    narrow = [_body(body, read, used) for body in bodies]
+    return switch.build([index, *chosen(operands, read)], {}, narrow), used
+
+
+def _narrow_while(op: ir.Operation, used: list[bool]) -> Narrowed | None:
+    params = params_of(op)
+    counts = params["cond_consts"], params["body_consts"]
+    for_cond, for_body, carry = split(operands_of(op), *counts)
+    cond, body = bodies_of(op)
+    cond_read, tested = _cut(needed_arguments(cond, [True]), counts[0])
+
+    def step(kept: list[bool]) -> tuple[list[bool], list[bool]]:
+        const_read, carry_read = _cut(needed_arguments(body, kept), counts[1])
+        return const_read, carry_read
+
+    body_read, kept = least_fixed_point(either(used, tested), step)
+    if all(kept) and all(cond_read) and all(body_read):
+        return None
+    operands = [*chosen(for_cond, cond_read), *chosen(for_body, body_read), *chosen(carry, kept)]
+    values = while_.build(
+        operands,
+        {"cond_consts": sum(cond_read), "body_consts": sum(body_read)},
+        [
+            _body(cond, [*cond_read, *kept], [True]),
+            _body(body, [*body_read, *kept], kept),
+        ],
+    )
+    return values, kept
+
+
+def _narrow_scan(op: ir.Operation, used: list[bool]) -> Narrowed | None:
+    params = params_of(op)
+    consts, carry, xs = split(operands_of(op), params["consts"], params["carry"])
+    (body,) = bodies_of(op)
+    carry_used, ys_used = _cut(used, len(carry))
+
+    def step(kept: list[bool]) -> tuple[list[list[bool]], list[bool]]:
+        read = split(needed_arguments(body, [*kept, *ys_used]), len(consts), len(carry))
+        return read, read[1]
+
+    (const_read, _, x_read), kept = least_fixed_point(carry_used, step)
+    results = [*kept, *ys_used]
+    if all(results) and all(const_read) and all(x_read):
+        return None
+    values = scan.build(
+        [*chosen(consts, const_read), *chosen(carry, kept), *chosen(xs, x_read)],
+        {**params, "consts": sum(const_read), "carry": sum(kept)},
+        [_body(body, [*const_read, *kept, *x_read], results)],
+    )
+    return values, results
+
+
+def _cut(mask: list[bool], at: int) -> tuple[list[bool], list[bool]]:
+    return mask[:at], mask[at:]
+
+
+_RULES: dict[str, Callable[[ir.Operation, list[bool]], Narrowed | None]] = {
+    switch.full_name: _narrow_switch,
+    while_.full_name: _narrow_while,
+    scan.full_name: _narrow_scan,
+}
+
+__all__ = ["drop_unused_results"]
