@@ -1,6 +1,6 @@
 """gnomon: composable transformations of Python and NumPy programs, on MLIR."""
 
-from gnomon import tree, tree_util
+from gnomon import dtypes, errors, lax, numpy, tree, tree_util
 from gnomon._api import (
     block_until_ready,
     default_backend,
@@ -29,3 +29,40 @@ from gnomon._differentiate import (
 )
 from gnomon._jit import ShapeDtypeStruct, jit
 from gnomon._vmap import vmap
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Array",
+    "ShapeDtypeStruct",
+    "block_until_ready",
+    "config",
+    "default_backend",
+    "device_count",
+    "device_get",
+    "device_put",
+    "devices",
+    "dtypes",
+    "enable_x64",
+    "errors",
+    "eval_shape",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jit",
+    "jvp",
+    "lax",
+    "linearize",
+    "local_device_count",
+    "local_devices",
+    "make_jaxpr",
+    "numpy",
+    "process_count",
+    "process_index",
+    "tree",
+    "tree_util",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import tree_util
+from gnomon import _dtypes, tree_util
 from gnomon._array import Array, wrap
 from gnomon._aval import ShapedArray
 from gnomon._function import Traced, check_callable, name_of, trace_function, with_avals
 from gnomon._tracing import (
-    Tracer,
     as_operand,
     bind,
     compiled_calls,
@@ -27,6 +26,7 @@ from gnomon.dialects.contract import Op
 from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program
 from gnomon.dialects.types import TensorType, is_floating, is_integer
+from gnomon.lax._operands import with_weak_type
 
 _INT32 = np.dtype(np.int32)
 
@@ -271,19 +271,21 @@ def _promote(
     changed = False
     promoted = list(leaves)
     for i, (a, b) in enumerate(zip(avals, outs, strict=True)):
-        if a.weak_type and not b.weak_type and a.shape == b.shape:
+        if a.weak_type and not b.weak_type and a.shape == b.shape and _gives_way(a, b):
             promoted[i] = _strong(_cast(leaves[i], b))
             changed = True
     return promoted if changed else None
 
 
+def _gives_way(weak: ShapedArray, strong: ShapedArray) -> bool:
+    """Whether a weak dtype promotes to a strong one."""
+    common, _ = _dtypes.promote(((weak.dtype, True), (strong.dtype, False)))
+    return bool(common == strong.dtype)
+
+
 def _strong(array: Any) -> Any:
     """An array without weak type."""
-    if not array.weak_type:
-        return array
-    if is_tracer(array):
-        return Tracer(array._trace, array._ssa, array.aval.strip_weak_type())
-    return wrap(array.numpy_value())
+    return with_weak_type(array, False)
 
 
 def scan(

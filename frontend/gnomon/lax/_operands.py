@@ -195,7 +195,7 @@ def with_weak_type(x: Array, weak_type: bool = True) -> Array:
     if x.aval.weak_type == weak_type:
         return x
     if isinstance(x, Tracer):
-        return x._trace.tracer(x._ssa, weak_type)
+        return x._trace.tracer(x._ssa, weak_type, x._location)
     assert isinstance(x, ConcreteArray)
     if x._value is None and x._buffer is not None:
         return wrap_buffer(x._buffer, x.aval.update(weak_type=weak_type), x._device)
