@@ -192,9 +192,7 @@ def _in_native_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _copy_strided(state: DriverState, array: np.ndarray[Any, Any], element: Any) -> Any:
     buffer = state.allocator.allocate_buffer(_MEMORY_TYPE, _OWNED_USAGE, array.nbytes)
     if array.nbytes:
-        storage = _STORAGE_TYPES.get(array.dtype)
-        target = buffer.map().asarray(array.shape, storage or array.dtype)
-        target[...] = array if storage is None else array.view(storage)
+        np.ndarray(array.shape, array.dtype, buffer.map())[...] = array
     return rt.HalBufferView(buffer, array.shape, element)
 
 
@@ -309,13 +307,12 @@ class Buffer:
             if self._array is not None:
                 host = self._array.view()
             else:
-                storage = _STORAGE_TYPES.get(self.dtype, self.dtype)
                 if self._view.byte_length == 0:
                     host = np.empty(self.shape, self.dtype)
                 else:
-                    host = self._view.map().asarray(self.shape, storage)
-                    if storage is not self.dtype:
-                        host = host.view(self.dtype)
+                    # Not the mapping's own asarray(): views of what that returns do not keep the
+                    # memory alive. Those of this array do, and it is made in a quarter of the time.
+                    host = np.ndarray(self.shape, self.dtype, self._view.map())
             host.flags.writeable = False
             self._host = host
         return host

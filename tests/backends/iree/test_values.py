@@ -129,6 +129,21 @@ def test_results_are_read_without_a_copy() -> None:
 MATH = "  %0 = stablehlo.{op} %a : {t}\n  return %0 : {t}"
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_views_of_a_result_keep_its_memory(model: str) -> None:
+    kind = spec((50, 50), np.float32)
+    run = executable(ADD.format(kind.mlir), (kind,), (kind,), model)
+    matrix = np.arange(2500, dtype=np.float32).reshape(50, 50)
+    views: list[tuple[Any, Any]] = []
+    for take in (np.ndarray.view, np.transpose, np.ravel, lambda a: a[3:, ::2], lambda a: a[None]):
+        views.append((take(run([matrix])[0].to_numpy()), take(matrix)))
+        # The result is gone; these would take its memory if the view did not hold it.
+        taken = [np.full((50, 50), -1, np.float32) for _ in range(20)]
+        del taken
+    for view, expected in views:
+        np.testing.assert_array_equal(view, 2 * expected)
+
+
 @pytest.mark.parametrize(
     ("op", "function"), [("sine", np.sin), ("tanh", np.tanh), ("exponential", np.exp)]
 )
