@@ -1,0 +1,154 @@
+"""The frameworks that are compared, as data: how each is found, waited for and read."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import gnomon
+import gnomon.numpy as gnp
+from gnomon import lax
+
+
+@dataclass(frozen=True)
+class Framework:
+    """A framework that is installed.
+
+    Attributes:
+      name: the key of its column.
+      title: how tables write it.
+      version: of the package.
+      module: the package.
+      np: its array functions under NumPy's names (for PyTorch, the package).
+      lax: structured control flow, for those that have it.
+      wait: blocks until every array of a nested result is computed.
+      from_numpy: an array of its own with a value.
+      threads: what is known of its default number of threads.
+    """
+
+    name: str
+    title: str
+    version: str
+    module: Any
+    np: Any
+    lax: Any
+    wait: Callable[[Any], object]
+    from_numpy: Callable[[np.ndarray], Any]
+    threads: str = field(default="")
+
+    def arrays(self, result: Any) -> list[np.ndarray]:
+        """The arrays of a nested result of this framework as NumPy arrays, dicts by sorted key."""
+        if isinstance(result, dict):
+            return [a for key in sorted(result) for a in self.arrays(result[key])]
+        if isinstance(result, (list, tuple)):
+            return [a for part in result for a in self.arrays(part)]
+        if hasattr(result, "detach"):
+            result = result.detach()
+        return [np.asarray(result)]
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _gnomon() -> Framework:
+    version = _version("gnomon") or "source tree"
+    iree, numpy = _version("iree-base-compiler"), np.__version__
+    return Framework(
+        "gnomon",
+        "gnomon",
+        f"{version} (IREE {iree}, NumPy {numpy})",
+        gnomon,
+        gnp,
+        lax,
+        gnomon.block_until_ready,
+        gnp.asarray,
+        f"small programs in the calling thread, large ones on IREE's pool ({_cores()} cores); "
+        "eager operations are NumPy's",
+    )
+
+
+def _jax() -> Framework:
+    # Only the CPU is compared, and a plugin for another device would be the default otherwise.
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    jax = importlib.import_module("jax")
+    return Framework(
+        "jax",
+        "JAX",
+        jax.__version__,
+        jax,
+        importlib.import_module("jax.numpy"),
+        jax.lax,
+        jax.block_until_ready,
+        importlib.import_module("jax.numpy").asarray,
+        f"XLA's pool ({_cores()} cores)",
+    )
+
+
+def _numpy() -> Framework:
+    return Framework(
+        "numpy",
+        "NumPy",
+        np.__version__,
+        np,
+        np,
+        None,
+        lambda result: result,
+        np.array,
+        "matrix products on the threads of its BLAS, everything else on one",
+    )
+
+
+def _torch() -> Framework:
+    torch = importlib.import_module("torch")
+    return Framework(
+        "torch",
+        "PyTorch",
+        f"{torch.__version__} (eager)",
+        torch,
+        torch,
+        None,
+        lambda result: result,
+        lambda value: torch.from_numpy(np.array(value)),
+        f"{torch.get_num_threads()} threads",
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+_LOADERS: dict[str, Callable[[], Framework]] = {
+    "gnomon": _gnomon,
+    "jax": _jax,
+    "numpy": _numpy,
+    "torch": _torch,
+}
+TITLES = {"gnomon": "gnomon", "jax": "JAX", "numpy": "NumPy", "torch": "PyTorch"}
+
+
+def load_frameworks(names: list[str] | None = None) -> tuple[list[Framework], dict[str, str]]:
+    """The frameworks that can be imported, and why the others cannot.
+
+    Args:
+      names: which to look for, all by default.
+    """
+    found, missing = [], {}
+    for name in names or list(_LOADERS):
+        try:
+            found.append(_LOADERS[name]())
+        except ImportError as error:
+            missing[name] = f"{TITLES[name]} is not installed ({error})"
+    return found, missing
+
+
+__all__ = ["TITLES", "Framework", "load_frameworks"]

@@ -1,0 +1,26 @@
+"""All workloads, one room per family."""
+
+from gnomon.tools.bench.workload import Workload
+from gnomon.tools.bench.workloads import (
+    calls,
+    compilation,
+    contraction,
+    differentiation,
+    eager,
+    elementwise,
+    imports,
+    loops,
+    training,
+)
+
+WORKLOADS: tuple[Workload, ...] = (
+    *eager.WORKLOADS,
+    *calls.WORKLOADS,
+    *elementwise.WORKLOADS,
+    *contraction.WORKLOADS,
+    *training.WORKLOADS,
+    *loops.WORKLOADS,
+    *differentiation.WORKLOADS,
+    *compilation.WORKLOADS,
+    *imports.WORKLOADS,
+)
