@@ -18,12 +18,13 @@ from gnomon.dialects.combinators import (
     stablehlo,
     unary,
 )
-from gnomon.dialects.contract import ZERO_TANGENT, Instance
+from gnomon.dialects.contract import ZERO_TANGENT, Instance, Rule
 from gnomon.dialects.elementwise.evaluation import from_parts, same_dtype
 from gnomon.dialects.emit import add_tangents, convert, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
     ANY,
+    BOOL,
     COMPLEX,
     FLOATING,
     INTEGER,
@@ -58,6 +59,16 @@ def _transpose_mul(
     return [ops.mul(ct, y) if linear[0] else None, ops.mul(x, ct) if linear[1] else None]
 
 
+def _lower_by_dtype(number: str, truth: str) -> Rule:
+    """One StableHLO op on numbers, and one on bools: compilers differ on sums of i1."""
+
+    def rule(inst: Instance) -> list[ir.Value]:
+        name = truth if inst.type.dtype == BOOL else number
+        return stablehlo(name, inst.operands, inst.result_types)
+
+    return rule
+
+
 add = nary(
     "add",
     2,
@@ -66,7 +77,7 @@ add = nary(
     evaluate=np.add,
     jvp=_jvp_add,
     transpose=lambda inst, cts, linear: [cts[0] if is_linear else None for is_linear in linear],
-    lower="add",
+    lower=_lower_by_dtype("add", "or"),
 )
 sub = binary(
     "sub",
@@ -87,7 +98,7 @@ mul = binary(
     evaluate=np.multiply,
     jvp=(lambda x, y, out: y, lambda x, y, out: x),
     transpose=_transpose_mul,
-    lower="multiply",
+    lower=_lower_by_dtype("multiply", "and"),
 )
 neg = unary(
     "neg",
