@@ -1,0 +1,99 @@
+"""Configuration: names, environment, overrides for one thread, the token of jit's signature."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from gnomon._config import Config, config, enable_x64, numpy_dtype_promotion
+
+
+@pytest.mark.parametrize("name", ["gnomon_enable_x64", "jax_enable_x64"])
+def test_update_and_read(name: str) -> None:
+    assert config.x64 is False
+    try:
+        config.update(name, True)
+        assert config.x64 is config.x64_enabled is config.read(name) is True
+        assert config.jax_enable_x64 is config.gnomon_enable_x64 is True
+    finally:
+        config.update(name, False)
+    assert config.x64 is False
+
+
+def test_unknown_names_and_values_are_refused() -> None:
+    with pytest.raises(AttributeError, match="gnomon_enable_x64"):
+        config.update("gnomon_no_such_option", True)
+    with pytest.raises(AttributeError, match="no_such_attribute"):
+        config.no_such_attribute
+    with pytest.raises(ValueError, match="takes True or False, got 'yes'"):
+        config.update("gnomon_enable_x64", "yes")
+    with pytest.raises(ValueError, match="'standard', 'strict'"):
+        numpy_dtype_promotion("loose").__enter__()
+    assert config.x64 is False
+
+
+def test_contexts_nest_and_leave_nothing_behind() -> None:
+    before = config.token
+    with enable_x64():
+        with numpy_dtype_promotion("strict"):
+            inner = config.token
+            with enable_x64(False):
+                assert config.x64 is False
+            assert config.token == inner
+        with pytest.raises(RuntimeError), enable_x64(False):
+            raise RuntimeError
+        assert config.x64 is True
+    assert config.x64 is False
+    assert config.token == before
+    assert len({before, inner}) == 2
+    assert "x64" not in vars(config)
+
+
+def test_an_override_holds_for_its_own_thread_only() -> None:
+    seen = []
+    inside, done = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with enable_x64():
+            seen.append(config.x64)
+            inside.set()
+            done.wait(10)
+            # A change of the process's value is seen where it is not overridden.
+            seen.append((config.x64, config.token))
+        seen.append(config.x64)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert inside.wait(10)
+    assert config.x64 is False
+    config.update("gnomon_numpy_dtype_promotion", "strict")
+    try:
+        done.set()
+        thread.join(10)
+    finally:
+        config.update("gnomon_numpy_dtype_promotion", "standard")
+    assert seen == [True, (True, (True, "strict")), False]
+    assert config.token == Config.token == (False, "standard")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "expected"),
+    [
+        ("GNOMON_ENABLE_X64", "1", "True"),
+        ("JAX_ENABLE_X64", "true", "True"),
+        ("JAX_ENABLE_X64", "0", "False"),
+        ("GNOMON_ENABLE_X64", "perhaps", "takes 1, true, 0 or false, got 'perhaps'"),
+    ],
+)
+def test_environment(
+    variable: str, value: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    program = "from gnomon._config import config; print(config.x64)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert expected in done.stdout + done.stderr

@@ -1,0 +1,270 @@
+"""Dtypes: canonical forms, promotion and kinds are those of JAX, for all pairs, in both modes."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+import gnomon
+from gnomon import _dtypes, dtypes
+from gnomon._array import wrap
+from gnomon._config import config, numpy_dtype_promotion
+from gnomon.dialects import types
+
+ALL = sorted(types.ANY, key=str)
+PYTHON = (int, float, complex)
+WIDE = (np.dtype("int64"), np.dtype("uint64"), np.dtype("float64"), np.dtype("complex128"))
+
+
+@pytest.fixture(params=[False, True], ids=["x32", "x64"])
+def x64(request: pytest.FixtureRequest) -> Iterator[bool]:
+    with jax.enable_x64(request.param), gnomon.enable_x64(request.param):
+        yield request.param
+
+
+@pytest.fixture(autouse=True)
+def no_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def outcome(function: Any) -> Any:
+    try:
+        return function()
+    except ValueError as error:
+        return type(error).__name__
+
+
+def name(x: Any) -> str:
+    return getattr(x, "__name__", str(x))
+
+
+@pytest.mark.parametrize("mode", ["standard", "strict"])
+def test_promote_types_of_all_pairs(x64: bool, mode: str) -> None:
+    with jax.numpy_dtype_promotion(mode), numpy_dtype_promotion(mode):
+        for a, b in itertools.product([*ALL, *PYTHON], repeat=2):
+            expected = outcome(lambda: jnp.promote_types(a, b))  # noqa: B023
+            actual = outcome(lambda: _dtypes.promote_types(a, b))  # noqa: B023
+            assert actual == expected, (name(a), name(b))
+
+
+@pytest.mark.parametrize("mode", ["standard", "strict"])
+def test_result_type_of_all_pairs_weak_and_strong(x64: bool, mode: str) -> None:
+    from jax._src import dtypes as jax_dtypes
+    from jax._src.lax.lax import _convert_element_type
+
+    usable = [d for d in ALL if x64 or d not in WIDE]
+
+    def theirs(dtype: Any, weak: bool) -> Any:
+        return _convert_element_type(jnp.zeros((), dtype), dtype, weak)
+
+    def ours(dtype: Any, weak: bool) -> Any:
+        return wrap(np.zeros((), dtype), weak)
+
+    # JAX has no weak 4-bit integers: its result_type of two ends in a KeyError.
+    operands = [(d, w) for d in usable for w in (False, True) if not (w and "int4" in d.name)]
+    pairs = {p: (theirs(*p), ours(*p)) for p in operands}
+    with jax.numpy_dtype_promotion(mode), numpy_dtype_promotion(mode):
+        for a, b in itertools.product(operands, repeat=2):
+            (ja, ga), (jb, gb) = pairs[a], pairs[b]
+            expected = outcome(lambda: jax_dtypes.result_type(ja, jb, return_weak_type_flag=True))  # noqa: B023
+            actual = outcome(lambda: _dtypes.result_type(ga, gb, return_weak_type_flag=True))  # noqa: B023
+            assert actual == expected, (a, b)
+
+
+VALUES = (1, 2.0, 1j, True, np.float32(1), np.int8(1), np.zeros(2), "bfloat16", None, int)
+
+
+def test_result_type_of_values(x64: bool) -> None:
+    for a, b in itertools.product(VALUES, repeat=2):
+        expected, actual = jnp.result_type(a, b), _dtypes.result_type(a, b)
+        assert actual == expected, (a, b)
+    assert _dtypes.result_type(1, 2.0, 3j) == jnp.result_type(1, 2.0, 3j)
+    with pytest.raises(ValueError, match="one array or dtype"):
+        _dtypes.result_type()
+
+
+def test_canonical_dtypes(x64: bool) -> None:
+    for dtype in [*ALL, bool, *PYTHON, "float64"]:
+        assert dtypes.canonicalize_dtype(dtype) == jax.dtypes.canonicalize_dtype(dtype)
+    with pytest.raises(TypeError, match="not a dtype"):
+        dtypes.canonicalize_dtype("no such dtype")
+
+
+ABSTRACT = (
+    np.floating,
+    np.integer,
+    np.number,
+    np.generic,
+    np.inexact,
+    np.complexfloating,
+    np.signedinteger,
+    np.unsignedinteger,
+    np.bool_,
+)
+
+
+def test_issubdtype_of_all_pairs() -> None:
+    for a, b in itertools.product(ALL, [*ALL, *ABSTRACT]):
+        expected = jnp.issubdtype(a, b)
+        assert dtypes.issubdtype(a, b) == expected, (a, b)
+        assert dtypes.issubdtype(a.type, b) == expected, (a, b)
+    assert dtypes.issubdtype(dtypes.prng_key, dtypes.extended)
+    assert not dtypes.issubdtype(np.float32, dtypes.extended)
+
+
+KINDS = (
+    "bool",
+    "signed integer",
+    "unsigned integer",
+    "integral",
+    "real floating",
+    "complex floating",
+    "numeric",
+)
+
+
+def test_isdtype() -> None:
+    for dtype, kind in itertools.product(ALL, [*KINDS, np.float32, ("integral", np.bool_)]):
+        assert _dtypes.isdtype(dtype, kind) == jnp.isdtype(dtype, kind), (dtype, kind)
+    with pytest.raises(ValueError, match="kind 'real' is neither"):
+        _dtypes.isdtype(np.float32, "real")
+    with pytest.raises(TypeError, match="as kind"):
+        _dtypes.isdtype(np.float32, 3.5)
+
+
+def test_conversions_between_kinds() -> None:
+    from jax._src import dtypes as jax_dtypes
+
+    for dtype in ALL:
+        assert _dtypes.to_inexact_dtype(dtype) == jax_dtypes.to_inexact_dtype(dtype)
+        assert _dtypes.to_floating_dtype(dtype) == jax_dtypes.to_floating_dtype(dtype)
+        assert _dtypes.to_complex_dtype(dtype) == jax_dtypes.to_complex_dtype(dtype)
+        assert _dtypes.to_numeric_dtype(dtype) == jax_dtypes.to_numeric_dtype(dtype)
+        assert dtypes.itemsize_bits(dtype) == jax.dtypes.itemsize_bits(dtype)
+        assert dtypes.scalar_type_of(wrap(np.zeros((), dtype))) is jax_dtypes.scalar_type_of(
+            jnp.zeros((), dtype)
+        )
+
+
+def test_limits() -> None:
+    assert dtypes.finfo(dtypes.bfloat16).eps == jnp.finfo(jnp.bfloat16).eps
+    assert dtypes.finfo("float32").max == np.finfo(np.float32).max
+    assert dtypes.iinfo("int4").max == 7
+    assert dtypes.float0 == jax.dtypes.float0
+
+
+# -------------------------------------------------------------------------- Python and NumPy values
+
+
+def test_python_scalars_become_weak_arrays_of_default_dtypes(x64: bool) -> None:
+    for value in (True, 3, -2.5, 1e300, 1 + 2j):
+        array, expected = _dtypes.to_array(value), jnp.asarray(value)
+        assert (array.dtype, array.weak_type) == (expected.dtype, expected.weak_type)
+        np.testing.assert_array_equal(np.asarray(array), np.asarray(expected))
+
+
+def test_python_int_operands_wrap_around_in_narrow_dtypes() -> None:
+    for value, dtype in ((-1, "uint8"), (300, "int8"), (2**31 - 1, "uint16"), (7, "bfloat16")):
+        expected = jnp.zeros((), dtype) + value
+        assert _dtypes.scalar_to_numpy(value, np.dtype(dtype)) == np.asarray(expected)
+
+
+def test_python_ints_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(OverflowError, match="does not fit int32"):
+        _dtypes.to_array(2**31)
+    with gnomon.enable_x64():
+        assert _dtypes.to_array(2**31).dtype == np.int64
+        with pytest.raises(OverflowError, match="does not fit int64"):
+            _dtypes.to_array(2**63)
+
+
+def test_numpy_arrays_become_canonical(x64: bool) -> None:
+    for dtype in ALL:
+        value = np.ones(3, dtype)
+        assert _dtypes.to_array(value).dtype == dtypes.canonicalize_dtype(dtype)
+    swapped = np.arange(3, dtype=">f4")
+    np.testing.assert_array_equal(np.asarray(_dtypes.to_array(swapped)), [0, 1, 2])
+    assert _dtypes.to_array(swapped).dtype == np.float32
+
+
+def test_arrays_do_not_change_with_the_numpy_array_they_came_from() -> None:
+    value = np.zeros(3, np.float32)
+    for source in (value, value[::2], np.broadcast_to(value, (2, 3))):
+        array = _dtypes.to_array(source)
+        value[...] += 1
+        assert not np.array_equal(np.asarray(array), source)
+
+
+def test_what_is_no_array_is_refused() -> None:
+    for value in ([1, 2], (1, 2), "text", None, object(), int):
+        with pytest.raises(TypeError, match="expected an array"):
+            _dtypes.to_array(value)
+    with pytest.raises(TypeError, match=r"gnomon\.numpy\.array"):
+        _dtypes.to_array([1, 2])
+    with pytest.raises(ValueError, match="masked arrays"):
+        _dtypes.to_array(np.ma.masked_array([1, 2], [True, False]))
+    for dtype in ("S3", "O", "M8[s]"):
+        with pytest.raises(TypeError, match="numbers and booleans"):
+            _dtypes.to_array(np.zeros(2, dtype))
+
+
+# ---------------------------------------------------------------------------------- explicit dtypes
+
+
+def test_explicit_wide_dtypes_warn_at_the_users_line() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert _dtypes.check_user_dtype("float64", "zeros") == np.float32
+    (warning,) = caught
+    assert "in zeros" in str(warning.message) and "gnomon_enable_x64" in str(warning.message)
+    assert warning.filename == __file__
+    with gnomon.enable_x64(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert _dtypes.check_user_dtype("float64") == np.float64
+
+
+def test_bad_dtypes_are_refused_by_name() -> None:
+    with pytest.raises(TypeError, match="S3 in zeros"):
+        _dtypes.check_user_dtype("S3", "zeros")
+    with pytest.raises(TypeError, match="is not a dtype in zeros"):
+        _dtypes.check_user_dtype("float33", "zeros")
+    with pytest.raises(ValueError, match=r"use dtype=x\.dtype"):
+        _dtypes.check_user_dtype(wrap(np.ones(2)))
+    with pytest.raises(ValueError, match="must be given"):
+        _dtypes.check_user_dtype(None)
+
+
+def test_promotion_errors_say_what_and_why() -> None:
+    with pytest.raises(dtypes.TypePromotionError, match=r"int4, int8.*4-bit integers promote"):
+        _dtypes.promote_types("int4", "int8")
+    with pytest.raises(dtypes.TypePromotionError, match="8-bit floats promote"):
+        _dtypes.promote_types(ml_dtypes.float8_e5m2, "float32")
+    with numpy_dtype_promotion("strict"), pytest.raises(dtypes.TypePromotionError, match="strict"):
+        _dtypes.promote_types("int32", "float32")
+    assert config.numpy_dtype_promotion == "standard"
+
+
+class _KeyDtype(_dtypes.ExtendedDType):
+    type = dtypes.prng_key
+    name = "key<test>"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def test_extended_dtypes_meet_only_themselves() -> None:
+    key = _KeyDtype()
+    assert _dtypes.promote(((key, False), (key, False))) == (key, False)
+    assert dtypes.issubdtype(key, dtypes.prng_key)
+    with pytest.raises(dtypes.TypePromotionError, match="meets none but itself"):
+        _dtypes.promote(((key, False), (np.dtype("float32"), False)))
