@@ -79,23 +79,26 @@ _dense_values: dict[ir.Attribute, np.ndarray] = {}
 def _encode_dense(value: Any) -> ir.Attribute:
     array = np.asarray(value)
     type_ = types.mlir_type(types.TensorType(array.shape, array.dtype))
-    contiguous = np.ascontiguousarray(array).reshape(-1)
+    # A repeated number is looked at, written and kept once, whatever the size.
+    repeated = array.size > 1 and not any(array.strides)
+    stored = array[(slice(0, 1),) * array.ndim] if repeated else array
+    contiguous = np.ascontiguousarray(stored).reshape(-1)
     if array.size == 0:
         text = ""
     elif array.dtype == np.bool_:
         # The hexadecimal form of i1 is bit-packed; the nested list is the form without surprises.
         splat = contiguous.all() or not contiguous.any()
-        nested = bool(contiguous[0]) if splat else array.tolist()
+        nested = bool(contiguous[0]) if splat else stored.tolist()
         text = str(nested).lower()
     elif array.dtype.itemsize * 8 != _bits(array.dtype):
-        text = str(array.astype(np.int64).tolist())
+        text = str(int(contiguous[0]) if repeated else stored.astype(np.int64).tolist())
     else:
-        bits = contiguous.view(np.uint8).reshape(array.size, -1)
-        splat = array.size > 1 and bool((bits == bits[0]).all())
+        bits = contiguous.view(np.uint8).reshape(contiguous.size, -1)
+        splat = contiguous.size > 1 and bool((bits == bits[0]).all())
         text = f'"0x{(contiguous[:1] if splat else contiguous).tobytes().hex()}"'
     attr = ir.Attribute.parse(f"dense<{text}> : {type_}", context)
     if attr not in _dense_values:
-        kept = array.copy()
+        kept = np.broadcast_to(stored.copy(), array.shape)
         kept.flags.writeable = False
         _dense_values[attr] = kept
     return attr
