@@ -4,6 +4,7 @@ Importing the package registers every room and loads the dialect into the proces
 """
 
 from gnomon.dialects import (  # noqa: F401
+    barrier,
     collectives,
     contraction,
     control_flow,

@@ -13,7 +13,14 @@ import numpy as np
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
 from gnomon.backends.iree.errors import BufferDeletedError, ExecutionError
 
-__all__ = ["IMPORTED_USAGE_BIT", "Buffer", "Pending", "element_type", "import_array"]
+__all__ = [
+    "IMPORTED_USAGE_BIT",
+    "Buffer",
+    "Pending",
+    "element_type",
+    "import_array",
+    "result_buffer",
+]
 
 _E = rt.HalElementType
 
@@ -279,8 +286,11 @@ class Buffer:
             assert self._array is not None
             view, keep_alive = import_array(state, self._array)
             self._view = view
-            if keep_alive is None and self._array.nbytes >= _COPY_BELOW_BYTES:
-                # One copy in memory is enough.
+            if keep_alive is None:
+                if self._array.nbytes < _COPY_BELOW_BYTES:
+                    self.to_numpy()
+                # From now on `_array` tells memory that IREE reads in place. A large one is let
+                # go: one copy of it is enough.
                 self._array = None
         return view
 
@@ -354,3 +364,24 @@ class Buffer:
     def __repr__(self) -> str:
         state = "deleted" if self._deleted else "ready" if self.is_ready() else "pending"
         return f"Buffer(shape={self.shape}, dtype={self.dtype}, device={self.device!r}, {state})"
+
+
+_new = object.__new__
+
+
+def result_buffer(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    device: Device,
+    view: Any,
+    pending: Pending | None,
+) -> Buffer:
+    """Makes the buffer of a program's result: `Buffer(...)` in half of the time."""
+    buffer = _new(Buffer)
+    buffer.shape = shape
+    buffer.dtype = dtype
+    buffer.device = device
+    buffer._view = view
+    buffer._pending = pending
+    buffer._array = buffer._host = buffer._deleted = None
+    return buffer

@@ -9,7 +9,13 @@ from typing import Any, Protocol
 import iree.runtime as rt
 import numpy as np
 
-from gnomon.backends.iree.buffer import IMPORTED_USAGE_BIT, Buffer, Pending, import_array
+from gnomon.backends.iree.buffer import (
+    IMPORTED_USAGE_BIT,
+    Buffer,
+    Pending,
+    import_array,
+    result_buffer,
+)
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
 from gnomon.backends.iree.errors import ExecutionError
 
@@ -44,7 +50,7 @@ class _Loaded:
         try:
             module = rt.VmModule.copy_buffer(state.instance, vmfb)
             self.context = rt.VmContext(state.instance, [state.module, module])
-        except (RuntimeError, ValueError) as error:
+        except Exception as error:
             raise ExecutionError(f"the compiled program cannot be loaded: {error}") from error
         self.function = module.lookup_function("main")
         if self.function is None:
@@ -108,34 +114,44 @@ class Executable:
         """
         if len(args) != self._arity:
             raise TypeError(f"the program takes {self._arity} arguments, got {len(args)}")
-        loaded = self._loaded
-        if loaded.generation != runtime_generation():
-            loaded = self._loaded = _Loaded(
-                self._vmfb, self.device.driver_state(self.execution_model)
-            )
-        state = loaded.state
-        arguments = _VariantList(self._arity + 2)
-        pending: list[Pending] = []
-        keep_alive: list[object] = []
+        buffers = []
         for index, (arg, (shape, dtype)) in enumerate(zip(args, self.input_types, strict=True)):
             if not isinstance(arg, (Buffer, np.ndarray)):
                 raise self._mismatch(index, arg)
             if arg.shape != shape or arg.dtype != dtype:
                 raise self._mismatch(index, arg)
             if isinstance(arg, Buffer):
-                if arg.failed_to_start:
-                    return self._failed(arg.pending)
-                arguments.push_ref(arg._view or arg.view_for(state))
-                if arg._pending is not None:
-                    pending.append(arg._pending)
-                if arg._array is not None:
-                    keep_alive.append(arg._array)
+                buffers.append(arg)
             else:
                 # The caller may change the array as soon as we return.
+                state = self._load().state
                 view, kept = import_array(state, arg, copy=self._asynchronous)
-                arguments.push_ref(view)
-                if kept is not None:
-                    keep_alive.append(kept)
+                buffers.append(Buffer(shape, dtype, self.device, view=view, array=kept))
+        return self.run(buffers)
+
+    def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
+        """Runs or starts the program as a call does, for callers that know their buffers.
+
+        Args:
+            buffers: of the declared number, shapes and dtypes, which is not checked.
+        """
+        loaded = self._load()
+        state = loaded.state
+        arguments = _VariantList(self._arity + 2)
+        push = arguments.push_ref
+        pending: list[Pending] = []
+        keep_alive: list[object] = []
+        for buffer in buffers:
+            view = buffer._view
+            if view is None:
+                if buffer.failed_to_start:
+                    return self._failed(buffer.pending)
+                view = buffer.view_for(state)
+            push(view)
+            if buffer._pending is not None:
+                pending.append(buffer._pending)
+            if buffer._array is not None:
+                keep_alive.append(buffer._array)
         results = _VariantList(len(self.output_types))
         if self._asynchronous:
             outputs = self._launch(loaded, arguments, results, pending, keep_alive)
@@ -145,14 +161,21 @@ class Executable:
             try:
                 with loaded.lock:
                     loaded.context.invoke(loaded.function, arguments, results)
-            except RuntimeError as error:
+            except Exception as error:
                 raise ExecutionError(f"the program failed: {error}") from error
             outputs = self._wrap(results, None, bool(keep_alive), state)
         for index in self.donate:
-            arg = args[index]
-            if isinstance(arg, Buffer):
-                arg.delete("it was donated to a call")
+            buffers[index].delete("it was donated to a call")
         return outputs
+
+    def _load(self) -> _Loaded:
+        """Returns the loaded program, which a forked child loads anew."""
+        loaded = self._loaded
+        if loaded.generation != runtime_generation():
+            loaded = self._loaded = _Loaded(
+                self._vmfb, self.device.driver_state(self.execution_model)
+            )
+        return loaded
 
     def _launch(
         self,
@@ -179,7 +202,7 @@ class Executable:
         try:
             with loaded.lock:
                 loaded.context.invoke(loaded.function, arguments, results)
-        except RuntimeError as error:
+        except Exception as error:
             # IREE refuses to start a program after one that has failed already; whether it fails
             # before or after this call is a matter of time, so both are reported alike.
             semaphore.fail(str(error))
@@ -208,7 +231,7 @@ class Executable:
         outputs = []
         for index, (shape, dtype) in enumerate(self.output_types):
             view = results.get_as_object(index, _BufferView)
-            output = Buffer(shape, dtype, device, view=view, pending=pending)
+            output = result_buffer(shape, dtype, device, view, pending)
             if may_alias and view.get_buffer().allowed_usage() & IMPORTED_USAGE_BIT:
                 output = _copy_of_argument(view, shape, dtype, device, state)
             outputs.append(output)

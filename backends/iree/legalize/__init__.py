@@ -1,0 +1,24 @@
+"""What IREE cannot take, or takes wrongly, rewritten into what it can.
+
+The passes work on ops of the dialect, just before the lowering to StableHLO. Each room names what
+goes wrong and what was seen to work; the forms themselves are native again for other backends.
+"""
+
+from __future__ import annotations
+
+from gnomon.backends.iree.legalize.loops import legalize_while
+from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
+from gnomon.backends.iree.targets import Target
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import ir
+
+__all__ = ["legalize"]
+
+_RULES: dict[str, Rule] = {
+    "gnomon.while": legalize_while,
+}
+
+
+def legalize(module: ir.Module, target: Target) -> None:
+    """Rewrite a module in place so that IREE compiles it for ``target``, and rightly."""
+    rewrite(Program(module), _RULES)

@@ -1,0 +1,76 @@
+"""Loops: ``gnomon.while`` in a form that IREE compiles rightly.
+
+IREE 3.13 refuses or crashes on many loops whose carries pass through, swap places or stand for each
+other (18 of 40 random nested programs), because its simplifications of ``scf.while`` prune the two
+regions differently. Two rewrites leave them nothing to prune:
+
+- a carry that every iteration passes on becomes a constant of the loop;
+- each other carry leaves the body as ``select(condition, new, old)``, the condition recomputed from
+  the carries on entry, where it always holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gnomon.dialects.body import Body
+from gnomon.dialects.contract import Instance
+from gnomon.dialects.control_flow import while_
+from gnomon.dialects.control_flow.bodies import split
+from gnomon.dialects.emit import broadcast_scalar, ops
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import type_of
+
+__all__ = ["legalize_while"]
+
+
+def legalize_while(inst: Instance) -> Sequence[ir.Value]:
+    """The rule of ``gnomon.while``."""
+    for_cond, for_body, carry = split(
+        inst.operands, inst.params["cond_consts"], inst.params["body_consts"]
+    )
+    cond, body = inst.bodies
+    passed = body.arguments[len(for_body) :]
+    varies = [new != old for new, old in zip(body.results, passed, strict=True)]
+    moving = [i for i, v in enumerate(varies) if v]
+    still = [i for i, v in enumerate(varies) if not v]
+    if not moving:
+        # The condition never changes: the loop runs not at all or forever.
+        moving, still = list(range(len(carry))), []
+
+    constants = [carry[i] for i in still]
+    state = [carry[i] for i in moving]
+
+    def arrange(fixed: Sequence[ir.Value], moved: Sequence[ir.Value]) -> list[ir.Value]:
+        """All carries in their order."""
+        values = dict(zip([*still, *moving], [*fixed, *moved], strict=True))
+        return [values[i] for i in range(len(carry))]
+
+    def emit_cond(*arguments: ir.Value) -> list[ir.Value]:
+        consts, fixed, moved = split(arguments, len(for_cond), len(still))
+        return cond.inline([*consts, *arrange(fixed, moved)])
+
+    def emit_body(*arguments: ir.Value) -> list[ir.Value]:
+        cond_values, body_values, fixed, moved = split(
+            arguments, len(for_cond), len(for_body), len(still)
+        )
+        old = arrange(fixed, moved)
+        (running,) = cond.inline([*cond_values, *old])
+        new = body.inline([*body_values, *old])
+        return [_select(running, new[i], old[i]) for i in moving]
+
+    cond_types = [type_of(v) for v in (*for_cond, *constants, *state)]
+    body_types = [type_of(v) for v in (*for_cond, *for_body, *constants, *state)]
+    results = while_.build(
+        [*for_cond, *constants, *for_cond, *for_body, *constants, *state],
+        {
+            "cond_consts": len(for_cond) + len(constants),
+            "body_consts": len(for_cond) + len(for_body) + len(constants),
+        },
+        [Body.build(cond_types, emit_cond), Body.build(body_types, emit_body)],
+    )
+    return arrange(constants, results)
+
+
+def _select(running: ir.Value, new: ir.Value, old: ir.Value) -> ir.Value:
+    return ops.select(broadcast_scalar(running, type_of(new).shape), new, old)

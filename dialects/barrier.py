@@ -1,0 +1,57 @@
+"""``gnomon.optimization_barrier``: values that the compiler may not look through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gnomon.dialects.combinators import Tangents, Values, stablehlo
+from gnomon.dialects.contract import Instance, MappedAxis, Op
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType
+
+
+def _infer(*types: TensorType) -> tuple[TensorType, ...]:
+    return types
+
+
+def _evaluate(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    return arrays
+
+
+def _barred(values: Tangents) -> list[ir.Value | None]:
+    """A barrier of those that are not symbolic zeros."""
+    given = [v for v in values if v is not None]
+    behind = iter(optimization_barrier.build(given, {}) if given else ())
+    return [None if v is None else next(behind) for v in values]
+
+
+def _transpose(
+    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+) -> list[ir.Value | None]:
+    wanted = [ct if keep else None for ct, keep in zip(cotangents, linear, strict=True)]
+    return _barred(wanted)
+
+
+def _batch(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], Sequence[int | None]]:
+    return inst.op.build(operands, {}), dims
+
+
+optimization_barrier = Op(
+    name="optimization_barrier",
+    doc="the operands, all computed before anything that uses the results, "
+    "and not optimized together with it",
+    example='%y = "gnomon.optimization_barrier"(%x) : (tensor<4xf32>) -> tensor<4xf32>',
+    results=None,
+    infer=_infer,
+    evaluate=_evaluate,
+    jvp=lambda inst, outs, tangents: _barred(tangents),
+    transpose=_transpose,
+    batch=_batch,
+    lower=lambda inst: stablehlo("optimization_barrier", inst.operands, inst.result_types),
+)
+
+__all__ = ["optimization_barrier"]
