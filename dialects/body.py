@@ -207,3 +207,38 @@ def erase(op: ir.Operation) -> None:
     op.erase()
     if _is_packed(operands) and next(iter(operands[0].uses), None) is None:
         operands[0].owner.erase()
+
+
+def restore_packing(module: ir.Operation) -> None:
+    """Put back the casts between ops of several types where one takes another's tuple as it is.
+
+    Upstream's canonicalization folds a tuple that is taken apart and made again.
+    """
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name != PACK and _is_packed(op.results):
+            owners = [use.owner.operation for use in op.results[0].uses]
+            if len(owners) > 1 or any(owner.name != PACK for owner in owners):
+                found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.walk(visit)
+    for op in found:
+        packed = op.results[0]
+        users = [(use.owner.operation, use.operand_number) for use in packed.uses]
+        tuple_type = packed.type
+        types = [tuple_type.get_type(i) for i in range(tuple_type.num_types)]
+        with ir.InsertionPoint.after(op), op.location:
+            unpack = ir.Operation.create(PACK, results=types, operands=[packed])
+        for user, number in users:
+            if user.name == PACK:
+                for old, new in zip(user.results, unpack.results, strict=True):
+                    old.replace_all_uses_with(new)
+                user.erase()
+            else:
+                with ir.InsertionPoint(user), user.location:
+                    pack = ir.Operation.create(
+                        PACK, results=[tuple_type], operands=list(unpack.results)
+                    )
+                user.operands[number] = pack.results[0]

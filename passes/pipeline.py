@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from gnomon.dialects.body import Body
+from gnomon.dialects.body import Body, restore_packing
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import PassManager, ir
 from gnomon.passes.drop_unused_results import drop_unused_results
@@ -40,6 +40,7 @@ def _upstream(name: str) -> Callable[[ir.Module], None]:
         manager = PassManager.parse(f"builtin.module({name})")
         manager.enable_verifier(False)
         manager.run(module.operation)
+        restore_packing(module.operation)
 
     return run
 
