@@ -212,7 +212,7 @@ def _expanded(items: list[Any], rank: int) -> list[Any]:
         raise IndexError(
             f"too many indices: the array has {rank} dimensions, but {consumed} were indexed"
         )
-    full = [slice(None)] * (rank - consumed)
+    full: list[Any] = [slice(None)] * (rank - consumed)
     at = next((i for i, item in enumerate(items) if item is Ellipsis), None)
     if at is None:
         return items + full
@@ -299,7 +299,7 @@ def _layout(
     """
     batch_shape: tuple[int, ...] = ()
     if advanced:
-        shapes = [np.shape(entries[places[at]]) for at in advanced]  # type: ignore[arg-type]
+        shapes = [np.shape(entries[places[at]]) for at in advanced]
         try:
             batch_shape = np.broadcast_shapes(*shapes)
         except ValueError:

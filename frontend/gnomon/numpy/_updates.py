@@ -141,11 +141,11 @@ class IndexUpdateRef:
 
     def divide(self, values: Any, **kwargs: Any) -> Array:
         """``x[index] /= values`` as a new array; integers become floating."""
-        return operator.truediv(self.array, self._factors(values, kwargs))  # type: ignore[no-any-return]
+        return operator.truediv(self.array, self._factors(values, kwargs))
 
     def power(self, values: Any, **kwargs: Any) -> Array:
         """``x[index] **= values`` as a new array."""
-        return operator.pow(self.array, self._factors(values, kwargs))  # type: ignore[no-any-return]
+        return operator.pow(self.array, self._factors(values, kwargs))
 
     def min(self, values: Any, **kwargs: Any) -> Array:
         """``x[index] = minimum(x[index], values)`` as a new array."""
@@ -327,7 +327,7 @@ def _common_dtype(name: str, x: Array, new: Array) -> np.dtype[Any]:
             f"x.at[index].{_COMBINE[name]} takes arrays of numbers, got {dtype}: use max for "
             "logical or, min for logical and, or convert by astype"
         )
-    return dtype  # type: ignore[no-any-return]
+    return dtype
 
 
 def _broadcast(new: Array, plan: Plan) -> Array:
