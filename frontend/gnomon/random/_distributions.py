@@ -177,7 +177,7 @@ def weibull_min(
 
 def lognormal(
     key: Any,
-    sigma: Any = np.float32(1.0),
+    sigma: Any = 1.0,
     shape: Any = None,
     dtype: Any = None,
     *,

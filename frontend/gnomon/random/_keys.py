@@ -395,7 +395,7 @@ def _seed_words(function: str, seed: Any) -> tuple[Array, Array]:
             f"{function} accepts a scalar seed, but was given an array of shape {np.shape(seed)}. "
             "Use gnomon.vmap for a batch of seeds."
         )
-    if type(seed) is int:
+    if isinstance(seed, int):
         if not -(2**63) <= seed < 2**63:
             raise OverflowError(f"{function}: the seed {seed} does not fit 64 bits")
         high = seed >> 32 & 0xFFFFFFFF if config.x64 else 0

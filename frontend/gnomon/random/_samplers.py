@@ -168,9 +168,10 @@ def between(key: Words, shape: Shape, dtype: DType, low: Any, high: Any) -> Arra
     if type(low) in (int, float) and type(high) in (int, float) and (low, high) == (0, 1):
         return unit  # scaling by one and adding zero change nothing
     low, high = (parameter("uniform", bound, dtype, np.shape(bound)) for bound in (low, high))
-    span, offset = lax.sub(*_aligned(high, low)), low
-    scaled = lax.add(lax.mul(unit, broadcast(span, shape)), broadcast(offset, shape))
-    return lax.max(broadcast(low, shape), scaled)
+    span = broadcast(lax.sub(*_aligned(high, low)), shape)
+    low = broadcast(low, shape)
+    # XLA rounds the product and the sum together; the bits of the result depend on it.
+    return lax.max(low, bind(ops.fma, unit, span, low))
 
 
 def _aligned(x: Array, y: Array) -> tuple[Array, Array]:

@@ -1,0 +1,303 @@
+"""Activation functions, elementwise and along an axis.
+
+At kinks derivatives are those of ``jax.nn``: that of `relu` at 0 is 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._arguments import as_array, promoted
+from gnomon.scipy.special import logsumexp
+
+Axis = int | tuple[int, ...] | None
+
+
+def identity(x: Any) -> Array:
+    """The argument, as an array."""
+    return as_array("identity", x)
+
+
+def relu(x: Any) -> Array:
+    """Elementwise max(x, 0), with derivative 0 at 0.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> relu(gnp.array([-2.0, 0.0, 3.0]))
+      Array([0., 0., 3.], dtype=float32)
+    """
+    x = as_array("relu", x)
+    return gnp.where(x <= 0, 0, x)
+
+
+def relu6(x: Any) -> Array:
+    """Elementwise min(max(x, 0), 6), with derivative 0 at 0 and 6."""
+    x = as_array("relu6", x)
+    return gnp.where(x <= 0, 0.0, gnp.where(x >= 6, 6.0, x))
+
+
+def squareplus(x: Any, b: Any = 4) -> Array:
+    """Elementwise (x + sqrt(x² + b)) / 2, a smooth form of `relu`."""
+    x, b = as_array("squareplus", x, 0), as_array("squareplus", b, 1)
+    return (x + gnp.sqrt(gnp.square(x) + b)) / 2
+
+
+def softplus(x: Any) -> Array:
+    """Elementwise log(1 + exp(x)), without overflow.
+
+    Example:
+      >>> softplus(1000.0)
+      Array(1000., dtype=float32, weak_type=True)
+    """
+    return gnp.logaddexp(x, 0)
+
+
+def sparse_plus(x: Any) -> Array:
+    """Elementwise 0 below -1, x above 1, and the parabola (x + 1)² / 4 between."""
+    x = as_array("sparse_plus", x)
+    return gnp.where(x <= -1.0, 0.0, gnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
+
+
+def soft_sign(x: Any) -> Array:
+    """Elementwise x / (abs(x) + 1)."""
+    x = as_array("soft_sign", x)
+    return x / (gnp.abs(x) + 1)
+
+
+def sigmoid(x: Any) -> Array:
+    """Elementwise logistic function 1 / (1 + exp(-x)) of a floating point or complex array."""
+    return lax.logistic(x)
+
+
+def sparse_sigmoid(x: Any) -> Array:
+    """Elementwise clip((x + 1) / 2, 0, 1)."""
+    return 0.5 * gnp.clip(as_array("sparse_sigmoid", x) + 1.0, 0.0, 2.0)
+
+
+def silu(x: Any) -> Array:
+    """Elementwise x * sigmoid(x); `swish` is the same function."""
+    x = as_array("silu", x)
+    return x * sigmoid(x)
+
+
+swish = silu
+
+
+def mish(x: Any) -> Array:
+    """Elementwise x * tanh(softplus(x))."""
+    x = as_array("mish", x)
+    return x * gnp.tanh(softplus(x))
+
+
+def log_sigmoid(x: Any) -> Array:
+    """Elementwise logarithm of `sigmoid`, without loss where that is small."""
+    return -softplus(-as_array("log_sigmoid", x))
+
+
+def elu(x: Any, alpha: Any = 1.0) -> Array:
+    """Elementwise x where positive, alpha * (exp(x) - 1) elsewhere."""
+    x = as_array("elu", x)
+    # The exponential of a large number, which is not taken, must not spoil the derivative.
+    negative = gnp.where(x > 0, 0.0, x)
+    return gnp.where(x > 0, x, alpha * gnp.expm1(negative))
+
+
+def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Array:
+    """Elementwise x where not negative, negative_slope * x elsewhere."""
+    x = as_array("leaky_relu", x)
+    return gnp.where(x >= 0, x, negative_slope * x)
+
+
+def hard_tanh(x: Any) -> Array:
+    """Elementwise x limited to [-1, 1]."""
+    x = as_array("hard_tanh", x)
+    return gnp.where(x > 1, 1, gnp.where(x < -1, -1, x))
+
+
+def celu(x: Any, alpha: Any = 1.0) -> Array:
+    """Elementwise x where positive, alpha * (exp(x / alpha) - 1) elsewhere."""
+    x = as_array("celu", x)
+    return gnp.maximum(x, 0.0) + alpha * gnp.expm1(gnp.minimum(x, 0.0) / alpha)
+
+
+# Klambauer, Unterthiner, Mayr, Hochreiter, Self-Normalizing Neural Networks (2017).
+_SELU_ALPHA = 1.6732632423543772848170429916717
+_SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def selu(x: Any) -> Array:
+    """Elementwise scaled `elu` that keeps mean 0 and variance 1 from layer to layer."""
+    return _SELU_SCALE * elu(x, _SELU_ALPHA)
+
+
+def gelu(x: Any, approximate: bool = True) -> Array:
+    """Elementwise x times the normal distribution function of x.
+
+    Args:
+      x: an array.
+      approximate: by tanh; else by erfc.
+    """
+    (x,) = promoted("gelu", x, inexact=True)
+    if approximate:
+        inner = _rounded(np.sqrt(2 / np.pi), x) * (x + 0.044715 * x**3)
+        return x * (0.5 * (1.0 + gnp.tanh(inner)))
+    return 0.5 * x * lax.erfc(-x * _rounded(np.sqrt(0.5), x))
+
+
+def _rounded(value: Any, x: Array) -> np.ndarray[Any, Any]:
+    return np.asarray(value).astype(x.dtype)
+
+
+def glu(x: Any, axis: int = -1) -> Array:
+    """Gated linear unit: the first half along an axis, times `sigmoid` of the second half.
+
+    Raises:
+      ValueError: the axis is of odd size.
+    """
+    x = as_array("glu", x)
+    if x.shape[axis] % 2:
+        raise ValueError(f"glu: axis {axis} of shape {x.shape} must be of even size")
+    value, gate = gnp.split(x, 2, axis)
+    return value * sigmoid(gate)
+
+
+def hard_sigmoid(x: Any) -> Array:
+    """Elementwise relu6(x + 3) / 6."""
+    return relu6(as_array("hard_sigmoid", x) + 3.0) / 6.0
+
+
+def hard_silu(x: Any) -> Array:
+    """Elementwise x * hard_sigmoid(x); `hard_swish` is the same function."""
+    x = as_array("hard_silu", x)
+    return x * hard_sigmoid(x)
+
+
+hard_swish = hard_silu
+
+
+def log1mexp(x: Any) -> Array:
+    """Elementwise log(1 - exp(-x)) for x > 0, without loss at either end.
+
+    Martin Mächler, Accurately computing log(1 - exp(-|a|)) (2012).
+    """
+    x = as_array("log1mexp", x)
+    small = x < np.log(2.0)
+    # Each branch gets only what it is good for, so that neither spoils the derivative.
+    near = gnp.log(-gnp.expm1(-gnp.where(small, x, 1.0)))
+    far = gnp.log1p(-gnp.exp(-gnp.where(small, 1.0, x)))
+    return gnp.where(small, near, far)
+
+
+# --------------------------------------------------------------------------------- along an axis
+
+
+def _shifted(name: str, x: Any, axis: Axis, where: Any) -> Array:
+    """The array less its maximum, through which no derivative flows; -inf where left out."""
+    x = as_array(name, x)
+    largest = gnp.max(x, axis=axis, where=where, initial=-np.inf, keepdims=True)
+    kept = x if where is None else gnp.where(where, x, -np.inf)
+    return kept - lax.stop_gradient(largest)
+
+
+def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
+    """Exponentials divided by their sum along an axis: positive numbers that add up to one.
+
+    Args:
+      x: an array.
+      axis: the dimension or dimensions of the sum.
+      where: which elements count; the others give 0.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> softmax(gnp.array([0.0, 0.0]))
+      Array([0.5, 0.5], dtype=float32)
+    """
+    unnormalized = gnp.exp(_shifted("softmax", x, axis, where))
+    result = unnormalized / gnp.sum(unnormalized, axis=axis, where=where, keepdims=True)
+    return result if where is None else gnp.where(where, result, 0)
+
+
+def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
+    """The logarithm of `softmax`, without loss where that is small; -inf where left out."""
+    shifted = _shifted("log_softmax", x, axis, where)
+    total = gnp.sum(gnp.exp(shifted), axis=axis, where=where, keepdims=True)
+    result = shifted - gnp.log(total)
+    return result if where is None else gnp.where(where, result, -np.inf)
+
+
+def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Array:
+    """The logarithm of the mean of exponentials, without overflow."""
+    x = as_array("logmeanexp", x)
+    total: Array = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
+    counted = gnp.ones(x.shape, bool) if where is None else gnp.broadcast_to(where, x.shape)
+    count = gnp.sum(counted, axis=axis, keepdims=keepdims, dtype=total.dtype)
+    return total - gnp.log(count)
+
+
+def standardize(
+    x: Any,
+    axis: Axis = -1,
+    mean: Any = None,
+    variance: Any = None,
+    epsilon: Any = 1e-5,
+    where: Any = None,
+    *,
+    algorithm: str = "fast",
+) -> Array:
+    """An array with mean 0 and variance 1 along an axis.
+
+    Args:
+      x: an array.
+      axis: the dimension or dimensions.
+      mean, variance: computed by default.
+      epsilon: added to the variance.
+      where: which elements count for mean and variance.
+      algorithm: how the variance is computed: ``"fast"`` is the mean square less the squared mean,
+        ``"stable"`` the mean squared difference.
+    Raises:
+      ValueError: unknown algorithm.
+    """
+    x = as_array("standardize", x)
+    if algorithm not in ("fast", "stable"):
+        raise ValueError(f"standardize: algorithm must be 'fast' or 'stable', got {algorithm!r}")
+    reduction = {"axis": axis, "keepdims": True, "where": where}
+    if mean is None:
+        mean = gnp.mean(x, **reduction)
+    if variance is None and algorithm == "stable":
+        variance = gnp.mean(gnp.square(x - mean), **reduction)
+    elif variance is None:
+        # Rounding may take the difference below zero.
+        variance = gnp.clip(gnp.mean(gnp.square(x), **reduction) - gnp.square(mean), 0)
+    return (x - mean) * lax.rsqrt(variance + epsilon)
+
+
+def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
+    """Vectors that are 1 at an index and 0 elsewhere; all 0 for an index out of range.
+
+    Args:
+      x: an array of integers.
+      num_classes: the size of the vectors.
+      dtype: the dtype of the result; the default float dtype if None.
+      axis: where the new dimension stands in the result.
+    Raises:
+      ValueError: there is no such axis.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> one_hot(gnp.array([0, 2]), 3)
+      Array([[1., 0., 0.],
+             [0., 0., 1.]], dtype=float32)
+    """
+    x = gnp.asarray(x)
+    classes = num_classes.__index__()
+    place = canonical_axis(axis, x.ndim + 1)
+    shape = (*x.shape[:place], classes, *x.shape[place:])
+    numbers = lax.broadcasted_iota(x.dtype, shape, place)
+    spread = lax.broadcast_in_dim(x, shape, tuple(d for d in range(len(shape)) if d != place))
+    return gnp.astype(lax.eq(spread, numbers), float if dtype is None else dtype)

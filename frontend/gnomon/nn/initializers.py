@@ -1,0 +1,270 @@
+"""Initializers of weights: functions of a key, a shape and a dtype."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from gnomon import _dtypes, random
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon.dialects.types import is_complex, real_dtype
+from gnomon.lax._operands import as_shape
+from gnomon.lax._structural import canonical_axis
+
+__all__ = [
+    "Initializer",
+    "constant",
+    "glorot_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_uniform",
+    "kaiming_normal",
+    "kaiming_uniform",
+    "lecun_normal",
+    "lecun_uniform",
+    "normal",
+    "ones",
+    "truncated_normal",
+    "uniform",
+    "variance_scaling",
+    "xavier_normal",
+    "xavier_uniform",
+    "zeros",
+]
+
+Axes = int | Sequence[int]
+
+
+class Initializer(Protocol):
+    """A function that makes an array of weights."""
+
+    def __call__(self, key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
+        """Weights of a shape and dtype, drawn by a key."""
+
+
+def _dtype(dtype: Any) -> np.dtype[Any]:
+    if dtype is None:
+        return _dtypes.default_float_dtype()
+    checked: np.dtype[Any] = _dtypes.check_user_dtype(dtype, "nn.initializers")
+    return checked
+
+
+def _factor(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    return np.asarray(value).astype(dtype)
+
+
+def _no_sharding(out_sharding: Any) -> None:
+    if out_sharding is not None:
+        raise NotImplementedError(
+            f"nn.initializers: arrays live on one device; got out_sharding={out_sharding!r}"
+        )
+
+
+def zeros(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
+    """An array of zeros; the key is not used."""
+    _no_sharding(out_sharding)
+    return gnp.zeros(shape, _dtype(dtype))
+
+
+def ones(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
+    """An array of ones; the key is not used."""
+    _no_sharding(out_sharding)
+    return gnp.ones(shape, _dtype(dtype))
+
+
+def constant(value: Any, dtype: Any = None) -> Initializer:
+    """An initializer that gives one value everywhere (or an array that broadcasts)."""
+
+    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
+        _no_sharding(out_sharding)
+        return gnp.full(shape, value, _dtype(dtype))
+
+    return init
+
+
+def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
+    """An initializer that draws uniformly from [0, scale)."""
+
+    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
+        _no_sharding(out_sharding)
+        dtype = _dtype(dtype)
+        return random.uniform(key, shape, dtype) * _factor(scale, dtype)
+
+    return init
+
+
+def normal(stddev: Any = 0.01, dtype: Any = None) -> Initializer:
+    """An initializer that draws from the normal distribution of mean 0.
+
+    Example:
+      >>> import gnomon
+      >>> normal(5.0)(gnomon.random.key(42), (2, 3)).shape
+      (2, 3)
+    """
+
+    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
+        _no_sharding(out_sharding)
+        dtype = _dtype(dtype)
+        return random.normal(key, shape, dtype) * _factor(stddev, dtype)
+
+    return init
+
+
+def truncated_normal(
+    stddev: Any = 0.01, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0
+) -> Initializer:
+    """An initializer that draws from the normal distribution cut off at multiples of ``stddev``."""
+
+    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
+        _no_sharding(out_sharding)
+        dtype = _dtype(dtype)
+        drawn = random.truncated_normal(key, lower, upper, shape, dtype)
+        return drawn * _factor(stddev, dtype)
+
+    return init
+
+
+# ------------------------------------------------------------------------------- variance scaling
+
+
+def _sizes(shape: Sequence[int], axes: Axes) -> int:
+    dims = (axes,) if isinstance(axes, int) else tuple(axes)
+    return math.prod(shape[canonical_axis(d, len(shape))] for d in dims)
+
+
+def _fans(
+    shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axes
+) -> tuple[float, float]:
+    """How many inputs a unit has, and how many outputs an input feeds."""
+    if len(shape) <= 1 and in_axis == -2:
+        raise ValueError(
+            f"cannot tell inputs from outputs of weights of shape {shape} with the default "
+            "in_axis: give it, or a shape of two dimensions at least"
+        )
+    inputs, outputs, batch = (_sizes(shape, a) for a in (in_axis, out_axis, batch_axis))
+    field = math.prod(shape) / inputs / outputs / batch
+    return inputs * field, outputs * field
+
+
+_DENOMINATORS = {
+    "fan_in": lambda fan_in, fan_out: fan_in,
+    "fan_out": lambda fan_in, fan_out: fan_out,
+    "fan_avg": lambda fan_in, fan_out: (fan_in + fan_out) / 2,
+    "fan_geo_avg": lambda fan_in, fan_out: (fan_in * fan_out) ** 0.5,
+}
+_DISTRIBUTIONS = ("truncated_normal", "normal", "uniform")
+
+# Standard deviations of the normal distributions cut off at 2: on the line, and in the plane.
+_CUT_OFF = 0.87962566103423978
+_CUT_OFF_COMPLEX = 0.95311164380491208
+
+
+def variance_scaling(
+    scale: Any,
+    mode: str,
+    distribution: str,
+    in_axis: Axes = -2,
+    out_axis: Axes = -1,
+    batch_axis: Axes = (),
+    dtype: Any = None,
+) -> Initializer:
+    """An initializer whose variance is ``scale`` divided by the number of inputs or outputs.
+
+    Args:
+      scale: the factor.
+      mode: ``"fan_in"``, ``"fan_out"``, ``"fan_avg"`` or ``"fan_geo_avg"``: what divides it.
+      distribution: ``"truncated_normal"``, ``"normal"`` or ``"uniform"``.
+      in_axis, out_axis, batch_axis: which dimensions of the weights are inputs, outputs, batches.
+      dtype: the default dtype of the initializer.
+    Returns:
+      An `Initializer`; it raises ``ValueError`` for weights of fewer than two dimensions.
+    Raises:
+      ValueError: when the initializer is called: unknown mode or distribution.
+    """
+
+    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
+        _no_sharding(out_sharding)
+        sizes, dtype = as_shape("nn.initializers", shape), _dtype(dtype)
+        fans = _fans(sizes, in_axis, out_axis, batch_axis)
+        if mode not in _DENOMINATORS:
+            raise ValueError(
+                f"invalid mode of variance_scaling: {mode!r}; one of {', '.join(_DENOMINATORS)}"
+            )
+        if distribution not in _DISTRIBUTIONS:
+            raise ValueError(
+                f"invalid distribution of variance_scaling: {distribution!r}; one of "
+                f"{', '.join(_DISTRIBUTIONS)}"
+            )
+        variance = gnp.array(scale / _DENOMINATORS[mode](*fans), dtype)
+        if distribution == "normal":
+            return random.normal(key, sizes, dtype) * gnp.sqrt(variance)
+        if distribution == "uniform":
+            if is_complex(dtype):
+                return _complex_uniform(key, sizes, dtype) * gnp.sqrt(variance)
+            return random.uniform(key, sizes, dtype, -1) * gnp.sqrt(3 * variance)
+        if is_complex(dtype):
+            stddev = gnp.sqrt(variance) / _factor(_CUT_OFF_COMPLEX, dtype)
+            return _complex_truncated_normal(key, 2, sizes, dtype) * stddev
+        stddev = gnp.sqrt(variance) / _factor(_CUT_OFF, dtype)
+        return random.truncated_normal(key, -2, 2, sizes, dtype) * stddev
+
+    return init
+
+
+def _phases(key: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    angles = 2 * np.pi * random.uniform(key, shape, real_dtype(dtype)).astype(dtype)
+    return gnp.exp(1j * angles)
+
+
+def _complex_uniform(key: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Uniform in the disc of variance one."""
+    radius_key, phase_key = random.split(key)
+    radius = gnp.sqrt(2 * random.uniform(radius_key, shape, real_dtype(dtype))).astype(dtype)
+    return radius * _phases(phase_key, shape, dtype)
+
+
+def _complex_truncated_normal(
+    key: Any, upper: float, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Array:
+    """Normal in the plane, cut off at the circle of radius ``upper``."""
+    radius_key, phase_key = random.split(key)
+    inside = 1 - gnp.exp(gnp.array(-(upper**2), dtype))
+    drawn = inside * random.uniform(radius_key, shape, real_dtype(dtype)).astype(dtype)
+    return gnp.sqrt(-gnp.log(1 - drawn)) * _phases(phase_key, shape, dtype)
+
+
+def _scaled(name: str, scale: float, mode: str, distribution: str, of: str) -> Any:
+    def initializer(
+        in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
+    ) -> Initializer:
+        return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+
+    initializer.__name__ = initializer.__qualname__ = name
+    initializer.__doc__ = f"""The initializer of {of}.
+
+    It is `variance_scaling` by {scale}, mode ``"{mode}"``, distribution ``"{distribution}"``.
+
+    Args:
+      in_axis, out_axis, batch_axis: which dimensions of the weights are inputs, outputs, batches.
+      dtype: the default dtype of the initializer.
+    """
+    return initializer
+
+
+_GLOROT = "Glorot and Bengio (2010)"
+_LECUN = "LeCun, Bottou, Orr, Müller (1998)"
+_HE = "He, Zhang, Ren, Sun (2015)"
+
+glorot_uniform = _scaled("glorot_uniform", 1.0, "fan_avg", "uniform", _GLOROT)
+glorot_normal = _scaled("glorot_normal", 1.0, "fan_avg", "truncated_normal", _GLOROT)
+lecun_uniform = _scaled("lecun_uniform", 1.0, "fan_in", "uniform", _LECUN)
+lecun_normal = _scaled("lecun_normal", 1.0, "fan_in", "truncated_normal", _LECUN)
+he_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", _HE)
+he_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", _HE)
+
+xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
+kaiming_uniform, kaiming_normal = he_uniform, he_normal

@@ -1,0 +1,168 @@
+"""Special functions: those of ``scipy.special`` that are there, with their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon.dialects.types import is_complex
+from gnomon.numpy._arguments import promoted
+
+__all__ = [
+    "digamma",
+    "erf",
+    "erfc",
+    "erfinv",
+    "expit",
+    "gammaln",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "log_softmax",
+    "logit",
+    "logsumexp",
+    "ndtr",
+    "polygamma",
+    "softmax",
+    "zeta",
+]
+
+Axis = int | tuple[int, ...] | None
+
+
+def logsumexp(
+    a: Any,
+    axis: Axis = None,
+    b: Any = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: Any = None,
+) -> Any:
+    """The logarithm of the sum of exponentials, without overflow.
+
+    Args:
+      a: an array.
+      axis: the dimensions to sum over; all by default.
+      b: factors of the exponentials, zero and negative ones included.
+      keepdims: keep the reduced dimensions, with size one.
+      return_sign: return ``(result, sign)`` of the sum; without it a negative sum gives nan.
+      where: which elements count.
+    Returns:
+      ``log(sum(b * exp(a)))``, and the sign of the sum if asked for.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> logsumexp(gnp.array([1000.0, 1000.0]))
+      Array(1000.6931, dtype=float32)
+    """
+    if b is None:
+        (x,) = promoted("logsumexp", a, inexact=True)
+        factor = None
+    else:
+        x, factor = promoted("logsumexp", a, b, inexact=True)
+        # A factor of zero takes its element out, infinite as it may be.
+        x = gnp.where(factor != 0, x, -np.inf)
+    if where is not None:
+        x = gnp.where(where, x, 0)
+    reduction = {"axis": axis, "where": where}
+    largest = gnp.max(gnp.real(x), keepdims=True, initial=-np.inf, **reduction)
+    largest = lax.stop_gradient(gnp.where(gnp.isfinite(largest), largest, 0))
+    terms = gnp.exp(x - largest)
+    if factor is not None:
+        terms = terms * factor
+    total = gnp.sum(terms, keepdims=keepdims, **reduction)
+    if not keepdims:
+        largest = gnp.reshape(largest, total.shape)
+    complex_result = is_complex(total.dtype)
+    sign = gnp.sign(total)
+    if return_sign or not complex_result:
+        total = gnp.abs(total)
+    result = gnp.log(total) + largest
+    if return_sign:
+        return result, sign
+    if factor is None or complex_result:
+        return result
+    return gnp.where(sign < 0, np.nan, result)
+
+
+def softmax(x: Any, axis: Axis = None) -> Array:
+    """Exponentials divided by their sum over ``axis`` (all dimensions by default)."""
+    (x,) = promoted("softmax", x, inexact=True)
+    unnormalized = gnp.exp(x - lax.stop_gradient(gnp.max(x, axis=axis, keepdims=True)))
+    return unnormalized / gnp.sum(unnormalized, axis=axis, keepdims=True)
+
+
+def log_softmax(x: Any, axis: Axis = None) -> Array:
+    """The logarithm of `softmax`, without loss where that is small."""
+    (x,) = promoted("log_softmax", x, inexact=True)
+    return x - logsumexp(x, axis=axis, keepdims=True)
+
+
+def _elementwise(name: str, function: Callable[..., Array], summary: str, *names: str) -> Any:
+    def special(*arguments: Any) -> Array:
+        if len(arguments) != len(names):
+            raise TypeError(f"{name} takes {len(names)} arguments, got {len(arguments)}")
+        operands = gnp.broadcast_arrays(*promoted(name, *arguments, inexact=True))
+        return function(*operands)
+
+    special.__name__ = special.__qualname__ = name
+    described = ", ".join(names)
+    special.__doc__ = f"""{summary}
+
+    Args:
+      {described}: real arrays or scalars; integers become floating point numbers.
+    Raises:
+      TypeError: an argument is complex, or not an array.
+    """
+    return special
+
+
+erf = _elementwise("erf", lax.erf, "The error function.", "x")
+erfc = _elementwise("erfc", lax.erfc, "The complementary error function 1 - erf(x).", "x")
+erfinv = _elementwise("erfinv", lax.erf_inv, "The inverse of the error function.", "x")
+gammaln = _elementwise(
+    "gammaln", lax.lgamma, "The logarithm of the absolute value of the gamma function.", "x"
+)
+digamma = _elementwise("digamma", lax.digamma, "The derivative of `gammaln`.", "x")
+polygamma = _elementwise(
+    "polygamma", lax.polygamma, "The derivative of order n of `digamma`.", "n", "x"
+)
+zeta = _elementwise("zeta", lax.zeta, "The Hurwitz zeta function.", "x", "q")
+i0e = _elementwise("i0e", lax.bessel_i0e, "`i0`, times exp(-abs(x)).", "x")
+i1e = _elementwise("i1e", lax.bessel_i1e, "`i1`, times exp(-abs(x)).", "x")
+
+
+def i0(x: Any) -> Array:
+    """The modified Bessel function of order 0."""
+    (x,) = promoted("i0", x, inexact=True)
+    return gnp.exp(gnp.abs(x)) * lax.bessel_i0e(x)
+
+
+def i1(x: Any) -> Array:
+    """The modified Bessel function of order 1."""
+    (x,) = promoted("i1", x, inexact=True)
+    return gnp.exp(gnp.abs(x)) * lax.bessel_i1e(x)
+
+
+def expit(x: Any) -> Array:
+    """The logistic function 1 / (1 + exp(-x)), the inverse of `logit`."""
+    (x,) = promoted("expit", x, inexact=True)
+    return lax.logistic(x)
+
+
+def logit(x: Any) -> Array:
+    """The logarithm of the odds log(x / (1 - x)), the inverse of `expit`."""
+    (x,) = promoted("logit", x, inexact=True)
+    return gnp.log(x) - gnp.log1p(-x)
+
+
+def ndtr(x: Any) -> Array:
+    """The cumulative distribution function of the standard normal distribution."""
+    (x,) = promoted("ndtr", x, inexact=True)
+    return lax.erfc(x * -np.sqrt(0.5)) * 0.5
