@@ -135,7 +135,9 @@ class Executable:
         Args:
             buffers: of the declared number, shapes and dtypes, which is not checked.
         """
-        loaded = self._load()
+        loaded = self._loaded
+        if loaded.generation != runtime_generation():
+            loaded = self._load()
         state = loaded.state
         arguments = _VariantList(self._arity + 2)
         push = arguments.push_ref
@@ -227,14 +229,15 @@ class Executable:
     def _wrap(
         self, results: Any, pending: Pending | None, may_alias: bool, state: DriverState
     ) -> list[Buffer]:
-        device = self.device
-        outputs = []
-        for index, (shape, dtype) in enumerate(self.output_types):
-            view = results.get_as_object(index, _BufferView)
-            output = result_buffer(shape, dtype, device, view, pending)
-            if may_alias and view.get_buffer().allowed_usage() & IMPORTED_USAGE_BIT:
-                output = _copy_of_argument(view, shape, dtype, device, state)
-            outputs.append(output)
+        device, get = self.device, results.get_as_object
+        outputs = [
+            result_buffer(shape, dtype, device, get(index, _BufferView), pending)
+            for index, (shape, dtype) in enumerate(self.output_types)
+        ]
+        if may_alias:
+            for index, output in enumerate(outputs):
+                if output._view.get_buffer().allowed_usage() & IMPORTED_USAGE_BIT:
+                    outputs[index] = _copy_of_argument(output, state)
         return outputs
 
     def _mismatch(self, index: int, arg: Any) -> TypeError:
@@ -255,17 +258,16 @@ class Executable:
         )
 
 
-def _copy_of_argument(
-    view: Any, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, state: DriverState
-) -> Buffer:
+def _copy_of_argument(result: Buffer, state: DriverState) -> Buffer:
     """Copies a result that is a view of an argument's memory, which belongs to the caller.
 
     The memory holds the argument's value, which is there before the program ends, and NumPy may
     free or change it afterwards.
     """
-    borrowed = Buffer(shape, dtype, device, view=view)
-    buffer, _ = import_array(state, borrowed.to_numpy(), copy=True)
-    return Buffer(shape, dtype, device, view=buffer)
+    shape, dtype, device = result.shape, result.dtype, result.device
+    borrowed = Buffer(shape, dtype, device, view=result._view)
+    view, _ = import_array(state, borrowed.to_numpy(), copy=True)
+    return Buffer(shape, dtype, device, view=view)
 
 
 def _freeze(types: Sequence[ArrayType]) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:

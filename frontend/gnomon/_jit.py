@@ -28,6 +28,7 @@ from gnomon._tracing import (
     is_tracer,
     program_memo,
     set_compiled_calls,
+    staging,
     trace_for,
 )
 from gnomon._tree import flatten_one_level
@@ -258,7 +259,7 @@ class JitFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled program of this signature, compiling it if it is new."""
         entry, leaves, key = self._cache.lookup(args, kwargs, config.token)
-        if trace_for(leaves if key is None else ()) is not None:
+        if (key is None or staging()) and trace_for(leaves) is not None:
             return self._call_traced(args, kwargs)
         if entry is None:
             call = _Call(self, args, kwargs)
@@ -501,6 +502,14 @@ class Compiled:
         return self.entry([as_operand(leaf) for leaf in leaves])
 
 
+def _buffer_of(leaf: Any) -> Buffer:
+    """The buffer of an array, made on first use, or of what stands for one."""
+    array = leaf if type(leaf) is ConcreteArray else as_operand(leaf)
+    if array._buffer is None:
+        array._buffer = Buffer.from_numpy(array.numpy_value())
+    return array._buffer
+
+
 class Entry:
     """A compiled program with what stands around it: arguments in, results out."""
 
@@ -517,17 +526,13 @@ class Entry:
 
     def __call__(self, leaves: list[Any]) -> Any:
         """Run on the dynamic leaves of a call."""
-        inputs: list[Any] = []
-        for leaf in leaves:
-            if type(leaf) is ConcreteArray:
-                buffer = leaf._buffer
-                if buffer is None:
-                    buffer = leaf._buffer = Buffer.from_numpy(leaf.numpy_value())
-                inputs.append(buffer)
-            else:
-                inputs.append(as_operand(leaf).numpy_value())
+        inputs = [
+            leaf._buffer if type(leaf) is ConcreteArray and leaf._buffer else _buffer_of(leaf)
+            for leaf in leaves
+        ]
         inputs += self._captures
-        buffers = self._executable(inputs)
+        # The signature that this entry was found by tells number, shapes and dtypes.
+        buffers = self._executable.run(inputs)
         for i in self._donated:
             leaf = leaves[i]
             if isinstance(leaf, ConcreteArray):
