@@ -6,8 +6,10 @@ goes wrong and what was seen to work; the forms themselves are native again for 
 
 from __future__ import annotations
 
+from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
 from gnomon.backends.iree.legalize.loops import legalize_while
 from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
+from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
@@ -16,6 +18,8 @@ __all__ = ["legalize"]
 
 _RULES: dict[str, Rule] = {
     "gnomon.while": legalize_while,
+    **CONVERSION_RULES,
+    **SCATTER_RULES,
 }
 
 
