@@ -1,0 +1,105 @@
+"""Dtypes that IREE handles badly, held in others while an op moves or combines elements."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gnomon.dialects.emit import broadcast_new_dim, convert, full_like, ops, reshape, slice_along
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import (
+    BOOL,
+    UNSIGNED,
+    TensorType,
+    is_complex,
+    is_floating,
+    type_of,
+)
+
+__all__ = ["Storage", "storage_of"]
+
+_MOVES = ("gather", "scatter", "rev")
+_EXTREMA = ("scatter_min", "scatter_max", "cummax", "cummin")
+_I8 = np.dtype(np.int8)
+_F32 = np.dtype(np.float32)
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How an op works on a dtype.
+
+    Attributes:
+      op: the op, without "gnomon.", that does it on what is stored.
+      store: a value as it is stored; ``parts`` of them make one more, last dimension.
+      load: the value of a type again.
+      parts: how many numbers make an element.
+    """
+
+    op: str
+    store: Callable[[ir.Value], ir.Value]
+    load: Callable[[ir.Value, TensorType], ir.Value]
+    parts: int = 1
+    is_plain: bool = False
+
+
+def _plain(op: str) -> Storage:
+    return Storage(op, lambda x: x, lambda x, type_: x, is_plain=True)
+
+
+def _converted(op: str, dtype: np.dtype) -> Storage:
+    return Storage(op, lambda x: convert(x, dtype), lambda x, type_: convert(x, type_.dtype))
+
+
+def _bits(op: str, dtype: np.dtype) -> Storage:
+    return Storage(
+        op,
+        lambda x: ops.bitcast_convert(x, dtype=dtype),
+        lambda x, type_: ops.bitcast_convert(x, dtype=type_.dtype),
+    )
+
+
+def _shifted(op: str, dtype: np.dtype) -> Storage:
+    """Signed numbers in the order of unsigned ones: the top bit flipped."""
+
+    def flip(x: ir.Value) -> ir.Value:
+        return ops.xor(x, full_like(x, np.iinfo(dtype).min))
+
+    return Storage(
+        op,
+        lambda x: flip(ops.bitcast_convert(x, dtype=dtype)),
+        lambda x, type_: ops.bitcast_convert(flip(x), dtype=type_.dtype),
+    )
+
+
+def _store_parts(x: ir.Value) -> ir.Value:
+    rank = type_of(x).rank
+    parts = [broadcast_new_dim(part, 1, rank) for part in (ops.real(x), ops.imag(x))]
+    return ops.concatenate(*parts, dimension=rank)
+
+
+def _load_parts(x: ir.Value, type_: TensorType) -> ir.Value:
+    real, imag = (reshape(slice_along(x, type_.rank, k, k + 1), type_.shape) for k in range(2))
+    return ops.complex(real, imag)
+
+
+# On bools a sum is "or" and a product "and".
+_OF_BOOLS = {"scatter_add": "scatter_max", "scatter_mul": "scatter_min"}
+
+
+@functools.cache
+def storage_of(name: str, dtype: np.dtype) -> Storage:
+    """How the op of a full name works on a dtype."""
+    op = name.removeprefix("gnomon.")
+    if dtype == BOOL:
+        return _converted(_OF_BOOLS.get(op, op), _I8)
+    if dtype in UNSIGNED:
+        signed = np.dtype(f"i{dtype.itemsize}")
+        return _shifted(op, signed) if op in _EXTREMA else _bits(op, signed)
+    if is_complex(dtype) and (op in _MOVES or op == "scatter_add"):
+        return Storage(op, _store_parts, _load_parts, parts=2)
+    if is_floating(dtype) and dtype.itemsize < 4:
+        return _bits(op, np.dtype(f"i{dtype.itemsize}")) if op in _MOVES else _converted(op, _F32)
+    return _plain(op)
