@@ -32,6 +32,7 @@ from gnomon.dialects.types import (
     SIGNED,
     UNSIGNED,
     is_complex,
+    is_floating,
     is_integer,
     real_dtype,
     type_of,
@@ -113,13 +114,19 @@ neg = unary(
 # --------------------------------------------------------------------------------------- quotients
 
 
-@same_dtype
 def _evaluate_div(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    if not is_integer(x.dtype):
-        quotient = np.divide(x, y)
-        return _with_infinities(x, y, quotient) if is_complex(x.dtype) else quotient
+    if x.dtype.kind == "f":
+        return np.divide(x, y)
+    if is_integer(x.dtype):
+        return _integer_quotient(x, y)
+    quotient = np.divide(x, y)
+    return _with_infinities(x, y, quotient) if is_complex(x.dtype) else quotient
+
+
+@same_dtype
+def _integer_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     quotient = np.floor_divide(x - np.fmod(x, y), y)
-    if np.all(y):
+    if np.count_nonzero(y) == y.size:
         return quotient
     return np.where(y == 0, np.array(-1).astype(x.dtype), quotient)
 
@@ -144,7 +151,7 @@ def _with_infinities(x: np.ndarray, y: np.ndarray, quotient: np.ndarray) -> np.n
 @same_dtype
 def _evaluate_rem(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     remainder = np.fmod(x, y)
-    if not is_integer(x.dtype) or np.all(y):
+    if is_floating(x.dtype) or np.count_nonzero(y) == y.size:
         return remainder
     return np.where(y == 0, x, remainder)
 
@@ -207,7 +214,8 @@ def _evaluate_abs(x: np.ndarray) -> np.ndarray:
 @same_dtype
 def _evaluate_sign(x: np.ndarray) -> np.ndarray:
     sign = np.sign(x)
-    return sign if is_integer(x.dtype) or is_complex(x.dtype) else np.copysign(sign, x)
+    # NumPy drops the sign of zero.
+    return np.copysign(sign, x) if is_floating(x.dtype) else sign
 
 
 def _lower_sign(inst: Instance) -> list[ir.Value]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import ml_dtypes
 import numpy as np
@@ -46,31 +47,44 @@ PAIR = 2
 
 
 def _evaluate_convert(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    if x.dtype == dtype:
-        return x
-    if is_complex(x.dtype) and not is_complex(dtype) and dtype != BOOL:
-        x = x.real
-    if is_floating(x.dtype) and is_integer(dtype):
-        return _saturate(x, dtype)
-    if x.dtype in FOUR_BIT and dtype in FOUR_BIT:
-        return x.astype(np.int8).astype(dtype)
-    return x.astype(dtype)
+    return _converter(x.dtype, dtype)(x)
 
 
-def _saturate(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+@cache
+def _converter(source: np.dtype, target: np.dtype) -> Callable[[np.ndarray], np.ndarray]:
+    """NumPy's conversion from a dtype to another, or ours where NumPy's is another one."""
+    if source == target:
+        return lambda x: x
+    if is_complex(source) and not is_complex(target) and target != BOOL:
+        part = _converter(real_dtype(source), target)
+        return lambda x: part(x.real)
+    if is_floating(source) and is_integer(target):
+        return _saturating(source, target)
+    if source in FOUR_BIT and target in FOUR_BIT:
+        return lambda x: x.astype(np.int8).astype(target)
+    return lambda x: x.astype(target)
+
+
+def _saturating(source: np.dtype, target: np.dtype) -> Callable[[np.ndarray], np.ndarray]:
     """Float to integer: towards zero, what is out of range to the ends, nan to 0."""
-    if x.dtype.kind == "V":
-        x = x.astype(np.float32)
-    info = ml_dtypes.iinfo(dtype)
+    info = ml_dtypes.iinfo(target)
+    wide = np.dtype(np.float32) if source.kind == "V" else source
     # The bounds round to the nearest float, away from zero: what is strictly inside converts.
     with np.errstate(over="ignore"):
-        low, high = (np.float64(n).astype(x.dtype) for n in (info.min, info.max))
-    inside = (x > low) & (x < high)
-    if inside.all():
-        return x.astype(dtype)
-    converted = np.where(inside, x, 0).astype(dtype)
-    ends = np.where(x >= high, dtype.type(info.max), dtype.type(info.min))
-    return np.where(inside, converted, np.where(np.isnan(x), dtype.type(0), ends))
+        low, high = (np.array(float(n)).astype(wide) for n in (info.min, info.max))
+    least, most, zero = (np.array(n).astype(target) for n in (info.min, info.max, 0))
+
+    def convert(x: np.ndarray) -> np.ndarray:
+        if x.dtype != wide:
+            x = x.astype(wide)
+        inside = (x > low) & (x < high)
+        if np.count_nonzero(inside) == inside.size:
+            return x.astype(target)
+        converted = np.where(inside, x, wide.type(0)).astype(target)
+        ends = np.where(x >= high, most, least)
+        return np.where(inside, converted, np.where(np.isnan(x), zero, ends))
+
+    return convert
 
 
 def _jvp_convert(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
