@@ -24,6 +24,7 @@ from gnomon.lax._operands import (
 )
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._dispatch import (
+    ANY_KIND,
     INEXACT_KIND,
     NUMERIC_KIND,
     accept,
@@ -37,7 +38,8 @@ _INT32 = np.dtype("int32")
 
 
 def _select(condition: Array, on_true: Array, on_false: Array) -> Array:
-    return bind(ops.select, condition, on_true, on_false)
+    weak = on_true.aval.weak_type and on_false.aval.weak_type
+    return with_weak_type(bind(ops.select, condition, on_true, on_false), weak)
 
 
 def _zero(x: Array) -> Array:
@@ -53,7 +55,7 @@ def _reject_complex(function: str, x: Array) -> None:
 
 
 def floor_divide(x1: Any, x2: Any, /) -> Array:
-    """Elementwise quotient rounded down. Integers divided by zero give -1, as in `lax.div`.
+    """Elementwise quotient rounded down; of integers by zero it is no number to rely on.
 
     Args:
       x1, x2: arrays or scalars of real numbers that can be broadcast together.
@@ -165,7 +167,7 @@ def power(x1: Any, x2: Any, /) -> Array:
     x, y = as_array("power", x1, 0), as_array("power", x2, 1)
     promoted_x, promoted_y = promoted_operands("power", NUMERIC_KIND, x, y)
     if is_integer(promoted_x.dtype):
-        return _integer_power(promoted_x, promoted_y)
+        return with_weak_type(_integer_power(promoted_x, promoted_y), False)
     if x.dtype in FLOAT_OR_COMPLEX and y.dtype in INTEGERS:
         x, y = spread("power", [x, y])
         return lax.pow(x, y)
@@ -241,6 +243,7 @@ def _scaled_logarithm(name: str, x: Any, base: float) -> Array:
     (x,) = promoted_dtypes(name, INEXACT_KIND, x)
     accept(name, x, FLOAT_OR_COMPLEX)
     result = bind(ops.log, x)
+    result = with_weak_type(result, False)
     if not is_complex(x.dtype):
         return _divided_by_log(result, base)
     parts = bind(ops.real, result), bind(ops.imag, result)
@@ -292,11 +295,11 @@ def _log_add(name: str, x1: Any, x2: Any, exponential: Any, scale: float) -> Arr
         small = bind(ops.log1p, bind(exponential, delta))
         out = bind(ops.add, high, bind(ops.mul, small, constant_like(small, scale)))
         return _principal(out, np.pi * scale)
-    delta = bind(ops.sub, x, y)
+    # Minus the distance; at equal numbers its derivative is zero.
+    delta = bind(ops.sub, bind(ops.min, x, y), high)
     # nan, or infinities of the same sign: the larger one is the answer.
     undefined = bind(ops.ne, delta, delta)
-    distance = bind(ops.abs, _select(undefined, _zero(x), delta))
-    small = bind(ops.log1p, bind(exponential, bind(ops.neg, distance)))
+    small = bind(ops.log1p, bind(exponential, _select(undefined, _zero(x), delta)))
     if scale != 1.0:
         small = bind(ops.mul, small, constant_like(small, scale))
     return _select(undefined, high, bind(ops.add, high, small))
@@ -508,7 +511,7 @@ def signbit(x: Any, /) -> Array:
     if not is_integer(x.dtype):
         bits = _SIGNED_OF_BITS[_dtypes.itemsize_bits(x.dtype)]
         x = bind(ops.bitcast_convert, x, dtype=bits)
-    return with_weak_type(bind(ops.lt, x, _zero(x)), False)
+    return bind(ops.lt, x, _zero(x))
 
 
 def copysign(x1: Any, x2: Any, /) -> Array:
@@ -525,6 +528,7 @@ def frexp(x: Any, /) -> tuple[Array, Array]:
     Zeros, infinities and nan are their own mantissa, with exponent 0.
     """
     (x,) = promoted_dtypes("frexp", INEXACT_KIND, x)
+    x = with_weak_type(x, False)
     _reject_complex("frexp", x)
     exponent = _exponent(x)
     # The mantissa by multiplication: it has the right derivative. Two factors, as one overflows.
@@ -642,7 +646,8 @@ def gcd(x1: Any, x2: Any, /) -> Array:
         return _select(done, a, b), _select(done, b, rest)
 
     state = (with_weak_type(x, False), with_weak_type(y, False))
-    return lax.while_loop(unfinished, step, state)[0]
+    result = lax.while_loop(unfinished, step, state)[0]
+    return with_weak_type(result, x.aval.weak_type)
 
 
 def lcm(x1: Any, x2: Any, /) -> Array:
@@ -652,14 +657,14 @@ def lcm(x1: Any, x2: Any, /) -> Array:
       ValueError: the numbers are not integers.
     """
     x, y = _integers("lcm", x1, x2)
-    x, y = with_weak_type(absolute(x), False), with_weak_type(absolute(y), False)
+    x, y = absolute(x), absolute(y)
     divisor = gcd(x, y)
     multiple = bind(ops.mul, x, bind(ops.div, y, _nonzero_divisor(divisor)))
     return _select(bind(ops.eq, divisor, _zero(divisor)), _zero(divisor), multiple)
 
 
 def _integers(name: str, x1: Any, x2: Any) -> list[Array]:
-    x, y = promoted_operands(name, NUMERIC_KIND, x1, x2)
+    x, y = promoted_operands(name, ANY_KIND, x1, x2)
     if x.dtype not in INTEGERS:
         raise ValueError(f"Arguments to {name} must be integers, got {x.dtype.name}")
     return [x, y]

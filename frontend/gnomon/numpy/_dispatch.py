@@ -19,7 +19,7 @@ from gnomon._tracing import bind, staging
 from gnomon.dialects.emit import ops
 from gnomon.lax import broadcast_shapes
 from gnomon.lax._creation import converted
-from gnomon.lax._operands import broadcast, describe_dtypes, with_weak_type
+from gnomon.lax._operands import broadcast, describe_dtypes
 from gnomon.numpy._arguments import as_array
 
 DType = np.dtype[Any]
@@ -34,6 +34,10 @@ _INT32, _INT64 = np.dtype("int32"), np.dtype("int64")
 _WITH_FLOAT = frozenset((_FLOAT32, _FLOAT64))
 _WITH_INT = frozenset((_FLOAT32, _FLOAT64, _INT32, _INT64))
 _INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
+
+
+class IncompatibleShapesError(TypeError, ValueError):
+    """Shapes that cannot be broadcast together: a ``ValueError`` to NumPy, to JAX either."""
 
 
 class _Quiet(threading.local):
@@ -65,21 +69,21 @@ def promoted_operands(function: str, kind: Kind, *xs: Any) -> list[Array]:
       xs: arrays and scalars.
     Raises:
       TypeError: one is neither, or the dtypes have no common one.
-      ValueError: the shapes do not fit together.
+      IncompatibleShapesError: the shapes do not fit together.
     """
     return spread(function, promoted_dtypes(function, kind, *xs))
 
 
 def promoted_dtypes(function: str, kind: Kind, *xs: Any) -> list[Array]:
     """Arrays of one dtype; see `promoted_operands`."""
-    arrays = [as_array(function, x, i) for i, x in enumerate(xs)]
-    for x in arrays:
-        if x.dtype == _dtypes.float0:
+    for x in xs:
+        if isinstance(x, np.ndarray) and x.dtype == _dtypes.float0:
             raise TypeError(
                 f"{function} was called with an array of dtype float0: the tangent or gradient of "
                 "an integer. It takes no part in arithmetic; gnomon.numpy.zeros_like(x, dtype) "
                 "makes an array of zeros of it"
             )
+    arrays = [as_array(function, x, i) for i, x in enumerate(xs)]
     dtype, weak = _dtypes.promote(tuple((x.dtype, x.aval.weak_type) for x in arrays))
     dtype = kind(dtype)
     return [
@@ -97,15 +101,11 @@ def spread(function: str, arrays: list[Array]) -> list[Array]:
         shape = broadcast_shapes(*(x.shape for x in arrays))
     except ValueError as error:
         given = ", ".join(str(x.shape) for x in arrays)
-        raise _shape_error(function, given) from error
+        raise IncompatibleShapesError(
+            f"{function} got incompatible shapes for broadcasting: {given}. Counted from the last, "
+            "dimensions must be equal or 1"
+        ) from error
     return [broadcast_to_shape(x, shape) for x in arrays]
-
-
-def _shape_error(function: str, given: str) -> Exception:
-    return TypeError(
-        f"{function} got incompatible shapes for broadcasting: {given}. Counted from the last, "
-        "dimensions must be equal or 1"
-    )
 
 
 def broadcast_to_shape(x: Array, shape: tuple[int, ...]) -> Array:
@@ -179,7 +179,6 @@ def unary(
 def short_way(
     ufunc: np.ufunc,
     direct: frozenset[DType],
-    predicate: bool,
     slow: Callable[[Any, Any], Any],
 ) -> Callable[[Any, Any], Any]:
     """A function of two operands that calls a ufunc where that is all there is to do.
@@ -206,7 +205,7 @@ def short_way(
                 elif (type(y) is float and a.dtype in with_float) or (
                     type(y) is int and a.dtype in with_int and _INT_MIN <= y <= _INT_MAX
                 ):
-                    b, weak = y, x.weak_type and not predicate
+                    b, weak = y, x.weak_type
                 else:
                     return slow(x, y)
                 try:
@@ -224,7 +223,7 @@ def short_way(
                 and not staging()
             ):
                 try:
-                    return wrap(quiet.run(ufunc, x, b), y.weak_type and not predicate)
+                    return wrap(quiet.run(ufunc, x, b), y.weak_type)
                 except RuntimeError:
                     pass
         return slow(x, y)
@@ -241,7 +240,6 @@ def binary(
     *,
     direct_function: Any = None,
     direct_dtypes: frozenset[DType] | None = None,
-    predicate: bool = False,
     general: Callable[[Any, Any], Array] | None = None,
 ) -> Callable[[Any, Any], Array]:
     """An elementwise function of two arrays that is one op.
@@ -255,7 +253,6 @@ def binary(
       direct_function: a NumPy ufunc that does the same as the op on ``direct_dtypes``. By default
         the op's own function, if that is a ufunc.
       direct_dtypes: see ``direct_function``.
-      predicate: the result is a bool, never weakly typed.
       general: what is done when the short way does not apply, instead of the op.
     """
     op = getattr(ops, op_name)
@@ -267,12 +264,11 @@ def binary(
     def through_op(x: Any, y: Any) -> Array:
         x, y = promoted_operands(name, kind, x, y)
         accept(name, x, dtypes)
-        result = bind(op, x, y)
-        return with_weak_type(result, False) if predicate else result
+        return bind(op, x, y)
 
-    function = short_way(ufunc, direct, predicate, through_op if general is None else general)
+    function = short_way(ufunc, direct, through_op if general is None else general)
     # For operators, which have another general way.
-    function.direct = (ufunc, direct, predicate)  # type: ignore[attr-defined]
+    function.direct = (ufunc, direct)  # type: ignore[attr-defined]
     return document(
         function,
         name,

@@ -70,7 +70,7 @@ def where(
     if x is None and y is None:
         return nonzero(as_array("where", condition), size=size, fill_value=fill_value)
     if x is None or y is None:
-        raise ValueError("where takes both x and y or neither of them")
+        raise TypeError("where takes both x and y or neither of them, got None for one")
     if size is not None or fill_value is not None:
         raise ValueError("where: size and fill_value go with the form of one argument")
     if (
@@ -276,7 +276,7 @@ def nan_to_num(
 def isnan(x: Any, /) -> Array:
     """Elementwise test for nan."""
     x = as_array("isnan", x)
-    return with_weak_type(bind(ops.ne, x, x), False)
+    return bind(ops.ne, x, x)
 
 
 def isfinite(x: Any, /) -> Array:
@@ -286,7 +286,7 @@ def isfinite(x: Any, /) -> Array:
         return bitwise_and(isfinite(bind(ops.real, x)), isfinite(bind(ops.imag, x)))
     if x.dtype not in FLOAT:
         return lax.full(x.shape, True)
-    return with_weak_type(bind(ops.is_finite, x), False)
+    return bind(ops.is_finite, x)
 
 
 def isinf(x: Any, /) -> Array:
@@ -300,7 +300,7 @@ def isinf(x: Any, /) -> Array:
 
 
 def _is_value(x: Array, value: float) -> Array:
-    return with_weak_type(bind(ops.eq, x, constant_like(x, value)), False)
+    return bind(ops.eq, x, constant_like(x, value))
 
 
 def _is_signed_inf(name: str, x: Any, value: float, out: Any) -> Array:
@@ -375,7 +375,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
         "isclose", ANY_KIND, bind(ops.mul, scaled, magnitude_), absolute, distance
     )
     in_range = bind(ops.le, distance_, bind(ops.add, absolute_, bound))
-    near = bitwise_and(isfinite(y), with_weak_type(in_range, False))
+    near = bitwise_and(isfinite(y), in_range)
     close = bitwise_or(equal(x, y), near)
     return bitwise_or(close, bitwise_and(isnan(x), isnan(y))) if equal_nan else close
 

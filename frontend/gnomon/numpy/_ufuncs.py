@@ -20,7 +20,6 @@ from gnomon.lax._operands import (
     NUMBER,
     REAL,
     constant_like,
-    with_weak_type,
 )
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._dispatch import (
@@ -220,10 +219,8 @@ def reciprocal(x: Any, /) -> Array:
 
 # ---------------------------------------------------------------------------------------- comparing
 
-equal = binary("equal", "eq", ANY_KIND, ANY_DTYPE, "Elementwise :math:`x = y`.", predicate=True)
-not_equal = binary(
-    "not_equal", "ne", ANY_KIND, ANY_DTYPE, "Elementwise :math:`x \\neq y`.", predicate=True
-)
+equal = binary("equal", "eq", ANY_KIND, ANY_DTYPE, "Elementwise :math:`x = y`.")
+not_equal = binary("not_equal", "ne", ANY_KIND, ANY_DTYPE, "Elementwise :math:`x \\neq y`.")
 
 
 def _ordering(name: str, op_name: str, ufunc: Any, sign: str) -> Any:
@@ -236,11 +233,9 @@ def _ordering(name: str, op_name: str, ufunc: Any, sign: str) -> Any:
             real_x, real_y = bind(ops.real, x), bind(ops.real, y)
             by_imag = bind(op, bind(ops.imag, x), bind(ops.imag, y))
             tie = bind(ops.eq, real_x, real_y)
-            result = bind(ops.select, tie, by_imag, bind(op, real_x, real_y))
-        else:
-            accept(name, x, REAL)
-            result = bind(op, x, y)
-        return with_weak_type(result, False)
+            return bind(ops.select, tie, by_imag, bind(op, real_x, real_y))
+        accept(name, x, REAL)
+        return bind(op, x, y)
 
     return binary(
         name,
@@ -250,7 +245,6 @@ def _ordering(name: str, op_name: str, ufunc: Any, sign: str) -> Any:
         f"Elementwise :math:`x {sign} y`; complex numbers by real part first.",
         direct_function=ufunc,
         direct_dtypes=_WIDE_OR_BOOL,
-        predicate=True,
         general=general,
     )
 
@@ -329,7 +323,7 @@ def as_bool(x: Array) -> Array:
     """True where ``x`` is not zero."""
     if x.dtype == BOOL:
         return x
-    return with_weak_type(bind(ops.ne, x, constant_like(x, 0)), False)
+    return bind(ops.ne, x, constant_like(x, 0))
 
 
 def _logical(name: str, op_name: str, word: str) -> Any:
