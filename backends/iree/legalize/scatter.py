@@ -1,4 +1,4 @@
-"""Reads and writes at computed places: gather, the scatters, ``dynamic_update_slice``.
+"""Reads and writes at computed places, reversed and cumulative elements.
 
 What IREE 3.13 gets wrong, and what is done about it:
 
@@ -8,6 +8,8 @@ What IREE 3.13 gets wrong, and what is done about it:
   off again. That row also makes a copy of the operand, so that an update computed from the operand
   is never read while the operand is overwritten.
 - A gather out of bounds reads beyond the buffer: its starts are clamped before.
+- A slice that is updated by a slice of itself is overwritten while it is read: a barrier stands
+  before the update.
 - Unsigned integers, bools and complex numbers: see `storage`.
 """
 
@@ -114,7 +116,7 @@ def _scatter(inst: Instance) -> Sequence[ir.Value] | None:
     count, width = math.prod(shape[d] for d in places), math.prod(shape[d] for d in whole)
 
     batch_shape = indices_type.shape[:-1]
-    starts = _signed(indices, max(count, *shape))
+    starts = _signed(indices, max((count, *shape)))
     bounds = [shape[d] - sizes[d] for d in dims.start_map]
     inside = None
     if dims.start_map:
@@ -237,14 +239,25 @@ def _dynamic_update_slice(inst: Instance) -> Sequence[ir.Value] | None:
         return [operand]
     if not indices:
         return [update]
-    return None
+    # Without the barrier an update that is a slice of the operand is read while it is overwritten.
+    storage = storage_of("gnomon.dynamic_update_slice", inst.type.dtype)
+    barred = ops.optimization_barrier.build([storage.store(update), *indices], {})
+    if storage.parts > 1:
+        barred.append(full(type_of(barred[1]), 0))
+    updated = ops.dynamic_update_slice(storage.store(operand), *barred)
+    return [storage.load(updated, inst.type)]
 
 
-def _rev(inst: Instance) -> Sequence[ir.Value] | None:
-    storage = storage_of("gnomon.rev", inst.type.dtype)
+# ----------------------------------------------------------------- reversed and cumulative elements
+
+
+def _stored(inst: Instance) -> Sequence[ir.Value] | None:
+    """An op of one operand, on what stands for its elements."""
+    storage = storage_of(inst.op.name, inst.type.dtype)
     if storage.is_plain or inst.type.size == 0:
         return None
-    return [storage.load(ops.rev(storage.store(inst.operand), **inst.params), inst.type)]
+    (result,) = inst.op.build([storage.store(inst.operand)], inst.params)
+    return [storage.load(result, inst.type)]
 
 
 RULES: dict[str, Rule] = {
@@ -260,5 +273,7 @@ RULES: dict[str, Rule] = {
     ),
     "gnomon.gather": _gather,
     "gnomon.dynamic_update_slice": _dynamic_update_slice,
-    "gnomon.rev": _rev,
+    **dict.fromkeys(
+        ("gnomon.rev", "gnomon.cumsum", "gnomon.cumprod", "gnomon.cummax", "gnomon.cummin"), _stored
+    ),
 }

@@ -21,7 +21,7 @@ from gnomon.dialects.types import (
 
 __all__ = ["Storage", "storage_of"]
 
-_MOVES = ("gather", "scatter", "rev")
+_MOVES = ("gather", "scatter", "rev", "dynamic_update_slice")
 _EXTREMA = ("scatter_min", "scatter_max", "cummax", "cummin")
 _I8 = np.dtype(np.int8)
 _F32 = np.dtype(np.float32)
@@ -98,8 +98,12 @@ def storage_of(name: str, dtype: np.dtype) -> Storage:
     if dtype in UNSIGNED:
         signed = np.dtype(f"i{dtype.itemsize}")
         return _shifted(op, signed) if op in _EXTREMA else _bits(op, signed)
-    if is_complex(dtype) and (op in _MOVES or op == "scatter_add"):
+    if is_complex(dtype) and op in (*_MOVES, "scatter_add", "cumsum"):
         return Storage(op, _store_parts, _load_parts, parts=2)
     if is_floating(dtype) and dtype.itemsize < 4:
-        return _bits(op, np.dtype(f"i{dtype.itemsize}")) if op in _MOVES else _converted(op, _F32)
+        if op in _MOVES:
+            return _bits(op, np.dtype(f"i{dtype.itemsize}"))
+        if op.startswith("scatter_"):
+            # Rounded once, as the evaluator does.
+            return _converted(op, _F32)
     return _plain(op)

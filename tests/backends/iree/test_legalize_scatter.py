@@ -1,0 +1,245 @@
+"""Gather, the scatters and slice updates, compiled by IREE and compared with the evaluator.
+
+Compilations are dear: many cases make one program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gnomon.backends.compilation import compile_lowered, lower
+from gnomon.backends.reference import Evaluator
+from gnomon.dialects.body import Body
+from gnomon.dialects.contract import REGISTRY
+from gnomon.dialects.control_flow import while_
+from gnomon.dialects.emit import constant, full_like, ops, reshape
+from gnomon.dialects.functions import Program
+from gnomon.dialects.indexing.windows import Dimensions
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, type_of
+from tests.ops.test_indexing_random import OPS, Case, _is_unique, draw
+
+I32 = np.dtype(np.int32)
+F32 = np.dtype(np.float32)
+Emit = Callable[..., ir.Value]
+ROW = Dimensions((), (0,), (0,), (), ())
+FLAGS = {"unique_indices": False, "indices_are_sorted": False}
+
+
+def differences(
+    emits: Sequence[Emit], arguments: Sequence[Sequence[np.ndarray]], rtol: float = 0.0
+) -> list[int]:
+    """Which of several functions, compiled as one program, differ from the evaluator."""
+
+    def build() -> Program:
+        program = Program()
+        types = [TensorType(a.shape, a.dtype) for args in arguments for a in args]
+
+        def emit(*values: ir.Value) -> list[ir.Value]:
+            given = iter(values)
+            return [
+                emit_one(*(next(given) for _ in args))
+                for emit_one, args in zip(emits, arguments, strict=True)
+            ]
+
+        program.add("main", Body.build(types, emit), public=True)
+        return program
+
+    flat = [np.ascontiguousarray(a).reshape(a.shape) for args in arguments for a in args]
+    expected = Evaluator(build())("main", *flat)
+    actual = [buffer.to_numpy() for buffer in compile_lowered(lower(build()))(flat)]
+    wrong = []
+    for n, (a, e) in enumerate(zip(actual, expected, strict=True)):
+        assert (a.shape, a.dtype) == (e.shape, e.dtype)
+        if rtol and e.dtype.kind in "fc":
+            same = np.allclose(a, e, rtol=rtol, atol=rtol, equal_nan=True)
+        else:
+            same = np.array_equal(a, e)
+        if not same:
+            wrong.append(n)
+    return wrong
+
+
+def _emit_case(case: Case) -> Emit:
+    return lambda *xs: REGISTRY[f"gnomon.{case.op}"].build(xs, case.params)[0]
+
+
+def _settled(case: Case) -> Case:
+    """Of several updates of one place any may stay: make them equal."""
+    if case.op == "scatter" and not _is_unique(case):
+        return replace(case, updates=np.full_like(case.updates, 1))
+    return case
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("dtype", ["f4", "u1"])
+def test_random_dimension_numbers(op: str, dtype: str) -> None:
+    cases = [_settled(draw(op, seed, dtype)) for seed in range(9000, 9010)]
+    # Factors and terms are multiples of 1/4, but products round.
+    rtol = 1e-5 if dtype == "f4" else 0.0
+    wrong = differences([_emit_case(c) for c in cases], [c.arrays for c in cases], rtol)
+    assert not wrong, [cases[n] for n in wrong]
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_other_dtypes(op: str) -> None:
+    dtypes = ["?", "i2", "u8", "f2", "c8"]
+    cases = [_settled(draw(op, 9100 + n, d)) for n, d in enumerate(dtypes)]
+    wrong = differences([_emit_case(c) for c in cases], [c.arrays for c in cases], 2e-3)
+    assert not wrong, [cases[n] for n in wrong]
+
+
+@pytest.mark.parametrize("mode", ["drop", "clip", "promise_in_bounds"])
+def test_indices_far_out_of_bounds(mode: str) -> None:
+    """Without the legalization the process dies of these."""
+    indices = [
+        np.array([[0], [10**9], [-(10**9)], [3], [7], [-1], [8]], np.int32),
+        np.array([[0], [2**63], [2**64 - 1], [3], [7], [2**32], [8]], np.uint64),
+        np.array([[0], [2**62], [-(2**62)], [3], [7], [2**32], [-(2**32)]], np.int64),
+        np.array([[0], [127], [-128], [3], [7], [-1], [8]], np.int8),
+    ]
+    names = ("scatter_add", "scatter_max", "scatter_mul", "scatter_min")
+    operand, updates = np.arange(8, dtype=F32), np.arange(2, 9, dtype=F32)
+
+    def emit(name: str) -> Emit:
+        params = {**ROW.as_scatter(), "mode": mode, **FLAGS}
+        return lambda x, i, u: getattr(ops, name)(x, i, u, **params)
+
+    assert not differences([emit(name) for name in names], [(operand, i, updates) for i in indices])
+
+
+def test_the_last_of_several_updates_or_another_one_stays() -> None:
+    params = {**ROW.as_scatter(), "mode": "drop", **FLAGS}
+    program = Program()
+    x, i = np.zeros(4, F32), np.array([[1], [1], [3], [1], [9]], np.int32)
+    u = np.array([5, 6, 7, 8, 9], F32)
+    types = [TensorType(a.shape, a.dtype) for a in (x, i, u)]
+    body = Body.build(types, lambda *xs: [ops.scatter(*xs, **params)])
+    program.add("main", body, public=True)
+    (result,) = (b.to_numpy() for b in compile_lowered(lower(program))([x, i, u]))
+    assert result[1] in (5, 6, 8)
+    assert result[[0, 2, 3]].tolist() == [0, 0, 7]
+
+
+# ------------------------------------------------------------ operands updated by themselves
+
+N = 64
+
+
+def _part(x: ir.Value, start: ir.Value, size: int = 40) -> ir.Value:
+    return ops.dynamic_slice(x, start, sizes=(size,))
+
+
+def _twice(x: ir.Value) -> ir.Value:
+    return ops.mul(x, full_like(x, 2))
+
+
+def _places(start: ir.Value, size: int) -> ir.Value:
+    at = ops.iota(dtype=I32, shape=(size,), dimension=0)
+    return reshape(ops.add(at, ops.broadcast_in_dim(start, shape=(size,), dims=())), (size, 1))
+
+
+def _overlap(x: ir.Value, i: ir.Value, j: ir.Value) -> ir.Value:
+    return ops.dynamic_update_slice(x, _part(x, j), i)
+
+
+def _static(x: ir.Value, i: ir.Value, j: ir.Value) -> ir.Value:
+    head = ops.slice(x, start=(0,), limit=(40,), strides=(1,))
+    return ops.dynamic_update_slice(x, head, i)
+
+
+def _after_another_op(x: ir.Value, i: ir.Value, j: ir.Value) -> ir.Value:
+    return _overlap(_twice(x), i, j)
+
+
+def _chain(x: ir.Value, i: ir.Value, j: ir.Value) -> ir.Value:
+    return _overlap(_overlap(x, i, j), j, i)
+
+
+def _added_mirror(x: ir.Value, i: ir.Value, j: ir.Value) -> ir.Value:
+    part = _part(x, j)
+    return ops.dynamic_update_slice(x, ops.add(part, ops.rev(part, dims=(0,))), i)
+
+
+def _matrix(x: ir.Value, i: ir.Value, j: ir.Value) -> ir.Value:
+    m, zero = reshape(x, (8, 8)), constant(np.array(0, I32))
+    head = ops.slice(m, start=(0, 0), limit=(6, 8), strides=(1, 1))
+    return reshape(
+        ops.dynamic_update_slice(m, ops.transpose(head, permutation=(1, 0)), zero, i), (N,)
+    )
+
+
+def _index_from_operand(x: ir.Value, i: ir.Value, j: ir.Value) -> ir.Value:
+    at = reshape(ops.convert(_part(x, j, 1), dtype=I32), ())
+    return ops.dynamic_update_slice(x, _part(x, i, 9), at)
+
+
+def _scattered(name: str, before: bool) -> Emit:
+    params = {**ROW.as_scatter(), "mode": "drop", **FLAGS}
+
+    def emit(x: ir.Value, i: ir.Value, j: ir.Value) -> ir.Value:
+        x = _twice(x) if before else x
+        return getattr(ops, name)(x, _places(i, 40), _part(x, j), **params)
+
+    return emit
+
+
+def _gathered(x: ir.Value, i: ir.Value, j: ir.Value) -> ir.Value:
+    read = ops.gather(
+        x, _places(j, 40), **ROW.as_gather(), slice_sizes=(1,), mode="clip", fill_value=0, **FLAGS
+    )
+    return ops.scatter_add(x, _places(i, 40), read, **ROW.as_scatter(), mode="drop", **FLAGS)
+
+
+ALIASED: list[Emit] = [
+    _overlap,
+    _static,
+    _after_another_op,
+    _chain,
+    _added_mirror,
+    _matrix,
+    _index_from_operand,
+    _scattered("scatter", False),
+    _scattered("scatter", True),
+    _scattered("scatter_add", False),
+    _scattered("scatter_add", True),
+    _scattered("scatter_max", True),
+    _gathered,
+]
+
+
+def _looped(emit: Emit) -> Emit:
+    """Five iterations; the place of the update moves on."""
+
+    def emit_loop(x: ir.Value, i: ir.Value, j: ir.Value) -> ir.Value:
+        types = [*(TensorType((), I32) for _ in range(3)), type_of(x)]
+
+        def one(k: ir.Value) -> ir.Value:
+            return ops.add(k, constant(np.array(1, I32)))
+
+        cond = Body.build(types, lambda k, *_: [ops.lt(k, constant(np.array(5, I32)))])
+        body = Body.build(types, lambda k, i, j, x: [one(k), one(i), j, emit(x, i, j)])
+        carries = [constant(np.array(0, I32)), i, j, x]
+        counts: dict[str, Any] = {"cond_consts": 0, "body_consts": 0}
+        return while_.build(carries, counts, [cond, body])[3]
+
+    return emit_loop
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "u1", "c8"])
+def test_an_operand_updated_by_itself(in_loop: bool, dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    emits = ALIASED
+    if dtype != "f4":
+        emits = [e for e in emits if e is not _index_from_operand][:: 2 if in_loop else 1]
+    starts = [(np.array(a, I32), np.array(b, I32)) for a, b in ((5, 2), (2, 5))]
+    arguments = [(rng.permutation(N).astype(dtype), *starts[n % 2]) for n in range(len(emits))]
+    if in_loop:
+        emits = [_looped(e) for e in emits]
+    assert not differences(emits, arguments)
