@@ -1,7 +1,7 @@
-"""Reads and writes of concrete arrays by plain indices, as NumPy does them on the spot.
+"""Reads and writes of concrete arrays, as NumPy does them on the spot.
 
-Each function answers None where the index or the values ask for more: out of bounds, another dtype,
-arrays in a tuple, masks. The general way, which gives the same values, takes over then.
+Each function answers None where the index or the values ask for more: integers out of bounds,
+lists, another dtype. The general way, which gives the same values, takes over then.
 """
 
 from __future__ import annotations
@@ -25,44 +25,23 @@ _LARGE_BYTES = 1 << 16
 _SMALL_PART = 8
 
 
+def _plain(index: Any) -> Any:
+    """An index as NumPy takes it, with arrays of integers not looked at yet; None: not plain."""
+    kind = type(index)
+    if kind is ConcreteArray:
+        index, kind = index.numpy_value(), np.ndarray
+    if kind is np.ndarray:
+        if index.dtype.kind in "iu":
+            return index if index.ndim else int(index)
+        return index if index.dtype.kind == "b" else None
+    return index if kind in _BASIC and index is not None else None
+
+
 def _is_basic(index: Any) -> bool:
     kind = type(index)
     if kind is tuple:
         return all(type(i) in _BASIC for i in index)
     return kind in _BASIC
-
-
-def _scalar_index(index: Any) -> Any:
-    """An integer array without dimensions as an int."""
-    if type(index) is ConcreteArray and not index.shape and index.dtype.kind in "iu":
-        return int(index)
-    return index
-
-
-def eager_read(value: Value, index: Any) -> Any:
-    """``value[index]``: a view, an array or a NumPy scalar."""
-    index = _scalar_index(index)
-    if _is_basic(index):
-        try:
-            out = value[index]
-        except (IndexError, TypeError):
-            return None
-        if value.nbytes > _LARGE_BYTES and out.nbytes * _SMALL_PART < value.nbytes:
-            return out.copy()
-        return out
-    rows = _rows(index)
-    if rows is None or not value.ndim or not value.shape[0]:
-        return None
-    return value.take(wrapped(rows, value.shape[0]), axis=0, mode="clip")
-
-
-def _rows(index: Any) -> Value | None:
-    """The index as an array of integers with dimensions."""
-    kind = type(index)
-    rows = index.numpy_value() if kind is ConcreteArray else index
-    if type(rows) is not np.ndarray or rows.dtype.kind not in "iu" or not rows.ndim:
-        return None
-    return rows
 
 
 def wrapped(index: Value, size: int) -> Value:
@@ -76,28 +55,86 @@ def wrapped(index: Value, size: int) -> Value:
     return np.where(negative, index + size, index) if negative.any() else index
 
 
+def _with_arrays(index: Any, shape: tuple[int, ...], clip: bool) -> tuple[Any, ...] | None:
+    """An index with arrays, in bounds; None where it is not plain, or not in bounds to begin with.
+
+    Args:
+      index: what stands between the brackets.
+      shape: the shape of the array.
+      clip: move what is out of bounds inside.
+    """
+    parts: list[Any] = []
+    consumed = 0
+    for item in index if type(index) is tuple else (index,):
+        part = None if item is None else _plain(item)
+        if part is None and item is not None:
+            return None
+        parts.append(part)
+        if part is not None and part is not Ellipsis:
+            consumed += part.ndim if type(part) is np.ndarray and part.dtype == bool else 1
+    axis = 0
+    for at, part in enumerate(parts):
+        if part is Ellipsis:
+            axis += max(len(shape) - consumed, 0)
+        elif type(part) is np.ndarray and part.dtype == bool:
+            axis += part.ndim
+        elif part is not None:
+            if type(part) is np.ndarray:
+                if axis >= len(shape) or shape[axis] == 0:
+                    return None
+                rows = wrapped(part, shape[axis])
+                if clip:
+                    rows = rows.clip(0, shape[axis] - 1)
+                elif rows.size and not (rows.min() >= 0 and rows.max() < shape[axis]):
+                    return None
+                parts[at] = rows
+            axis += 1
+    return tuple(parts)
+
+
+def eager_read(value: Value, index: Any) -> Any:
+    """``value[index]``: a view, an array or a NumPy scalar."""
+    if not _is_basic(index):
+        index = _with_arrays(index, value.shape, clip=True)
+        if index is None:
+            return None
+    try:
+        out = value[index]
+    except (IndexError, TypeError):
+        return None
+    if value.nbytes > _LARGE_BYTES and out.nbytes * _SMALL_PART < value.nbytes:
+        return out.copy()
+    return out
+
+
 def eager_update(name: str, combine: str | None, value: Value, index: Any, new: Any) -> Any:
     """A copy of ``value`` with the elements at ``index`` replaced by, or combined with, ``new``."""
     update = _same_dtype(new, value.dtype)
     if update is None:
         return None
-    index = _scalar_index(index)
-    if _is_basic(index):
-        return _update_part(combine, value, index, update)
-    rows = _rows(index)
-    if rows is None or not value.ndim or name not in ("scatter", "scatter_add"):
+    basic = _is_basic(index)
+    if not basic:
+        if name not in ("scatter", "scatter_add"):
+            return None
+        index = _with_arrays(index, value.shape, clip=False)
+        if index is None:
+            return None
+    try:
+        part = value[index]
+    except (IndexError, TypeError):
         return None
-    rows = wrapped(rows, value.shape[0])
-    if rows.size and not (rows.min() >= 0 and rows.max() < value.shape[0]):
-        return None
-    if update.ndim and update.shape != (*rows.shape, *value.shape[1:]):
+    if update.ndim and update.shape != part.shape:
         return None
     out = value.copy()
-    if name == "scatter":
-        out[rows] = update
-    else:
-        with np.errstate(all="ignore"):
-            np.add.at(out, rows, update)
+    with np.errstate(all="ignore"):
+        if basic and combine is not None:
+            full = np.broadcast_to(update, part.shape)
+            update = getattr(ops, combine).evaluate(part, full)
+        if basic or combine is None:
+            out[index] = update
+        else:
+            # Repeated indices add up.
+            np.add.at(out, index, update)
     return out
 
 
@@ -112,18 +149,3 @@ def _same_dtype(new: Any, dtype: np.dtype[Any]) -> Value | None:
         value = scalar_to_numpy(new, dtype)
         return value if kind is float or value == new else None
     return None
-
-
-def _update_part(combine: str | None, value: Value, index: Any, update: Value) -> Value | None:
-    try:
-        part = value[index]
-    except (IndexError, TypeError):
-        return None
-    if update.ndim and update.shape != part.shape:
-        return None
-    if combine is not None:
-        with np.errstate(all="ignore"):
-            update = getattr(ops, combine).evaluate(part, np.broadcast_to(update, part.shape))
-    out = value.copy()
-    out[index] = update
-    return out
