@@ -9,6 +9,7 @@ import numpy as np
 
 from gnomon import _dtypes, lax
 from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._dlpack import import_capsule
 from gnomon._dtypes import DType
 from gnomon._tracing import as_operand, bind, is_tracer
 from gnomon._vmap import vmap
@@ -213,7 +214,7 @@ def _of_foreign(value: Any, dtype: DType | None) -> Array:
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         return _of_numpy(np.asarray(value), dtype)
     if hasattr(value, "__dlpack__"):
-        return _of_numpy(np.from_dlpack(value), dtype)
+        return _of_numpy(import_capsule(value), dtype)
     try:
         view = memoryview(value)
     except TypeError as error:
@@ -292,12 +293,15 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     Args:
       x: anything with ``__dlpack__``.
       device: None.
-      copy: True to always copy; False to raise where a copy is needed.
+      copy: False to share the memory, which nobody may write to from then on; otherwise copied.
+
+    Raises:
+      TypeError: ``x`` does not speak DLPack.
+      BufferError: it is not in host memory.
     """
     if is_tracer(x) or (isinstance(x, Array) and not copy):
         return as_operand(x)
-    value = np.from_dlpack(x, copy=copy)
-    return wrap(value if copy is not None else np.array(value))
+    return wrap(import_capsule(x, copy=copy is None or copy))
 
 
 def fromfunction(
