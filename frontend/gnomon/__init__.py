@@ -1,6 +1,6 @@
 """gnomon: composable transformations of Python and NumPy programs, on MLIR."""
 
-from gnomon import dtypes, errors, lax, numpy, tree, tree_util
+from gnomon import dtypes, errors, lax, nn, numpy, random, scipy, tree, tree_util
 from gnomon._api import (
     block_until_ready,
     default_backend,
@@ -57,9 +57,12 @@ __all__ = [
     "local_device_count",
     "local_devices",
     "make_jaxpr",
+    "nn",
     "numpy",
     "process_count",
     "process_index",
+    "random",
+    "scipy",
     "tree",
     "tree_util",
     "value_and_grad",

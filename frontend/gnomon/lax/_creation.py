@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from typing import Any
 
@@ -195,7 +196,7 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: An
             f"lax.iota does not accept dtype {dtype.name}. Accepted dtypes are: "
             f"{describe_dtypes(NUMBER)}."
         )
-    dimension = dimension.__index__()
+    dimension = operator.index(dimension)
     if not 0 <= dimension < len(sizes):
         raise ValueError(
             f"lax.iota: dimension must be in [0, {len(sizes)}) for shape {sizes}, got {dimension}"

@@ -6,10 +6,12 @@ The easy ones are rows of data: the name, the op, the accepted dtypes, what it c
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Callable
 from typing import Any
 
 from gnomon._array import Array
+from gnomon._errors import GnomonTypeError
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, SIGNED, is_complex, is_integer
@@ -312,8 +314,12 @@ def integer_pow(x: Any, y: int) -> Array:
     x = argument("integer_pow", x)
     accept("integer_pow", x, NUMBER)
     try:
-        y = y.__index__()
-    except AttributeError as error:
+        y = operator.index(y)
+    except TypeError as error:
+        if isinstance(
+            error, GnomonTypeError
+        ):  # about a traced exponent; it says better what is wrong
+            raise
         raise TypeError(f"lax.integer_pow: y must be a Python integer, got {y!r}") from error
     if y < 0 and is_integer(x.dtype):
         raise TypeError(
@@ -370,8 +376,8 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Ar
     return bind(
         ops.reduce_precision,
         x,
-        exponent_bits=exponent_bits.__index__(),
-        mantissa_bits=mantissa_bits.__index__(),
+        exponent_bits=operator.index(exponent_bits),
+        mantissa_bits=operator.index(mantissa_bits),
     )
 
 

@@ -6,6 +6,7 @@ shape, and dimensions of size one meet others if the ranks are equal.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -178,7 +179,7 @@ def as_shape(function: str, shape: Any) -> tuple[int, ...]:
     """
     try:
         sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
-        sizes = tuple(n.__index__() for n in sizes)
+        sizes = tuple(operator.index(n) for n in sizes)
     except (TypeError, AttributeError) as error:
         if isinstance(error, GnomonTypeError):  # about a traced size; it says better what is wrong
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -92,7 +93,7 @@ def _arg_reduction(name: str, extreme: str) -> Callable[..., Array]:
                 f"lax.{name} needs one element at least along the axis, got shape {x.shape} and "
                 f"axis {axis}"
             )
-        result = bind(getattr(ops, name), x, axis=axis.__index__(), index_dtype=dtype)
+        result = bind(getattr(ops, name), x, axis=operator.index(axis), index_dtype=dtype)
         return with_weak_type(result, False)
 
     function.__name__ = function.__qualname__ = name
@@ -123,7 +124,7 @@ def _cumulative(name: str, dtypes: Dtypes, summary: str) -> Callable[..., Array]
             raise ValueError(
                 f"lax.{name}: axis {axis} is out of bounds for an array of shape {x.shape}"
             )
-        return bind(getattr(ops, name), x, axis=axis.__index__(), reverse=bool(reverse))
+        return bind(getattr(ops, name), x, axis=operator.index(axis), reverse=bool(reverse))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""The cumulative {summary} along an axis.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -73,12 +74,12 @@ def slice_in_dim(
     x = argument("slice_in_dim", operand)
     axis = canonical_axis(axis, x.ndim)
     size = x.shape[axis]
-    begin = 0 if start_index is None else start_index.__index__()
-    end = size if limit_index is None else limit_index.__index__()
+    begin = 0 if start_index is None else operator.index(start_index)
+    end = size if limit_index is None else operator.index(limit_index)
     start, limit, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
     start[axis] = begin + size if begin < 0 else begin
     limit[axis] = end + size if end < 0 else end
-    strides[axis] = stride.__index__()
+    strides[axis] = operator.index(stride)
     return slice(x, start, limit, strides)
 
 
@@ -95,7 +96,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     """
     x = argument("index_in_dim", operand)
     axis = canonical_axis(axis, x.ndim)
-    index, size = index.__index__(), x.shape[axis]
+    index, size = operator.index(index), x.shape[axis]
     if not -size <= index < size:
         raise IndexError(f"index {index} is out of bounds for axis {axis} with size {size}")
     index %= size
@@ -174,7 +175,7 @@ def _from_start(index: Array, size: int, allow_negative: bool) -> Array:
 def _static_sizes(function: str, sizes: Any) -> tuple[int, ...]:
     if any(is_tracer(s) for s in sizes if not isinstance(s, int)):
         for s in sizes:
-            s.__index__()  # raises, and says which traced value it is
+            operator.index(s)  # raises, and says which traced value it is
     return ints(function, "slice_sizes", sizes)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gnomon._array import Array
+from gnomon._errors import GnomonTypeError
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.lax._creation import no_sharding
@@ -25,8 +27,12 @@ def ints(function: str, name: str, values: Any) -> Shape:
       TypeError: it is something else.
     """
     try:
-        return tuple(v.__index__() for v in values)
-    except (TypeError, AttributeError) as error:
+        return tuple(operator.index(v) for v in values)
+    except TypeError as error:
+        if isinstance(
+            error, GnomonTypeError
+        ):  # about a traced number; it says better what is wrong
+            raise
         raise TypeError(
             f"lax.{function}: {name} must be a sequence of integers, got {values!r}"
         ) from error
@@ -38,7 +44,7 @@ def canonical_axis(axis: Any, rank: int, name: str = "axis") -> int:
     Raises:
       ValueError: there is no such axis.
     """
-    number: int = axis.__index__()
+    number: int = operator.index(axis)
     if not -rank <= number < rank:
         raise ValueError(f"{name} {number} is out of bounds for an array of dimension {rank}")
     return number % rank if rank else number
@@ -331,7 +337,7 @@ def concatenate(operands: Any, dimension: int) -> Array:
     same_dtype("concatenate", arrays)
     if len(arrays) == 1:
         return arrays[0]
-    return bind(ops.concatenate, *arrays, dimension=dimension.__index__())
+    return bind(ops.concatenate, *arrays, dimension=operator.index(dimension))
 
 
 def stack(operands: Sequence[Any], axis: int = 0) -> Array:
@@ -441,7 +447,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
             "lax.pad: padding_config must have an entry for each dimension of the operand, got "
             f"{config} for shape {x.shape}"
         )
-    low, high, interior = (tuple(c[i].__index__() for c in config) for i in range(3))
+    low, high, interior = (tuple(operator.index(c[i]) for c in config) for i in range(3))
     if any(n < 0 for n in interior):
         raise ValueError(f"lax.pad: interior padding must not be negative, got {config}")
     sizes = tuple(

@@ -5,6 +5,7 @@ At kinks derivatives are those of ``jax.nn``: that of `relu` at 0 is 0.
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -295,7 +296,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
              [0., 0., 1.]], dtype=float32)
     """
     x = gnp.asarray(x)
-    classes = num_classes.__index__()
+    classes = index(num_classes)
     place = canonical_axis(axis, x.ndim + 1)
     shape = (*x.shape[:place], classes, *x.shape[place:])
     numbers = lax.broadcasted_iota(x.dtype, shape, place)

@@ -288,21 +288,23 @@ def logaddexp2(x1: Any, x2: Any, /) -> Array:
 def _log_add(name: str, x1: Any, x2: Any, exponential: Any, scale: float) -> Array:
     x, y = promoted_operands(name, INEXACT_KIND, x1, x2)
     accept(name, x, FLOAT_OR_COMPLEX)
-    high = bind(ops.max, x, y)
     if is_complex(x.dtype):
+        high = bind(ops.max, x, y)
         twice = bind(ops.mul, high, constant_like(high, 2))
         delta = bind(ops.sub, bind(ops.add, x, y), twice)
         small = bind(ops.log1p, bind(exponential, delta))
         out = bind(ops.add, high, bind(ops.mul, small, constant_like(small, scale)))
         return _principal(out, np.pi * scale)
-    # Minus the distance; at equal numbers its derivative is zero.
-    delta = bind(ops.sub, bind(ops.min, x, y), high)
+    # The two by size, chosen rather than by max and min: so all derivatives are right at equal ones.
+    first = bind(ops.ge, x, y)
+    high, low = _select(first, x, y), _select(first, y, x)
+    delta = bind(ops.sub, low, high)
     # nan, or infinities of the same sign: the larger one is the answer.
     undefined = bind(ops.ne, delta, delta)
     small = bind(ops.log1p, bind(exponential, _select(undefined, _zero(x), delta)))
     if scale != 1.0:
         small = bind(ops.mul, small, constant_like(small, scale))
-    return _select(undefined, high, bind(ops.add, high, small))
+    return _select(undefined, bind(ops.max, x, y), bind(ops.add, high, small))
 
 
 def _principal(x: Array, bound: float) -> Array:

@@ -91,14 +91,14 @@ def logsumexp(
     return gnp.where(sign < 0, np.nan, result)
 
 
-def softmax(x: Any, axis: Axis = None) -> Array:
+def softmax(x: Any, /, *, axis: Axis = None) -> Array:
     """Exponentials divided by their sum over ``axis`` (all dimensions by default)."""
     (x,) = promoted("softmax", x, inexact=True)
     unnormalized = gnp.exp(x - lax.stop_gradient(gnp.max(x, axis=axis, keepdims=True)))
     return unnormalized / gnp.sum(unnormalized, axis=axis, keepdims=True)
 
 
-def log_softmax(x: Any, axis: Axis = None) -> Array:
+def log_softmax(x: Any, /, *, axis: Axis = None) -> Array:
     """The logarithm of `softmax`, without loss where that is small."""
     (x,) = promoted("log_softmax", x, inexact=True)
     return x - logsumexp(x, axis=axis, keepdims=True)
