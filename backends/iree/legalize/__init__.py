@@ -6,6 +6,7 @@ goes wrong and what was seen to work; the forms themselves are native again for 
 
 from __future__ import annotations
 
+from gnomon.backends.iree.legalize.branches import RULES as BRANCH_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
 from gnomon.backends.iree.legalize.loops import legalize_while
 from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
@@ -18,6 +19,7 @@ __all__ = ["legalize"]
 
 _RULES: dict[str, Rule] = {
     "gnomon.while": legalize_while,
+    **BRANCH_RULES,
     **CONVERSION_RULES,
     **SCATTER_RULES,
 }

@@ -1,0 +1,51 @@
+"""Branches: where all are cheap, all are computed and the result selected.
+
+IREE runs a ``stablehlo.case`` by a decision on the host, which splits the program around it into
+kernels of their own and waits for the index. Inside of loops it also fails to schedule some of them
+(``failed to solve for timepoint coverage``, seen for the gradient of a scan with a cond).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gnomon.backends.iree.legalize.rewriting import Rule
+from gnomon.dialects.body import Body
+from gnomon.dialects.contract import Instance, lookup
+from gnomon.dialects.emit import broadcast_scalar, constant, ops
+from gnomon.dialects.mlir import ir
+from gnomon.passes.cost import estimate
+
+__all__ = ["RULES"]
+
+# Arithmetic operations in all branches together up to which computing all of them is cheaper than
+# one decision on the host.
+_CHEAP_FLOPS = 1e5
+
+
+def _has_control_flow(body: Body) -> bool:
+    return any(lookup(op).is_control_flow for op in body.operations)
+
+
+def _switch(inst: Instance) -> Sequence[ir.Value] | None:
+    if any(_has_control_flow(body) for body in inst.bodies):
+        return None
+    if sum(estimate(body).flops for body in inst.bodies) > _CHEAP_FLOPS:
+        return None
+    index, *operands = inst.operands
+    results = inst.bodies[0].inline(operands)
+    for i, body in enumerate(inst.bodies[1:], start=1):
+        # An index below the first branch or behind the last one means these.
+        chosen = ops.ge(index, constant(np.asarray(i, np.int32)))
+        results = [
+            ops.select(broadcast_scalar(chosen, type_.shape), new, old)
+            for new, old, type_ in zip(
+                body.inline(operands), results, inst.result_types, strict=True
+            )
+        ]
+    return results
+
+
+RULES: dict[str, Rule] = {"gnomon.switch": _switch}
