@@ -61,7 +61,6 @@ from gnomon.numpy._construction import (
     from_dlpack,
     frombuffer,
     fromfunction,
-    fromiter,
     fromstring,
 )
 from gnomon.numpy._creation import (
@@ -461,7 +460,6 @@ __all__ = [
     "from_dlpack",
     "frombuffer",
     "fromfunction",
-    "fromiter",
     "fromstring",
     "full",
     "full_like",

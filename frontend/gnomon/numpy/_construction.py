@@ -215,14 +215,14 @@ def _of_foreign(value: Any, dtype: DType | None) -> Array:
         return _of_numpy(np.asarray(value), dtype)
     if hasattr(value, "__dlpack__"):
         return _of_numpy(import_capsule(value), dtype)
-    try:
-        view = memoryview(value)
-    except TypeError as error:
+    # A buffer, or a sequence such as a range.
+    exact = np.array(value)
+    if exact.dtype.kind not in "biufc":
         raise TypeError(
             f"array: expected a number, an array or a list of them, got {_shortened(value)} of "
             f"type {type(value).__name__}"
-        ) from error
-    return _of_numpy(np.array(view), dtype)
+        )
+    return _of_numpy(exact, dtype)
 
 
 def _shortened(value: Any) -> str:
@@ -275,11 +275,6 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
       offset: where in the buffer to start, in bytes.
     """
     return asarray(np.frombuffer(buffer, np.dtype(dtype), count, offset))
-
-
-def fromiter(*args: Any, **kwargs: Any) -> Array:
-    """An array of the elements of an iterable; arguments as of ``numpy.fromiter``."""
-    return asarray(np.fromiter(*args, **kwargs))
 
 
 def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:

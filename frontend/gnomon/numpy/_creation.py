@@ -200,6 +200,8 @@ def arange(
       Array([1.  , 1.25, 1.5 , 1.75], dtype=float32)
     """
     no_placement("arange", device, out_sharding)
+    if start is None:
+        raise TypeError("arange requires a start or a stop, got None")
     given = [v for v in (start, stop, step) if v is not None]
     first = "stop" if stop is None and step is None else "start"
     start, stop, step = (
@@ -211,8 +213,6 @@ def arange(
     exact = (
         _dtypes.result_type(*given) if dtype is None else _dtypes.check_user_dtype(dtype, "arange")
     )
-    if start is None:
-        raise TypeError("arange requires a start or a stop, got None")
     if stop is None:
         start, stop = 0, start
     if step is None:
