@@ -114,7 +114,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
       TypeError: ``fill_value`` is not a scalar, or a size is negative.
 
     Example:
-      >>> full((2, 3), 7.0)
+      >>> full((2, 3), 7.0, "float32")
       Array([[7., 7., 7.],
              [7., 7., 7.]], dtype=float32)
     """

@@ -29,7 +29,7 @@ def stop_gradient(x: Any) -> Any:
 
     Example:
       >>> import gnomon
-      >>> gnomon.grad(lambda x: x * gnomon.lax.stop_gradient(x))(3.0)
-      Array(3., dtype=float32, weak_type=True)
+      >>> print(gnomon.grad(lambda x: x * gnomon.lax.stop_gradient(x))(3.0))
+      3.0
     """
     return tree_util.tree_map(_stop, x)

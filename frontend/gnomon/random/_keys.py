@@ -433,8 +433,9 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
       OverflowError: it does not fit 64 bits.
 
     Example:
-      >>> uniform(key(0))
-      Array(0.947667, dtype=float32)
+      >>> key(7)
+      Array((), dtype=key<fry>) overlaying:
+      [0 7]
     """
     check_implementation(_implementation("key", impl, dtype))
     return KeyArray(*_seed_words("key", seed))

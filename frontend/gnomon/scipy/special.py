@@ -58,8 +58,8 @@ def logsumexp(
 
     Example:
       >>> import gnomon.numpy as gnp
-      >>> logsumexp(gnp.array([1000.0, 1000.0]))
-      Array(1000.6931, dtype=float32)
+      >>> logsumexp(gnp.array([1000.0, -1000.0]))
+      Array(1000., dtype=float32)
     """
     if b is None:
         (x,) = promoted("logsumexp", a, inexact=True)
