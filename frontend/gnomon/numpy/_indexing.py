@@ -139,20 +139,25 @@ def in_bounds_integers(plan: Plan, wrap_negative: bool, clamp: bool) -> dict[int
 
 def _sliced(x: Array, plan: Plan, integers: dict[int, int]) -> Array:
     """Read the static slices and integers; the latter leave a dimension of size one."""
+    # Reversed before it is sliced: IREE 3.13 does not compile the reverse of a strided slice.
+    x = reversed_dims(x, [d for d, e in enumerate(plan.entries) if _descends(e)])
     starts, limits, strides = [], [], []
     for dim, (entry, size) in enumerate(zip(plan.entries, plan.shape, strict=True)):
         if isinstance(entry, Span):
-            start, step, count = entry.ascending
+            start, step, count = entry
+            if _descends(entry):
+                start = size - 1 - start
+            step = abs(step)
             starts.append(start)
             limits.append(start + (count - 1) * step + 1)
-            strides.append(step)
+            strides.append(step if count > 1 else 1)
         else:
             starts.append(integers.get(dim, 0))
             limits.append(integers[dim] + 1 if dim in integers else size)
             strides.append(1)
-    if any(starts) or tuple(limits) != plan.shape or any(s != 1 for s in strides):
-        x = bind(ops.slice, x, start=tuple(starts), limit=tuple(limits), strides=tuple(strides))
-    return reversed_dims(x, [d for d, e in enumerate(plan.entries) if _descends(e)])
+    if not any(starts) and tuple(limits) == plan.shape and all(s == 1 for s in strides):
+        return x
+    return bind(ops.slice, x, start=tuple(starts), limit=tuple(limits), strides=tuple(strides))
 
 
 def _descends(entry: Entry) -> bool:
