@@ -2,8 +2,8 @@
 
     pip install '.[examples]' && python examples/digits.py
 
-The data are the 1797 digits of 8 x 8 pixels that ship with scikit-learn. At the end, one gradient for each
-test digit, computed at once by vmap, shows which digits the network finds hard.
+The data are the 1797 digits of 8 x 8 pixels that ship with scikit-learn. At the end, one gradient
+for each test digit, computed at once by vmap, shows which digits the network finds hard.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ import numpy as np
 import gnomon as gn
 import gnomon.numpy as gnp
 
+try:
+    from sklearn import datasets
+except ImportError:
+    sys.exit("this example needs scikit-learn: pip install 'gnomon[examples]'")
+
 Params = list[tuple[gn.Array, gn.Array]]
 
 
 def load_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Training and test images (pixels in [0, 1]) and labels, split once and for all."""
-    try:
-        from sklearn import datasets
-    except ImportError:
-        sys.exit("this example needs scikit-learn: pip install 'gnomon[examples]'")
     digits = datasets.load_digits()
     images = (digits.data / 16.0).astype(np.float32)
     labels = digits.target.astype(np.int32)
@@ -98,7 +99,9 @@ def train(epochs: int, batch: int = 32, seed: int = 0) -> tuple[Params, float]:
 
 
 def show_hard_digits(params: Params) -> None:
-    """Per-example gradients: the digits with the largest ones are those the network is least sure of."""
+    """Per-example gradients: the digits with the largest ones are those the network is least
+    sure of.
+    """
     _, _, x, y = load_digits()
     gradients = gn.jit(gn.vmap(gn.grad(loss), (None, 0, 0)))(params, x, y)
     squares = [gnp.sum(g.reshape(len(x), -1) ** 2, axis=1) for g in gn.tree.leaves(gradients)]

@@ -1,4 +1,6 @@
-"""Conversions that IREE compiles to a call of a function that nothing provides, or to another value."""
+"""Conversions that IREE compiles to a call of a function that nothing provides, or to another
+value.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ _FLOAT32 = np.dtype(np.float32)
 def _to_bfloat16(x: ir.Value) -> ir.Value:
     """An f32 value rounded to bf16, kept apart from how it was computed.
 
-    LLVM fuses a conversion to f32 with the one to bf16 behind it to a call of ``__truncsfbf2``, which
-    no library on the machine provides: the process would end when the kernel is first called.
+    LLVM fuses a conversion to f32 with the one to bf16 behind it to a call of ``__truncsfbf2``,
+    which no library on the machine provides: the process would end when the kernel is first called.
     """
     return ops.convert(ops.optimization_barrier(x)[0], dtype=bfloat16)
 
