@@ -36,6 +36,7 @@ from gnomon._errors import (
     TracerIntegerConversionError,
     UnexpectedTracerError,
 )
+from gnomon._quiet import quiet
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body, operands_of, results_of
 from gnomon.dialects.contract import Op
@@ -535,8 +536,11 @@ def bind(op: Op, *operands: Any, **params: Any) -> Any:
         else:
             arrays.append(np.asarray(operand))
             weak = False
-    with np.errstate(all="ignore"):
-        result = op.evaluate(*arrays, **params)  # type: ignore[operator]
+    try:
+        result = quiet.run(op.evaluate, *arrays, **params)  # type: ignore[arg-type]
+    except RuntimeError:  # the context is in use further up
+        with np.errstate(all="ignore"):
+            result = op.evaluate(*arrays, **params)  # type: ignore[operator]
     if op.results == 1:
         return wrap(result if type(result) is np.ndarray else np.asarray(result), weak)
     return [wrap(np.asarray(r), weak) for r in result]

@@ -163,7 +163,7 @@ def gather(
     if chosen is GatherScatterMode.FILL_OR_DROP:
         fill = default_fill_value(x.dtype) if fill_value is None else _fill(fill_value, x)
     numbers = GatherDimensionNumbers(*dimension_numbers)
-    params = {
+    params: dict[str, Any] = {
         name: ints("gather", name, dims)
         for name, dims in zip(numbers._fields, numbers, strict=True)
     }

@@ -118,7 +118,7 @@ class KeyArray(Array):
         return KeyArray(*(function(word) for word in self.words))
 
     def __getitem__(self, index: Any) -> KeyArray:
-        return self._each(lambda word: word[index])  # type: ignore[index]
+        return self._each(lambda word: word[index])
 
     def __iter__(self) -> Iterator[KeyArray]:
         if not self.shape:
@@ -412,7 +412,8 @@ def _seed_words(function: str, seed: Any) -> tuple[Array, Array]:
     wide = array if array.dtype == unsigned else bind(ops.bitcast_convert, array, dtype=unsigned)
     high_word = lax.shift_right_logical(wide, np.uint64(32))
     low_word = lax.bitwise_and(wide, np.uint64(0xFFFFFFFF))
-    return tuple(bind(ops.convert, w, dtype=UINT32) for w in (high_word, low_word))  # type: ignore[return-value]
+    high, low = (bind(ops.convert, w, dtype=UINT32) for w in (high_word, low_word))
+    return high, low
 
 
 def _word(value: int) -> Array:

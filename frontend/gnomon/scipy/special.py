@@ -67,7 +67,7 @@ def logsumexp(
     else:
         x, factor = promoted("logsumexp", a, b, inexact=True)
         # A factor of zero takes its element out, infinite as it may be.
-        x = gnp.where(factor != 0, x, -np.inf)
+        x = gnp.where(lax.eq(factor, np.zeros((), factor.dtype)), -np.inf, x)
     if where is not None:
         x = gnp.where(where, x, 0)
     reduction = {"axis": axis, "where": where}
