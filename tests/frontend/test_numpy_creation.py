@@ -46,7 +46,7 @@ VALUES: list[Any] = [
     b"abc",
     range(4),
     array_module.array("i", [1, 2]),
-    object(),
+    pytest.param(object(), id="object"),
 ]
 
 
