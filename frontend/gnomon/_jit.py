@@ -504,10 +504,11 @@ class Compiled:
 
 def _buffer_of(leaf: Any) -> Buffer:
     """The buffer of an array, made on first use, or of what stands for one."""
-    array = leaf if type(leaf) is ConcreteArray else as_operand(leaf)
+    array: Any = leaf if type(leaf) is ConcreteArray else as_operand(leaf)
     if array._buffer is None:
         array._buffer = Buffer.from_numpy(array.numpy_value())
-    return array._buffer
+    buffer: Buffer = array._buffer
+    return buffer
 
 
 class Entry:
@@ -526,7 +527,7 @@ class Entry:
 
     def __call__(self, leaves: list[Any]) -> Any:
         """Run on the dynamic leaves of a call."""
-        inputs = [
+        inputs: list[Any] = [
             leaf._buffer if type(leaf) is ConcreteArray and leaf._buffer else _buffer_of(leaf)
             for leaf in leaves
         ]

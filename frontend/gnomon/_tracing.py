@@ -457,10 +457,10 @@ class Tracer(Array):
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
             raise TypeError("iteration over a 0-d array: it has no dimensions")
-        return (self[i] for i in range(self.shape[0]))  # type: ignore[index]
+        return (self[i] for i in range(self.shape[0]))
 
     def __reversed__(self) -> Iterator[Any]:
-        return (self[i] for i in range(len(self) - 1, -1, -1))  # type: ignore[index]
+        return (self[i] for i in range(len(self) - 1, -1, -1))
 
     def __copy__(self) -> Tracer:
         return self
