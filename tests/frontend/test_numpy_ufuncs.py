@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -356,11 +357,36 @@ def test_float0_is_rejected() -> None:
         gnp.add(zeros, 1)
 
 
-def test_the_short_way_warns_of_nothing_and_is_left_on_threads() -> None:
+def test_the_short_way_warns_of_nothing() -> None:
     large = gnp.full((3,), 3e38)
     np.testing.assert_array_equal(large * large, np.full(3, np.inf, np.float32))
     np.testing.assert_array_equal(large * 1e300, np.full(3, np.inf, np.float32))
     assert np.isnan(gnp.log(-large)).all()
+
+
+def test_the_short_way_on_several_threads() -> None:
+    x = gnp.arange(100_000.0)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda n: (x * n + n).sum(), range(8)))
+    for n, result in enumerate(results):
+        assert float(result) == float((x * n + n).sum())
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "remainder", "add", "less", "maximum", "power"])
+def test_the_short_way_and_the_general_way_agree(name: str) -> None:
+    function = getattr(gnp, name)
+    values = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -2.5, 7.25, 1e30, -3e-30]
+    floats = gnp.array(values)
+    integers = gnp.array([0, 1, -1, 7, -7, 2**31 - 1, -(2**31)])
+    for x in (floats, integers):
+        left, right = gnp.meshgrid(x, x)
+        if name == "power" and x is integers:
+            right = gnp.abs(right) % 8
+        # Under vmap ops are emitted, and evaluated one by one.
+        traced = gn.vmap(function)(left, right)
+        eager = function(left, right)
+        np.testing.assert_array_equal(eager, traced)
+        np.testing.assert_array_equal(np.signbit(eager), np.signbit(traced))
 
 
 def test_strict_promotion() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from gnomon import _dtypes, lax
-from gnomon._array import Array
+from gnomon._array import Array, wrap
 from gnomon._dtypes import DType
-from gnomon._tracing import bind
+from gnomon._tracing import bind, staging
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import INTEGER, is_complex, is_integer
 from gnomon.lax._creation import converted
@@ -49,8 +49,10 @@ def _constant(name: str, value: int, summary: str) -> Any:
         shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None
     ) -> Array:
         no_placement(name, device, out_sharding)
-        sizes = _shape(name, shape, dtype)
-        return lax.full(sizes, value, _dtype(name, dtype))
+        sizes, exact = _shape(name, shape, dtype), _dtype(name, dtype)
+        if staging():
+            return lax.full(sizes, value, exact)
+        return wrap(np.full(sizes, value, exact))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{summary}
@@ -424,9 +426,9 @@ def diag(v: Any, k: int = 0) -> Array:
     # Each column holds its element everywhere; the diagonal is kept.
     zero = converted(0, x.dtype)
     shift = (max(k, 0), max(-k, 0), 0)
-    columns = broadcast_to_shape(lax.pad(x, zero, [shift]), (size, size))
+    repeated = broadcast_to_shape(lax.pad(x, zero, [shift]), (size, size))
     on_diagonal = _compared(ops.eq, (size, size), k)
-    return bind(ops.select, on_diagonal, columns, constant_like(columns, 0))
+    return bind(ops.select, on_diagonal, repeated, constant_like(repeated, 0))
 
 
 def diagflat(v: Any, k: int = 0) -> Array:

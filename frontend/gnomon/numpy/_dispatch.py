@@ -6,8 +6,6 @@ and all traced ones, take the general way through `bind`.
 
 from __future__ import annotations
 
-import contextvars
-import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -15,11 +13,13 @@ import numpy as np
 
 from gnomon import _dtypes
 from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._quiet import quiet
 from gnomon._tracing import bind, staging
 from gnomon.dialects.emit import ops
+from gnomon.dialects.types import is_complex
 from gnomon.lax import broadcast_shapes
 from gnomon.lax._creation import converted
-from gnomon.lax._operands import broadcast, describe_dtypes
+from gnomon.lax._operands import broadcast, constant_like, describe_dtypes, with_weak_type
 from gnomon.numpy._arguments import as_array
 
 DType = np.dtype[Any]
@@ -38,22 +38,6 @@ _INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
 
 class IncompatibleShapesError(TypeError, ValueError):
     """Shapes that cannot be broadcast together: a ``ValueError`` to NumPy, to JAX either."""
-
-
-class _Quiet(threading.local):
-    """A context of this thread in which NumPy does not warn of overflow and the like.
-
-    Entering it costs a tenth of what ``np.errstate`` does. It cannot be entered twice at a time (as
-    by a finalizer that runs inside): it raises ``RuntimeError`` then, and the general way is taken.
-    """
-
-    def __init__(self) -> None:
-        context = contextvars.copy_context()
-        context.run(np.seterr, all="ignore")
-        self.run = context.run
-
-
-quiet = _Quiet()
 
 
 # ---------------------------------------------------------------------------------- the general way
@@ -84,11 +68,10 @@ def promoted_dtypes(function: str, kind: Kind, *xs: Any) -> list[Array]:
                 "makes an array of zeros of it"
             )
     arrays = [as_array(function, x, i) for i, x in enumerate(xs)]
-    dtype, weak = _dtypes.promote(tuple((x.dtype, x.aval.weak_type) for x in arrays))
+    dtype, weak = _dtypes.promote(tuple([(x.dtype, x.weak_type) for x in arrays]))
     dtype = kind(dtype)
     return [
-        x if x.dtype == dtype and x.aval.weak_type == weak else converted(x, dtype, weak)
-        for x in arrays
+        x if x.dtype == dtype and x.weak_type == weak else converted(x, dtype, weak) for x in arrays
     ]
 
 
@@ -177,14 +160,14 @@ def unary(
 
 
 def short_way(
-    ufunc: np.ufunc,
+    numpy_function: Callable[[Any, Any], Any],
     direct: frozenset[DType],
     slow: Callable[[Any, Any], Any],
 ) -> Callable[[Any, Any], Any]:
-    """A function of two operands that calls a ufunc where that is all there is to do.
+    """A function of two operands that calls one of NumPy's where that is all there is to do.
 
     That is on values in host memory, of one of the dtypes ``direct``, both of the same dtype or one
-    of them a Python number; else it calls ``slow``.
+    of them a Python number; else, or where the function returns NotImplemented, it calls ``slow``.
     """
     with_float, with_int = direct & _WITH_FLOAT, direct & _WITH_INT
 
@@ -192,11 +175,12 @@ def short_way(
         if type(x) is ConcreteArray:
             a = x._value
             if a is not None and not staging():
+                other: Any = y
                 if type(y) is ConcreteArray:
-                    b = y._value
+                    other = y._value
                     if (
-                        b is None
-                        or a.dtype is not b.dtype
+                        other is None
+                        or a.dtype is not other.dtype
                         or (x.weak_type and y.weak_type)
                         or a.dtype not in direct
                     ):
@@ -205,13 +189,14 @@ def short_way(
                 elif (type(y) is float and a.dtype in with_float) or (
                     type(y) is int and a.dtype in with_int and _INT_MIN <= y <= _INT_MAX
                 ):
-                    b, weak = y, x.weak_type
+                    weak = x.weak_type
                 else:
                     return slow(x, y)
                 try:
-                    return wrap(quiet.run(ufunc, a, b), weak)
+                    value = quiet.run(numpy_function, a, other)
                 except (RuntimeError, ValueError):
-                    pass  # Shapes that do not fit: the general way explains.
+                    return slow(x, y)  # Shapes that do not fit: the general way explains.
+                return slow(x, y) if value is NotImplemented else wrap(value, weak)
         elif type(y) is ConcreteArray:
             b = y._value
             if (
@@ -223,9 +208,10 @@ def short_way(
                 and not staging()
             ):
                 try:
-                    return wrap(quiet.run(ufunc, x, b), y.weak_type)
+                    value = quiet.run(numpy_function, x, b)
                 except RuntimeError:
-                    pass
+                    return slow(x, y)
+                return slow(x, y) if value is NotImplemented else wrap(value, y.weak_type)
         return slow(x, y)
 
     return function
@@ -276,3 +262,31 @@ def binary(
         "      x, y: arrays or scalars that can be broadcast together.",
         "An array of the broadcast shape.",
     )
+
+
+# --------------------------------------------------------------------------- composites of many ops
+
+
+def select_op(condition: Array, on_true: Array, on_false: Array) -> Array:
+    """The op ``select``; weakly typed where both choices are."""
+    weak = on_true.aval.weak_type and on_false.aval.weak_type
+    return with_weak_type(bind(ops.select, condition, on_true, on_false), weak)
+
+
+def zero_like(x: Array) -> Array:
+    """Zeros of the type of ``x``."""
+    return constant_like(x, 0)
+
+
+def reject_complex(function: str, x: Array) -> None:
+    """Raise ``TypeError`` for complex numbers."""
+    if is_complex(x.dtype):
+        raise TypeError(f"{function} does not support complex-valued inputs, got {x.aval}")
+
+
+def no_out(function: str, out: Any) -> None:
+    """Raise ``NotImplementedError`` for an argument that would be written to."""
+    if out is not None:
+        raise NotImplementedError(
+            f"{function}: arrays are immutable, the argument 'out' is not supported"
+        )

@@ -46,8 +46,8 @@ def matmul(
         and preferred_element_type is None
     ):
         left, right = a.numpy_value(), b.numpy_value()
-        matrices = left.ndim == right.ndim == 2 and left.shape[1] == right.shape[0]
-        if matrices and left.dtype is _FLOAT32 and right.dtype is _FLOAT32:
+        plain = 1 <= left.ndim <= 2 and 1 <= right.ndim <= 2 and left.shape[-1] == right.shape[0]
+        if plain and left.dtype is _FLOAT32 and right.dtype is _FLOAT32:
             return wrap(left @ right)
     x, y = promoted("matmul", a, b)
     if x.ndim == 0 or y.ndim == 0:

@@ -85,7 +85,7 @@ _METHODS = (
 _PROPERTIES = (("mT", "matrix_transpose"), ("real", "real"), ("imag", "imag"))
 
 
-def install(array: type, namespace: Mapping[str, Any]) -> None:
+def install(array: Any, namespace: Mapping[str, Any]) -> None:
     """Give the array type its operators and methods.
 
     Args:
@@ -107,11 +107,11 @@ def install(array: type, namespace: Mapping[str, Any]) -> None:
     for name, function in _own_methods(namespace).items():
         function.__qualname__ = f"Array.{name}"
         setattr(array, name, function)
-    array.T = property(lambda self: self.transpose(), doc="The array with reversed dimensions.")  # type: ignore[attr-defined]
-    array.at = property(IndexUpdateHelper, doc=IndexUpdateHelper.__doc__)  # type: ignore[attr-defined]
-    array.__getitem__ = getitem  # type: ignore[attr-defined]
+    array.T = property(lambda self: self.transpose(), doc="The array with reversed dimensions.")
+    array.at = property(IndexUpdateHelper, doc=IndexUpdateHelper.__doc__)
+    array.__getitem__ = getitem
     # Defining == takes the hash away.
-    array.__hash__ = _unhashable  # type: ignore[assignment]
+    array.__hash__ = _unhashable
 
 
 def _unhashable(self: Any) -> int:
@@ -140,20 +140,16 @@ def _operator(
             return NotImplemented
         return namespace[function_name](x, y)
 
+    function: Function = general
     direct = getattr(namespace.get(function_name), "direct", None)
-    function = general if direct is None else short_way(*direct, general)
-    if reflected:
+    if direct is not None:
+        numpy_function, dtypes = direct
+        function = short_way(numpy_function, dtypes, general)
 
-        def method(self: Any, other: Any) -> Any:
-            return function(other, self)
+    def reflection(self: Any, other: Any) -> Any:
+        return function(other, self)
 
-    else:
-
-        def method(self: Any, other: Any) -> Any:
-            return function(self, other)
-
-        if direct is not None:
-            method = function
+    method = reflection if reflected else function
     return _named(method, symbol, f"See `gnomon.numpy.{function_name}`.")
 
 
@@ -254,7 +250,7 @@ def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
     }
 
 
-def _view(x: Array, dtype: Any, kind: Any) -> Array:
+def _view(x: Any, dtype: Any, kind: Any) -> Array:
     if kind is not None:
         raise NotImplementedError("view: the argument 'type' is not supported")
     if dtype is None:

@@ -33,7 +33,7 @@ class ScalarType(type):
     def __ne__(cls, other: Any) -> bool:
         return not cls == other
 
-    def __call__(cls, x: Any) -> Array:  # type: ignore[override]
+    def __call__(cls, x: Any) -> Array:
         """An array of this dtype."""
         return asarray(x, dtype=cls.dtype)
 

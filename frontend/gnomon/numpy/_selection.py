@@ -17,17 +17,18 @@ from gnomon.dialects.types import BOOL, is_complex, real_dtype
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import FLOAT, FLOAT_OR_COMPLEX, constant_like, with_weak_type
 from gnomon.numpy._arguments import as_array
-from gnomon.numpy._arithmetic import imag, no_out
 from gnomon.numpy._construction import array, asarray
 from gnomon.numpy._dispatch import (
     ANY_KIND,
     INEXACT_KIND,
     broadcast_to_shape,
+    no_out,
     promoted_dtypes,
     promoted_operands,
     spread,
 )
 from gnomon.numpy._manipulation import ravel
+from gnomon.numpy._parts import imag
 from gnomon.numpy._ufuncs import (
     as_bool,
     bitwise_and,
@@ -39,8 +40,12 @@ from gnomon.numpy._ufuncs import (
     minimum,
     not_equal,
 )
+from gnomon.numpy._updates import IndexUpdateHelper
 
 # ----------------------------------------------------------------------------------------- choosing
+
+
+_FLOAT32 = np.dtype(np.float32)
 
 
 def where(
@@ -76,18 +81,23 @@ def where(
     if (
         type(condition) is ConcreteArray
         and type(x) is ConcreteArray
-        and type(y) is ConcreteArray
+        and (type(y) is ConcreteArray or type(y) is float)
         and not staging()
     ):
-        c, a, b = condition._value, x._value, y._value
+        c, a = condition._value, x._value
+        if type(y) is ConcreteArray:
+            b = y._value
+        else:
+            b = np.asarray(y, _FLOAT32) if a is not None and a.dtype is _FLOAT32 else None
         if (
             c is not None
             and a is not None
             and b is not None
             and a.dtype is b.dtype
-            and c.shape == a.shape == b.shape
+            and c.shape == a.shape
+            and b.shape in ((), a.shape)
             and c.dtype == BOOL
-            and not (x.weak_type and y.weak_type)
+            and not x.weak_type
         ):
             return wrap(np.where(c, a, b))
     predicate = as_bool(as_array("where", condition, 0))
@@ -175,7 +185,8 @@ def _first_nonzero(mask: Array, size: int, fill_value: Any) -> tuple[Array, ...]
     target = bind(ops.sub, counts, constant_like(counts, 1))
     beyond = constant_like(target, size)
     target = bind(ops.select, held, target, beyond)
-    positions = lax.full((size,), 0, dtype).at[target].set(lax.iota(dtype, mask.size), mode="drop")
+    updates = IndexUpdateHelper(lax.full((size,), 0, dtype))
+    positions = updates[target].set(lax.iota(dtype, mask.size), mode="drop")
     missing = bind(ops.ge, rank, broadcast_to_shape(total, (size,)))
     results, stride = [], mask.size
     for n, fill in zip(mask.shape, fills, strict=True):

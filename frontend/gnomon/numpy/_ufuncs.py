@@ -19,6 +19,7 @@ from gnomon.lax._operands import (
     INTEGERS,
     NUMBER,
     REAL,
+    Dtypes,
     constant_like,
 )
 from gnomon.numpy._arguments import as_array
@@ -34,9 +35,9 @@ from gnomon.numpy._dispatch import (
     unary,
 )
 
-_F32_F64 = frozenset((np.dtype("float32"), np.dtype("float64")))
-_WIDE = _F32_F64 | frozenset(np.dtype(f"{s}int{b}") for s in ("", "u") for b in (8, 16, 32, 64))
-_WIDE_OR_BOOL = _WIDE | {BOOL}
+_F32_F64: Dtypes = frozenset((np.dtype("float32"), np.dtype("float64")))
+_WIDE: Dtypes = _F32_F64 | frozenset(np.dtype(code) for code in "bhilqBHILQ")
+_WIDE_OR_BOOL: Dtypes = _WIDE | {BOOL}
 
 # ------------------------------------------------------------------------- transcendental functions
 
@@ -256,7 +257,7 @@ greater_equal = _ordering("greater_equal", "ge", np.greater_equal, "\\geq")
 
 # --------------------------------------------------------------------------------------------- bits
 
-_BITS = BOOL_OR_INTEGER & _WIDE_OR_BOOL
+_BITS: Dtypes = BOOL_OR_INTEGER & _WIDE_OR_BOOL
 bitwise_and = binary(
     "bitwise_and",
     "and",

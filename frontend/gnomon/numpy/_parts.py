@@ -1,0 +1,322 @@
+"""Elementwise rounding, and parts of numbers: sign bit, exponent, real and imaginary part."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array
+from gnomon._tracing import bind
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import BOOL, UNSIGNED, is_complex, is_integer
+from gnomon.lax import RoundingMethod
+from gnomon.lax._creation import converted
+from gnomon.lax._operands import (
+    FLOAT,
+    FLOAT_OR_COMPLEX,
+    INTEGERS,
+    constant_like,
+    with_weak_type,
+)
+from gnomon.numpy._arguments import as_array
+from gnomon.numpy._dispatch import (
+    INEXACT_KIND,
+    accept,
+    no_out,
+    promoted_dtypes,
+    promoted_operands,
+    reject_complex,
+    select_op,
+    spread,
+    zero_like,
+)
+from gnomon.numpy._ufuncs import logical_and
+
+_INT32 = np.dtype("int32")
+
+# ----------------------------------------------------------------------------------------- rounding
+
+
+def _integral(x: Array) -> bool:
+    return x.dtype == BOOL or x.dtype in INTEGERS
+
+
+def floor(x: Any, /) -> Array:
+    """Elementwise largest integer not above x; of the same dtype."""
+    x = as_array("floor", x)
+    return x if _integral(x) else lax.floor(x)
+
+
+def ceil(x: Any, /) -> Array:
+    """Elementwise smallest integer not below x; of the same dtype."""
+    x = as_array("ceil", x)
+    return x if _integral(x) else lax.ceil(x)
+
+
+def trunc(x: Any) -> Array:
+    """Elementwise integer next to x towards zero; of the same dtype."""
+    x = as_array("trunc", x)
+    if _integral(x):
+        return x
+    accept("trunc", x, FLOAT)
+    return select_op(bind(ops.lt, x, zero_like(x)), lax.ceil(x), lax.floor(x))
+
+
+def fix(x: Any, out: None = None) -> Array:
+    """`trunc`."""
+    no_out("fix", out)
+    return trunc(x)
+
+
+def rint(x: Any, /) -> Array:
+    """Elementwise nearest integer, halves to the even one; integers become floating point."""
+    x = as_array("rint", x)
+    if _integral(x):
+        return converted(x, _dtypes.default_float_dtype())
+    return _round_even(x)
+
+
+def _round_even(x: Array) -> Array:
+    if is_complex(x.dtype):
+        parts = bind(ops.real, x), bind(ops.imag, x)
+        return bind(ops.complex, *(_round_even(part) for part in parts))
+    return lax.round(x, RoundingMethod.TO_NEAREST_EVEN)
+
+
+def round(a: Any, decimals: int = 0, out: None = None) -> Array:
+    """Elementwise nearest number with so many decimals, halves to the even one.
+
+    Args:
+      a: an array or scalar.
+      decimals: how many; negative ones are places before the point.
+      out: None.
+    Raises:
+      NotImplementedError: integers to a negative number of decimals.
+    """
+    no_out("round", out)
+    x, decimals = as_array("round", a), operator.index(decimals)
+    if _integral(x):
+        if decimals < 0:
+            raise NotImplementedError("round: integers to places before the point (decimals < 0)")
+        return x
+    if decimals == 0:
+        return _round_even(x)
+    # In float16 and narrower the factor would overflow.
+    wide = x if x.dtype.itemsize >= 4 else converted(x, np.dtype("float32"))
+    factor = constant_like(wide, 10.0**decimals)
+    rounded = bind(ops.div, _round_even(bind(ops.mul, wide, factor)), factor)
+    return rounded if rounded.dtype == x.dtype else converted(rounded, x.dtype, x.aval.weak_type)
+
+
+around = round
+
+
+def modf(x: Any, /, out: None = None) -> tuple[Array, Array]:
+    """Elementwise fractional and integral part, both with the sign of x."""
+    no_out("modf", out)
+    (x,) = promoted_dtypes("modf", INEXACT_KIND, x)
+    accept("modf", x, FLOAT)
+    whole = select_op(bind(ops.ge, x, zero_like(x)), lax.floor(x), lax.ceil(x))
+    return bind(ops.sub, x, whole), whole
+
+
+# ----------------------------------------------------------------------------- parts of the numbers
+
+
+def fabs(x: Any, /) -> Array:
+    """Elementwise absolute value, a floating point number."""
+    (x,) = promoted_dtypes("fabs", INEXACT_KIND, x)
+    accept("fabs", x, FLOAT)
+    return bind(ops.abs, x)
+
+
+def real(val: Any, /) -> Array:
+    """Elementwise real part; ``val`` itself where it is real."""
+    x = as_array("real", val)
+    return bind(ops.real, x) if is_complex(x.dtype) else x
+
+
+def imag(val: Any, /) -> Array:
+    """Elementwise imaginary part; zeros where ``val`` is real."""
+    x = as_array("imag", val)
+    return bind(ops.imag, x) if is_complex(x.dtype) else constant_like(x, 0)
+
+
+def conjugate(x: Any, /) -> Array:
+    """Elementwise complex conjugate; ``x`` itself where it is real."""
+    x = as_array("conjugate", x)
+    return bind(ops.conj, x) if is_complex(x.dtype) else x
+
+
+conj = conjugate
+
+
+def angle(z: Any, deg: bool = False) -> Array:
+    """Elementwise angle of complex numbers, in (-pi, pi] or in degrees."""
+    (x,) = promoted_dtypes("angle", INEXACT_KIND, z)
+    if is_complex(x.dtype):
+        re, im = bind(ops.real, x), bind(ops.imag, x)
+    else:
+        re, im = x, constant_like(x, 0)
+    result = bind(ops.atan2, im, re)
+    return bind(ops.mul, result, constant_like(result, 180 / np.pi)) if deg else result
+
+
+_UNSIGNED_OF_BITS = {bits: np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)}
+_SIGNED_OF_BITS = {bits: np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)}
+
+
+def signbit(x: Any, /) -> Array:
+    """Elementwise test of the sign bit: true for -0.0 and negative nan too.
+
+    Raises:
+      ValueError: complex numbers.
+    """
+    x = as_array("signbit", x)
+    if is_complex(x.dtype):
+        raise ValueError(f"signbit is not well defined for complex numbers, got {x.aval}")
+    if x.dtype == BOOL:
+        return constant_like(x, False)
+    if not is_integer(x.dtype):
+        bits = _SIGNED_OF_BITS[_dtypes.itemsize_bits(x.dtype)]
+        x = bind(ops.bitcast_convert, x, dtype=bits)
+    return bind(ops.lt, x, zero_like(x))
+
+
+def copysign(x1: Any, x2: Any, /) -> Array:
+    """Elementwise magnitude of ``x1`` with the sign bit of ``x2``."""
+    x, y = promoted_operands("copysign", INEXACT_KIND, x1, x2)
+    accept("copysign", x, FLOAT)
+    magnitude = bind(ops.abs, x)
+    return select_op(signbit(y), bind(ops.neg, magnitude), magnitude)
+
+
+def frexp(x: Any, /) -> tuple[Array, Array]:
+    """Elementwise mantissa in [0.5, 1) and int32 exponent: ``x = mantissa * 2**exponent``.
+
+    Zeros, infinities and nan are their own mantissa, with exponent 0.
+    """
+    (x,) = promoted_dtypes("frexp", INEXACT_KIND, x)
+    x = with_weak_type(x, False)
+    reject_complex("frexp", x)
+    exponent = _exponent(x)
+    # The mantissa by multiplication: it has the right derivative. Two factors, as one overflows.
+    negated = bind(ops.neg, exponent)
+    half = bind(ops.shift_right_arithmetic, negated, constant_like(negated, 1))
+    mantissa = x
+    for part in (half, bind(ops.sub, negated, half)):
+        mantissa = bind(ops.mul, mantissa, _power_of_two(part, x))
+    return mantissa, with_weak_type(exponent, False)
+
+
+def ldexp(x1: Any, x2: Any, /) -> Array:
+    """Elementwise :math:`x_1 2^{x_2}`, rounded once.
+
+    Args:
+      x1: an array or scalar of real numbers.
+      x2: one of integers.
+    Raises:
+      ValueError: ``x1`` is complex or ``x2`` not of integers.
+    """
+    x, n = as_array("ldexp", x1, 0), as_array("ldexp", x2, 1)
+    if is_complex(x.dtype) or n.dtype in FLOAT_OR_COMPLEX:
+        raise ValueError(f"ldexp not supported for input types {x.dtype.name}, {n.dtype.name}")
+    (x,) = promoted_dtypes("ldexp", INEXACT_KIND, x)
+    x, n = spread("ldexp", [x, n])
+    info = ml_dtypes.finfo(x.dtype)
+    mantissa, exponent = frexp(x)
+    reach = 4 * (int(info.maxexp) - int(info.minexp) + int(info.nmant))
+    if n.dtype in INTEGERS and _dtypes.itemsize_bits(n.dtype) > 8:
+        n = lax.clamp(constant_like(n, 0 if n.dtype in UNSIGNED else -reach), n, _limit(n, reach))
+    total = bind(ops.add, exponent, converted(n, _INT32))
+    # All but the last factor keep the number normal, so only the last product rounds.
+    low, high = int(info.minexp) + 1, int(info.maxexp) - 1
+    result, left = mantissa, total
+    for _ in range(3):
+        step = lax.clamp(constant_like(left, low), left, constant_like(left, high))
+        result = bind(ops.mul, result, _power_of_two(step, x))
+        left = bind(ops.sub, left, step)
+    unscaled = bind(ops.eq, exponent, zero_like(exponent))
+    unchanged = logical_and(unscaled, _is_special(x))
+    return select_op(unchanged, x, result)
+
+
+def _limit(n: Array, reach: int) -> Array:
+    return constant_like(n, min(reach, int(_dtypes.iinfo(n.dtype).max)))
+
+
+def _is_special(x: Array) -> Array:
+    """Zero, infinite or nan."""
+    finite = bind(ops.is_finite, x)
+    return bind(
+        getattr(ops, "or"), bind(getattr(ops, "not"), finite), bind(ops.eq, x, zero_like(x))
+    )
+
+
+def _exponent(x: Array) -> Array:
+    """The exponent of `frexp`."""
+    info = ml_dtypes.finfo(x.dtype)
+    mantissa_bits, bias = int(info.nmant), 1 - int(info.minexp)
+    bits = _UNSIGNED_OF_BITS[_dtypes.itemsize_bits(x.dtype)]
+    subnormal = bind(ops.lt, bind(ops.abs, x), constant_like(x, info.tiny))
+    scaled = bind(ops.mul, x, constant_like(x, 2.0**mantissa_bits))
+    raw = bind(ops.bitcast_convert, select_op(subnormal, scaled, x), dtype=bits)
+    raw = bind(ops.shift_right_logical, raw, constant_like(raw, mantissa_bits))
+    mask = (1 << _dtypes.itemsize_bits(x.dtype) - 1 - mantissa_bits) - 1
+    raw = bind(getattr(ops, "and"), raw, constant_like(raw, mask))
+    biased = converted(raw, _INT32)
+    shift = select_op(
+        subnormal, constant_like(biased, bias - 1 + mantissa_bits), constant_like(biased, bias - 1)
+    )
+    exponent = bind(ops.sub, biased, shift)
+    return select_op(_is_special(x), zero_like(exponent), exponent)
+
+
+def _power_of_two(exponent: Array, like: Array) -> Array:
+    """2 to int32 exponents of normal numbers, made of bits: exact, and constant to derivatives."""
+    info = ml_dtypes.finfo(like.dtype)
+    bits = _UNSIGNED_OF_BITS[_dtypes.itemsize_bits(like.dtype)]
+    low, high = int(info.minexp), int(info.maxexp) - 1
+    exponent = lax.clamp(constant_like(exponent, low), exponent, constant_like(exponent, high))
+    biased = bind(ops.add, exponent, constant_like(exponent, 1 - low))
+    raw = converted(biased, bits)
+    raw = bind(ops.shift_left, raw, constant_like(raw, int(info.nmant)))
+    power_of_two = bind(ops.bitcast_convert, raw, dtype=like.dtype)
+    return with_weak_type(power_of_two, like.aval.weak_type)
+
+
+def spacing(x: Any, /) -> Array:
+    """Elementwise distance to the next number of larger magnitude, with the sign of x."""
+    (x,) = promoted_dtypes("spacing", INEXACT_KIND, x)
+    if is_complex(x.dtype):
+        raise ValueError(f"spacing is not defined for complex numbers, got {x.aval}")
+    inf = constant_like(x, np.inf)
+    away = inf if x.dtype == np.dtype("float16") else copysign(inf, x)
+    return bind(ops.sub, bind(ops.nextafter, x, away), x)
+
+
+__all__ = [
+    "angle",
+    "around",
+    "ceil",
+    "conj",
+    "conjugate",
+    "copysign",
+    "fabs",
+    "fix",
+    "floor",
+    "frexp",
+    "imag",
+    "ldexp",
+    "modf",
+    "real",
+    "rint",
+    "round",
+    "signbit",
+    "spacing",
+    "trunc",
+]
