@@ -212,8 +212,7 @@ def nary(
     return Op(
         name=name,
         doc=doc,
-        example=example
-        or f'%r = "gnomon.{name}"({arguments}) : ({tensors}) -> tensor<4xf32>',
+        example=example or f'%r = "gnomon.{name}"({arguments}) : ({tensors}) -> tensor<4xf32>',
         attributes=attributes or {},
         operands=operands,
         infer=infer,
@@ -285,9 +284,7 @@ def stablehlo_region(
 ) -> None:
     """Fill the region of a StableHLO op: ``emit`` makes the results from the block arguments."""
     location = ir.Location.unknown()
-    block = region.blocks.append(
-        *(mlir_type(t) for t in types), arg_locs=[location] * len(types)
-    )
+    block = region.blocks.append(*(mlir_type(t) for t in types), arg_locs=[location] * len(types))
     with ir.InsertionPoint(block):
         results = list(emit(*block.arguments))
         ir.Operation.create("stablehlo.return", operands=results)

@@ -1,135 +1,142 @@
-"""Train a multilayer perceptron on handwritten digits, in plain functions over gnomon.numpy.
+"""Train a small neural network on handwritten digits, then ask which digits it finds hard.
 
-    pip install '.[examples]' && python examples/digits.py
+The data are the 1797 images of 8x8 pixels that ship with scikit-learn: nothing is downloaded.
 
-The data are the 1797 digits of 8 x 8 pixels that ship with scikit-learn. At the end, one gradient
-for each test digit, computed at once by vmap, shows which digits the network finds hard.
+    python examples/digits.py
 """
 
-from __future__ import annotations
-
-import argparse
 import sys
 import time
-from typing import Any
 
-import numpy as np
-
-import gnomon as gn
+import gnomon
 import gnomon.numpy as gnp
 
 try:
-    from sklearn import datasets
+    from sklearn.datasets import load_digits
 except ImportError:
-    sys.exit("this example needs scikit-learn: pip install 'gnomon[examples]'")
+    sys.exit("This example needs scikit-learn: pip install 'gnomon[examples]'")
 
-Params = list[tuple[gn.Array, gn.Array]]
+SEED = 0
+LAYERS = (64, 128, 64, 10)
+EPOCHS = 30
+BATCH_SIZE = 32
+LEARNING_RATE = 0.1
+MOMENTUM = 0.9
+TEST_EXAMPLES = 360
 
-
-def load_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Training and test images (pixels in [0, 1]) and labels, split once and for all."""
-    digits = datasets.load_digits()
-    images = (digits.data / 16.0).astype(np.float32)
-    labels = digits.target.astype(np.int32)
-    order = np.random.default_rng(0).permutation(len(images))
-    train, test = order[:1437], order[1437:]
-    return images[train], labels[train], images[test], labels[test]
+# ------------------------------------------------------------------------------------- the data
 
 
-def init(key: Any, sizes: list[int]) -> Params:
-    """Weights and biases of each layer."""
-    keys = gn.random.split(key, len(sizes) - 1)
-    return [
-        (gn.random.normal(k, (m, n)) * (2.0 / m) ** 0.5, gnp.zeros(n))
-        for k, m, n in zip(keys, sizes[:-1], sizes[1:], strict=True)
-    ]
+def load_data(key):
+    """Images and one-hot labels, shuffled and split into a training and a test set."""
+    digits = load_digits()
+    images = gnp.asarray(digits.data / 16.0, dtype=gnp.float32)
+    labels = gnp.eye(10)[gnp.asarray(digits.target)]
+    order = gnomon.random.permutation(key, len(images))
+    test, train = order[:TEST_EXAMPLES], order[TEST_EXAMPLES:]
+    return (images[train], labels[train]), (images[test], labels[test])
 
 
-def logits(params: Params, x: Any) -> Any:
-    """Scores of the ten classes for one image or a batch of them."""
+def minibatches(key, images, labels):
+    """The data in a new order, in pieces of equal size; what is left over is dropped."""
+    order = gnomon.random.permutation(key, len(images))
+    for start in range(0, len(images) - BATCH_SIZE + 1, BATCH_SIZE):
+        chosen = order[start : start + BATCH_SIZE]
+        yield images[chosen], labels[chosen]
+
+
+# ------------------------------------------------------------------------------------ the network
+
+
+def init_params(key):
+    """A list of (weight, bias) pairs: parameters are a plain pytree."""
+    params = []
+    for inputs, outputs in zip(LAYERS[:-1], LAYERS[1:], strict=True):
+        key, subkey = gnomon.random.split(key)
+        scale = (2.0 / inputs) ** 0.5
+        params.append((scale * gnomon.random.normal(subkey, (inputs, outputs)), gnp.zeros(outputs)))
+    return params
+
+
+def log_probabilities(params, x):
+    """The logarithm of each digit's probability, for one image or for a batch."""
     for weight, bias in params[:-1]:
-        x = gnp.maximum(x @ weight + bias, 0)
+        x = gnp.maximum(x @ weight + bias, 0.0)
     weight, bias = params[-1]
-    return x @ weight + bias
+    logits = x @ weight + bias
+    logits = logits - logits.max(axis=-1, keepdims=True)
+    return logits - gnp.log(gnp.exp(logits).sum(axis=-1, keepdims=True))
 
 
-def loss(params: Params, x: Any, y: Any) -> Any:
-    """Cross-entropy, averaged over a batch (or of one example)."""
-    scores = logits(params, x)
-    log_probabilities = scores - gnp.log(gnp.sum(gnp.exp(scores), axis=-1, keepdims=True))
-    return -gnp.mean(gnp.sum((y[..., None] == gnp.arange(10)) * log_probabilities, axis=-1))
+def loss(params, x, y):
+    """The mean cross-entropy."""
+    return -(log_probabilities(params, x) * y).sum(axis=-1).mean()
 
 
-@gn.jit
-def step(params: Params, velocity: Params, x: Any, y: Any, rate: Any) -> Any:
-    """One step of gradient descent with momentum."""
-    value, gradient = gn.value_and_grad(loss)(params, x, y)
-    velocity = gn.tree.map(lambda v, g: 0.9 * v - rate * g, velocity, gradient)
-    return gn.tree.map(lambda p, v: p + v, params, velocity), velocity, value
+def accuracy(params, x, y):
+    """The fraction of images whose most probable digit is the right one."""
+    return (log_probabilities(params, x).argmax(axis=-1) == y.argmax(axis=-1)).mean()
 
 
-@gn.jit
-def accuracy(params: Params, x: Any, y: Any) -> Any:
-    """The share of images whose highest score is the right one."""
-    return gnp.mean(gnp.argmax(logits(params, x), axis=-1) == y)
+# ------------------------------------------------------------------------------------ the training
+
+# Each of these is compiled once, when it is first called.
+loss_and_gradient = gnomon.jit(gnomon.value_and_grad(loss))
+test_accuracy = gnomon.jit(accuracy)
+example_gradients = gnomon.jit(gnomon.vmap(gnomon.grad(loss), (None, 0, 0)))
 
 
-def train(epochs: int, batch: int = 32, seed: int = 0) -> tuple[Params, float]:
-    """Train; prints a progress line. Returns the parameters and the test accuracy."""
-    x_train, y_train, x_test, y_test = load_digits()
-    params = init(gn.random.key(seed), [64, 128, 64, 10])
-    velocity = gn.tree.map(gnp.zeros_like, params)
-    shuffle = np.random.default_rng(seed)
-    steps = len(x_train) // batch
-    live = sys.stdout.isatty()
-    start = time.perf_counter()
-    for epoch in range(epochs):
-        order = shuffle.permutation(len(x_train))
-        rate = 0.03 * 0.5 * (1 + np.cos(np.pi * epoch / epochs))
-        total = 0.0
-        for i in range(steps):
-            rows = order[i * batch : (i + 1) * batch]
-            params, velocity, value = step(params, velocity, x_train[rows], y_train[rows], rate)
-            total += float(value)
-        test = float(accuracy(params, x_test, y_test))
-        line = f"epoch {epoch + 1:3d}/{epochs}  loss {total / steps:.4f}  test accuracy {test:.1%}"
-        print(f"\r{line}" if live else line, end="" if live else "\n", flush=True)
-    print(f"{chr(10) if live else ''}trained in {time.perf_counter() - start:.1f} s")
-    return params, test
+@gnomon.jit
+def update(params, velocity, gradient):
+    """A step of gradient descent with momentum."""
+    velocity = gnomon.tree_util.tree_map(lambda v, g: MOMENTUM * v - g, velocity, gradient)
+    params = gnomon.tree_util.tree_map(lambda p, v: p + LEARNING_RATE * v, params, velocity)
+    return params, velocity
 
 
-def show_hard_digits(params: Params) -> None:
-    """Per-example gradients: the digits with the largest ones are those the network is least
-    sure of.
-    """
-    _, _, x, y = load_digits()
-    gradients = gn.jit(gn.vmap(gn.grad(loss), (None, 0, 0)))(params, x, y)
-    squares = [gnp.sum(g.reshape(len(x), -1) ** 2, axis=1) for g in gn.tree.leaves(gradients)]
-    norms = np.asarray(gnp.sqrt(sum(squares)))
-    print(f"gradient norms of {len(x)} test digits: median {np.median(norms):.2g}, the largest:")
-    hardest = np.argsort(norms)[::-1][:3]
-    guesses = np.asarray(gnp.argmax(logits(params, x[hardest]), axis=-1))
-    pictures = [
-        ["".join(" .:-=+*#@"[int(v * 8)] * 2 for v in row) for row in x[i].reshape(8, 8)]
-        for i in hardest
-    ]
-    for rows in zip(*pictures, strict=True):
-        print("   " + "   ".join(rows))
-    captions = [
-        f"a {y[i]}, taken for {g} ({norms[i]:.1f})" for i, g in zip(hardest, guesses, strict=True)
-    ]
-    print("   " + "   ".join(f"{c:<16}" for c in captions))
+def train(key, params, training_data, test_data):
+    """The trained parameters; one line on the terminal shows how it is going."""
+    velocity = gnomon.tree_util.tree_map(gnp.zeros_like, params)
+    for epoch, epoch_key in enumerate(gnomon.random.split(key, EPOCHS), start=1):
+        for x, y in minibatches(epoch_key, *training_data):
+            value, gradient = loss_and_gradient(params, x, y)
+            params, velocity = update(params, velocity, gradient)
+        if sys.stdout.isatty():
+            right = test_accuracy(params, *test_data)
+            line = f"epoch {epoch:2}/{EPOCHS}  loss {value:.4f}  test accuracy {right:.1%}"
+            print(f"\r{line}", end="\n" if epoch == EPOCHS else "", flush=True)
+    return params
 
 
-def main() -> None:
-    """Train, and look at what is hard."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--epochs", type=int, default=30)
-    options = parser.parse_args()
-    params, _ = train(options.epochs)
-    show_hard_digits(params)
+def show_hardest(params, x, y, count=4):
+    """The test images that pull at the parameters hardest: those with the largest gradients."""
+    gradients = gnomon.tree_util.tree_leaves(example_gradients(params, x, y))
+    norms = gnp.sqrt(sum((g**2).sum(axis=tuple(range(1, g.ndim))) for g in gradients))
+    guesses = log_probabilities(params, x).argmax(axis=-1)
+    print(f"\nGradient of each test example: median norm {gnp.median(norms):.2g}. The largest:")
+    hardest = gnp.argsort(-norms)[:count]
+    for title in ("norm {norm:.3g}", "a {label}, read as {guess}"):
+        fields = [
+            title.format(norm=float(norms[i]), label=int(y[i].argmax()), guess=int(guesses[i]))
+            for i in hardest
+        ]
+        print("  ".join(f"{field:17}" for field in fields))
+    for row in range(8):
+        lines = [x[i].reshape(8, 8)[row] for i in hardest]
+        print("  ".join("".join(" .:*#"[int(4 * p)] * 2 for p in line) + " " for line in lines))
+
+
+def main():
+    """Train, report, and look at single examples."""
+    started = time.perf_counter()
+    data_key, params_key, training_key = gnomon.random.split(gnomon.random.key(SEED), 3)
+    training_data, test_data = load_data(data_key)
+    params = train(training_key, init_params(params_key), training_data, test_data)
+    right = float(test_accuracy(params, *test_data))
+    seconds = time.perf_counter() - started
+    print(f"test accuracy {right:.2%} after {EPOCHS} epochs, {seconds:.1f} s")
+    show_hardest(params, *test_data)
+    return right
 
 
 if __name__ == "__main__":

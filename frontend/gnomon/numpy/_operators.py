@@ -217,7 +217,11 @@ def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
 
     def compress(self: Any, condition: Any, axis: int | None = None, **kwargs: Any) -> Array:
         """See `gnomon.numpy.compress`."""
-        return namespace["compress"](condition, self, axis, **kwargs)
+        function = namespace.get("compress")
+        if function is None:
+            raise NotImplementedError("Array.compress: gnomon.numpy has no function compress yet")
+        result: Array = function(condition, self, axis, **kwargs)
+        return result
 
     def to_device(self: Any, device: Any, *, stream: Any = None) -> Array:
         """The array itself: there is one device."""
