@@ -10,8 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import gnomon as gn
 import gnomon.lax as glax
-from tests.frontend.oracle import check, check_types, sample, weakly
+from tests.frontend.oracle import check, check_types, outcome, sample, to_gnomon, weakly
 
 DTYPES = ["bool", "int8", "int32", "uint8", "uint32", "float16", "bfloat16", "float32", "complex64"]
 
@@ -713,3 +714,66 @@ def test_names_and_docstrings() -> None:
             assert value.__doc__, name
     assert glax.sin.__name__ == "sin"
     assert ml_dtypes  # the dtypes' registration
+
+
+# ------------------------------------------------------------------------------------ under tracing
+
+
+def _traced(name: str, args: Any) -> None:
+    """A traced call has the type of an eager one; arrays among the arguments are traced."""
+    function = getattr(glax, name)
+    leaves, tree = gn.tree_util.tree_flatten(to_gnomon(args))
+    arrays = [x for x in leaves if isinstance(x, gn.Array)]
+
+    def call(*traced: Any) -> Any:
+        pending = iter(traced)
+        return function(
+            *tree.unflatten([next(pending) if isinstance(x, gn.Array) else x for x in leaves])
+        )
+
+    expected = call(*arrays)
+    got = gn.eval_shape(call, *arrays)
+    for a, b in zip(gn.tree_util.tree_leaves(expected), gn.tree_util.tree_leaves(got), strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+
+
+@pytest.mark.parametrize(("name", "args"), CASES, ids=lambda v: str(v).replace("\n", "")[:60])
+def test_structural_functions_are_traced(name: str, args: Any) -> None:
+    _, error = outcome(getattr(glax, name), to_gnomon(args), {})
+    if error is not None:
+        with pytest.raises(type(error)):
+            _traced(name, args)
+    elif name not in ("shape_as_value", "broadcast_shapes"):
+        _traced(name, args)
+
+
+@pytest.mark.parametrize("name", (EXACT_UNARY + " " + TRANSCENDENTAL).split())
+def test_unary_functions_are_traced(name: str) -> None:
+    for dtype in ("int32", "float32", "bfloat16", "complex64"):
+        x = sample(dtype, (2, 3))
+        _, error = outcome(getattr(glax, name), (to_gnomon(x),), {})
+        if error is None:
+            _traced(name, (x,))
+
+
+@pytest.mark.parametrize("name", BINARY.split())
+def test_binary_functions_are_traced(name: str) -> None:
+    for dtype in ("int32", "float32"):
+        x, y = sample(dtype, (2, 3)), sample(dtype, (1, 3), 1)
+        _, error = outcome(getattr(glax, name), to_gnomon((x, y)), {})
+        if error is None:
+            _traced(name, (x, y))
+
+
+def test_dynamic_slices_at_traced_places() -> None:
+    x, new = gn.numpy.arange(7.0), gn.numpy.ones(3)
+    for start in (-9, -2, 0, 3, 99):
+        expected = np.asarray(glax.dynamic_slice(x, (start,), (3,)))
+        index = gn.numpy.asarray(start)
+        np.testing.assert_array_equal(
+            gn.vmap(lambda i: glax.dynamic_slice(x, (i,), (3,)))(index[None])[0], expected
+        )
+        np.testing.assert_array_equal(
+            gn.vmap(lambda i: glax.dynamic_update_slice(x, new, (i,)))(index[None])[0],
+            np.asarray(glax.dynamic_update_slice(x, new, (start,))),
+        )

@@ -179,6 +179,18 @@ def test_keys_in_transformations() -> None:
         gn.grad(lambda k: 1.0)(OURS)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float8_e4m3fn"])
+def test_short_way_of_eager_calls_equals_the_traced_one(dtype: str) -> None:
+    keys = random.split(OURS, 2)
+    for shape in ((), (3,), (2, 3), (0,)):
+        traced = gn.vmap(lambda k: random.uniform(k, shape, dtype))(keys)  # noqa: B023
+        each = np.stack([np.asarray(random.uniform(k, shape, dtype)) for k in keys])
+        np.testing.assert_array_equal(np.asarray(traced), each)
+    raw = random.split(random.PRNGKey(1), 2)
+    traced = gn.vmap(lambda k: random.split(k, 3))(raw)
+    np.testing.assert_array_equal(traced, np.stack([np.asarray(random.split(k, 3)) for k in raw]))
+
+
 # --------------------------------------------------------------------------------------- samplers
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,14 @@ from gnomon import _dtypes
 from gnomon._array import Array
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
-from gnomon.dialects.types import BOOL, SIGNED, is_complex, is_floating, real_dtype
+from gnomon.dialects.types import (
+    BOOL,
+    SIGNED,
+    TensorType,
+    is_complex,
+    is_floating,
+    real_dtype,
+)
 from gnomon.lax._creation import no_sharding
 from gnomon.lax._operands import argument, with_weak_type
 from gnomon.lax._structural import ints
@@ -118,35 +126,60 @@ def dot_general(
     """
     no_sharding("dot_general", out_sharding)
     x, y = argument("dot_general", lhs, 0), argument("dot_general", rhs, 1)
-    (contracting, batch) = dimension_numbers
+    preferred = None
+    if preferred_element_type is not None:
+        preferred = _dtypes.check_user_dtype(preferred_element_type, "lax.dot_general")
+    numbers = _hashable_numbers(dimension_numbers)
+    precise = "default" if precision is None else canonical_precision(precision)
+    work, params = _resolved(x.aval.type, y.aval.type, numbers, precise, preferred)
+    if not x.dtype == y.dtype == work:
+        x, y = (a if a.dtype == work else bind(ops.convert, a, dtype=work) for a in (x, y))
+    result = bind(ops.dot_general, x, y, **params)
+    return with_weak_type(result, preferred is None and x.aval.weak_type and y.aval.weak_type)
+
+
+Numbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
+
+
+def _hashable_numbers(numbers: Any) -> Numbers:
+    try:
+        hash(numbers)
+    except TypeError:
+        (lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch) = numbers
+        return (
+            (tuple(lhs_contracting), tuple(rhs_contracting)),
+            (tuple(lhs_batch), tuple(rhs_batch)),
+        )
+    return numbers  # type: ignore[no-any-return]
+
+
+@functools.lru_cache(maxsize=4096)
+def _resolved(
+    lhs: TensorType,
+    rhs: TensorType,
+    numbers: Numbers,
+    precision: str,
+    preferred: np.dtype[Any] | None,
+) -> tuple[np.dtype[Any], dict[str, Any]]:
+    """The dtype to convert operands to, and the op's parameters, after all checks."""
+    contracting, batch = numbers
     lhs_contracting, rhs_contracting = (ints("dot_general", "contracting", d) for d in contracting)
     lhs_batch, rhs_batch = (ints("dot_general", "batch", d) for d in batch)
-    for side, a, c, b in (
-        ("lhs", x, lhs_contracting, lhs_batch),
-        ("rhs", y, rhs_contracting, rhs_batch),
-    ):
-        _check_side(side, a, c, b)
-    _check_sizes("contracting", x, y, lhs_contracting, rhs_contracting)
-    _check_sizes("batch", x, y, lhs_batch, rhs_batch)
-    weak = x.aval.weak_type and y.aval.weak_type
-    dtype = common = higher_precision(x.dtype, y.dtype)
-    if preferred_element_type is not None:
-        dtype = _dtypes.check_user_dtype(preferred_element_type, "lax.dot_general")
-        weak = False
-    work = _operand_dtype(common, dtype)
-    x, y = (a if a.dtype == work else bind(ops.convert, a, dtype=work) for a in (x, y))
-    result = bind(
-        ops.dot_general,
-        x,
-        y,
-        lhs_contracting=lhs_contracting,
-        rhs_contracting=rhs_contracting,
-        lhs_batch=lhs_batch,
-        rhs_batch=rhs_batch,
-        dtype=dtype,
-        precision=canonical_precision(precision),
-    )
-    return with_weak_type(result, weak)
+    _check_side("lhs", lhs, lhs_contracting, lhs_batch)
+    _check_side("rhs", rhs, rhs_contracting, rhs_batch)
+    _check_sizes("contracting", lhs, rhs, lhs_contracting, rhs_contracting)
+    _check_sizes("batch", lhs, rhs, lhs_batch, rhs_batch)
+    common = higher_precision(lhs.dtype, rhs.dtype)
+    dtype = common if preferred is None else preferred
+    params = {
+        "lhs_contracting": lhs_contracting,
+        "rhs_contracting": rhs_contracting,
+        "lhs_batch": lhs_batch,
+        "rhs_batch": rhs_batch,
+        "dtype": dtype,
+        "precision": precision,
+    }
+    return _operand_dtype(common, dtype), params
 
 
 def higher_precision(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
@@ -172,11 +205,13 @@ def _operand_dtype(common: np.dtype[Any], result: np.dtype[Any]) -> np.dtype[Any
     return common if holds or kind is bool else result
 
 
-def _check_side(side: str, x: Array, contracting: tuple[int, ...], batch: tuple[int, ...]) -> None:
+def _check_side(
+    side: str, x: TensorType, contracting: tuple[int, ...], batch: tuple[int, ...]
+) -> None:
     used = (*contracting, *batch)
-    if any(not 0 <= d < x.ndim for d in used):
+    if any(not 0 <= d < x.rank for d in used):
         raise TypeError(
-            f"lax.dot_general: dimension numbers of {side} must be in [0, {x.ndim}) for shape "
+            f"lax.dot_general: dimension numbers of {side} must be in [0, {x.rank}) for shape "
             f"{x.shape}, got contracting {contracting} and batch {batch}"
         )
     if len(set(used)) != len(used):
@@ -186,7 +221,9 @@ def _check_side(side: str, x: Array, contracting: tuple[int, ...], batch: tuple[
         )
 
 
-def _check_sizes(what: str, x: Array, y: Array, lhs: tuple[int, ...], rhs: tuple[int, ...]) -> None:
+def _check_sizes(
+    what: str, x: TensorType, y: TensorType, lhs: tuple[int, ...], rhs: tuple[int, ...]
+) -> None:
     a, b = tuple(x.shape[d] for d in lhs), tuple(y.shape[d] for d in rhs)
     if a != b:
         raise TypeError(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._array import Array
+from gnomon._array import Array, ConcreteArray, wrap
 from gnomon._tracing import bind, is_tracer
 from gnomon.dialects.emit import ops
 from gnomon.lax._operands import INTEGERS, argument, constant_like, same_dtype, with_weak_type
@@ -167,6 +167,9 @@ def _from_start(index: Array, size: int, allow_negative: bool) -> Array:
     """An index with negative values counted from the end."""
     if not allow_negative or index.dtype.kind == "u":
         return index
+    if type(index) is ConcreteArray and index._value is not None:
+        value = int(index._value)
+        return index if value >= 0 else wrap(np.array(value + size, index.dtype))
     zero = constant_like(index, 0)
     wrapped = bind(ops.add, index, constant_like(index, size))
     return bind(ops.select, bind(ops.lt, index, zero), wrapped, index)
@@ -211,6 +214,13 @@ def dynamic_slice(
             "lax.dynamic_slice: slice_sizes must be between zero and the operand's sizes, got "
             f"{sizes} for shape {x.shape}"
         )
+    if all(type(i) is ConcreteArray and i._value is not None for i in indices):
+        # Known places: a slice that later passes can see through.
+        starts = tuple(
+            min(max(int(i), 0), n - s)  # type: ignore[call-overload]
+            for i, n, s in zip(indices, x.shape, sizes, strict=True)
+        )
+        return slice(x, starts, [a + s for a, s in zip(starts, sizes, strict=True)])
     result = bind(ops.dynamic_slice, x, *indices, sizes=sizes)
     return with_weak_type(result, x.aval.weak_type)
 

@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gnomon import _dtypes, lax, tree_util
-from gnomon._array import Array, wrap
+from gnomon._array import Array, ConcreteArray, wrap
 from gnomon._config import config
-from gnomon._tracing import as_operand, bind
+from gnomon._tracing import as_operand, bind, staging
 from gnomon.dialects.emit import ops
 from gnomon.lax._operands import as_shape, broadcast
 from gnomon.lax._structural import canonical_axis
@@ -299,6 +299,9 @@ def _from_raw(x: Any) -> KeyArray:
             "an array of the words of random keys must have a last dimension of size 2, got shape "
             f"{array.shape}"
         )
+    known = host_values(array)
+    if known is not None:
+        return KeyArray(wrap(known[0][..., 0]), wrap(known[0][..., 1]))
     return KeyArray(*(lax.index_in_dim(array, i, -1, keepdims=False) for i in (0, 1)))
 
 
@@ -348,6 +351,11 @@ def key_data(keys: Any) -> Array:
             raise TypeError(f"key_data takes keys, got a value of type {type(keys).__name__}")
         keys = _from_raw(keys)
     first, second = keys.words
+    known = host_values(first, second)
+    if known is not None:
+        data = np.empty((*known[0].shape, 2), UINT32)
+        data[..., 0], data[..., 1] = known
+        return wrap(data)
     rank = first.ndim
     return lax.concatenate([lax.expand_dims(w, (rank,)) for w in (first, second)], rank)
 
@@ -453,6 +461,42 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
     return key_data(KeyArray(*_seed_words("PRNGKey", seed)))
 
 
+def host_values(*arrays: Array) -> list[np.ndarray[Any, Any]] | None:
+    """The NumPy values of arrays, where they are at hand and nothing is staged.
+
+    With them the short samplers call NumPy at once: each op that goes through `bind` costs as much
+    as all of them.
+    """
+    if staging():
+        return None
+    values = []
+    for array in arrays:
+        value = array._value if type(array) is ConcreteArray else None
+        if value is None:
+            return None
+        values.append(value)
+    return values
+
+
+# From this size on a view that repeats a word costs less than an array of them.
+_LARGE = 1 << 14
+
+
+def hashed_counters(first: Array, second: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """`threefry` of `counters`."""
+    size = math.prod(shape)
+    known = host_values(first, second)
+    if known is None or size > 2**32:
+        return threefry(first, second, *counters(shape))
+    repeat = np.full if size < _LARGE else lambda n, word: np.broadcast_to(word, n)
+    high, low = ops.threefry2x32.evaluate(
+        *(repeat(shape, word) for word in known),
+        np.zeros(shape, UINT32),
+        np.arange(size, dtype=UINT32).reshape(shape),
+    )
+    return wrap(high), wrap(low)
+
+
 def threefry(first: Array, second: Array, high: Array, low: Array) -> tuple[Array, Array]:
     """The hash of counters under one key: two words for each counter."""
     shape = high.shape
@@ -491,7 +535,7 @@ def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
     """
     first, second, raw = words_of("split", key)
     shape = as_shape("random.split", num)
-    return _result(*threefry(first, second, *counters(shape)), raw)
+    return _result(*hashed_counters(first, second, shape), raw)
 
 
 def fold_in(key: Any, data: Any) -> Array:

@@ -19,7 +19,7 @@ from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex, is_floating, is_integer, real_dtype
 from gnomon.lax._operands import as_shape, broadcast, with_weak_type
 from gnomon.lax._structural import canonical_axis
-from gnomon.random._keys import KeyArray, counters, threefry, words_of
+from gnomon.random._keys import KeyArray, hashed_counters, host_values, words_of
 
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
@@ -37,7 +37,7 @@ def one_key(function: str, key: Any) -> Words:
 
 def keys_from(key: Words, count: int) -> list[Words]:
     """Keys split off a key."""
-    first, second = threefry(*key, *counters((count,)))
+    first, second = hashed_counters(*key, (count,))
     return list(zip(lax.unstack(first), lax.unstack(second), strict=True))
 
 
@@ -104,7 +104,7 @@ def parameter(function: str, value: Any, dtype: DType, shape: Shape) -> Array:
 
 def raw_bits(key: Words, bits: int, shape: Shape) -> Array:
     """Random unsigned integers of a width of 8, 16, 32 or 64 bits."""
-    high, low = threefry(*key, *counters(shape))
+    high, low = hashed_counters(*key, shape)
     if bits == 64:
         wide = np.dtype(np.uint64)
         high, low = (bind(ops.convert, word, dtype=wide) for word in (high, low))
@@ -152,6 +152,9 @@ def unit_interval(key: Words, shape: Shape, dtype: DType) -> Array:
     drawn = 8 if mantissa < 8 else width
     random = raw_bits(key, drawn, shape)
     unsigned = np.dtype(f"uint{width}")
+    known = host_values(random)
+    if known is not None:
+        return wrap(_from_bits(known[0].astype(unsigned, copy=False), drawn - mantissa, dtype))
     if drawn != width:
         random = bind(ops.convert, random, dtype=unsigned)
     shift = broadcast(wrap(np.array(drawn - mantissa, unsigned)), shape)
@@ -160,6 +163,16 @@ def unit_interval(key: Words, shape: Shape, dtype: DType) -> Array:
     number = bind(ops.or_, bind(ops.shift_right_logical, random, shift), exponent)
     from_one = bind(ops.bitcast_convert, number, dtype=dtype)
     return bind(ops.sub, from_one, broadcast(wrap(one), shape))
+
+
+def _from_bits(random: np.ndarray[Any, Any], shift: int, dtype: DType) -> np.ndarray[Any, Any]:
+    """The end of `unit_interval` in NumPy."""
+    one = np.array(1.0, dtype)
+    number = random >> random.dtype.type(shift)
+    number |= one.view(random.dtype)
+    # A view of an array without dimensions is one; operators on it would make a scalar.
+    result = np.asarray(number).view(dtype)
+    return np.subtract(result, one, out=result)
 
 
 def between(key: Words, shape: Shape, dtype: DType, low: Any, high: Any) -> Array:
