@@ -150,7 +150,7 @@ def _hashable_numbers(numbers: Any) -> Numbers:
             (tuple(lhs_contracting), tuple(rhs_contracting)),
             (tuple(lhs_batch), tuple(rhs_batch)),
         )
-    return numbers  # type: ignore[no-any-return]
+    return numbers
 
 
 @functools.lru_cache(maxsize=4096)

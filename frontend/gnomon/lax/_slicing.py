@@ -217,8 +217,7 @@ def dynamic_slice(
     if all(type(i) is ConcreteArray and i._value is not None for i in indices):
         # Known places: a slice that later passes can see through.
         starts = tuple(
-            min(max(int(i), 0), n - s)  # type: ignore[call-overload]
-            for i, n, s in zip(indices, x.shape, sizes, strict=True)
+            min(max(int(i), 0), n - s) for i, n, s in zip(indices, x.shape, sizes, strict=True)
         )
         return slice(x, starts, [a + s for a, s in zip(starts, sizes, strict=True)])
     result = bind(ops.dynamic_slice, x, *indices, sizes=sizes)

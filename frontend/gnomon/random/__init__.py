@@ -11,6 +11,7 @@ partitionable Threefry; where logarithms, erf_inv and the like take part, they a
 in the last place. Sampling in any shape, batching by `vmap` and compiling give the same numbers.
 """
 
+from gnomon.random._choices import categorical, choice, gumbel, rademacher
 from gnomon.random._distributions import (
     cauchy,
     double_sided_maxwell,
@@ -26,14 +27,13 @@ from gnomon.random._distributions import (
     wald,
     weibull_min,
 )
+from gnomon.random._key_array import KeyArray, key_dtype
 from gnomon.random._keys import (
-    KeyArray,
     PRNGKey,
     clone,
     fold_in,
     key,
     key_data,
-    key_dtype,
     key_impl,
     split,
     wrap_key_data,
@@ -41,11 +41,7 @@ from gnomon.random._keys import (
 from gnomon.random._samplers import (
     bernoulli,
     bits,
-    categorical,
-    choice,
-    gumbel,
     normal,
-    rademacher,
     randint,
     truncated_normal,
     uniform,

@@ -13,7 +13,8 @@ from gnomon._tracing import as_operand, bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_integer
 from gnomon.lax._operands import as_shape, broadcast
-from gnomon.random._keys import KeyArray
+from gnomon.random._choices import rademacher
+from gnomon.random._key_array import KeyArray
 from gnomon.random._samplers import (
     DType,
     Shape,
@@ -25,7 +26,6 @@ from gnomon.random._samplers import (
     no_sharding,
     one_key,
     parameter,
-    rademacher,
     sample_shape,
     standard_normal,
     unit_interval,

@@ -1,0 +1,227 @@
+"""Draws from few: signs, categories by their probabilities, elements of an array."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array
+from gnomon._tracing import as_operand, bind
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import is_floating
+from gnomon.lax._operands import as_shape, broadcast
+from gnomon.lax._structural import canonical_axis
+from gnomon.random._key_array import KeyArray
+from gnomon.random._samplers import (
+    DType,
+    Shape,
+    Words,
+    between,
+    constant,
+    float_dtype,
+    no_sharding,
+    one_key,
+    parameter,
+    randint,
+    sample_shape,
+    unit_interval,
+)
+
+
+def gumbel(
+    key: Any,
+    shape: Any = (),
+    dtype: Any = None,
+    mode: str | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Numbers of the standard Gumbel distribution: -log(-log(u)) of uniform u.
+
+    Args:
+      key: one key.
+      shape: the shape of the result.
+      dtype: a floating point dtype; float32 by default.
+      mode: ``"low"`` (the default), or ``"high"``: twice as many bits, and larger values.
+    Raises:
+      ValueError: another dtype or mode.
+    """
+    no_sharding("gumbel", out_sharding)
+    words = one_key("gumbel", key)
+    checked = float_dtype("gumbel", dtype)
+    return standard_gumbel(words, as_shape("random.gumbel", shape), checked, mode)
+
+
+def standard_gumbel(key: Words, shape: Shape, dtype: DType, mode: str | None) -> Array:
+    """`gumbel` on checked arguments."""
+    if mode == "highest":
+        raise NotImplementedError("random.gumbel: mode 'highest' is not implemented; use 'high'")
+    if mode not in (None, "low", "high"):
+        raise ValueError(f"random.gumbel: mode must be 'low' or 'high', got {mode!r}")
+    info = ml_dtypes.finfo(dtype)
+    if mode != "high":
+        u = between(key, shape, dtype, np.array(info.tiny, dtype), np.array(1.0, dtype))
+        return lax.neg(lax.log(lax.neg(lax.log(u))))
+    high, low = lax.unstack(unit_interval(key, (2, *shape), dtype))
+    tail = lax.mul(low, constant(low, 2.0 ** -int(info.nmant)))
+    fine = lax.add(lax.add(high, tail), constant(low, info.tiny))
+    x = lax.select(lax.ge(high, constant(high, 0.5)), high, fine)
+    return lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(x)))))
+
+
+def categorical(
+    key: Any,
+    logits: Any,
+    axis: int = -1,
+    shape: Any = None,
+    replace: bool = True,
+    mode: str | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Indices of categories, drawn by their unnormalized log probabilities.
+
+    Args:
+      key: one key.
+      logits: unnormalized log probabilities along ``axis``.
+      axis: which dimension of ``logits``.
+      shape: the shape of the result; that of ``logits`` without ``axis`` by default, and otherwise
+        one that ends with it.
+      replace: True; drawing without replacement is not implemented.
+      mode: see `gumbel`.
+    Returns:
+      Indices of the default integer dtype.
+    Raises:
+      ValueError: shapes do not fit.
+
+    Example:
+      >>> from gnomon import random
+      >>> import gnomon.numpy as gnp
+      >>> categorical(random.key(0), gnp.zeros((3, 4)))
+      Array([1, 3, 2], dtype=int32)
+    """
+    no_sharding("categorical", out_sharding)
+    words = one_key("categorical", key)
+    if not replace:
+        raise NotImplementedError("random.categorical: replace=False needs top_k, not implemented")
+    x = as_operand(logits)
+    dtype = _dtypes.to_inexact_dtype(x.dtype)
+    if not is_floating(dtype):
+        raise TypeError(f"random.categorical: logits must be real, got {x.aval}")
+    x = parameter("categorical", x, dtype, x.shape)
+    axis = canonical_axis(axis, x.ndim)
+    batch = (*x.shape[:axis], *x.shape[axis + 1 :])
+    sizes = batch if shape is None else sample_shape("categorical", shape, np.empty(batch))
+    prefix = sizes[: len(sizes) - len(batch)]
+    place = axis + len(prefix)
+    drawn = (*sizes[:place], x.shape[axis], *sizes[place:])
+    noise = standard_gumbel(words, drawn, dtype, mode)
+    shifted = lax.add(noise, broadcast(x, drawn))
+    return lax.argmax(shifted, place, _dtypes.default_int_dtype())
+
+
+def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Numbers that are 1 or -1 with equal probability.
+
+    Args:
+      key: one key.
+      shape: the shape of the result.
+      dtype: any dtype of numbers; int32 by default.
+    """
+    no_sharding("rademacher", out_sharding)
+    words = one_key("rademacher", key)
+    checked = _dtypes.default_int_dtype()
+    if dtype is not None:
+        checked = _dtypes.check_user_dtype(dtype, "random.rademacher")
+    sizes = as_shape("random.rademacher", shape)
+    unit = unit_interval(words, sizes, _dtypes.default_float_dtype())
+    positive = lax.lt(unit, constant(unit, 0.5))
+    # In two's complement 2 * 0 - 1 wraps in unsigned dtypes, as JAX's does.
+    zero_or_one = bind(ops.convert, positive, dtype=checked)
+    doubled = lax.mul(zero_or_one, constant(zero_or_one, 2))
+    return lax.sub(doubled, constant(doubled, 1))
+
+
+def choice(
+    key: Any,
+    a: Any,
+    shape: Any = (),
+    replace: bool = True,
+    p: Any = None,
+    axis: int = 0,
+    mode: str | None = None,
+) -> Array:
+    """Elements of an array (or numbers below an integer), drawn with replacement.
+
+    Args:
+      key: one key.
+      a: an array, or an integer n, which stands for 0, ..., n - 1.
+      shape: the shape of the draws.
+      replace: True; drawing without replacement needs sorting, which is not implemented.
+      p: probabilities of the elements along ``axis``; uniform by default.
+      axis: the dimension of ``a`` whose slices are drawn.
+      mode: as in `gumbel`; draws with replacement do not use it.
+    Raises:
+      TypeError: ``shape`` is not a sequence.
+      ValueError: there is nothing to draw from, or ``p`` has another length.
+    """
+    words = one_key("choice", key)
+    if not isinstance(shape, (tuple, list)):
+        raise TypeError(f"random.choice: shape must be a sequence, got {shape!r}")
+    sizes = as_shape("random.choice", shape)
+    x = as_operand(a)
+    scalar = x.ndim == 0
+    axis = 0 if scalar else canonical_axis(axis, x.ndim)
+    count = int(a) if scalar else x.shape[axis]
+    if not math.prod(sizes):
+        return lax.full(sizes, 0, x.dtype)
+    if count <= 0:
+        raise ValueError("random.choice: a must be greater than 0 unless no samples are taken")
+    if not replace:
+        raise NotImplementedError(
+            "random.choice: replace=False needs sorting, which is not implemented"
+        )
+    int_dtype = _dtypes.default_int_dtype()
+    if p is None:
+        chosen = randint(KeyArray(*words), sizes, 0, count)
+    else:
+        chosen = _by_probability(words, as_operand(p), count, sizes, int_dtype)
+    if scalar:
+        return chosen
+    return _taken(x, chosen, axis)
+
+
+def _by_probability(key: Words, p: Array, count: int, shape: Shape, int_dtype: DType) -> Array:
+    if p.shape != (count,):
+        raise ValueError(
+            "random.choice: p must be a vector with one probability for each element, got shape "
+            f"{p.shape} for {count} elements"
+        )
+    dtype = _dtypes.to_inexact_dtype(p.dtype)
+    sums = lax.cumsum(parameter("choice", p, dtype, p.shape))
+    unit = unit_interval(key, shape, dtype)
+    drawn = lax.mul(lax.index_in_dim(sums, -1, 0, keepdims=False), lax.sub(constant(unit, 1), unit))
+    # The number of sums below a draw is its place among them.
+    grid = (*shape, count)
+    below = lax.lt(
+        lax.broadcast_in_dim(sums, grid, (len(shape),)),
+        lax.broadcast_in_dim(drawn, grid, tuple(range(len(shape)))),
+    )
+    return lax.reduce_sum(bind(ops.convert, below, dtype=int_dtype), (len(shape),))
+
+
+def _taken(x: Array, indices: Array, axis: int) -> Array:
+    """Slices of ``x`` at indices in bounds along a dimension, in its place."""
+    rank = indices.ndim
+    offset = (*range(axis), *range(axis + rank, axis + rank + x.ndim - axis - 1))
+    return lax.gather(
+        x,
+        lax.expand_dims(indices, (rank,)),
+        lax.GatherDimensionNumbers(offset, (axis,), (axis,)),
+        (*x.shape[:axis], 1, *x.shape[axis + 1 :]),
+        mode="promise_in_bounds",
+    )
