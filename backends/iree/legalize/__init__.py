@@ -11,6 +11,7 @@ from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
 from gnomon.backends.iree.legalize.loops import legalize_while
 from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
 from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
+from gnomon.backends.iree.legalize.special_functions import RULES as FUNCTION_RULES
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
@@ -21,6 +22,7 @@ _RULES: dict[str, Rule] = {
     "gnomon.while": legalize_while,
     **BRANCH_RULES,
     **CONVERSION_RULES,
+    **FUNCTION_RULES,
     **SCATTER_RULES,
 }
 

@@ -6,17 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import ml_dtypes
 import numpy as np
 
 from gnomon.backends.iree.legalize.rewriting import Rule
 from gnomon.dialects.contract import Instance
-from gnomon.dialects.emit import ops
+from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import BOOL, bfloat16, is_integer, type_of
+from gnomon.dialects.types import BOOL, bfloat16, is_complex, is_floating, is_integer, type_of
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "rounded"]
 
 _FLOAT32 = np.dtype(np.float32)
+_FLOAT64 = np.dtype(np.float64)
 
 
 def _to_bfloat16(x: ir.Value) -> ir.Value:
@@ -28,10 +30,40 @@ def _to_bfloat16(x: ir.Value) -> ir.Value:
     return ops.convert(ops.optimization_barrier(x)[0], dtype=bfloat16)
 
 
+def rounded(x: ir.Value, dtype: np.dtype) -> ir.Value:
+    """An f32 value as another floating dtype, rounded once."""
+    return _to_bfloat16(x) if dtype == bfloat16 else convert(x, dtype)
+
+
+def _saturated(x: ir.Value, target: np.dtype) -> ir.Value:
+    """Float to integer: what is out of range to the ends, nan to 0.
+
+    The machine's instructions define none of these.
+    """
+    source = type_of(x).dtype
+    if source.itemsize < _FLOAT32.itemsize:
+        x, source = convert(x, _FLOAT32), _FLOAT32
+    info = ml_dtypes.iinfo(target)
+    # The bounds round away from zero: what is strictly inside converts.
+    low, high = (full_like(x, float(n)) for n in (info.min, info.max))
+    inside = ops.and_(ops.gt(x, low), ops.lt(x, high))
+    converted = ops.convert(ops.select(inside, x, full_like(x, 0)), dtype=target)
+    is_above = ops.ge(x, high)
+    is_below = ops.le(x, low)
+    converted = ops.select(is_above, full_like(converted, info.max), converted)
+    return ops.select(is_below, full_like(converted, info.min), converted)
+
+
 def _convert(inst: Instance) -> Sequence[ir.Value] | None:
     x = inst.operand
     source, target = type_of(x).dtype, inst.type.dtype
     if target == bfloat16 and (is_integer(source) or source == BOOL):
+        return [_to_bfloat16(ops.convert(x, dtype=_FLOAT32))]
+    if is_integer(target) and is_complex(source):
+        return [_saturated(ops.real(x), target)]
+    if is_integer(target) and is_floating(source):
+        return [_saturated(x, target)]
+    if target == bfloat16 and source == _FLOAT64:
         return [_to_bfloat16(ops.convert(x, dtype=_FLOAT32))]
     return None
 
