@@ -3,23 +3,117 @@
 from __future__ import annotations
 
 import importlib.util
+import io
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
+
+import gnomon
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.py"
 
-
-@pytest.mark.skipif(
+needs_sklearn = pytest.mark.skipif(
     importlib.util.find_spec("sklearn") is None, reason="scikit-learn (the extra 'examples')"
 )
+
+
+@pytest.fixture(scope="module")
+def digits() -> ModuleType:
+    """The example as a module."""
+    spec = importlib.util.spec_from_file_location("digits", EXAMPLE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def accuracy_in(text: str) -> float:
+    found = re.search(r"^test accuracy (\d+\.\d+)%", text, re.MULTILINE)
+    assert found is not None, text
+    return float(found[1])
+
+
+@needs_sklearn
 def test_the_network_learns_the_digits() -> None:
     run = subprocess.run(
         [sys.executable, str(EXAMPLE)], capture_output=True, text=True, check=True, timeout=300
     )
-    last = [line for line in run.stdout.splitlines() if line.startswith("epoch")][-1]
-    assert float(last.rsplit(" ", 1)[1].rstrip("%")) >= 97.0
-    assert "gradient norms of 360 test digits" in run.stdout
     assert run.stderr == ""
+    assert accuracy_in(run.stdout) >= 97.0
+    # Into a file goes the outcome alone, without the line that shows the progress.
+    assert "\r" not in run.stdout
+    assert "Gradient of each test example" in run.stdout
+    assert len(re.findall(r"a \d, read as \d", run.stdout)) == 4
+
+
+class Terminal(io.StringIO):
+    """Standard output that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@needs_sklearn
+def test_a_terminal_sees_each_epoch_on_one_line(
+    digits: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digits, "EPOCHS", 3)
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    digits.main()
+    progress, _, _ = terminal.getvalue().partition("\ntest accuracy")
+    losses = [float(v) for v in re.findall(r"\repoch +\d/3  loss (\d+\.\d+)", progress)]
+    assert len(losses) == 3
+    assert all(0 < loss < np.log(10) for loss in losses)
+    assert "\n" not in progress
+
+
+@needs_sklearn
+def test_the_gradients_of_the_examples_have_the_gradient_of_the_batch_as_their_mean(
+    digits: ModuleType,
+) -> None:
+    data_key, params_key = gnomon.random.split(gnomon.random.key(0))
+    params = digits.init_params(params_key)
+    x, y = (part[:50] for part in digits.load_data(data_key)[1])
+    _, gradient = digits.loss_and_gradient(params, x, y)
+    each = digits.example_gradients(params, x, y)
+    assert gnomon.tree_util.tree_structure(each) == gnomon.tree_util.tree_structure(params)
+
+    def close(stacked: Any, whole: Any) -> None:
+        assert stacked.shape == (50, *whole.shape)
+        scale = float(np.abs(whole).max())
+        error = np.abs(np.asarray(stacked, np.float64).mean(0) - np.asarray(whole)).max()
+        assert error <= 64 * np.finfo(np.float32).eps * scale
+
+    gnomon.tree_util.tree_map(close, each, gradient)
+
+
+@needs_sklearn
+def test_every_run_is_the_same(digits: ModuleType) -> None:
+    key = gnomon.random.key(3)
+    for one, other in zip(digits.load_data(key)[0], digits.load_data(key)[0], strict=True):
+        np.testing.assert_array_equal(one, other)
+    # No image of the test set is in the training set, and none is lost.
+    (train, _), (test, _) = digits.load_data(key)
+    assert len(train) + len(test) == 1797
+    distinct = {image.tobytes() for image in train}
+    assert not any(image.tobytes() in distinct for image in test)
+
+
+def test_without_scikit_learn_the_extra_is_named() -> None:
+    program = (
+        "import runpy, sys; sys.modules['sklearn'] = sys.modules['sklearn.datasets'] = None; "
+        f"runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+    assert run.returncode == 1
+    assert "scikit-learn" in run.stderr
+    assert "gnomon[examples]" in run.stderr
+    assert "Traceback" not in run.stderr
