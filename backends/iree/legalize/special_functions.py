@@ -133,8 +133,14 @@ def _sine_and_cosine(x: ir.Value) -> tuple[ir.Value, ir.Value]:
     )
 
 
+def _unless_tiny(x: ir.Value, value: ir.Value) -> ir.Value:
+    """``value`` as f32, or ``x`` where it is so small that the two are equal."""
+    is_tiny = ops.lt(ops.abs(x), full_like(x, 2.0**-13))
+    return ops.select(is_tiny, x, convert(value, _F32))
+
+
 def _sin(x: ir.Value) -> ir.Value:
-    return convert(_sine_and_cosine(x)[0], _F32)
+    return _unless_tiny(x, _sine_and_cosine(x)[0])
 
 
 def _cos(x: ir.Value) -> ir.Value:
@@ -142,54 +148,86 @@ def _cos(x: ir.Value) -> ir.Value:
 
 
 def _tan(x: ir.Value) -> ir.Value:
-    return convert(ops.div(*_sine_and_cosine(x)), _F32)
+    return _unless_tiny(x, ops.div(*_sine_and_cosine(x)))
 
 
 # -------------------------------------------------------------------------------------------- cbrt
 
 # The bits of an f64 divided by 3 are near those of its cube root, but for this.
 _CBRT_BITS = 0x2A9F7893 << 32
-# A power of 8 that makes the smallest numbers normal ones.
-_CBRT_SCALE = 2.0**54
+_I64 = np.dtype(np.int64)
+
+
+def _subnormal(x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Whether an f32 or f64 value is subnormal or zero, and its magnitude then, in units of the
+    smallest number, as f64.
+
+    Arithmetic takes subnormal numbers for zeros in compiled code: they are read from their bits.
+    """
+    dtype = type_of(x).dtype
+    info = np.finfo(dtype)
+    integer = np.dtype(f"i{dtype.itemsize}")
+    bits = ops.bitcast_convert(x, dtype=integer)
+    bits = ops.and_(bits, full_like(bits, np.iinfo(integer).max))
+    is_subnormal = ops.lt(bits, full_like(bits, 1 << info.nmant))
+    return is_subnormal, convert(bits, _F64)
 
 
 def _cbrt(x: ir.Value) -> ir.Value:
+    dtype = type_of(x).dtype
     wide = convert(x, _F64)
-    size = ops.abs(wide)
-    is_tiny = ops.lt(size, full_like(size, 2.0**-1000))
-    scaled = ops.select(is_tiny, ops.mul(size, full_like(size, _CBRT_SCALE)), size)
-    is_edge = ops.or_(ops.eq(size, full_like(size, 0)), ops.not_(ops.is_finite(size)))
-    scaled = ops.select(is_edge, full_like(size, 1), scaled)
-    bits = ops.bitcast_convert(scaled, dtype=np.dtype(np.int64))
+    is_subnormal, units = _subnormal(x)
+    # Those of f32 are units of 2**-149, a half of which is a cube.
+    info = np.finfo(dtype)
+    exponent = int(info.minexp - info.nmant)
+    factor = 2.0 ** (exponent % 3)
+    units = ops.mul(units, full_like(units, factor))
+    scaled = ops.select(is_subnormal, units, ops.abs(wide))
+    is_edge = ops.or_(ops.eq(units, full_like(units, 0)), ops.not_(ops.is_finite(x)))
+    scaled = ops.select(is_edge, full_like(scaled, 1), scaled)
+    bits = ops.bitcast_convert(scaled, dtype=_I64)
     third = ops.div(bits, full_like(bits, 3))
     root = ops.bitcast_convert(ops.add(third, full_like(bits, _CBRT_BITS)), dtype=_F64)
     two = full_like(root, 2)
     for _ in range(4):
-        cube = ops.mul(ops.mul(root, root), root)
-        # Halley's step, as a small correction of the root.
-        change = ops.div(ops.sub(scaled, cube), ops.add(ops.mul(two, cube), scaled))
+        # Halley's step, as a small correction of the root; no cube, which may overflow.
+        other = ops.div(scaled, ops.mul(root, root))
+        change = ops.div(ops.sub(other, root), ops.add(ops.mul(two, root), other))
         root = ops.add(root, ops.mul(root, change))
-    back = ops.mul(root, full_like(root, _CBRT_SCALE ** (-1 / 3)))
-    root = ops.select(is_tiny, back, root)
-    return convert(ops.select(is_edge, wide, _with_sign(root, _has_sign(wide))), type_of(x).dtype)
+    back = ops.mul(root, full_like(root, 2.0 ** (exponent // 3)))
+    root = convert(_with_sign(ops.select(is_subnormal, back, root), _has_sign(wide)), dtype)
+    return ops.select(is_edge, x, root)
 
 
 # ------------------------------------------------------------------------------------------- atan2
 
 
+_ARC_TANGENT = tuple((-1.0) ** k / (2 * k + 1) for k in range(14))
+
+
+def _atan_up_to_1(x: ir.Value) -> ir.Value:
+    """Of f64 numbers in [0, 1], with an error far below the spacing of f32."""
+    one = full_like(x, 1)
+    is_large = ops.gt(x, full_like(x, math.tan(math.pi / 8)))
+    reduced = ops.select(is_large, ops.div(ops.sub(x, one), ops.add(x, one)), x)
+    angle = ops.mul(reduced, _polynomial(ops.mul(reduced, reduced), _ARC_TANGENT))
+    return ops.select(is_large, ops.add(angle, full_like(x, math.pi / 4)), angle)
+
+
 def _atan2(y: ir.Value, x: ir.Value) -> ir.Value:
-    height, width = ops.abs(y), ops.abs(x)
+    signs = _has_sign(y), _has_sign(x)
+    is_nan = ops.or_(ops.ne(x, x), ops.ne(y, y))
+    height, width = (ops.abs(convert(v, _F64)) for v in (y, x))
     is_steep = ops.gt(height, width)
     short, long = ops.select(is_steep, width, height), ops.select(is_steep, height, width)
     quotient = ops.div(short, long)
-    # 0 / 0 is 0 here, infinity / infinity 1, and of a nan beside it nan.
-    quotient = ops.select(ops.eq(long, full_like(x, 0)), short, quotient)
-    quotient = ops.select(ops.eq(short, full_like(x, np.inf)), full_like(x, 1), quotient)
-    angle = ops.atan(quotient)
-    angle = ops.select(is_steep, ops.sub(full_like(x, math.pi / 2), angle), angle)
-    angle = ops.select(_has_sign(x), ops.sub(full_like(x, math.pi), angle), angle)
-    angle = _with_sign(angle, _has_sign(y))
-    is_nan = ops.or_(ops.ne(x, x), ops.ne(y, y))
+    # 0 / 0 is 0 here, and infinity / infinity 1.
+    quotient = ops.select(ops.eq(long, full_like(long, 0)), short, quotient)
+    quotient = ops.select(ops.eq(short, full_like(long, np.inf)), full_like(long, 1), quotient)
+    angle = _atan_up_to_1(quotient)
+    angle = ops.select(is_steep, ops.sub(full_like(angle, math.pi / 2), angle), angle)
+    angle = ops.select(signs[1], ops.sub(full_like(angle, math.pi), angle), angle)
+    angle = convert(_with_sign(angle, signs[0]), _F32)
     return ops.select(is_nan, full_like(x, np.nan), angle)
 
 

@@ -1,0 +1,142 @@
+"""Functions that are rewritten for IREE, at their edges: compiled, against the evaluator.
+
+Compilations are dear: all functions of a dtype make one program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from gnomon.backends.compilation import compile_lowered, lower
+from gnomon.backends.reference import Evaluator
+from gnomon.dialects.body import Body
+from gnomon.dialects.emit import ops
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType
+
+FLOATS = [np.dtype(t) for t in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)]
+INTEGERS = [np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)]
+ORDINARY = (0.3, 0.5, 2 / 3, 1.5, 2.0, 3.0, 8.0, 27.0, 100.25)
+
+
+def edges(dtype: np.dtype) -> np.ndarray:
+    """Numbers of both signs at which a function of floats may go wrong."""
+    info = ml_dtypes.finfo(dtype)
+    sizes = [0.0, np.inf, 1.0, *ORDINARY, *(float(x) for x in (info.tiny, info.max, info.eps))]
+    sizes += [float(info.smallest_subnormal), 3 * float(info.smallest_subnormal)]
+    return np.array([*sizes, *(-s for s in sizes), np.nan]).astype(dtype)
+
+
+def pairs(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Every pair of edges that are not subnormal."""
+    values = edges(dtype)
+    x, y = np.meshgrid(*[values[~is_subnormal(values)]] * 2)
+    return x.ravel(), y.ravel()
+
+
+def compiled_and_evaluated(
+    emit: Callable[..., list[ir.Value]], *arguments: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    def program() -> Program:
+        new = Program()
+        types = [TensorType(a.shape, a.dtype) for a in arguments]
+        new.add("main", Body.build(types, emit), public=True)
+        return new
+
+    compiled = [b.to_numpy() for b in compile_lowered(lower(program()))(list(arguments))]
+    evaluated = Evaluator(program())("main", *arguments)
+    return list(zip(compiled, evaluated, strict=True))
+
+
+def is_subnormal(x: np.ndarray) -> np.ndarray:
+    """Compiled code takes these for zeros where it computes with them."""
+    magnitude = np.abs(x.astype(np.float64))
+    return (magnitude > 0) & (magnitude < float(ml_dtypes.finfo(x.dtype).tiny))
+
+
+def assert_same(actual: np.ndarray, expected: np.ndarray, ulps: float, name: str) -> None:
+    """Within ulps of each element, and the same infinities, nans and signs of zeros.
+
+    A subnormal result, or one next to them, may be zero.
+    """
+    assert actual.dtype == expected.dtype
+    eps = float(ml_dtypes.finfo(actual.dtype).eps)
+    a, e = actual.astype(np.float64), expected.astype(np.float64)
+    least = float(ml_dtypes.finfo(actual.dtype).tiny) * (1 + ulps * eps)
+    a = np.where((e != 0) & (np.abs(e) <= least) & (a == 0), e, a)
+    finite = np.isfinite(e)
+    np.testing.assert_array_equal(a[~finite], e[~finite], name)
+    zeros = e == 0
+    np.testing.assert_array_equal(np.signbit(a[zeros]), np.signbit(e[zeros]), name)
+    a, e = a[finite], e[finite]
+    spacing = np.maximum(eps * np.abs(e), float(ml_dtypes.finfo(actual.dtype).smallest_subnormal))
+    bad = ~(np.abs(a - e) <= ulps * spacing)
+    assert not bad.any(), f"{name}: got {a[bad]}, expected {e[bad]}"
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_edges(dtype: np.dtype) -> None:
+    x, y = pairs(dtype)
+
+    def emit(one: ir.Value, x: ir.Value, y: ir.Value) -> list[ir.Value]:
+        return [ops.cbrt(one), ops.atan2(x, y), ops.pow(x, y)]
+
+    results = compiled_and_evaluated(emit, edges(dtype), x, y)
+    for (a, e), ulps, name in zip(results, (2, 2, 16), ("cbrt", "atan2", "pow"), strict=True):
+        assert_same(a, e, ulps, f"{name} {dtype}")
+
+
+def test_circular_functions_of_every_size() -> None:
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2**32, 20000, dtype=np.uint32)
+    # The last is the f32 number next to a multiple of pi / 2, relatively.
+    near = np.array([np.pi, np.pi / 2, 1e5, 16367173 * 2.0**72], np.float32)
+    x = np.concatenate([bits.view(np.float32), edges(np.dtype(np.float32)), near, -near])
+
+    def emit(x: ir.Value) -> list[ir.Value]:
+        return [ops.sin(x), ops.cos(x), ops.tan(x)]
+
+    results = compiled_and_evaluated(emit, x)
+    with np.errstate(invalid="ignore"):
+        wide = x.astype(np.float64)
+        references = [np.sin(wide), np.cos(wide), np.tan(wide)]
+    for (a, _), e, name in zip(results, references, ("sin", "cos", "tan"), strict=True):
+        assert_same(a, e.astype(np.float32), 1.0, name)
+
+
+@pytest.mark.parametrize("source", FLOATS, ids=str)
+def test_floats_to_integers(source: np.dtype) -> None:
+    powers = [2.0**p + d for p in (7, 8, 15, 16, 31, 32, 63, 64) for d in (-1, 0, 1)]
+    with np.errstate(over="ignore"):
+        ends = np.array([*powers, *(-p for p in powers), 0.9, -0.9, 1e30]).astype(source)
+    x = np.concatenate([edges(source), ends])
+
+    def emit(x: ir.Value) -> list[ir.Value]:
+        return [ops.convert(x, dtype=t) for t in INTEGERS]
+
+    for a, e in compiled_and_evaluated(emit, x):
+        np.testing.assert_array_equal(a, e, f"{source} to {e.dtype}")
+
+
+def test_f64_to_bf16() -> None:
+    x = np.concatenate([edges(FLOATS[1]), np.random.default_rng(1).normal(size=100)])
+    emit = lambda x: [ops.convert(x, dtype=FLOATS[3])]  # noqa: E731
+    ((a, e),) = compiled_and_evaluated(emit, x)
+    assert_same(a, e, 0, "f64 to bf16")
+
+
+def test_contraction_of_nothing_and_wide_padding() -> None:
+    def emit(a: ir.Value, b: ir.Value, c: ir.Value, fill: ir.Value) -> list[ir.Value]:
+        dims = {"lhs_contracting": (1,), "rhs_contracting": (0,), "lhs_batch": (), "rhs_batch": ()}
+        product = ops.dot_general(a, b, **dims, dtype=FLOATS[0], precision="default")
+        return [product, ops.pad(c, fill, low=(1,), high=(2,), interior=(1,))]
+
+    c = np.array([1 + 2j, 3 - 1j])
+    arguments = np.zeros((3, 0), np.float32), np.zeros((0, 2), np.float32), c, np.array(5 + 7j)
+    for a, e in compiled_and_evaluated(emit, *arguments):
+        np.testing.assert_array_equal(a, e)
