@@ -234,13 +234,87 @@ def _atan2(y: ir.Value, x: ir.Value) -> ir.Value:
 # --------------------------------------------------------------------------------------------- pow
 
 
+# The logarithm of 2: 32 bits, so that the product with an exponent is exact, and the rest.
+_LN2_HIGH = 0xB17217F7 / 2.0**32
+_LN2_LOW = 0xD1CF79ABC9E3B398 / 2.0**96
+# 2 atanh(s) / s - 2, divided by s squared.
+_LOGARITHM = tuple(2 / (2 * k + 3) for k in range(12))
+
+
+def _split(x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """An f64 value as the sum of one with 26 bits, so that products of halves are exact, and one
+    with the others.
+    """
+    bits = ops.bitcast_convert(x, dtype=_I64)
+    high = ops.bitcast_convert(ops.and_(bits, full_like(bits, -(1 << 27))), dtype=_F64)
+    return high, ops.sub(x, high)
+
+
+def _product(a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """A product and what its rounding lost."""
+    rounded_product = ops.mul(a, b)
+    (a1, a2), (b1, b2) = _split(a), _split(b)
+    lost = ops.sub(ops.mul(a1, b1), rounded_product)
+    for left, right in ((a1, b2), (a2, b1), (a2, b2)):
+        lost = ops.add(lost, ops.mul(left, right))
+    return rounded_product, lost
+
+
+def _logarithm(x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The natural logarithm of a positive normal f64 number, in two parts, with about 60 bits."""
+    bits = ops.bitcast_convert(x, dtype=_I64)
+    # The exponent such that the mantissa is next to 1, from sqrt(1/2) to sqrt(2).
+    root_half = int(np.array(math.sqrt(0.5)).view(np.int64))
+    offset = ops.sub(bits, full_like(bits, root_half))
+    exponent = ops.shift_right_arithmetic(offset, full_like(bits, 52))
+    scaled = ops.sub(bits, ops.shift_left(exponent, full_like(bits, 52)))
+    mantissa = ops.bitcast_convert(scaled, dtype=_F64)
+    one = full_like(mantissa, 1)
+    excess, total = ops.sub(mantissa, one), ops.add(mantissa, one)
+    total_lost = ops.sub(mantissa, ops.sub(total, one))
+    s = ops.div(excess, total)
+    back, back_lost = _product(s, total)
+    rest = ops.sub(ops.sub(ops.sub(excess, back), back_lost), ops.mul(s, total_lost))
+    square = ops.mul(s, s)
+    tail = ops.mul(ops.mul(s, square), _polynomial(square, _LOGARITHM))
+    low = ops.add(ops.mul(ops.div(rest, total), full_like(s, 2)), tail)
+    count = convert(exponent, _F64)
+    low = ops.add(low, ops.mul(count, full_like(s, _LN2_LOW)))
+    whole, part = ops.mul(count, full_like(s, _LN2_HIGH)), ops.add(s, s)
+    high = ops.add(whole, part)
+    lost = ops.select(
+        ops.eq(count, full_like(s, 0)), full_like(s, 0), ops.sub(part, ops.sub(high, whole))
+    )
+    low = ops.add(low, lost)
+    total = ops.add(high, low)
+    return total, ops.sub(low, ops.sub(total, high))
+
+
+def _positive_power(x: ir.Value, y: ir.Value) -> ir.Value:
+    """The power of a positive finite number, by exp(y log(x)) in more digits than the result's."""
+    if type_of(x).dtype == _F32:
+        return convert(ops.exp(ops.mul(convert(y, _F64), ops.log(convert(x, _F64)))), _F32)
+    # Beyond this every power but that of 1 overflows or vanishes, and products stay finite.
+    limit = full_like(y, 2.0**64)
+    y = ops.clamp(ops.neg(limit), y, limit)
+    high, low = _logarithm(x)
+    exponent, lost = _product(high, y)
+    lost = ops.add(lost, ops.mul(low, y))
+    power = ops.exp(exponent)
+    # The loss matters only where the power is finite and not zero.
+    is_plain = ops.lt(ops.abs(exponent), full_like(exponent, 800))
+    return ops.select(
+        ops.and_(is_plain, ops.is_finite(power)), ops.add(power, ops.mul(power, lost)), power
+    )
+
+
 def _pow(x: ir.Value, y: ir.Value) -> ir.Value:
     zero, one, inf = full_like(x, 0), full_like(x, 1), full_like(x, np.inf)
     size = ops.abs(x)
     is_regular = ops.and_(ops.is_finite(size), ops.gt(size, zero))
     base = ops.select(is_regular, size, one)
     exponent = ops.select(ops.is_finite(y), y, zero)
-    power = ops.pow(base, exponent)
+    power = _positive_power(base, exponent)
 
     # Zero and infinity, to the power or as the power: one of the two again.
     grows = ops.eq(ops.gt(size, one), ops.gt(y, zero))
