@@ -183,7 +183,7 @@ def _extreme(
             "mask one has to specify 'initial'"
         )
     axes = axis_tuple(name, axis, x.ndim)
-    if initial is None and any(x.shape[i] == 0 for i in axes):
+    if initial is None and 0 in [x.shape[i] for i in axes]:
         raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
     if where is not None:
         x = _masked(x, where, _extreme_identity(name, x.dtype))
