@@ -315,20 +315,32 @@ def _transpose_operand(inst: Instance, cotangent: ir.Value, which: int) -> ir.Va
     lhs_precision, rhs_precision = _split_precision(params["precision"])
     other_precision = rhs_precision if which == 0 else lhs_precision
     own_precision = lhs_precision if which == 0 else rhs_precision
-    product = ops.dot_general(
-        convert(cotangent, work),
-        convert(inst.operands[1 - which], work),
-        lhs_contracting=other_in_result,
-        rhs_contracting=other_free,
-        lhs_batch=tuple(range(batch_rank)),
-        rhs_batch=other_batch,
-        dtype=work,
-        precision=_join_precision(own_precision, other_precision),
+    # The other operand's contracted dims keep its order in the product.
+    contracted = tuple(
+        own for _, own in sorted(zip(other_contracting, own_contracting, strict=True))
     )
-    # Now: batch, own free dims, then the contracted ones in the order of the other operand's dims.
-    by_other = sorted(zip(other_contracting, own_contracting, strict=True))
-    order = (*own_batch, *own_free, *(own_dim for _, own_dim in by_other))
-    inverse = tuple(order.index(d) for d in range(own_type.rank))
+    in_place = tuple(range(own_type.rank))
+    order = (*own_batch, *own_free, *contracted)
+    factors = [
+        (cotangent, other_in_result, tuple(range(batch_rank)), own_precision),
+        (inst.operands[1 - which], other_free, other_batch, other_precision),
+    ]
+    if order != in_place and (*own_batch, *contracted, *own_free) == in_place:
+        # The other way round nothing is left to transpose, as for the weights in x @ w.
+        order = in_place
+        factors.reverse()
+    (lhs, lhs_dims, lhs_batch, lhs_precision), (rhs, rhs_dims, rhs_batch, rhs_precision) = factors
+    product = ops.dot_general(
+        convert(lhs, work),
+        convert(rhs, work),
+        lhs_contracting=lhs_dims,
+        rhs_contracting=rhs_dims,
+        lhs_batch=lhs_batch,
+        rhs_batch=rhs_batch,
+        dtype=work,
+        precision=_join_precision(lhs_precision, rhs_precision),
+    )
+    inverse = tuple(order.index(d) for d in in_place)
     return convert(transpose(product, inverse), own_type.dtype)
 
 
