@@ -98,6 +98,7 @@ def compile_flags(target: Target, options: CompileOptions) -> list[str]:
     flags = [flag.name for flag in target.flags]
     if target.capabilities.system_libm:
         flags += [flag.name for flag in find_linker().flags]
+    flags.append(f"--iree-opt-level={options.opt_level}")
     flags.append(f"--iree-opt-data-tiling={'true' if options.data_tiling else 'false'}")
     flags.append(f"--iree-execution-model={EXECUTION_MODELS[options.execution_model]}")
     return flags

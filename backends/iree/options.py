@@ -9,6 +9,7 @@ __all__ = ["EXECUTION_MODELS", "CompileOptions", "ProgramCost", "choose_options"
 
 # Ours, and IREE's name for it.
 EXECUTION_MODELS = {"sync": "async-internal", "async": "async-external"}
+_OPT_LEVELS = ("O0", "O1", "O2", "O3")
 
 
 @dataclass(frozen=True)
@@ -18,11 +19,13 @@ class CompileOptions:
     Attributes:
         execution_model: "sync" programs return when they are done; "async" ones take a fence to
             wait for and one to signal, and return at once.
+        opt_level: "O0" to "O3".
         data_tiling: packs the operands of matrix multiplications into tiles.
         timeout_s: after so many seconds the compiler is stopped.
     """
 
     execution_model: str = "sync"
+    opt_level: str = "O3"
     data_tiling: bool = False
     timeout_s: float = 600.0
 
@@ -32,6 +35,8 @@ class CompileOptions:
                 f"execution_model must be one of {sorted(EXECUTION_MODELS)}, "
                 f"got {self.execution_model!r}"
             )
+        if self.opt_level not in _OPT_LEVELS:
+            raise ValueError(f"opt_level must be one of {_OPT_LEVELS}, got {self.opt_level!r}")
         if not self.timeout_s > 0:
             raise ValueError(f"timeout_s must be positive, got {self.timeout_s}")
 

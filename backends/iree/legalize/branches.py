@@ -3,9 +3,6 @@
 IREE runs a ``stablehlo.case`` by a decision on the host, which splits the program around it into
 kernels of their own and waits for the index. Inside of loops it also fails to schedule some of them
 (``failed to solve for timepoint coverage``, seen for the gradient of a scan with a cond).
-
-Where branches are too dear for that, their results go through a barrier, so that what is constant
-in them is not folded into a loop around them, which then does not compile.
 """
 
 from __future__ import annotations
@@ -17,7 +14,6 @@ import numpy as np
 from gnomon.backends.iree.legalize.rewriting import Rule
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import Instance, lookup
-from gnomon.dialects.control_flow.bodies import rebuild
 from gnomon.dialects.emit import broadcast_scalar, constant, ops
 from gnomon.dialects.mlir import ir
 from gnomon.passes.cost import estimate
@@ -34,10 +30,10 @@ def _has_control_flow(body: Body) -> bool:
 
 
 def _switch(inst: Instance) -> Sequence[ir.Value] | None:
-    has_control_flow = any(_has_control_flow(body) for body in inst.bodies)
-    if has_control_flow or sum(estimate(body).flops for body in inst.bodies) > _CHEAP_FLOPS:
-        results = rebuild(inst)
-        return ops.optimization_barrier.build(results, {}) if results else None
+    if any(_has_control_flow(body) for body in inst.bodies):
+        return None
+    if sum(estimate(body).flops for body in inst.bodies) > _CHEAP_FLOPS:
+        return None
     index, *operands = inst.operands
     results = inst.bodies[0].inline(operands)
     for i, body in enumerate(inst.bodies[1:], start=1):
