@@ -12,6 +12,7 @@ from gnomon.backends.iree.legalize.loops import legalize_while
 from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
 from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
 from gnomon.backends.iree.legalize.special_functions import RULES as FUNCTION_RULES
+from gnomon.backends.iree.legalize.wide_fusions import split_wide_fusions
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
@@ -29,4 +30,6 @@ _RULES: dict[str, Rule] = {
 
 def legalize(module: ir.Module, target: Target) -> None:
     """Rewrite a module in place so that IREE compiles it for ``target``, and rightly."""
-    rewrite(Program(module), _RULES)
+    program = Program(module)
+    rewrite(program, _RULES)
+    split_wide_fusions(program)

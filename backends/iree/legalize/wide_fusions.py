@@ -1,0 +1,104 @@
+"""Wide expressions: kept from being fused into one kernel of more buffers than IREE can bind.
+
+IREE fuses an elementwise expression with what it is made of and what is reduced from it, and gives
+the kernel a binding for each separate buffer that it reads or writes. It takes 32 of them, and says
+so only when the program is loaded (``binding count 49 > 32`` for the sum of 60 arguments). A
+barrier on a part of the expression makes it a kernel of its own.
+
+A value's *leaves* are the buffers that a kernel computing it would read, if all that could be fused
+were, and those that it would write on the way. They bound the bindings from above, since IREE fuses
+less than that and packs values that live inside of the program into shared buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gnomon.dialects.barrier import optimization_barrier
+from gnomon.dialects.body import Body, operands_of, results_of
+from gnomon.dialects.combinators import batch_elementwise
+from gnomon.dialects.contract import REGISTRY, bodies_of, lookup
+from gnomon.dialects.functions import Program, symbol_name
+from gnomon.dialects.mlir import ir
+
+# Of IREE's 32, with a reserve for the results of the kernel and for the scalars that it reads.
+MAX_LEAVES = 24
+
+_FUSED = frozenset(
+    f"gnomon.{name}"
+    for name in (
+        *("broadcast_in_dim", "reshape", "transpose", "slice", "rev"),
+        *("reduce_sum", "reduce_prod", "reduce_max", "reduce_min"),
+        *("reduce_and", "reduce_or", "reduce_xor", "argmax", "argmin"),
+    )
+)
+
+Leaves = frozenset[ir.Value]
+_NO_LEAVES: Leaves = frozenset()
+
+
+def split_wide_fusions(program: Program) -> None:
+    """Put barriers into the expressions of a program that have too many leaves; in place."""
+    for function in program.functions:
+        _split(program.body(symbol_name(function)))
+
+
+def _split(body: Body) -> None:
+    leaves: dict[ir.Value, Leaves] = {x: frozenset({x}) for x in body.arguments}
+    for op in body.operations:
+        definition = lookup(op)
+        if definition.is_control_flow:
+            for inner in bodies_of(op):
+                _split(inner)
+        operands, results = operands_of(op), results_of(op)
+        if _is_fused(op):
+            operands = _narrow(op, operands, leaves)
+            read = _NO_LEAVES.union(*(leaves[x] for x in operands))
+            # A result that is needed in memory too is written by the kernel that goes on with it.
+            leaves |= {r: read | {r} if _is_stored(r) else read for r in results}
+        else:
+            leaves |= {r: _leaves_of_unfused(op, operands, r) for r in results}
+
+
+def _is_fused(op: ir.Operation) -> bool:
+    if op.name in _FUSED:
+        return True
+    definition = REGISTRY.get(op.name)
+    return definition is not None and definition.batch is batch_elementwise
+
+
+def _is_stored(value: ir.Value) -> bool:
+    return not all(_is_fused(use.owner.operation) for use in value.uses)
+
+
+def _leaves_of_unfused(op: ir.Operation, operands: Sequence[ir.Value], result: ir.Value) -> Leaves:
+    """The leaves of the result of an op that finds its operands in memory."""
+    if op.name == "gnomon.dot_general":
+        # What is computed from its result can become a part of its kernel.
+        return frozenset(operands)
+    if op.name == "gnomon.iota" or _is_splat(op):
+        return _NO_LEAVES
+    return frozenset({result})
+
+
+def _is_splat(op: ir.Operation) -> bool:
+    return op.name == "gnomon.constant" and ir.DenseElementsAttr(op.attributes["value"]).is_splat
+
+
+def _narrow(
+    op: ir.Operation, operands: Sequence[ir.Value], leaves: dict[ir.Value, Leaves]
+) -> list[ir.Value]:
+    """The operands of ``op``, the widest behind barriers until there are few enough leaves."""
+    operands = list(operands)
+    while len(_NO_LEAVES.union(*(leaves[x] for x in operands))) > MAX_LEAVES:
+        widest = max(operands, key=lambda x: len(leaves[x]))
+        maker = widest.owner.operation
+        with ir.InsertionPoint.after(maker), maker.location:
+            (behind,) = optimization_barrier.build([widest], {})
+        widest.replace_all_uses_except(behind, behind.owner.operation)
+        leaves[behind] = frozenset({behind})
+        operands = operands_of(op)
+    return operands
+
+
+__all__ = ["MAX_LEAVES", "split_wide_fusions"]
