@@ -16,6 +16,7 @@ from gnomon.dialects import (  # noqa: F401
     indexing,
     random_bits,
     reduction,
+    sorting,
     structural,
 )
 from gnomon.dialects.contract import load_dialect

@@ -133,9 +133,10 @@ class Op:
       operands: operand names; ``...`` for any number.
       results: the number of results; ``None`` where the type rule tells.
       regions: region names; ``...`` for any number (each in a ``gnomon.branch``).
-      linearize: for region ops, the rule that keeps primal and tangent ops apart, so that reverse
-        mode can split them: ``linearize(inst, tangents) -> (outs, tangents_out)``. Where it is
-        given, ``jvp`` has that signature too.
+      linearize: for ops whose derivative computes the results anew (region ops, sorts), the rule
+        that keeps primal and tangent ops apart, so that reverse mode can split them:
+        ``linearize(inst, tangents) -> (outs, tangents_out)``. Where it is given, ``jvp`` has that
+        signature too.
       collective: the batching rule is asked even if no operand is batched.
       terminator: the op ends a body.
       resolve: what else the type rule gets, found from the operation (the callee's signature).

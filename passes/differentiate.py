@@ -141,9 +141,9 @@ class Differentiator:
         if rule is ENGINE:
             emit = self._linearize_call if split else self._jvp_call
             return emit(callee(op), operands, tangents)
-        if definition.is_control_flow:
+        if definition.linearize is not None:
             inst = instance_of(op, operands, self)
-            chosen: Any = definition.linearize if split and definition.linearize else rule
+            chosen: Any = definition.linearize if split else rule
             outs, outgoing = chosen(inst, tangents)
             return outs, outgoing
         outs = clone_into(op, env)

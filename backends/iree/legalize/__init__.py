@@ -11,6 +11,7 @@ from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
 from gnomon.backends.iree.legalize.loops import legalize_while
 from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
 from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
+from gnomon.backends.iree.legalize.sorting import RULES as SORTING_RULES
 from gnomon.backends.iree.legalize.special_functions import RULES as FUNCTION_RULES
 from gnomon.backends.iree.legalize.wide_fusions import split_wide_fusions
 from gnomon.backends.iree.targets import Target
@@ -18,6 +19,9 @@ from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
 
 __all__ = ["legalize"]
+
+# Rules that write ops which need rewriting in their turn go first.
+_DECOMPOSITIONS: dict[str, Rule] = {**SORTING_RULES}
 
 _RULES: dict[str, Rule] = {
     "gnomon.while": legalize_while,
@@ -31,5 +35,6 @@ _RULES: dict[str, Rule] = {
 def legalize(module: ir.Module, target: Target) -> None:
     """Rewrite a module in place so that IREE compiles it for ``target``, and rightly."""
     program = Program(module)
+    rewrite(program, _DECOMPOSITIONS)
     rewrite(program, _RULES)
     split_wide_fusions(program)

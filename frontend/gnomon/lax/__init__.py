@@ -141,6 +141,7 @@ from gnomon.lax._slicing import (
     slice,
     slice_in_dim,
 )
+from gnomon.lax._sorting import approx_max_k, approx_min_k, sort, sort_key_val, top_k
 from gnomon.lax._structural import (
     broadcast,
     broadcast_in_dim,
@@ -175,6 +176,8 @@ __all__ = [
     "acos",
     "acosh",
     "add",
+    "approx_max_k",
+    "approx_min_k",
     "argmax",
     "argmin",
     "asin",
@@ -302,6 +305,8 @@ __all__ = [
     "sinh",
     "slice",
     "slice_in_dim",
+    "sort",
+    "sort_key_val",
     "split",
     "sqrt",
     "square",
@@ -313,6 +318,7 @@ __all__ = [
     "tan",
     "tanh",
     "tile",
+    "top_k",
     "transpose",
     "unstack",
     "while_loop",

@@ -1,0 +1,214 @@
+"""Sorts: IREE's own is a bubble sort, not stable, and wrong on several operands with equal keys.
+
+Keys become signed integers in the order of sorting, and the position along the dimension is the
+last of them: so every order is strict, and any way to sort is stable. What is sorted are keys and
+positions; the operands are then read at those. The ways:
+
+- up to `_SMALL` elements the compiler's own sort, one kernel for all rows;
+- else a bitonic network (K. E. Batcher, Sorting Networks and their Applications, 1968): a loop of
+  log2(n) (log2(n) + 1) / 2 steps, in each of which every element meets one other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gnomon.backends.iree.legalize.rewriting import Rule
+from gnomon.dialects.body import Body
+from gnomon.dialects.contract import Instance
+from gnomon.dialects.emit import (
+    broadcast_scalar,
+    constant,
+    convert,
+    full,
+    full_like,
+    move_dim,
+    ops,
+    reshape,
+    slice_along,
+)
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import (
+    BOOL,
+    UNSIGNED,
+    TensorType,
+    is_complex,
+    is_floating,
+    type_of,
+)
+
+__all__ = ["RULES"]
+
+_I32 = np.dtype(np.int32)
+_F32 = np.dtype(np.float32)
+_SMALL = 32
+
+
+# -------------------------------------------------------------------------------------------- keys
+
+
+def _ordered(x: ir.Value, *, total: bool = False) -> list[ir.Value]:
+    """Integer keys, i32 or i64, in the order of sorting, the most significant first.
+
+    See `gnomon.dialects.sorting.ordered_integers`, which does the same to arrays.
+    """
+    dtype = type_of(x).dtype
+    if is_complex(dtype):
+        return [*_ordered(ops.real(x)), *_ordered(ops.imag(x))]
+    if dtype == BOOL or (not is_floating(dtype) and dtype.itemsize < _I32.itemsize):
+        return [convert(x, _I32)]
+    if not is_floating(dtype):
+        if dtype not in UNSIGNED:
+            return [x]
+        signed = np.dtype(f"i{dtype.itemsize}")
+        bits = ops.bitcast_convert(x, dtype=signed)
+        return [ops.xor(bits, full_like(bits, np.iinfo(signed).min))]
+    if dtype.itemsize < _F32.itemsize:
+        x = convert(x, _F32)
+    if not total:
+        zero, nan = full_like(x, 0), full_like(x, np.nan)
+        x = ops.select(ops.eq(x, zero), zero, ops.select(ops.ne(x, x), nan, x))
+    signed = np.dtype(f"i{type_of(x).dtype.itemsize}")
+    bits = ops.bitcast_convert(x, dtype=signed)
+    sign = ops.shift_right_arithmetic(bits, full_like(bits, 8 * signed.itemsize - 1))
+    return [ops.xor(bits, ops.and_(sign, full_like(bits, np.iinfo(signed).max)))]
+
+
+# ------------------------------------------------------------------------------------ permutations
+
+
+def _permutation(keys: Sequence[ir.Value]) -> ir.Value:
+    """The order of the rows' elements by keys, all of shape ``[rows, n]``."""
+    rows, n = type_of(keys[0]).shape
+    if n > _SMALL:
+        return _network(keys)
+    position = ops.iota(dtype=_I32, shape=(rows, n), dimension=1)
+    everything = [*keys, position]
+    return ops.sort(*everything, dimension=1, num_keys=len(everything), is_stable=False)[-1]
+
+
+def _network(keys: Sequence[ir.Value]) -> ir.Value:
+    rows, n = type_of(keys[0]).shape
+    padded = 1 << (n - 1).bit_length()
+    size = rows * padded
+    state = [_flat(key, padded) for key in keys]
+    position = ops.iota(dtype=_I32, shape=(rows, padded), dimension=1)
+    state.append(reshape(position, (size,)))
+    flat = TensorType((size,), _I32)
+
+    def scalar(value: int) -> ir.Value:
+        return constant(np.asarray(value, _I32))
+
+    def spread(x: ir.Value) -> ir.Value:
+        return broadcast_scalar(x, (size,))
+
+    def running(block: ir.Value, distance: ir.Value, *values: ir.Value) -> list[ir.Value]:
+        return [ops.le(block, scalar(padded))]
+
+    def step(block: ir.Value, distance: ir.Value, *values: ir.Value) -> list[ir.Value]:
+        """Every element meets the one at a distance; the smaller goes where the block says."""
+        place, zero = ops.iota(dtype=_I32, shape=(size,), dimension=0), full(flat, 0)
+        local = ops.and_(place, full(flat, padded - 1))
+        partner = ops.xor(place, spread(distance))
+        others = [_read(v, partner) for v in values]
+        ascending = ops.eq(ops.and_(local, spread(block)), zero)
+        is_first = ops.eq(ops.and_(local, spread(distance)), zero)
+        takes_smaller = ops.eq(ascending, is_first)
+        swap = ops.eq(_less(others, values), takes_smaller)
+        chosen = [ops.select(swap, o, v) for o, v in zip(others, values, strict=True)]
+        half = ops.shift_right_logical(distance, scalar(1))
+        done = ops.eq(half, scalar(0))
+        next_block = ops.select(done, ops.shift_left(block, scalar(1)), block)
+        return [next_block, ops.select(done, block, half), *chosen]
+
+    types = [TensorType((), _I32)] * 2 + [type_of(v) for v in state]
+    results = ops.while_.build(
+        [scalar(2), scalar(1), *state],
+        {"cond_consts": 0, "body_consts": 0},
+        [Body.build(types, running), Body.build(types, step)],
+    )
+    return slice_along(reshape(results[-1], (rows, padded)), 1, 0, n)
+
+
+def _flat(key: ir.Value, padded: int) -> ir.Value:
+    """A key in one dimension, each row filled up with elements that come last."""
+    type_ = type_of(key)
+    rows, n = type_.shape
+    if padded > n:
+        fill = constant(np.asarray(np.iinfo(type_.dtype).max, type_.dtype))
+        key = ops.pad(key, fill, low=(0, 0), high=(0, padded - n), interior=(0, 0))
+    return reshape(key, (rows * padded,))
+
+
+def _read(x: ir.Value, places: ir.Value) -> ir.Value:
+    (size,) = type_of(places).shape
+    return ops.gather(
+        x,
+        reshape(places, (size, 1)),
+        offset_dims=(),
+        collapsed_slice_dims=(0,),
+        start_index_map=(0,),
+        operand_batching_dims=(),
+        start_indices_batching_dims=(),
+        slice_sizes=(1,),
+        mode="promise_in_bounds",
+        fill_value=0,
+        unique_indices=True,
+        indices_are_sorted=False,
+    )
+
+
+def _less(left: Sequence[ir.Value], right: Sequence[ir.Value]) -> ir.Value:
+    """Lexicographic comparison of rows of keys."""
+    *pairs, last = zip(left, right, strict=True)
+    result = ops.lt(*last)
+    for x, y in reversed(pairs):
+        result = ops.or_(ops.lt(x, y), ops.and_(ops.eq(x, y), result))
+    return result
+
+
+# ------------------------------------------------------------------------------------------- rules
+
+
+def _matrix(x: ir.Value, dimension: int) -> ir.Value:
+    """``x`` as rows along a dimension."""
+    type_ = type_of(x)
+    n = type_.shape[dimension]
+    return reshape(move_dim(x, dimension, type_.rank - 1), (type_.size // n, n))
+
+
+def _take(x: ir.Value, order: ir.Value, dimension: int) -> ir.Value:
+    """The elements of ``x`` along a dimension in the order that a matrix of positions gives."""
+    type_ = type_of(x)
+    n, (rows, k) = type_.shape[dimension], type_of(order).shape
+    elements = reshape(move_dim(x, dimension, type_.rank - 1), (type_.size,))
+    row_start = ops.mul(ops.iota(dtype=_I32, shape=(rows, k), dimension=0), full(type_of(order), n))
+    places = reshape(ops.add(row_start, order), (rows * k,))
+    others = [m for d, m in enumerate(type_.shape) if d != dimension]
+    return move_dim(reshape(_read(elements, places), (*others, k)), type_.rank - 1, dimension)
+
+
+def _sort(inst: Instance) -> Sequence[ir.Value] | None:
+    type_, dimension = inst.operand_types[0], inst.params["dimension"]
+    if type_.size == 0 or type_.shape[dimension] == 1:
+        return inst.operands
+    compared = inst.operands[: inst.params["num_keys"]]
+    order = _permutation([_matrix(k, dimension) for x in compared for k in _ordered(x)])
+    return [_take(x, order, dimension) for x in inst.operands]
+
+
+def _top_k(inst: Instance) -> Sequence[ir.Value] | None:
+    (x,), (type_,) = inst.operands, inst.operand_types
+    axis, k = inst.params["axis"], inst.params["k"]
+    if inst.result_types[0].size == 0:
+        return [full(t, 0) for t in inst.result_types]
+    (ascending,) = _ordered(x, total=True)
+    order = slice_along(_permutation([_matrix(ops.not_(ascending), axis)]), 1, 0, k)
+    others = [n for d, n in enumerate(type_.shape) if d != axis]
+    positions = move_dim(reshape(order, (*others, k)), type_.rank - 1, axis)
+    return [_take(x, order, axis), positions]
+
+
+RULES: dict[str, Rule] = {"gnomon.sort": _sort, "gnomon.top_k": _top_k}
