@@ -14,6 +14,7 @@ from gnomon.dialects import (  # noqa: F401
     elementwise,
     functions,
     indexing,
+    linear_algebra,
     random_bits,
     reduction,
     sorting,

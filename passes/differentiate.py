@@ -28,7 +28,7 @@ Mask = tuple[bool, ...]
 Tangent: TypeAlias = "ir.Value | None"
 
 
-class DifferentiationError(TypeError):
+class DifferentiationError(TypeError, NotImplementedError):
     """A program that cannot be differentiated as asked; the message names the op and the line."""
 
 

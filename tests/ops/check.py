@@ -93,14 +93,19 @@ def types_of(arrays: Sequence[np.ndarray]) -> list[TensorType]:
     return [TensorType(a.shape, a.dtype) for a in arrays]
 
 
+def emit_row(row: Row, dtype: np.dtype, values: Sequence[Any]) -> Sequence[Any]:
+    """Apply the row's op to SSA values, at the current insertion point."""
+    op, params = op_of(row), params_of(row, dtype)
+    bodies = row.bodies(dtype) if row.bodies else ()
+    if row.around is None:
+        return op.build(values, params, bodies)
+    return row.around(lambda *v: op.build(v, params, bodies), *values)
+
+
 def program_of(row: Row, dtype: np.dtype, arrays: Sequence[np.ndarray]) -> Program:
     """A program whose function ``f`` applies the row's op."""
-    op = op_of(row)
-    bodies = row.bodies(dtype) if row.bodies else ()
     program = Program()
-    params = params_of(row, dtype)
-    body = Body.build(types_of(arrays), lambda *v: op.build(v, params, bodies))
-    program.add("f", body)
+    program.add("f", Body.build(types_of(arrays), lambda *v: emit_row(row, dtype, v)))
     return program
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,9 @@ class Row:
       so. ulps: accuracy of the op in units of the dtype's epsilon, relative to the result's scale.
       label: tells rows of one op apart.
       bodies: for region ops, a function that builds the bodies for a dtype.
+      around: for ops that are tested among others (on operands with a property, or where only a
+        function of the results is determined): gets the op as a function from SSA values to a list
+        of them, and the values of the operands; returns the results.
     """
 
     op: str
@@ -57,6 +60,7 @@ class Row:
     ulps: float = 4.0
     label: str = ""
     bodies: Callable[[np.dtype], tuple[Any, ...]] | None = None
+    around: Callable[..., Sequence[Any]] | None = None
 
     @property
     def id(self) -> str:

@@ -1,0 +1,11 @@
+"""Factorizations of matrices, and the solution of linear systems."""
+
+from gnomon.dialects.linear_algebra import (  # noqa: F401
+    cholesky,
+    eigen,
+    lu,
+    qr,
+    solve,
+    svd,
+    triangular,
+)

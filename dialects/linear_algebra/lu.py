@@ -1,0 +1,146 @@
+"""``lu``: the factors of Gaussian elimination, and the permutation that its swaps make."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gnomon.dialects.attributes import INT
+from gnomon.dialects.combinators import Tangents, Values, require, require_dtype
+from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, Op
+from gnomon.dialects.emit import ops
+from gnomon.dialects.linear_algebra import elimination
+from gnomon.dialects.linear_algebra.host import on_host
+from gnomon.dialects.linear_algebra.matrices import (
+    batch_leading,
+    beside,
+    check_matrix,
+    columns,
+    identity,
+    lower_triangle,
+    matmul,
+    rows,
+    stacked,
+    upper_triangle,
+)
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, type_of
+
+_I32 = np.dtype(np.int32)
+
+
+def _infer(a: TensorType) -> tuple[TensorType, TensorType, TensorType]:
+    m, n = check_matrix("lu", a)
+    batch = a.shape[:-2]
+    return a, TensorType((*batch, min(m, n)), _I32), TensorType((*batch, m), _I32)
+
+
+def permuted_rows(x: ir.Value, permutation: ir.Value) -> ir.Value:
+    """``x[permutation]`` of matrices, each by its own permutation."""
+    type_ = type_of(x)
+    batch = tuple(range(type_.rank - 2))
+    row, column = type_.rank - 2, type_.rank - 1
+    return ops.gather(
+        x,
+        ops.reshape(permutation, shape=(*type_.shape[:-1], 1)),
+        offset_dims=(column,),
+        collapsed_slice_dims=(row,),
+        start_index_map=(row,),
+        operand_batching_dims=batch,
+        start_indices_batching_dims=batch,
+        slice_sizes=(*(1 for _ in batch), 1, type_.shape[column]),
+        mode="clip",
+        fill_value=0,
+        unique_indices=True,
+        indices_are_sorted=False,
+    )
+
+
+def square_factors(lu: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """L and U of ``[m, n]`` factors, both filled up with ones on the diagonal to be square."""
+    type_ = type_of(lu)
+    *batch, m, n = type_.shape
+    k = min(m, n)
+    lower = lower_triangle(columns(lu, 0, k), -1)
+    lower = ops.add(lower, identity(type_of(lower)))
+    if m > k:
+        whole = identity(type_.with_shape((*batch, m, m)))
+        lower = beside(lower, columns(whole, k, m))
+    upper = upper_triangle(rows(lu, 0, k))
+    if n > k:
+        whole = identity(type_.with_shape((*batch, n, n)))
+        upper = stacked(upper, rows(whole, k, n))
+    return lower, upper
+
+
+def _jvp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+    """``dL = L tril(G, -1)``, ``dU = triu(G) U`` with ``G = L^-1 P dA U^-1``
+    (de Hoog, Anderssen & Lukas 2011).
+    """
+    (lu, _, permutation), (da,) = outs, tangents
+    lower, upper = square_factors(lu)
+    left = ops.triangular_solve(
+        lower,
+        permuted_rows(da, permutation),
+        left_side=True,
+        lower=True,
+        transpose_a=False,
+        conjugate_a=False,
+        unit_diagonal=True,
+    )
+    both = ops.triangular_solve(
+        upper,
+        left,
+        left_side=False,
+        lower=False,
+        transpose_a=False,
+        conjugate_a=False,
+        unit_diagonal=False,
+    )
+    tangent = ops.add(matmul(lower, lower_triangle(both, -1)), matmul(upper_triangle(both), upper))
+    return [tangent, None, None]
+
+
+lu = Op(
+    name="lu",
+    doc="L (below the diagonal, its ones left out) and U in one, with L U = a[permutation]; the "
+    "pivots; the permutation",
+    example='%lu, %pivots, %permutation = "gnomon.lu"(%a) '
+    ": (tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<3xi32>, tensor<3xi32>)",
+    operands=("a",),
+    results=3,
+    infer=_infer,
+    evaluate=elimination.factor,
+    jvp=_jvp,
+    transpose=NOT_LINEAR,
+    batch=batch_leading,
+    lower=on_host,
+)
+
+
+def _infer_permutation(pivots: TensorType, *, size: int) -> TensorType:
+    name = "lu_pivots_to_permutation"
+    require_dtype(name, pivots, (_I32,))
+    require(pivots.rank >= 1, name, f"takes vectors of pivots, got {pivots}")
+    require(
+        size >= pivots.shape[-1],
+        name,
+        f"a permutation of {size} rows has no {pivots.shape[-1]} pivots; "
+        "the size must be no less than their number",
+    )
+    return TensorType((*pivots.shape[:-1], size), _I32)
+
+
+lu_pivots_to_permutation = Op(
+    name="lu_pivots_to_permutation",
+    doc="the permutation of rows that successive swaps make: step i swaps row i with row pivots[i]",
+    example='%r = "gnomon.lu_pivots_to_permutation"(%pivots) {size = 4 : i64} '
+    ": (tensor<3xi32>) -> tensor<4xi32>",
+    attributes={"size": INT},
+    operands=("pivots",),
+    infer=_infer_permutation,
+    evaluate=elimination.permutation_of,
+    jvp=ZERO_TANGENT,
+    transpose=NOT_LINEAR,
+    batch=batch_leading,
+    lower=on_host,
+)

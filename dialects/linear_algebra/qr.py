@@ -1,0 +1,213 @@
+"""``qr``, and the reflectors that it is made of: ``geqrf`` and ``householder_product``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gnomon.dialects.attributes import BOOL
+from gnomon.dialects.combinators import Tangents, Values, require
+from gnomon.dialects.contract import NO_DERIVATIVE, NOT_LINEAR, Instance, Op
+from gnomon.dialects.emit import ops, zeros
+from gnomon.dialects.linear_algebra import reflectors
+from gnomon.dialects.linear_algebra.host import on_host
+from gnomon.dialects.linear_algebra.matrices import (
+    adjoint,
+    batch_leading,
+    beside,
+    check_matrix,
+    columns,
+    identity,
+    lower_triangle,
+    matmul,
+    on_diagonal,
+    real_only,
+    rows,
+    stacked,
+)
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, type_of
+
+# ------------------------------------------------------------------------------------ reflectors
+
+
+def _infer_geqrf(a: TensorType) -> tuple[TensorType, TensorType]:
+    m, n = check_matrix("geqrf", a)
+    return a, a.with_shape((*a.shape[:-2], min(m, n)))
+
+
+def _evaluate_geqrf(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    packed, taus = np.linalg.qr(a, mode="raw")
+    # NumPy shows LAPACK's array as it lies in memory: by columns.
+    return packed.swapaxes(-1, -2), taus
+
+
+geqrf = Op(
+    name="geqrf",
+    doc="R with Householder vectors below its diagonal, and their factors: LAPACK's geqrf",
+    example='%a, %taus = "gnomon.geqrf"(%x) '
+    ": (tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<3xf32>)",
+    operands=("x",),
+    results=2,
+    infer=_infer_geqrf,
+    evaluate=_evaluate_geqrf,
+    jvp=NO_DERIVATIVE,
+    transpose=NOT_LINEAR,
+    batch=batch_leading,
+    lower=on_host,
+)
+
+
+def _infer_product(a: TensorType, taus: TensorType) -> TensorType:
+    m, n = check_matrix("householder_product", a)
+    require(m >= n, "householder_product", f"takes matrices with rows >= columns, got {a}")
+    require(
+        taus.dtype == a.dtype
+        and taus.shape[:-1] == a.shape[:-2]
+        and taus.rank == a.rank - 1
+        and taus.shape[-1] <= n,
+        "householder_product",
+        f"the factors of {a} must be of its dtype and of shape "
+        f"{(*a.shape[:-2], 'k')} with k <= {n}, got {taus}",
+    )
+    return a
+
+
+householder_product = Op(
+    name="householder_product",
+    doc="the first columns of the product of reflectors I - tau v v^H: LAPACK's orgqr",
+    example='%q = "gnomon.householder_product"(%a, %taus) '
+    ": (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>",
+    operands=("a", "taus"),
+    infer=_infer_product,
+    evaluate=reflectors.product,
+    jvp=NO_DERIVATIVE,
+    transpose=NOT_LINEAR,
+    batch=batch_leading,
+    lower=on_host,
+)
+
+
+# -------------------------------------------------------------------------------------------- qr
+
+
+def _infer_qr(a: TensorType, *, full_matrices: bool, pivoting: bool) -> tuple[TensorType, ...]:
+    m, n = check_matrix("qr", a)
+    k = m if full_matrices else min(m, n)
+    batch = a.shape[:-2]
+    factors = (a.with_shape((*batch, m, k)), a.with_shape((*batch, k, n)))
+    if not pivoting:
+        return factors
+    return *factors, TensorType((*batch, n), np.dtype(np.int32))
+
+
+def _evaluate_qr(a: np.ndarray, *, full_matrices: bool, pivoting: bool) -> tuple[np.ndarray, ...]:
+    if not pivoting:
+        return tuple(np.linalg.qr(a, mode="complete" if full_matrices else "reduced"))
+    packed, taus, permutation = reflectors.factor_with_pivoting(a)
+    *batch, m, n = a.shape
+    k = m if full_matrices else min(m, n)
+    vectors = np.zeros((*batch, m, k), a.dtype)
+    vectors[..., : min(k, n)] = packed[..., : min(k, n)]
+    r = np.zeros((*batch, k, n), a.dtype)
+    r[..., : min(k, n), :] = np.triu(packed)[..., : min(k, n), :]
+    return reflectors.product(vectors, taus), r, permutation
+
+
+def _jvp_thin(q: ir.Value, r: ir.Value, da: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Square R, from ``Q^H dA R^-1 = Q^H dQ + dR R^-1``: skew-Hermitian plus upper triangular."""
+    scaled = ops.triangular_solve(
+        r,
+        da,
+        left_side=False,
+        lower=False,
+        transpose_a=False,
+        conjugate_a=False,
+        unit_diagonal=False,
+    )
+    inner = matmul(adjoint(q), scaled)
+    strict = lower_triangle(inner, -1)
+    skew = ops.sub(strict, adjoint(strict))
+    # The diagonal of R stays real: what of the diagonal is imaginary turns Q.
+    imaginary = ops.sub(inner, real_only(inner))
+    skew = ops.select(on_diagonal(type_of(inner)), imaginary, skew)
+    rest = ops.sub(inner, skew)
+    return ops.add(matmul(q, ops.sub(skew, inner)), scaled), matmul(rest, r)
+
+
+def _jvp_complement(q: ir.Value, dq: ir.Value, n: int) -> ir.Value:
+    """The tangent of the columns of a full Q beyond the first ``n``.
+
+    LAPACK makes them as ``[Y; I + Z Y] ...`` of the reflectors of the first columns alone: with
+    ``Q = [[Qn, *], [Qp, *]]`` they depend on ``Z = Qp (Qn - I)^-1`` (arXiv:2409.13374, eq. 32).
+    """
+    m = type_of(q).shape[-2]
+    first, others = columns(q, 0, n), columns(q, n, m)
+    top, bottom = rows(first, 0, n), rows(first, n, m)
+    shifted = ops.sub(top, identity(type_of(top)))
+    # Z^H = (Qn - I)^-H Qp^H
+    z_adjoint = ops.solve(adjoint(shifted), adjoint(bottom), transpose_a=False)
+    z = adjoint(z_adjoint)
+    d_top, d_bottom = rows(dq, 0, n), rows(dq, n, m)
+    moved = adjoint(ops.sub(d_bottom, matmul(z, d_top)))
+    carried = matmul(ops.add(first, matmul(others, z)), moved)
+    return ops.sub(matmul(dq, z_adjoint), carried)
+
+
+def _jvp_qr(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+    q, r = outs[:2]
+    (da,) = tangents
+    a = inst.operand
+    m, n = type_of(a).shape[-2:]
+    no_tangents: list[None] = []
+    if inst.params["pivoting"]:
+        da, a = permuted_columns(da, outs[2]), permuted_columns(a, outs[2])
+        no_tangents = [None]
+    if m < n:
+        # A = [A1 A2] = Q [R1 R2]: A1 gives Q, and R2 = Q^H A2.
+        dq, dr1 = _jvp_thin(q, columns(r, 0, m), columns(da, 0, m))
+        dr2 = ops.add(matmul(adjoint(dq), columns(a, m, n)), matmul(adjoint(q), columns(da, m, n)))
+        return [dq, beside(dr1, dr2), *no_tangents]
+    if m == n or not inst.params["full_matrices"]:
+        return [*_jvp_thin(q, r, da), *no_tangents]
+    dq, dr = _jvp_thin(columns(q, 0, n), rows(r, 0, n), da)
+    below = zeros(type_of(r).with_shape((*type_of(r).shape[:-2], m - n, n)))
+    return [beside(dq, _jvp_complement(q, dq, n)), stacked(dr, below), *no_tangents]
+
+
+def permuted_columns(x: ir.Value, permutation: ir.Value) -> ir.Value:
+    """``x[:, permutation]`` of matrices, each by its own permutation."""
+    type_ = type_of(x)
+    batch = tuple(range(type_.rank - 2))
+    row, column = type_.rank - 2, type_.rank - 1
+    return ops.gather(
+        x,
+        ops.reshape(permutation, shape=(*type_of(permutation).shape, 1)),
+        offset_dims=(row,),
+        collapsed_slice_dims=(column,),
+        start_index_map=(column,),
+        operand_batching_dims=batch,
+        start_indices_batching_dims=batch,
+        slice_sizes=(*(1 for _ in batch), type_.shape[row], 1),
+        mode="clip",
+        fill_value=0,
+        unique_indices=True,
+        indices_are_sorted=False,
+    )
+
+
+qr = Op(
+    name="qr",
+    doc="Q with orthonormal columns and the upper triangular R with Q R = a; with pivoting the "
+    "columns of a are permuted (third result)",
+    example='%q, %r = "gnomon.qr"(%a) {full_matrices = false, pivoting = false} '
+    ": (tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<3x3xf32>)",
+    attributes={"full_matrices": BOOL, "pivoting": BOOL},
+    operands=...,
+    results=None,
+    infer=_infer_qr,
+    evaluate=_evaluate_qr,
+    jvp=_jvp_qr,
+    transpose=NOT_LINEAR,
+    batch=batch_leading,
+    lower=on_host,
+)

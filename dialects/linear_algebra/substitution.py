@@ -1,0 +1,65 @@
+"""Forward and backward substitution in NumPy, over batches, in blocks: the kernel under LU and
+the triangular solves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+# Rows that are eliminated one by one; whole blocks are eliminated by a matrix product.
+BLOCK = 32
+
+
+def substitute(
+    matrix: np.ndarray, rhs: np.ndarray, *, lower: bool, unit_diagonal: bool
+) -> np.ndarray:
+    """Solve ``matrix @ x = rhs`` for triangular matrices; the other triangle is not read.
+
+    Args:
+      matrix: ``[..., n, n]``.
+      rhs: ``[..., n, k]``, with the same batch dimensions.
+    """
+    x = rhs.copy()
+    n = matrix.shape[-1]
+    for start, stop in _blocks(n, lower):
+        solved = slice(0, start) if lower else slice(stop, n)
+        block = x[..., start:stop, :]
+        if solved.start != solved.stop:
+            block -= matrix[..., start:stop, solved] @ x[..., solved, :]
+        for i in range(start, stop) if lower else range(stop - 1, start - 1, -1):
+            known = slice(start, i) if lower else slice(i + 1, stop)
+            row = x[..., i, :]
+            if known.start != known.stop:
+                row -= (matrix[..., i : i + 1, known] @ x[..., known, :])[..., 0, :]
+            if not unit_diagonal:
+                row /= matrix[..., i, i, None]
+    return x
+
+
+def _blocks(n: int, lower: bool) -> Iterator[tuple[int, int]]:
+    starts = range(0, n, BLOCK)
+    for start in starts if lower else reversed(starts):
+        yield start, min(start + BLOCK, n)
+
+
+def solve_triangular(
+    a: np.ndarray,
+    b: np.ndarray,
+    *,
+    left_side: bool,
+    lower: bool,
+    transpose_a: bool,
+    conjugate_a: bool,
+    unit_diagonal: bool,
+) -> np.ndarray:
+    """Solve ``op(a) @ x = b``, or ``x @ op(a) = b`` unless ``left_side``."""
+    matrix = a.conj() if conjugate_a and a.dtype.kind == "c" else a
+    # x op(a) = b is op(a)^T x^T = b^T.
+    if transpose_a == left_side:
+        matrix, lower = matrix.swapaxes(-1, -2), not lower
+    if left_side:
+        return substitute(matrix, b, lower=lower, unit_diagonal=unit_diagonal)
+    x = substitute(matrix, b.swapaxes(-1, -2), lower=lower, unit_diagonal=unit_diagonal)
+    return x.swapaxes(-1, -2)

@@ -1,0 +1,127 @@
+"""``svd``: singular values, and the vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gnomon.dialects.attributes import BOOL
+from gnomon.dialects.combinators import Tangents, Values
+from gnomon.dialects.contract import NOT_LINEAR, Instance, Op
+from gnomon.dialects.emit import convert, full_like, ops, scale, zeros
+from gnomon.dialects.linear_algebra.host import on_host
+from gnomon.dialects.linear_algebra.matrices import (
+    adjoint,
+    as_columns,
+    as_rows,
+    batch_leading,
+    by_member,
+    check_matrix,
+    diagonal,
+    inverse_gaps,
+    matmul,
+    nan_like,
+    on_diagonal,
+    real_part,
+)
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, real_dtype, type_of
+
+
+def _infer(a: TensorType, *, full_matrices: bool, compute_uv: bool) -> tuple[TensorType, ...]:
+    m, n = check_matrix("svd", a)
+    batch, k = a.shape[:-2], min(m, n)
+    values = TensorType((*batch, k), real_dtype(a.dtype))
+    if not compute_uv:
+        return (values,)
+    left, right = (m, n) if full_matrices else (k, k)
+    return values, a.with_shape((*batch, m, left)), a.with_shape((*batch, right, n))
+
+
+def _evaluate(a: np.ndarray, *, full_matrices: bool, compute_uv: bool) -> tuple[np.ndarray, ...]:
+    types = _infer(
+        TensorType(a.shape[-2:], a.dtype), full_matrices=full_matrices, compute_uv=compute_uv
+    )
+
+    def factor(a: np.ndarray) -> tuple[np.ndarray, ...]:
+        if not compute_uv:
+            return (np.linalg.svd(a, compute_uv=False),)
+        u, s, vh = np.linalg.svd(a, full_matrices=full_matrices)
+        return s, u, vh
+
+    def failed() -> tuple[np.ndarray, ...]:
+        return tuple(nan_like(t.shape, t.dtype) for t in types)
+
+    found = by_member(factor, a, failed)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _jvp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
+    """Giles 2008: ``dP = U^H dA V``; off its diagonal it turns the vectors, on it moves values."""
+    (a,), (da,) = inst.operands, tangents
+    m, n = inst.operand_types[0].shape[-2:]
+    params = inst.params
+    if not params["compute_uv"]:
+        _, u, vh = ops.svd(a, full_matrices=False, compute_uv=True)
+        return [real_part(diagonal(matmul(matmul(adjoint(u), da), adjoint(vh))))]
+    if params["full_matrices"] and m != n:
+        raise NotImplementedError(
+            "the derivative of svd with full_matrices=True is not defined for a matrix that is "
+            f"not square, got {inst.operand_types[0]}; use full_matrices=False"
+        )
+    s, u, vh = outs
+    v = adjoint(vh)
+    inner = matmul(matmul(adjoint(u), da), v)
+    type_ = type_of(inner)
+    ds = real_part(diagonal(inner))
+    # 1 / (s_j^2 - s_i^2), as a product so that values close together lose no digits.
+    square_gaps = ops.div(inverse_gaps(s, type_), _sums(s, type_))
+    by_row, by_column = ops.mul(as_rows(s, type_), inner), ops.mul(as_columns(s, type_), inner)
+    turn_u = ops.mul(square_gaps, ops.add(by_row, adjoint(by_row)))
+    turn_v = ops.mul(square_gaps, ops.add(by_column, adjoint(by_column)))
+    # Complex vectors have a phase each: that of V is held, that of U follows.
+    phase = scale(ops.sub(inner, adjoint(inner)), 0.5)
+    turn_u = ops.add(turn_u, ops.mul(phase, _inverse_on_diagonal(s, type_)))
+    du, dv = matmul(u, turn_u), matmul(v, turn_v)
+    if m > n:
+        du = ops.add(du, _outside(u, matmul(da, v), s))
+    if n > m:
+        dv = ops.add(dv, _outside(v, matmul(adjoint(da), u), s))
+    return [ds, du, adjoint(dv)]
+
+
+def _sums(s: ir.Value, type_: TensorType) -> ir.Value:
+    """``s[i] + s[j]`` off the diagonal, 1 on it."""
+    sums = ops.add(as_rows(s, type_), as_columns(s, type_))
+    return ops.select(on_diagonal(type_), full_like(sums, 1), sums)
+
+
+def _inverse_on_diagonal(s: ir.Value, type_: TensorType) -> ir.Value:
+    """``diag(1 / s)``, with 0 for the inverse of 0."""
+    vanish = ops.eq(s, zeros(type_of(s)))
+    one = full_like(s, 1)
+    inverse = ops.select(vanish, zeros(type_of(s)), ops.div(one, ops.select(vanish, one, s)))
+    return ops.select(on_diagonal(type_), as_rows(inverse, type_), zeros(type_))
+
+
+def _outside(vectors: ir.Value, moved: ir.Value, s: ir.Value) -> ir.Value:
+    """What of ``moved`` leaves the space of the vectors, each column over its singular value."""
+    inside = matmul(vectors, matmul(adjoint(vectors), moved))
+    type_ = type_of(moved)
+    return ops.div(ops.sub(moved, inside), convert(as_rows(s, type_), type_.dtype))
+
+
+svd = Op(
+    name="svd",
+    doc="singular values in descending order, and U and V^H with a = U diag(s) V^H",
+    example='%s, %u, %vh = "gnomon.svd"(%a) {full_matrices = false, compute_uv = true} '
+    ": (tensor<4x3xf32>) -> (tensor<3xf32>, tensor<4x3xf32>, tensor<3x3xf32>)",
+    attributes={"full_matrices": BOOL, "compute_uv": BOOL},
+    operands=...,
+    results=None,
+    infer=_infer,
+    evaluate=_evaluate,
+    jvp=_jvp,
+    transpose=NOT_LINEAR,
+    batch=batch_leading,
+    lower=on_host,
+)

@@ -1,0 +1,91 @@
+"""Factorizations beyond the op table: failure, and the StableHLO forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gnomon.dialects.contract import TypeRuleError
+from gnomon.dialects.emit import ops
+from gnomon.dialects.linear_algebra import elimination
+from gnomon.dialects.mlir import stablehlo
+from gnomon.dialects.types import TensorType
+from gnomon.passes.lower import lower_to_stablehlo
+from tests.ops import rows_linear_algebra
+from tests.ops.check import DTYPES, draw_all, program_of
+
+POSITIVE = np.array([[4.0, 1.0], [1.0, 3.0]])
+
+
+def test_a_member_that_fails_is_nan_and_the_others_stand() -> None:
+    batch = np.stack([POSITIVE, -POSITIVE, np.full((2, 2), np.nan)])
+    factor = ops.cholesky.evaluate(batch)
+    np.testing.assert_allclose(factor[0], np.linalg.cholesky(POSITIVE))
+    lower = np.tri(2, dtype=bool)
+    assert np.isnan(factor[1:, lower]).all() and not factor[:, ~lower].any()
+    values = {"full_matrices": True, "compute_uv": True}
+    s, u, vh = ops.svd.evaluate(batch, **values)
+    np.testing.assert_allclose(s[0], np.linalg.svd(POSITIVE, compute_uv=False))
+    assert all(np.isnan(x[2]).all() for x in (s, u, vh))
+
+
+def test_singular_systems_give_infinities_and_nan_for_themselves_only() -> None:
+    batch = np.stack([POSITIVE, np.ones((2, 2))])
+    with np.errstate(all="ignore"):
+        x = ops.solve.evaluate(batch, np.ones((2, 2, 1)), transpose_a=False)
+    np.testing.assert_allclose(x[0], np.linalg.solve(POSITIVE, np.ones((2, 1))))
+    assert not np.isfinite(x[1]).any()
+
+
+@pytest.mark.parametrize("shape", [(90, 70), (3, 5, 4), (70, 100)])
+def test_lu_is_a_factorization(shape: tuple[int, ...]) -> None:
+    a = np.random.default_rng(0).normal(size=shape)
+    k = min(shape[-2:])
+    lu, pivots, permutation = elimination.factor(a)
+    lower = np.tril(lu[..., :k], -1) + np.eye(shape[-2], k)
+    assert np.abs(lower).max() <= 1
+    rows = np.take_along_axis(a, permutation[..., None], -2)
+    np.testing.assert_allclose(lower @ np.triu(lu[..., :k, :]), rows, atol=1e-12)
+    np.testing.assert_array_equal(elimination.permutation_of(pivots, shape[-2]), permutation)
+
+
+def test_cofactors_of_singular_matrices() -> None:
+    a = np.diag([1.0, 2.0, 0.0])
+    np.testing.assert_allclose(ops.cofactors.evaluate(a), np.diag([0.0, 0.0, 2.0]), atol=1e-14)
+    np.testing.assert_allclose(ops.cofactors.evaluate(np.diag([3.0, 0, 0])), np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("op", sorted({row.op for row in rows_linear_algebra.ROWS}))
+def test_the_stablehlo_form_is_a_portable_artifact(op: str) -> None:
+    for row in rows_linear_algebra.ROWS:
+        if row.op == op:
+            dtype = DTYPES[row.dtypes.split()[-1]]
+            program = program_of(row, dtype, draw_all(row, dtype))
+            lower_to_stablehlo(program)
+            assert program.module.operation.verify()
+            assert f"@gnomon.{op}" in str(program.module) or f"stablehlo.{op}" in str(
+                program.module
+            )
+            assert stablehlo.serialize_portable_artifact_str(str(program.module), "1.9.0")
+
+
+@pytest.mark.parametrize(
+    ("op", "types", "params", "message"),
+    [
+        ("cholesky", ["f32 2 3"], {}, "takes square matrices"),
+        ("cholesky", ["bf16 2 2"], {}, "takes c128, c64, f32, f64; got bf16"),
+        ("lu", ["f32 3"], {}, "two dimensions or more"),
+        ("solve", ["f32 2 2", "f32 3 1"], {"transpose_a": False}, "a system"),
+        ("householder_product", ["f32 2 3", "f32 3"], {}, "rows >= columns"),
+        ("lu_pivots_to_permutation", ["i32 3"], {"size": 2}, "no less than their number"),
+    ],
+)
+def test_type_rules_say_what_they_take(
+    op: str, types: list[str], params: dict[str, object], message: str
+) -> None:
+    given = []
+    for text in types:
+        name, *shape = text.split()
+        given.append(TensorType(tuple(map(int, shape)), DTYPES[name]))
+    with pytest.raises(TypeRuleError, match=message):
+        getattr(ops, op).infer_types(given, params)
