@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from gnomon.dialects.elementwise import (
     arithmetic,
+    beta_integrals,
     bitwise,
     comparison,
     conversion,
     exponential,
     fused,
+    gamma_integrals,
     hyperbolic,
     representation,
     special,
@@ -20,11 +22,13 @@ from gnomon.dialects.elementwise import (
 
 __all__ = [
     "arithmetic",
+    "beta_integrals",
     "bitwise",
     "comparison",
     "conversion",
     "exponential",
     "fused",
+    "gamma_integrals",
     "hyperbolic",
     "representation",
     "special",

@@ -6,17 +6,25 @@ and imaginary parts of a complex number, never a narrower type.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gnomon.dialects.combinators import lowered, stablehlo
+from gnomon.dialects import emit
+from gnomon.dialects.body import Body
+from gnomon.dialects.combinators import (
+    lowered,
+    stablehlo,
+    stablehlo_constant,
+    stablehlo_reduce,
+    stablehlo_region,
+)
 from gnomon.dialects.contract import Instance, Rule
 from gnomon.dialects.elementwise.evaluation import through_f32
 from gnomon.dialects.emit import ops
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import is_complex, type_of
+from gnomon.dialects.types import is_complex, mlir_type, type_of
 
 Expansion = Callable[..., ir.Value]
 Parts = tuple[ir.Value, ir.Value]
@@ -114,3 +122,118 @@ def both(algorithm: Algorithm) -> dict[str, Any]:
         "evaluate": through_f32(lambda *operands: algorithm(evaluated, *operands)),
         "lower": expand(lambda *operands: algorithm(lowered, *operands)),
     }
+
+
+# ----------------------------------------------------------------------- algorithms with a loop
+
+Condition = Callable[..., Any]
+"""Of the carries: which elements are not done, a boolean array. The loop runs while there is one;
+elements that are done keep their carries.
+"""
+Step = Callable[..., Sequence[Any]]
+"""Of the constants and the carries: the next carries."""
+
+
+def _masked(o: Any, pending: Any, new: Sequence[Any], old: Sequence[Any]) -> list[Any]:
+    return [o.select(pending, a, b) for a, b in zip(new, old, strict=True)]
+
+
+def _loop_evaluated(
+    condition: Condition, step: Step, constants: Sequence[Any], carries: Sequence[Any]
+) -> Sequence[Any]:
+    while np.any(pending := condition(*carries)):
+        carries = _masked(evaluated, pending, step(*constants, *carries), carries)
+    return carries
+
+
+def _loop_lowered(
+    condition: Condition, step: Step, constants: Sequence[ir.Value], carries: Sequence[ir.Value]
+) -> Sequence[ir.Value]:
+    types = [type_of(x) for x in carries]
+    created = ir.Operation.create(
+        "stablehlo.while",
+        results=[mlir_type(t) for t in types],
+        operands=list(carries),
+        regions=2,
+    )
+
+    def test(*values: ir.Value) -> list[ir.Value]:
+        pending = condition(*values)
+        never = stablehlo_constant(np.array(False))
+        axes = range(type_of(pending).rank)
+        return stablehlo_reduce([pending], [never], axes, lambda x, y: [lowered.or_(x, y)])
+
+    stablehlo_region(created.regions[0], types, test)
+
+    def advance(*values: ir.Value) -> list[ir.Value]:
+        return _masked(lowered, condition(*values), step(*constants, *values), values)
+
+    stablehlo_region(created.regions[1], types, advance)
+    return list(created.results)
+
+
+def _loop_emitted(
+    condition: Condition, step: Step, constants: Sequence[ir.Value], carries: Sequence[ir.Value]
+) -> Sequence[ir.Value]:
+    types = [type_of(x) for x in carries]
+
+    def test(*values: ir.Value) -> list[ir.Value]:
+        pending = condition(*values)
+        return [ops.reduce_or(pending, axes=tuple(range(type_of(pending).rank)))]
+
+    def advance(*values: ir.Value) -> list[ir.Value]:
+        old = values[len(constants) :]
+        return _masked(ops, condition(*old), step(*values), old)
+
+    bodies = [
+        Body.build(types, test),
+        Body.build([*(type_of(x) for x in constants), *types], advance),
+    ]
+    consts = {"cond_consts": 0, "body_consts": len(constants)}
+    found: list[ir.Value] = ops.while_.build([*constants, *carries], consts, bodies)
+    return found
+
+
+class _Emitted:
+    """The same on the dialect itself: for backends that cannot take what `lowered` gives."""
+
+    loop = staticmethod(_loop_emitted)
+    full_like = staticmethod(emit.full_like)
+
+    def __getattr__(self, name: str) -> Callable[..., ir.Value]:
+        return getattr(ops, name)  # type: ignore[no-any-return]
+
+
+emitted: Any = _Emitted()
+evaluated.loop = _loop_evaluated
+lowered.loop = _loop_lowered
+
+# The algorithms of `in_f64`, by op name: a backend may expand them as ops of the dialect.
+WITH_LOOPS: dict[str, Algorithm] = {}
+
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def in_f64(name: str, algorithm: Algorithm) -> dict[str, Any]:
+    """`both` of an algorithm that is computed in f64, whatever the dtype, and rounded at the end.
+
+    Powers and gamma functions of large arguments meet in them, whose logarithms have to agree in
+    more digits than f32 has.
+    """
+
+    def compute(o: Any, *operands: Any) -> Any:
+        dtype = dtype_of(operands[0])
+        result = algorithm(o, *(_as(o, x, _F64) for x in operands))
+        if dtype.itemsize < 4:
+            result = _as(o, result, _F32)
+        return _as(o, result, dtype)
+
+    def evaluate(*operands: np.ndarray) -> np.ndarray:
+        return np.asarray(compute(evaluated, *operands)).reshape(operands[0].shape)
+
+    WITH_LOOPS[f"gnomon.{name}"] = algorithm
+    return {"evaluate": evaluate, "lower": lambda inst: [compute(lowered, *inst.operands)]}
+
+
+def _as(o: Any, x: Any, dtype: np.dtype) -> Any:
+    return x if dtype_of(x) == dtype else o.convert(x, dtype=dtype)

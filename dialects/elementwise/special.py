@@ -39,7 +39,7 @@ def _number(o: Any, x: Value, value: float) -> Value:
     return o.full_like(x, value)
 
 
-def _horner(o: Any, t: Value, coefficients: Sequence[float]) -> Value:
+def horner(o: Any, t: Value, coefficients: Sequence[float]) -> Value:
     """A polynomial; the coefficient of the lowest power comes first."""
     total = _number(o, t, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
@@ -51,7 +51,7 @@ def _fitted(o: Any, x: Value, table: Polynomial, low: float, high: float) -> Val
     """A tabled polynomial, whose variable runs over [-1, 1] where x runs over [low, high]."""
     half = (high - low) / 2
     t = o.mul(o.sub(x, _number(o, x, low + half)), _number(o, x, 1 / half))
-    return _horner(o, t, table[dtype_of(x)])
+    return horner(o, t, table[dtype_of(x)])
 
 
 def _signed(o: Any, magnitude: Value, x: Value) -> Value:
@@ -73,7 +73,7 @@ def _erfc_positive(o: Any, x: Value) -> Value:
     x = o.min(x, _number(o, x, 30))
     four, one = _number(o, x, 4), _number(o, x, 1)
     fraction = o.div(o.sub(x, four), o.add(x, four))
-    scaled = o.div(_horner(o, fraction, ERFCX[dtype_of(x)]), o.add(one, o.add(x, x)))
+    scaled = o.div(horner(o, fraction, ERFCX[dtype_of(x)]), o.add(one, o.add(x, x)))
     # exp would magnify the rounding error of x * x; the square of a short number has none.
     bits = (np.finfo(dtype_of(x)).nmant - 1) // 2
     short = o.reduce_precision(x, exponent_bits=8, mantissa_bits=bits)
@@ -140,7 +140,7 @@ _BERNOULLI = (
     1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798,
     -174611 / 330, 854513 / 138, -236364091 / 2730,
 )  # fmt: skip
-_STIRLING = tuple(b / ((2 * k + 2) * (2 * k + 1)) for k, b in enumerate(_BERNOULLI[:10]))
+STIRLING = tuple(b / ((2 * k + 2) * (2 * k + 1)) for k, b in enumerate(_BERNOULLI[:10]))
 _DIGAMMA_SERIES = tuple(b / (2 * k + 2) for k, b in enumerate(_BERNOULLI[:8]))
 _SHIFTS = 6
 
@@ -162,7 +162,7 @@ def _lgamma_positive(o: Any, x: Value) -> Value:
     logarithm = o.log(o.select(is_small, x, product))
     near = o.add(center, o.select(is_small, o.neg(logarithm), logarithm))
     inverse = o.div(one, x)
-    series = o.mul(inverse, _horner(o, o.mul(inverse, inverse), _STIRLING))
+    series = o.mul(inverse, horner(o, o.mul(inverse, inverse), STIRLING))
     # (x - 1/2) log x - x, arranged so that infinity stays infinity.
     half = _number(o, x, 0.5)
     grown = o.mul(o.sub(x, half), o.sub(o.log(x), one))
@@ -203,7 +203,7 @@ def _digamma(o: Any, x: Value) -> Value:
     y = o.select(is_small, o.add(y, _number(o, x, _DIGAMMA_SHIFTS)), y)
     inverse = o.div(one, y)
     square = o.mul(inverse, inverse)
-    series = o.mul(square, _horner(o, square, _DIGAMMA_SERIES))
+    series = o.mul(square, horner(o, square, _DIGAMMA_SERIES))
     half = o.mul(_number(o, x, 0.5), inverse)
     value = o.sub(o.sub(o.sub(o.log(y), half), series), total)
     # psi(x) = psi(1 - x) - pi / tan(pi x), with the argument of the tangent in [-pi / 2, pi / 2]

@@ -21,6 +21,7 @@ from tests.ops import (
     rows_elementwise,
     rows_elementwise_bits,
     rows_elementwise_functions,
+    rows_elementwise_integrals,
     rows_elementwise_special,
 )
 from tests.ops.check import DTYPES, assert_close, draw_all, op_of, params_of, program_of, run
@@ -31,6 +32,7 @@ ROOMS = (
     rows_elementwise_functions,
     rows_elementwise_bits,
     rows_elementwise_special,
+    rows_elementwise_integrals,
 )
 ROWS = [row for room in ROOMS for row in room.ROWS]
 

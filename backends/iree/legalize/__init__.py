@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gnomon.backends.iree.legalize.branches import RULES as BRANCH_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
+from gnomon.backends.iree.legalize.integrals import RULES as INTEGRAL_RULES
 from gnomon.backends.iree.legalize.loops import legalize_while
 from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
 from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
@@ -21,7 +22,7 @@ from gnomon.dialects.mlir import ir
 __all__ = ["legalize"]
 
 # Rules that write ops which need rewriting in their turn go first.
-_DECOMPOSITIONS: dict[str, Rule] = {**SORTING_RULES}
+_DECOMPOSITIONS: dict[str, Rule] = {**INTEGRAL_RULES, **SORTING_RULES}
 
 _RULES: dict[str, Rule] = {
     "gnomon.while": legalize_while,

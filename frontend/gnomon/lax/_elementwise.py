@@ -244,6 +244,21 @@ polygamma = _binary(
     "polygamma", "polygamma", FLOAT, "Elementwise derivative of order x of `digamma` at y."
 )
 zeta = _binary("zeta", "zeta", FLOAT, "Elementwise Hurwitz zeta function of x at y.")
+igamma = _binary(
+    "igamma", "igamma", FLOAT, "Elementwise regularized lower incomplete gamma function P(x, y)."
+)
+igammac = _binary(
+    "igammac", "igammac", FLOAT, "Elementwise regularized upper incomplete gamma function 1 - P."
+)
+igamma_grad_a = _binary(
+    "igamma_grad_a", "igamma_grad_a", FLOAT, "Elementwise derivative of `igamma` by x."
+)
+random_gamma_grad = _binary(
+    "random_gamma_grad",
+    "random_gamma_grad",
+    FLOAT,
+    "Elementwise derivative by x of a gamma distributed sample y of parameter x.",
+)
 eq = _binary("eq", "eq", ANY_DTYPE, "Elementwise :math:`x = y`, a bool.")
 ne = _binary("ne", "ne", ANY_DTYPE, "Elementwise :math:`x \\neq y`, a bool.")
 lt = _binary("lt", "lt", REAL, "Elementwise :math:`x < y`, a bool.")
@@ -379,6 +394,25 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Ar
         exponent_bits=operator.index(exponent_bits),
         mantissa_bits=operator.index(mantissa_bits),
     )
+
+
+def betainc(a: Any, b: Any, x: Any) -> Array:
+    """Elementwise regularized incomplete beta function.
+
+    Args:
+      a, b: parameters, not negative.
+      x: where; from 0 to 1. All three have one floating point dtype. The function is differentiable
+        by ``x``.
+    Returns:
+      An array of the operands' shape; nan where an operand is out of range.
+    Raises:
+      TypeError: the dtypes differ, or are not floating point.
+    """
+    operands = [argument("betainc", v, i) for i, v in enumerate((a, b, x))]
+    for i, operand in enumerate(operands):
+        accept("betainc", operand, FLOAT, i)
+    same_dtype("betainc", operands)
+    return bind(ops.regularized_incomplete_beta, *spread("betainc", operands))
 
 
 def clamp(min: Any, x: Any, max: Any) -> Array:

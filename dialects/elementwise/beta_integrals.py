@@ -1,0 +1,157 @@
+"""The regularized incomplete beta function.
+
+By the continued fraction of DLMF 8.17.22, which converges on one side of the mean of the beta
+distribution; the other side is its mirror image.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gnomon.dialects.combinators import nary
+from gnomon.dialects.elementwise.expansion import in_f64
+from gnomon.dialects.elementwise.gamma_integrals import log1p_rest, only_by, stirling_rest
+from gnomon.dialects.emit import full_like, ops
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import FLOATING
+
+Value = Any
+
+_EPSILON = 2.0**-50
+# Rounding keeps some fractions of large parameters from settling to the last digit.
+_SETTLED = 1e-9
+_LARGE = 10.0
+
+
+def _number(o: Any, x: Value, value: float) -> Value:
+    return o.full_like(x, value)
+
+
+def _log_weight(o: Any, a: Value, b: Value, x: Value, y: Value) -> Value:
+    """log(x**a y**b / beta(a, b)), where x + y = 1.
+
+    The logarithms of gamma functions of large parameters would cancel: those are put together by
+    Stirling's formula first.
+    """
+    limit, half = _number(o, a, _LARGE), _number(o, a, 0.5)
+    small, large = o.min(a, b), o.max(a, b)
+    total = o.add(a, b)
+    powers = o.add(o.mul(a, o.log(x)), o.mul(b, o.log(y)))
+
+    # lgamma(total) - lgamma(large)
+    stable = o.max(large, limit)
+    ratio = o.div(small, stable)
+    rests = o.sub(stirling_rest(o, o.add(small, stable)), stirling_rest(o, stable))
+    grown = o.sub(o.mul(small, o.log(o.add(small, stable))), o.mul(half, o.log1p(ratio)))
+    grown = o.add(o.sub(grown, o.mul(stable, log1p_rest(o, ratio))), rests)
+    difference = o.select(o.lt(large, limit), o.sub(o.lgamma(total), o.lgamma(large)), grown)
+    one_small = o.add(powers, o.sub(difference, o.lgamma(small)))
+
+    a, b = o.max(a, limit), o.max(b, limit)
+    total = o.add(a, b)
+    apart = o.sub(o.mul(x, b), o.mul(y, a))
+    spent = o.add(
+        o.mul(a, log1p_rest(o, o.div(apart, a))), o.mul(b, log1p_rest(o, o.neg(o.div(apart, b))))
+    )
+    root = o.log(o.mul(o.mul(o.div(a, total), b), _number(o, a, 0.5 / math.pi)))
+    rests = o.sub(o.sub(stirling_rest(o, total), stirling_rest(o, a)), stirling_rest(o, b))
+    both_large = o.add(o.sub(o.mul(half, root), spent), rests)
+    return o.select(o.lt(small, limit), one_small, both_large)
+
+
+def _fraction(o: Any, a: Value, b: Value, x: Value) -> Value:
+    """The continued fraction by Lentz's method, two of its terms at a time."""
+    tiny = 1e-290
+
+    def guarded(value: Value) -> Value:
+        is_zero = o.lt(o.abs(value), _number(o, value, tiny))
+        return o.select(is_zero, _number(o, value, tiny), value)
+
+    def step(a: Value, b: Value, x: Value, *carries: Value) -> list[Value]:
+        n, limit, c, d, h, _ = carries
+        one = _number(o, n, 1)
+        n = o.add(n, one)
+        place = o.add(a, o.add(n, n))
+        even = o.div(o.mul(o.mul(n, o.sub(b, n)), x), o.mul(o.sub(place, one), place))
+        odd = o.neg(
+            o.div(
+                o.mul(o.mul(o.add(a, n), o.add(o.add(a, b), n)), x),
+                o.mul(place, o.add(place, one)),
+            )
+        )
+        change = one
+        for term in (even, odd):
+            d = o.div(one, guarded(o.add(one, o.mul(term, d))))
+            c = guarded(o.add(one, o.div(term, c)))
+            change = o.mul(d, c)
+            h = o.mul(h, change)
+        return [n, limit, c, d, h, o.sub(change, one)]
+
+    def pending(n: Value, limit: Value, c: Value, d: Value, h: Value, change: Value) -> Value:
+        moves = o.gt(o.abs(change), _number(o, n, _EPSILON))
+        return o.and_(moves, o.lt(n, limit))
+
+    one, zero = o.div(a, a), o.sub(a, a)
+    first = o.div(o.mul(o.add(a, b), x), o.add(a, one))
+    d = o.div(one, guarded(o.sub(one, first)))
+    # How many terms a fraction needs grows with the square root of the larger parameter.
+    root = o.mul(_number(o, a, 6), o.sqrt(o.max(a, b)))
+    limit = o.min(o.add(_number(o, a, 100), root), _number(o, a, 1e5))
+    n, _, _, _, h, change = o.loop(pending, step, [a, b, x], [zero, limit, one, d, d, one])
+    lost = o.gt(o.abs(change), _number(o, n, _SETTLED))
+    return o.select(lost, _number(o, n, np.nan), h)
+
+
+def _regular(o: Any, a: Value, b: Value, x: Value) -> Value:
+    one, two = _number(o, a, 1), _number(o, a, 2)
+    y = o.sub(one, x)
+    total = o.add(a, o.add(b, two))
+    is_mirrored = o.gt(x, o.div(o.add(a, one), total))
+    p, q = o.select(is_mirrored, b, a), o.select(is_mirrored, a, b)
+    u, v = o.select(is_mirrored, y, x), o.select(is_mirrored, x, y)
+    weight = o.exp(_log_weight(o, p, q, u, v))
+    value = o.mul(o.div(weight, p), _fraction(o, p, q, u))
+    return o.select(is_mirrored, o.sub(one, value), value)
+
+
+def _betainc(o: Any, a: Value, b: Value, x: Value) -> Value:
+    zero, one, nan = (_number(o, a, v) for v in (0, 1, np.nan))
+    inf = _number(o, a, np.inf)
+    regular = o.and_(o.and_(o.gt(a, zero), o.lt(a, inf)), o.and_(o.gt(b, zero), o.lt(b, inf)))
+    regular = o.and_(regular, o.and_(o.gt(x, zero), o.lt(x, one)))
+    half = _number(o, a, 0.5)
+    value = _regular(
+        o, o.select(regular, a, one), o.select(regular, b, one), o.select(regular, x, half)
+    )
+    # All mass at zero, or at one.
+    at_zero, at_one = o.or_(o.eq(a, zero), o.eq(b, inf)), o.or_(o.eq(b, zero), o.eq(a, inf))
+    is_one = o.or_(o.eq(x, one), at_zero)
+    edge = o.select(is_one, one, zero)
+    edge = o.select(o.and_(at_one, o.lt(x, one)), zero, edge)
+    edge = o.select(o.and_(at_zero, o.eq(x, zero)), zero, edge)
+    outside = o.or_(o.or_(o.lt(a, zero), o.lt(b, zero)), o.or_(o.lt(x, zero), o.gt(x, one)))
+    lost = o.or_(o.or_(o.ne(a, a), o.ne(b, b)), o.ne(x, x))
+    lost = o.or_(o.or_(lost, outside), o.and_(at_zero, at_one))
+    return o.select(lost, nan, o.select(regular, value, edge))
+
+
+def _density(a: ir.Value, b: ir.Value, x: ir.Value, out: ir.Value) -> ir.Value:
+    one = full_like(x, 1)
+    powers = ops.add(
+        ops.mul(ops.sub(a, one), ops.log(x)), ops.mul(ops.sub(b, one), ops.log1p(ops.neg(x)))
+    )
+    beta = ops.sub(ops.add(ops.lgamma(a), ops.lgamma(b)), ops.lgamma(ops.add(a, b)))
+    return ops.exp(ops.sub(powers, beta))
+
+
+regularized_incomplete_beta = nary(
+    "regularized_incomplete_beta",
+    3,
+    doc="the distribution function at z of the beta distribution of parameters x and y",
+    dtypes=FLOATING,
+    jvp=only_by("a parameter", "regularized_incomplete_beta", (None, None, _density)),
+    **in_f64("regularized_incomplete_beta", _betainc),
+)
