@@ -201,7 +201,7 @@ class _Emitted:
     full_like = staticmethod(emit.full_like)
 
     def __getattr__(self, name: str) -> Callable[..., ir.Value]:
-        return getattr(ops, name)  # type: ignore[no-any-return]
+        return getattr(ops, name)
 
 
 emitted: Any = _Emitted()
