@@ -25,6 +25,19 @@ Observer = Callable[[Pass, ir.Module], None]
 
 
 @dataclass
+class Text:
+    """A program as text, without locations and with them."""
+
+    plain: str = ""
+    located: str = ""
+
+    @staticmethod
+    def of(module: ir.Module) -> Text:
+        """The text of a module."""
+        return Text(str(module), module.operation.get_asm(enable_debug_info=True))
+
+
+@dataclass
 class Stages:
     """The texts of a program at its stages, kept where somebody asked for them.
 
@@ -35,10 +48,10 @@ class Stages:
       stablehlo: what the compiler gets.
     """
 
-    traced: str = ""
-    expanded: str = ""
-    legalized: str = ""
-    stablehlo: str = ""
+    traced: Text = field(default_factory=Text)
+    expanded: Text = field(default_factory=Text)
+    legalized: Text = field(default_factory=Text)
+    stablehlo: Text = field(default_factory=Text)
 
 
 @dataclass
@@ -49,6 +62,7 @@ class Artifact:
       portable: the portable StableHLO artifact (VHLO bytecode).
       input_types, output_types: of ``main``.
       options: how the backend should compile it.
+      cost: what it does, as estimated.
       stages: texts, where they were asked for.
     """
 
@@ -56,6 +70,7 @@ class Artifact:
     input_types: Sequence[TensorType]
     output_types: Sequence[TensorType]
     options: CompileOptions
+    cost: ProgramCost
     stages: Stages = field(default_factory=Stages)
 
 
@@ -67,24 +82,24 @@ def lower(
     signature = program.signature("main")
     stages = Stages()
     if keep_stages:
-        stages.traced = str(module)
+        stages.traced = Text.of(module)
     run_passes(module, EXPAND, observe)
     if keep_stages:
-        stages.expanded = str(module)
-    cost = estimate(Program(module).body("main"))
-    options = choose_options(ProgramCost(**vars(cost)))
+        stages.expanded = Text.of(module)
+    cost = ProgramCost(**vars(estimate(Program(module).body("main"))))
+    options = choose_options(cost)
     run_passes(module, ("expand-scan",), observe)
     legalize(module, TARGETS["cpu"])
     if observe is not None:
         observe(Pass("legalize-for-iree", "rewrite what IREE cannot take", lambda _: None), module)
     if keep_stages:
-        stages.legalized = str(module)
+        stages.legalized = Text.of(module)
     run_passes(module, LOWER, observe)
     text = str(module)
     if keep_stages:
-        stages.stablehlo = text
+        stages.stablehlo = Text.of(module)
     portable = stablehlo.serialize_portable_artifact_str(text, stablehlo.get_current_version())
-    return Artifact(portable, signature.arguments, signature.results, options, stages)
+    return Artifact(portable, signature.arguments, signature.results, options, cost, stages)
 
 
 def compile_lowered(artifact: Artifact, donate: tuple[int, ...] = ()) -> Executable:
@@ -101,4 +116,4 @@ def compile_lowered(artifact: Artifact, donate: tuple[int, ...] = ()) -> Executa
     )
 
 
-__all__ = ["PASSES", "Artifact", "Stages", "compile_lowered", "lower"]
+__all__ = ["PASSES", "Artifact", "Stages", "Text", "compile_lowered", "lower"]

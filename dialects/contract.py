@@ -48,7 +48,7 @@ class Verdict(enum.Enum):
     NOT_LINEAR = "the op is not linear in any operand: it never stands in a linear program"
     EXPANDED = "a pass replaces the op before this facet could be asked for"
     ENGINE = "the transformation itself gives the rule: the op calls another function"
-    NO_DERIVATIVE = "no derivative is known to us: differentiation raises an error that names the op"
+    NO_DERIVATIVE = "no derivative is known: differentiation raises an error that names the op"
     NO_REVERSE = "the op has no transpose: reverse mode raises an error that names it"
     STRUCTURE = "the op is a part of its parent and is handled with it"
 

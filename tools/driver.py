@@ -110,7 +110,7 @@ def lower_command(options: argparse.Namespace) -> None:
     if options.emit == "artifact":
         write(options.output or "-", artifact.portable)
     else:
-        write(options.output or "-", getattr(artifact.stages, options.emit))
+        write(options.output or "-", getattr(artifact.stages, options.emit).plain)
 
 
 def run_command(options: argparse.Namespace) -> None:

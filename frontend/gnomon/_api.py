@@ -11,7 +11,7 @@ from gnomon._array import Array
 from gnomon._device import HOST, Device
 from gnomon._function import check_callable, name_of
 from gnomon._jit import JitFunction, ShapeDtypeStruct, jit
-from gnomon._tracing import as_operand
+from gnomon._tracing import as_operand, named_scope
 
 
 class Program:
@@ -88,6 +88,28 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     check_callable(fun, "eval_shape")
     staged = fun if isinstance(fun, JitFunction) else jit(fun)
     return staged.eval_shape(*args, **kwargs)
+
+
+def typeof(x: Any) -> Any:
+    """The type of an array or a Python number: shape, dtype, weak type.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> typeof(gnp.ones((2, 3)))
+      float32[2,3]
+    """
+    return as_operand(x).aval
+
+
+def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+    """A function whose ops are named by it; see `named_scope`.
+
+    Args:
+      fun: the function.
+      name: the name; that of ``fun`` by default.
+    """
+    check_callable(fun, "named_call")
+    return named_scope(name or name_of(fun))(fun)
 
 
 def block_until_ready(x: Any) -> Any:

@@ -701,3 +701,6 @@ def _check_jacobian_outputs(outs: Sequence[Any], holomorphic: bool, name: str) -
                 f"np.floating), but got {dtype.name}. For holomorphic differentiation pass "
                 "holomorphic=True; for other functions with complex outputs use vjp directly."
             )
+
+
+jacobian = jacrev

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -209,6 +210,41 @@ class _Call:
         return names
 
 
+_caches: weakref.WeakKeyDictionary[Callable[..., Any], dict[Any, _native.SignatureCache]]
+_caches = weakref.WeakKeyDictionary()
+
+
+def _signature_cache(
+    fun: Callable[..., Any],
+    static_argnums: tuple[int, ...],
+    static_argnames: tuple[str, ...],
+    donated: Any,
+) -> _native.SignatureCache:
+    """The compiled programs of a function, shared by all that `jit` makes of it alike."""
+
+    def make() -> _native.SignatureCache:
+        return _native.SignatureCache(
+            abstractify, flatten_one_level, ConcreteArray, static_argnums, static_argnames
+        )
+
+    try:
+        of_function = _caches.setdefault(fun, {})
+    except TypeError:  # neither hashed nor referred to weakly
+        return make()
+    options = (static_argnums, static_argnames, donated)
+    if options not in of_function:
+        of_function[options] = make()
+    return of_function[options]
+
+
+def clear_caches() -> None:
+    """Forget the compiled programs of all jitted functions; those on disk stay."""
+    for of_function in list(_caches.values()):
+        for cache in of_function.values():
+            cache.clear()
+    _compiled_functions.clear()
+
+
 class JitFunction:
     """What `jit` returns: a function that compiles itself for each new signature."""
 
@@ -240,12 +276,11 @@ class JitFunction:
         both = set(self.static_argnums) & set(self.donate_argnums)
         if both:
             raise ValueError(f"jit: arguments {sorted(both)} are both static and donated")
-        self._cache = _native.SignatureCache(
-            abstractify,
-            flatten_one_level,
-            ConcreteArray,
+        self._cache = _signature_cache(
+            fun,
             self.static_argnums,
             self.static_argnames,
+            (self.donate_argnums, self.donate_argnames),
         )
 
     def __repr__(self) -> str:
@@ -445,12 +480,13 @@ class Lowered:
         ]
         return tree_util.tree_unflatten(self._traced.tree, structs)
 
-    def as_text(self, dialect: str = "stablehlo") -> str:
+    def as_text(self, dialect: str = "stablehlo", *, debug_info: bool = False) -> str:
         """The program as MLIR.
 
         Args:
           dialect: the stage: ``"traced"`` (transformations are ops), ``"gnomon"`` (transformations
             expanded), ``"legalized"`` (rewritten for the backend) or ``"stablehlo"``.
+          debug_info: with the user's lines, and the names of `named_scope`.
         """
         names = {"gnomon": "expanded"}
         stage = names.get(dialect, dialect)
@@ -459,7 +495,23 @@ class Lowered:
                 f"as_text: there is no stage {dialect!r}; give one of 'traced', 'gnomon', "
                 "'legalized', 'stablehlo'"
             )
-        return str(getattr(self.stages, stage))
+        text = getattr(self.stages, stage)
+        return str(text.located if debug_info else text.plain)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """An estimate of what a call does, before the compiler has fused anything.
+
+        Returns:
+          ``"flops"`` and ``"bytes accessed"``, those of a loop counted once for each iteration (a
+          hundred, where their number is not known), and ``"dispatches"``, kernels one after
+          another.
+        """
+        cost = self._artifact.cost
+        return {
+            "flops": cost.flops,
+            "bytes accessed": cost.bytes_accessed,
+            "dispatches": cost.dispatches,
+        }
 
     def compile(self) -> Compiled:
         """Compile for the CPU."""
@@ -475,9 +527,18 @@ class Compiled:
         self.executable = executable
         self.entry = entry
 
-    def as_text(self, dialect: str = "stablehlo") -> str:
+    def as_text(self, dialect: str = "stablehlo", *, debug_info: bool = False) -> str:
         """The program as MLIR; see `Lowered.as_text`."""
-        return self._lowered.as_text(dialect)
+        return self._lowered.as_text(dialect, debug_info=debug_info)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """An estimate of what a call does; see `Lowered.cost_analysis`."""
+        return self._lowered.cost_analysis()
+
+    @property
+    def out_info(self) -> Any:
+        """Shapes and dtypes of the results."""
+        return self._lowered.out_info
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program.
@@ -570,4 +631,4 @@ def _run_compiled(program: Program, name: str) -> Callable[..., Any] | None:
 
 set_compiled_calls(_run_compiled)
 
-__all__ = ["Compiled", "JitFunction", "Lowered", "ShapeDtypeStruct", "jit"]
+__all__ = ["Compiled", "JitFunction", "Lowered", "ShapeDtypeStruct", "clear_caches", "jit"]

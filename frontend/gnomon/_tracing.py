@@ -17,6 +17,7 @@ Values from outside that a body uses become extra arguments of it, its *captures
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -56,6 +57,7 @@ class _State(threading.local):
         self.stack: list[Trace] = []
         self.staging: Trace | None = None
         self.axes: list[tuple[str, int, Trace]] = []
+        self.scope = ""
 
 
 _state = _State()
@@ -80,7 +82,7 @@ def program_memo() -> dict[Any, Any]:
 
 _PACKAGE = str(Path(__file__).parent)
 _internal: dict[str, bool] = {}
-_locations: dict[tuple[str, int], ir.Location] = {}
+_locations: dict[tuple[str, int, str], ir.Location] = {}
 
 
 def user_frame() -> tuple[str, int]:
@@ -100,12 +102,45 @@ def user_frame() -> tuple[str, int]:
 
 
 def user_location() -> ir.Location:
-    """The MLIR location of the user's line that runs."""
-    key = user_frame()
+    """The MLIR location of the user's line that runs, named by the scopes around it."""
+    filename, line = user_frame()
+    key = (filename, line, _state.scope)
     location = _locations.get(key)
     if location is None:
-        location = _locations[key] = ir.Location.file(key[0], key[1], 0, context)
+        location = ir.Location.file(filename, line, 0, context)
+        if _state.scope:
+            location = ir.Location.name(_state.scope, location, context)
+        _locations[key] = location
     return location
+
+
+@contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """A context manager that names the ops traced inside of it.
+
+    The names of nested scopes, joined by slashes, are the ops' locations in dumps
+    (``as_text(debug_info=True)``), errors and profiles.
+
+    Args:
+      name: the name.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> @gn.jit
+      ... def layer(x):
+      ...     with gn.named_scope("attention"):
+      ...         return gnp.sin(x)
+      >>> 'loc("attention"' in layer.lower(1.0).as_text("traced", debug_info=True)
+      True
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"named_scope: name must be a string, got {name!r}")
+    before = _state.scope
+    _state.scope = f"{before}/{name}" if before else name
+    try:
+        yield
+    finally:
+        _state.scope = before
 
 
 # ----------------------------------------------------------------------------------------- traces
@@ -476,8 +511,12 @@ class Tracer(Array):
         raise ConcretizationTypeError(self, "It was pickled or copied.")
 
 
+_FILE_AND_LINE = re.compile(r'"([^"]*)":(\d+):0')
+
+
 def _line(location: ir.Location) -> str:
-    return str(location).removeprefix('loc("').removesuffix(":0)").replace('":', ":")
+    found = _FILE_AND_LINE.search(str(location))
+    return f"{found[1]}:{found[2]}" if found else str(location)
 
 
 def is_tracer(x: Any) -> bool:

@@ -152,7 +152,7 @@ def prod(
     )
 
 
-def _extreme_identity(name: str, dtype: np.dtype[Any]) -> Any:
+def extreme_identity(name: str, dtype: np.dtype[Any]) -> Any:
     low = name.endswith("max")
     if dtype == BOOL:
         return not low
@@ -186,7 +186,7 @@ def _extreme(
     if initial is None and 0 in [x.shape[i] for i in axes]:
         raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
     if where is not None:
-        x = _masked(x, where, _extreme_identity(name, x.dtype))
+        x = _masked(x, where, extreme_identity(name, x.dtype))
     result = op(x, axes)
     if initial is not None:
         result = combine(

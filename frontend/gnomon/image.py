@@ -1,0 +1,226 @@
+"""Resampling of images: what `jax.image` is to JAX."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+
+__all__ = ["ResizeMethod", "resize", "scale_and_translate"]
+
+
+class ResizeMethod(enum.Enum):
+    """How a value between pixels is found; each is also named by a string."""
+
+    NEAREST = 0
+    LINEAR = 1
+    LANCZOS3 = 2
+    LANCZOS5 = 3
+    CUBIC = 4
+
+    @staticmethod
+    def from_string(s: str) -> ResizeMethod:
+        """The method of a name: nearest, linear (bilinear, trilinear, triangle), cubic (bicubic,
+        tricubic), lanczos3, lanczos5.
+        """
+        method = _NAMES.get(s)
+        if method is None:
+            raise ValueError(f"unknown resize method {s!r}; there is {', '.join(_NAMES)}")
+        return method
+
+
+_NAMES = {
+    "nearest": ResizeMethod.NEAREST,
+    **dict.fromkeys(("linear", "bilinear", "trilinear", "triangle"), ResizeMethod.LINEAR),
+    "lanczos3": ResizeMethod.LANCZOS3,
+    "lanczos5": ResizeMethod.LANCZOS5,
+    **dict.fromkeys(("cubic", "bicubic", "tricubic"), ResizeMethod.CUBIC),
+}
+
+
+def _triangle(x: Array) -> Array:
+    return gnp.maximum(0, 1 - gnp.abs(x))
+
+
+def _keys_cubic(x: Array) -> Array:
+    """Keys' cubic convolution kernel with a = -1/2, for x >= 0."""
+    near = ((1.5 * x - 2.5) * x) * x + 1.0
+    far = ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0
+    return gnp.where(x >= 2.0, 0.0, gnp.where(x >= 1.0, far, near))
+
+
+def _lanczos(radius: float) -> Callable[[Array], Array]:
+    def kernel(x: Array) -> Array:
+        numerator = radius * gnp.sin(np.pi * x) * gnp.sin(np.pi * x / radius)
+        denominator = gnp.where(x > 0, np.pi**2 * x**2, 1)
+        return gnp.where(x > radius, 0.0, gnp.where(x > 1e-3, numerator / denominator, 1.0))
+
+    return kernel
+
+
+_KERNELS: dict[ResizeMethod, Callable[[Array], Array]] = {
+    ResizeMethod.LINEAR: _triangle,
+    ResizeMethod.LANCZOS3: _lanczos(3.0),
+    ResizeMethod.LANCZOS5: _lanczos(5.0),
+    ResizeMethod.CUBIC: _keys_cubic,
+}
+
+
+def _weights(
+    kernel: Callable[[Array], Array],
+    size: int,
+    new_size: int,
+    scale: Any,
+    translation: Any,
+    antialias: bool,
+    dtype: np.dtype[Any],
+) -> Array:
+    """The matrix, of shape ``(size, new_size)``, that resamples one dimension.
+
+    A pixel of the result is the mean of those of the operand, weighted by the kernel at their
+    distances; where the image shrinks, antialiasing widens the kernel by the same factor.
+    """
+    inverse = 1.0 / scale
+    width = gnp.maximum(inverse, 1.0) if antialias else 1.0
+    centers = (gnp.arange(new_size, dtype=dtype) + 0.5) * inverse - translation * inverse - 0.5
+    distances = gnp.abs(centers[None, :] - gnp.arange(size, dtype=dtype)[:, None]) / width
+    weights = kernel(distances)
+    total = gnp.sum(weights, axis=0, keepdims=True)
+    tiny = 1000.0 * float(np.finfo(np.float32).eps)
+    normalized = gnp.where(
+        gnp.abs(total) > tiny,
+        weights / gnp.where(gnp.abs(total) > 0, total, 1),
+        gnp.zeros_like(weights),
+    )
+    # Where the center lies outside of the image there is nothing to see.
+    inside = (centers >= -0.5) & (centers <= size - 0.5)
+    return gnp.where(inside[None, :], normalized, 0).astype(dtype)
+
+
+def scale_and_translate(
+    image: Any,
+    shape: Sequence[int],
+    spatial_dims: Sequence[int],
+    scale: Any,
+    translation: Any,
+    method: str | ResizeMethod,
+    antialias: bool = True,
+    precision: Any = lax.Precision.HIGHEST,
+) -> Array:
+    """An image scaled and moved: pixel ``i`` of the operand goes to ``i * scale + translation``.
+
+    Args:
+      image: an array; integers become floats.
+      shape: of the result; dimensions that are not in ``spatial_dims`` keep their sizes.
+      spatial_dims: the dimensions that are resampled.
+      scale, translation: one number for each of them, in pixels of the result; may be traced.
+      method: any but nearest; see `ResizeMethod`.
+      antialias: widen the kernel where the image shrinks.
+      precision: of the contractions.
+    Raises:
+      ValueError: shapes do not fit, or the method is nearest.
+    """
+    x = _image(image, shape, "scale_and_translate")
+    chosen = _method(method)
+    if chosen is ResizeMethod.NEAREST:
+        raise ValueError("scale_and_translate: nearest has no kernel; use resize")
+    dims = tuple(int(d) % max(x.ndim, 1) for d in spatial_dims)
+    if len(set(dims)) != len(dims):
+        raise ValueError(f"scale_and_translate: spatial_dims has repeated dimensions: {dims}")
+    kept = [d for d in range(x.ndim) if d not in dims]
+    if any(x.shape[d] != shape[d] for d in kept):
+        raise ValueError(
+            f"scale_and_translate: dimensions that are not in spatial_dims={dims} keep their "
+            f"sizes, got an image of {x.shape} and shape {tuple(shape)}"
+        )
+    scales, translations = gnp.asarray(scale, x.dtype), gnp.asarray(translation, x.dtype)
+    for name, value in (("scale", scales), ("translation", translations)):
+        if value.shape != (len(dims),):
+            raise ValueError(
+                f"scale_and_translate: {name} must hold one number for each of the "
+                f"{len(dims)} spatial dimensions, got shape {value.shape}"
+            )
+    kernel = _KERNELS[chosen]
+    for i, d in enumerate(dims):
+        matrix = _weights(
+            kernel, x.shape[d], shape[d], scales[i], translations[i], antialias, x.dtype
+        )
+        x = _resample(x, d, matrix, precision)
+    return x
+
+
+def resize(
+    image: Any,
+    shape: Sequence[int],
+    method: str | ResizeMethod,
+    antialias: bool = True,
+    precision: Any = lax.Precision.HIGHEST,
+) -> Array:
+    """An image in another size, its corners where they were.
+
+    Args:
+      image: an array; integers become floats, except for nearest.
+      shape: of the result, all dimensions.
+      method: see `ResizeMethod`.
+      antialias: widen the kernel where the image shrinks.
+      precision: of the contractions.
+    Raises:
+      ValueError: the shape has another number of dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> resize(gnp.array([0.0, 1.0]), (4,), "linear")
+      Array([0.  , 0.25, 0.75, 1.  ], dtype=float32)
+    """
+    chosen = _method(method)
+    if chosen is ResizeMethod.NEAREST:
+        return _nearest(image, shape)
+    x = _image(image, shape, "resize")
+    for d, (old, new) in enumerate(zip(x.shape, shape, strict=True)):
+        if old != new:
+            matrix = _weights(
+                _KERNELS[chosen], old, new, np.float64(new / max(old, 1)).astype(x.dtype),
+                np.zeros((), x.dtype), antialias, x.dtype,
+            )  # fmt: skip
+            x = _resample(x, d, matrix, precision)
+    return x
+
+
+def _nearest(image: Any, shape: Sequence[int]) -> Array:
+    x = gnp.asarray(image)
+    _check_rank(x, shape, "resize")
+    for d, (old, new) in enumerate(zip(x.shape, shape, strict=True)):
+        if old != new:
+            # The pixel that holds the centre of the new one.
+            centers = (np.arange(new, dtype=np.float32) + 0.5) * np.float32(old) / np.float32(new)
+            x = gnp.take(x, np.floor(centers).astype(np.int32), axis=d)
+    return x
+
+
+def _resample(x: Array, dimension: int, matrix: Array, precision: Any) -> Array:
+    out = gnp.tensordot(x, matrix, axes=((dimension,), (0,)), precision=precision)
+    return gnp.moveaxis(out, -1, dimension)
+
+
+def _method(method: str | ResizeMethod) -> ResizeMethod:
+    return method if isinstance(method, ResizeMethod) else ResizeMethod.from_string(method)
+
+
+def _image(image: Any, shape: Sequence[int], what: str) -> Array:
+    x = gnp.asarray(image)
+    _check_rank(x, shape, what)
+    return x if gnp.issubdtype(x.dtype, gnp.inexact) else x.astype(gnp.float32)
+
+
+def _check_rank(x: Array, shape: Sequence[int], what: str) -> None:
+    if len(shape) != x.ndim:
+        raise ValueError(
+            f"{what}: shape must give all {x.ndim} dimensions of the image of {x.shape}, got "
+            f"{tuple(shape)}"
+        )

@@ -1,0 +1,91 @@
+"""`gnomon.ops` and `gnomon.image` against JAX's modules of the same names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from tests.frontend.oracle import jax
+
+IDS = np.array([0, 2, 2, -1, 5, 1])
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "float16"])
+@pytest.mark.parametrize("name", ["segment_sum", "segment_prod", "segment_max", "segment_min"])
+def test_segments(name: str, dtype: str) -> None:
+    data = (RNG.integers(0, 5, (6, 2))).astype(dtype)
+    options: list[dict[str, Any]] = [
+        {},
+        {"num_segments": 4},
+        {"num_segments": 0},
+        {"num_segments": 7, "bucket_size": 4},
+        {"num_segments": 3, "mode": "clip"},
+    ]
+    for kwargs in options:
+        ours = getattr(gn.ops, name)(data, IDS, **kwargs)
+        theirs = getattr(jax.ops, name)(data, IDS, **kwargs)
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
+
+
+def test_segments_of_traced_ids_need_their_number() -> None:
+    with pytest.raises(ValueError, match="give num_segments"):
+        gn.jit(gn.ops.segment_sum)(gnp.ones(6), IDS)
+    compiled = gn.jit(lambda d, i: gn.ops.segment_max(d, i, 3))(gnp.arange(6.0), IDS)
+    np.testing.assert_array_equal(np.asarray(compiled), [0.0, 5.0, 2.0])
+
+
+def test_gradient_of_a_segment_sum() -> None:
+    weights = gnp.array([1.0, 2.0, 3.0])
+    found = gn.grad(lambda d: gn.ops.segment_sum(d, IDS, 3) @ weights)(gnp.ones(6))
+    np.testing.assert_array_equal(np.asarray(found), [1, 3, 3, 0, 0, 2])
+
+
+def test_segments_of_wrong_shapes() -> None:
+    with pytest.raises(ValueError, match="one id for each row"):
+        gn.ops.segment_sum(gnp.ones((3, 2)), IDS)
+    with pytest.raises(TypeError, match="must be integers"):
+        gn.ops.segment_sum(gnp.ones(6), gnp.ones(6))
+
+
+SHAPES = [((5, 7, 3), (9, 4, 3)), ((6,), (3,)), ((1, 3), (4, 3)), ((), ())]
+
+
+@pytest.mark.parametrize("antialias", [True, False])
+@pytest.mark.parametrize("method", ["nearest", "linear", "cubic", "lanczos3", "lanczos5"])
+def test_resize(method: str, antialias: bool) -> None:
+    for old, new in SHAPES:
+        image = RNG.normal(size=old).astype(np.float32)
+        ours = gn.image.resize(image, new, method, antialias)
+        theirs = jax.image.resize(image, new, method, antialias)
+        assert ours.shape == theirs.shape
+        # A pixel is a sum of at most 2 * 5 * (old / new) weighted ones, a dimension after another.
+        np.testing.assert_allclose(
+            np.asarray(ours), np.asarray(theirs), atol=64 * np.finfo(np.float32).eps
+        )
+
+
+def test_scale_and_translate_under_transformations() -> None:
+    image = RNG.normal(size=(6, 5, 2)).astype(np.float32)
+
+    def moved(lib: Any, scale_and_translate: Any, by: Any) -> Any:
+        scale = lib.array([1.5, 0.7], lib.float32)
+        return scale_and_translate(image, (8, 4, 2), (0, 1), scale, by, "cubic").sum()
+
+    by = np.array([0.3, -2.0], np.float32)
+    ours = gn.jit(gn.value_and_grad(lambda b: moved(gnp, gn.image.scale_and_translate, b)))(by)
+    theirs = jax.value_and_grad(lambda b: moved(jax.numpy, jax.image.scale_and_translate, b))(by)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e4 * np.finfo("f4").eps)
+
+
+def test_images_of_wrong_shapes_and_methods() -> None:
+    with pytest.raises(ValueError, match="all 2 dimensions"):
+        gn.image.resize(gnp.ones((2, 2)), (4,), "linear")
+    with pytest.raises(ValueError, match="unknown resize method"):
+        gn.image.resize(gnp.ones((2, 2)), (4, 4), "linar")
