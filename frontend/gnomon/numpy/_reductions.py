@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from gnomon import _dtypes, lax
-from gnomon._array import Array
+from gnomon._array import Array, ConcreteArray
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, is_complex, is_floating, is_inexact, is_integer, real_dtype
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import with_weak_type
 from gnomon.lax._structural import canonical_axis
+from gnomon.numpy import _eager_reductions as eager
 from gnomon.numpy._arguments import as_array, axis_tuple, promoted
 from gnomon.numpy._manipulation import broadcast_to, expand_dims, ravel, reshape
 
@@ -109,6 +110,10 @@ def sum(
       initial: added to the sum.
       where: a mask of the elements to sum, broadcast against ``a``.
     """
+    if type(a) is ConcreteArray and dtype is out is initial is where is None and promote_integers:
+        direct = eager.accumulated(np.add, a, axis, keepdims)
+        if direct is not None:
+            return direct
     return _accumulate(
         "sum",
         lax.reduce_sum,
@@ -136,6 +141,10 @@ def prod(
     promote_integers: bool = True,
 ) -> Array:
     """The product of elements over axes; arguments as in `sum`."""
+    if type(a) is ConcreteArray and dtype is out is initial is where is None and promote_integers:
+        direct = eager.accumulated(np.multiply, a, axis, keepdims)
+        if direct is not None:
+            return direct
     return _accumulate(
         "prod",
         lax.reduce_prod,
@@ -208,6 +217,10 @@ def max(
     Raises:
       ValueError: over no elements without ``initial``.
     """
+    if type(a) is ConcreteArray and out is initial is where is None:
+        direct = eager.largest(a, axis, keepdims)
+        if direct is not None:
+            return direct
     return _extreme("max", lax.reduce_max, lax.max, a, axis, out, keepdims, initial, where)
 
 
@@ -220,6 +233,10 @@ def min(
     where: Any = None,
 ) -> Array:
     """The smallest element over axes; nan wins. See `max`."""
+    if type(a) is ConcreteArray and out is initial is where is None:
+        direct = eager.smallest(a, axis, keepdims)
+        if direct is not None:
+            return direct
     return _extreme("min", lax.reduce_min, lax.min, a, axis, out, keepdims, initial, where)
 
 
@@ -241,6 +258,10 @@ def any(
     a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
     """Whether an element over axes is true (not zero)."""
+    if type(a) is ConcreteArray and out is where is None:
+        direct = eager.any_true(a, axis, keepdims)
+        if direct is not None:
+            return direct
     _no_out("any", out)
     x = _masked(_truth("any", a), where, False)
     axes = axis_tuple("any", axis, x.ndim)
@@ -251,6 +272,10 @@ def all(
     a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
     """Whether all elements over axes are true (not zero)."""
+    if type(a) is ConcreteArray and out is where is None:
+        direct = eager.all_true(a, axis, keepdims)
+        if direct is not None:
+            return direct
     _no_out("all", out)
     x = _masked(_truth("all", a), where, True)
     axes = axis_tuple("all", axis, x.ndim)
@@ -287,6 +312,10 @@ def mean(
     where: Any = None,
 ) -> Array:
     """The arithmetic mean over axes, in an inexact dtype; over no elements nan."""
+    if type(a) is ConcreteArray and dtype is out is where is None:
+        direct = eager.mean(a, axis, keepdims)
+        if direct is not None:
+            return direct
     _no_out("mean", out)
     x = as_array("mean", a)
     wanted = (
@@ -351,6 +380,10 @@ def var(
         if ddof:
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction  # type: ignore[assignment]
+    if type(a) is ConcreteArray and dtype is where is None:
+        direct = eager.variance(a, axis, keepdims, ddof)
+        if direct is not None:
+            return direct
     x = as_array("var", a)
     given = _dtypes.to_inexact_dtype(x.dtype)
     wanted = real_dtype(given) if dtype is None else _dtypes.check_user_dtype(dtype, "var")
@@ -397,6 +430,11 @@ def std(
 
 def _arg_extreme(name: str, a: Any, axis: int | None, out: Any, keepdims: bool | None) -> Array:
     _no_out(name, out)
+    if type(a) is ConcreteArray:
+        method = np.ndarray.argmax if name == "argmax" else np.ndarray.argmin
+        direct = eager.position(method, a, axis, keepdims)
+        if direct is not None:
+            return direct
     x = as_array(name, a)
     rank = x.ndim
     if axis is None:
