@@ -113,7 +113,8 @@ def value_and_grad(
             outputs=(0,),
         )
         count = len(traced.avals)
-        outs, gradients = with_avals(results[:count], traced.avals), results[count:]
+        outs = with_avals(results[:count], traced.avals)
+        gradients = with_avals(results[count:], [o.aval for o in operands])
         filled: list[Any] = [None] * len(leaves)
         for i, gradient in zip(wrt, gradients, strict=True):
             filled[i] = gradient
@@ -271,7 +272,8 @@ def jvp(
     outs = with_avals(results[:count], traced.avals)
     found = iter(results[count:])
     out_tangents = [
-        next(found) if is_inexact(a.dtype) else np.zeros(a.shape, float0) for a in traced.avals
+        with_avals([next(found)], [a])[0] if is_inexact(a.dtype) else np.zeros(a.shape, float0)
+        for a in traced.avals
     ]
     return _deal_aux(traced, outs, out_tangents, has_aux)
 
@@ -455,10 +457,12 @@ class _Linear:
     def push_forward(self, tangents: list[Array]) -> Any:
         """The tangent of the result."""
         found = iter(call_function(self.program, self.linear, [*self.residuals, *tangents]))
-        out = []
+        weak = all(t.aval.weak_type for t in tangents)
+        out: list[Any] = []
         for aval, nonzero in zip(self.traced.avals, self.parts.out_nonzero, strict=True):
             if nonzero:
-                out.append(next(found))
+                tangent = next(found)
+                out += with_avals([tangent], [aval]) if weak else [tangent]
             elif is_inexact(aval.dtype):
                 out.append(wrap(np.zeros(aval.shape, aval.dtype)))
             else:
@@ -475,6 +479,7 @@ class _Linear:
             )
         count = self.out_tree.num_leaves
         seeds: list[Any] = []
+        weak = True
         present: list[bool] = []
         for i, (aval, nonzero) in enumerate(
             zip(self.traced.avals, self.parts.out_nonzero, strict=True)
@@ -482,12 +487,17 @@ class _Linear:
             ct = self._check(given[i], aval) if i < count else None
             if nonzero:
                 present.append(ct is not None)
+                # A strong cotangent of a weak result makes all that comes of it strong.
+                weak = weak and (ct is None or not aval.weak_type or ct.aval.weak_type)
                 seeds += [ct] if ct is not None else []
         linear = [False] * len(self.residuals) + [True] * len(self.wrt)
         backward = self.differentiator.transpose_function(
             self.linear, tuple(linear), tuple(present)
         )
-        found = iter(call_function(self.program, backward, [*self.residuals, *seeds]))
+        results = call_function(self.program, backward, [*self.residuals, *seeds])
+        if weak:
+            results = with_avals(results, [self.leaves[i].aval for i in self.wrt])
+        found = iter(results)
         filled = [
             next(found) if i in set(self.wrt) else np.zeros(leaf.shape, float0)
             for i, leaf in enumerate(self.leaves)
@@ -524,7 +534,7 @@ def _basis(leaves: list[Array]) -> list[Array]:
         size = int(np.prod(leaf.shape))
         block = np.zeros((total, size), leaf.dtype)
         block[np.arange(start, start + size), np.arange(size)] = 1
-        rows.append(wrap(block.reshape(total, *leaf.shape)))
+        rows.append(wrap(block.reshape(total, *leaf.shape), leaf.aval.weak_type))
         start += size
     return rows
 

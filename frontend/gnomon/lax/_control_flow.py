@@ -368,7 +368,8 @@ def scan(
     results = _bind_bodies(ops.scan, traced.program, [*consts, *carry, *slices], [body], params)
     outs = with_avals(results[:count], in_avals)
     final = tree_util.tree_unflatten(carry_tree, outs)
-    return final, tree_util.tree_unflatten(ys_tree, results[count:])
+    ys = with_avals(results[count:], traced.avals[count:])
+    return final, tree_util.tree_unflatten(ys_tree, ys)
 
 
 def _trace_pair(

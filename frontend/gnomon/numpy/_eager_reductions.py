@@ -20,10 +20,19 @@ from gnomon.dialects.types import BOOL
 
 _Compute = Callable[..., Any]
 
-_FLOATS = frozenset((np.dtype("float32"), np.dtype("float64")))
-_SUMMED = _FLOATS | {np.dtype("complex64"), np.dtype("complex128")}
+_Dtypes = frozenset[np.dtype[Any]]
+
+_FLOATS: _Dtypes = frozenset(np.dtype(code) for code in "fd")
+_SUMMED: _Dtypes = frozenset(np.dtype(code) for code in "fdFD")
+_ORDERED: _Dtypes = frozenset(np.dtype(code) for code in "fdbhilqBHILQ?")
 _INT32 = np.dtype("int32")
-_ORDERED = _FLOATS | {np.dtype(code) for code in "bhilqBHILQ"} | {BOOL}
+
+# NumPy's type stubs have no keepdims that is known at run time only.
+_add: Any = np.add.reduce
+_maximum: Any = np.maximum.reduce
+_minimum: Any = np.minimum.reduce
+_or: Any = np.logical_or.reduce
+_and: Any = np.logical_and.reduce
 
 
 def _reduced(
@@ -53,27 +62,27 @@ def _reduced(
 
 
 def _accumulated(
-    value: np.ndarray[Any, Any], axis: Any, keepdims: bool, ufunc: np.ufunc, dtype: Any
+    value: np.ndarray[Any, Any], axis: Any, keepdims: bool, reduce: Any, dtype: Any
 ) -> Any:
-    return ufunc.reduce(value, axis, dtype, None, keepdims)
+    return reduce(value, axis, dtype, None, keepdims)
 
 
-def accumulated(ufunc: np.ufunc, x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
+def accumulated(reduce: Any, x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
     """A sum or product: real and complex numbers, and integers of 32 bits and bools as well."""
     value = x._value
     if value is None:
         return None
     dtype = value.dtype
     if dtype in _SUMMED:
-        return _reduced(_accumulated, _SUMMED, x, axis, keepdims, False, ufunc, dtype)
+        return _reduced(_accumulated, _SUMMED, x, axis, keepdims, False, reduce, dtype)
     if dtype is _INT32 or dtype is BOOL:
         wanted = _dtypes.default_int_dtype()
-        return _reduced(_accumulated, (dtype,), x, axis, keepdims, False, ufunc, wanted)
+        return _reduced(_accumulated, (dtype,), x, axis, keepdims, False, reduce, wanted)
     return None
 
 
 def _mean(value: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
-    total = np.add.reduce(value, axis, None, None, keepdims)
+    total = _add(value, axis, None, None, keepdims)
     count = value.size // total.size if total.size else 0
     return np.true_divide(total, value.dtype.type(count))
 
@@ -85,7 +94,7 @@ def mean(x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
 
 def _variance(value: np.ndarray[Any, Any], axis: Any, keepdims: bool, ddof: float) -> Any:
     centered = value - _mean(value, axis, True)
-    total = np.add.reduce(centered * centered, axis, None, None, keepdims)
+    total = _add(centered * centered, axis, None, None, keepdims)
     count = (value.size // total.size if total.size else 0) - ddof
     return np.true_divide(total, value.dtype.type(count if count > 0 else math.nan))
 
@@ -100,40 +109,28 @@ def variance(x: ConcreteArray, axis: Any, keepdims: Any, ddof: Any) -> Array | N
 # ------------------------------------------------------------------------------ extrema, and truth
 
 
-def _largest(value: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
-    return np.maximum.reduce(value, axis, None, None, keepdims)
-
-
-def _smallest(value: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
-    return np.minimum.reduce(value, axis, None, None, keepdims)
-
-
-def _any(value: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
-    return np.logical_or.reduce(value, axis, None, None, keepdims)
-
-
-def _all(value: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
-    return np.logical_and.reduce(value, axis, None, None, keepdims)
+def _folded(value: np.ndarray[Any, Any], axis: Any, keepdims: bool, reduce: Any) -> Any:
+    return reduce(value, axis, None, None, keepdims)
 
 
 def largest(x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
     """The largest real number."""
-    return _reduced(_largest, _ORDERED, x, axis, keepdims, x.weak_type)
+    return _reduced(_folded, _ORDERED, x, axis, keepdims, x.weak_type, _maximum)
 
 
 def smallest(x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
     """The smallest real number."""
-    return _reduced(_smallest, _ORDERED, x, axis, keepdims, x.weak_type)
+    return _reduced(_folded, _ORDERED, x, axis, keepdims, x.weak_type, _minimum)
 
 
 def any_true(x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
     """Whether a real number is not zero."""
-    return _reduced(_any, _ORDERED, x, axis, keepdims, False)
+    return _reduced(_folded, _ORDERED, x, axis, keepdims, False, _or)
 
 
 def all_true(x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
     """Whether all real numbers are not zero."""
-    return _reduced(_all, _ORDERED, x, axis, keepdims, False)
+    return _reduced(_folded, _ORDERED, x, axis, keepdims, False, _and)
 
 
 # --------------------------------------------------------------------------------------- positions

@@ -111,7 +111,7 @@ def sum(
       where: a mask of the elements to sum, broadcast against ``a``.
     """
     if type(a) is ConcreteArray and dtype is out is initial is where is None and promote_integers:
-        direct = eager.accumulated(np.add, a, axis, keepdims)
+        direct = eager.accumulated(np.add.reduce, a, axis, keepdims)
         if direct is not None:
             return direct
     return _accumulate(
@@ -142,7 +142,7 @@ def prod(
 ) -> Array:
     """The product of elements over axes; arguments as in `sum`."""
     if type(a) is ConcreteArray and dtype is out is initial is where is None and promote_integers:
-        direct = eager.accumulated(np.multiply, a, axis, keepdims)
+        direct = eager.accumulated(np.multiply.reduce, a, axis, keepdims)
         if direct is not None:
             return direct
     return _accumulate(
