@@ -2,6 +2,9 @@
 
 Mapping the axis replaces them: a `psum` of a batched value becomes a reduction of its batch
 dimension. What is left of them when a program is lowered names an axis that nothing binds.
+
+Reductions take several names. What moves data takes one: over several it is done one name after the
+other, the last name first, by the frontend.
 """
 
 from __future__ import annotations
@@ -11,8 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects.attributes import STRINGS
-from gnomon.dialects.combinators import Tangents, Values, batch_elementwise, jvp_linear
+from gnomon.dialects.attributes import INT, INT_LISTS, STRINGS, Kind
+from gnomon.dialects.combinators import (
+    Tangents,
+    Values,
+    batch_elementwise,
+    jvp_linear,
+    require,
+)
 from gnomon.dialects.contract import (
     EXPANDED,
     NO_REVERSE,
@@ -23,9 +32,17 @@ from gnomon.dialects.contract import (
     MappedAxis,
     Op,
 )
-from gnomon.dialects.emit import full_like, ops
+from gnomon.dialects.emit import (
+    at_dim,
+    broadcast_new_dim,
+    constant,
+    full_like,
+    move_dim,
+    ops,
+    transpose,
+)
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import TensorType
+from gnomon.dialects.types import TensorType, type_of
 
 _INT32 = np.dtype(np.int32)
 
@@ -138,4 +155,237 @@ axis_index = Op(
     collective=True,
 )
 
-__all__ = ["axis_index", "pmax", "pmin", "psum"]
+
+# ------------------------------------------------------------------------------- movements of data
+
+# The rule of a movement under the vmap that binds its name: the operand, where its batch dimension
+# stands (None: it has none), the size of the axis, the parameters; the result, and where its own
+# batch dimension stands.
+Move = Callable[[ir.Value, int | None, int, dict[str, Any]], tuple[ir.Value, int | None]]
+Params = dict[str, Any]
+
+
+def _movement(
+    name: str,
+    doc: str,
+    attributes: dict[str, Kind],
+    infer: Callable[..., TensorType],
+    move: Move,
+    inner: Callable[[Params], Params],
+    transposed: Callable[[ir.Value, Params], ir.Value],
+    example: str,
+) -> Op:
+    """Declare a collective that is linear and takes one name.
+
+    Args:
+      name, doc, attributes, infer, example: as of an `Op`.
+      move: what it is under the vmap that binds its name.
+      inner: its parameters for an operand with one more dimension in front.
+      transposed: the cotangent of the operand.
+    """
+
+    def batch(
+        inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+    ) -> tuple[list[ir.Value], list[int | None]]:
+        (x,), (dim,) = operands, dims
+        if axis.name in inst.params["axes"]:
+            result, place = move(x, dim, axis.size, inst.params)
+            return [result], [place]
+        assert dim is not None
+        return inst.op.build([move_dim(x, dim, 0)], inner(inst.params)), [0]
+
+    def transpose_rule(
+        inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+    ) -> list[ir.Value | None]:
+        (ct,) = cotangents
+        return [None if ct is None else transposed(ct, inst.params)]
+
+    return Op(
+        name=name,
+        doc=doc,
+        example=f'%r = "gnomon.{name}"(%x) {example}',
+        attributes={"axes": STRINGS, **attributes},
+        operands=("x",),
+        infer=infer,
+        evaluate=EXPANDED,
+        jvp=jvp_linear,
+        transpose=transpose_rule,
+        batch=batch,
+        lower=EXPANDED,
+        collective=True,
+    )
+
+
+def _shifted(*names: str) -> Callable[[Params], Params]:
+    """Dimensions counted behind a new one in front."""
+    return lambda params: {k: v + 1 if k in names else v for k, v in params.items()}
+
+
+def _without(shape: tuple[int, ...], dimension: int) -> tuple[int, ...]:
+    return (*shape[:dimension], *shape[dimension + 1 :])
+
+
+def _insert(shape: tuple[int, ...], dimension: int, size: int) -> tuple[int, ...]:
+    return (*shape[:dimension], size, *shape[dimension:])
+
+
+def _check_divided(op: str, x: TensorType, dimension: int, size: int) -> None:
+    require(
+        0 <= dimension < x.rank and x.shape[dimension] == size,
+        op,
+        f"dimension {dimension} of {x} must have the size of the named axis, {size}",
+    )
+
+
+def _infer_all_gather(
+    x: TensorType, axes: tuple[str, ...], dimension: int, size: int
+) -> TensorType:
+    require(0 <= dimension <= x.rank, "all_gather", f"no place {dimension} for a dimension of {x}")
+    return x.with_shape(_insert(x.shape, dimension, size))
+
+
+def _move_all_gather(
+    x: ir.Value, dim: int | None, size: int, params: Params
+) -> tuple[ir.Value, int | None]:
+    return at_dim(x, dim, size, params["dimension"]), None
+
+
+def _infer_psum_scatter(
+    x: TensorType, axes: tuple[str, ...], dimension: int, size: int
+) -> TensorType:
+    _check_divided("psum_scatter", x, dimension, size)
+    return x.with_shape(_without(x.shape, dimension))
+
+
+def _move_psum_scatter(
+    x: ir.Value, dim: int | None, size: int, params: Params
+) -> tuple[ir.Value, int | None]:
+    if dim is None:
+        return ops.mul(x, full_like(x, size)), params["dimension"]
+    return ops.reduce_sum(x, axes=(dim,)), params["dimension"]
+
+
+_SIZED = '{axes = ["i"], dimension = 0 : i64, size = 4 : i64} : '
+
+all_gather = _movement(
+    "all_gather",
+    "the values of all members of a named axis, in a new dimension of its size",
+    {"dimension": INT, "size": INT},
+    infer=_infer_all_gather,
+    move=_move_all_gather,
+    inner=_shifted("dimension"),
+    transposed=lambda ct, params: psum_scatter(ct, **params),
+    example=f"{_SIZED}(tensor<3xf32>) -> tensor<4x3xf32>",
+)
+psum_scatter = _movement(
+    "psum_scatter",
+    "the sum over the members of a named axis, of which each keeps its slice along a dimension",
+    {"dimension": INT, "size": INT},
+    infer=_infer_psum_scatter,
+    move=_move_psum_scatter,
+    inner=_shifted("dimension"),
+    transposed=lambda ct, params: all_gather(ct, **params),
+    example=f"{_SIZED}(tensor<4x3xf32>) -> tensor<3xf32>",
+)
+
+
+def _infer_all_to_all(
+    x: TensorType, axes: tuple[str, ...], split: int, concat: int, size: int
+) -> TensorType:
+    _check_divided("all_to_all", x, split, size)
+    require(0 <= concat < x.rank, "all_to_all", f"no place {concat} for a dimension of {x}")
+    return x.with_shape(_insert(_without(x.shape, split), concat, size))
+
+
+def _move_all_to_all(
+    x: ir.Value, dim: int | None, size: int, params: Params
+) -> tuple[ir.Value, int | None]:
+    # What was the members' becomes a dimension, and a dimension becomes the members'.
+    split, concat = params["split"], params["concat"]
+    if dim is None:
+        x, dim = broadcast_new_dim(x, size), 0
+    source = split + (dim <= split)
+    order = [d for d in range(type_of(x).rank) if d not in (dim, source)]
+    order.insert(concat, dim)
+    return transpose(x, [source, *order]), 0
+
+
+all_to_all = _movement(
+    "all_to_all",
+    "a dimension distributed over the members of a named axis, gathered where another begins",
+    {"split": INT, "concat": INT, "size": INT},
+    infer=_infer_all_to_all,
+    move=_move_all_to_all,
+    inner=_shifted("split", "concat"),
+    transposed=lambda ct, params: all_to_all(
+        ct, **{**params, "split": params["concat"], "concat": params["split"]}
+    ),
+    example=(
+        '{axes = ["i"], split = 0 : i64, concat = 1 : i64, size = 4 : i64} : '
+        "(tensor<4x3xf32>) -> tensor<3x4xf32>"
+    ),
+)
+
+
+def _infer_ppermute(
+    x: TensorType, axes: tuple[str, ...], permutation: Sequence[Sequence[int]]
+) -> TensorType:
+    for side in zip(*permutation, strict=True):
+        require(len(set(side)) == len(side), "ppermute", f"{permutation} repeats a member")
+    return x
+
+
+def _move_ppermute(
+    x: ir.Value, dim: int | None, size: int, params: Params
+) -> tuple[ir.Value, int | None]:
+    # A source beyond the end gives zero: nothing is sent to those members.
+    sources = np.full((size, 1), size, np.int32)
+    for source, destination in params["permutation"]:
+        sources[destination] = source
+    if dim is None and (sources < size).all():
+        return x, None
+    front = at_dim(x, dim, size)
+    type_ = type_of(front)
+    moved = ops.gather(
+        front,
+        constant(sources),
+        offset_dims=tuple(range(1, type_.rank)),
+        collapsed_slice_dims=(0,),
+        start_index_map=(0,),
+        operand_batching_dims=(),
+        start_indices_batching_dims=(),
+        slice_sizes=(1, *type_.shape[1:]),
+        mode="fill",
+        fill_value=np.zeros((), type_.dtype),
+        unique_indices=False,
+        indices_are_sorted=False,
+    )
+    return moved, 0
+
+
+ppermute = _movement(
+    "ppermute",
+    "the value of another member of a named axis, by pairs (source, destination); zero without one",
+    {"permutation": INT_LISTS},
+    infer=_infer_ppermute,
+    move=_move_ppermute,
+    inner=lambda params: params,
+    transposed=lambda ct, params: ppermute(
+        ct, axes=params["axes"], permutation=[pair[::-1] for pair in params["permutation"]]
+    ),
+    example=(
+        '{axes = ["i"], permutation = [array<i64: 0, 1>, array<i64: 1, 0>]} : '
+        "(tensor<4xf32>) -> tensor<4xf32>"
+    ),
+)
+
+__all__ = [
+    "all_gather",
+    "all_to_all",
+    "axis_index",
+    "pmax",
+    "pmin",
+    "ppermute",
+    "psum",
+    "psum_scatter",
+]

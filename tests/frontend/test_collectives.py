@@ -83,3 +83,96 @@ def test_inside_of_control_flow() -> None:
 def test_unbound_name() -> None:
     with pytest.raises(NameError, match="unbound axis name: 'k'"):
         gnomon.vmap(lambda x: gnomon.lax.psum(x, "k"), axis_name="i")(X)
+
+
+CUBE = np.random.default_rng(0).normal(size=(2, 3, 6, 12)).astype(np.float32)
+
+# Programs over the axes i (2 members) and j (3 members), on arrays of shape (6, 12).
+MOVEMENTS: dict[str, Any] = {
+    "all_gather": lambda lax, x: lax.all_gather(x, "i", axis=1),
+    "all_gather tiled": lambda lax, x: lax.all_gather(x, "j", axis=-1, tiled=True),
+    "all_to_all": lambda lax, x: lax.all_to_all(x[:3], "j", 0, 1),
+    "all_to_all tiled": lambda lax, x: lax.all_to_all(x, "j", 1, 0, tiled=True),
+    "all_to_all of both": lambda lax, x: lax.all_to_all(x, ("i", "j"), 0, 1),
+    "all_to_all of both, tiled": lambda lax, x: lax.all_to_all(x, ("i", "j"), 0, 0, tiled=True),
+    "pswapaxes": lambda lax, x: lax.pswapaxes(x[:, :3], "j", 1),
+    "psum_scatter": lambda lax, x: lax.psum_scatter(x[:2], "i"),
+    "psum_scatter tiled": lambda lax, x: lax.psum_scatter(x, "j", scatter_dimension=1, tiled=True),
+    "ppermute": lambda lax, x: lax.ppermute(x, "j", [(0, 2), (2, 1), (1, 0)]),
+    "pshuffle": lambda lax, x: lax.pshuffle({"a": x}, "i", [1, 0])["a"],
+    "dimensions": lambda lax, x: lax.psum(x, ("i", 0)) + lax.psum(3, ("i", "j")),
+}
+
+
+@pytest.mark.parametrize("name", MOVEMENTS)
+def test_movements_equal_jax(name: str) -> None:
+    def nested(api: Any) -> Any:
+        inner = api.vmap(lambda x: MOVEMENTS[name](api.lax, x), axis_name="j")
+        return api.vmap(inner, axis_name="i")
+
+    def loss(api: Any, np_: Any) -> Any:
+        return lambda x: np_.sum(np_.sin(nested(api)(x)))
+
+    close = {"rtol": 1e-5, "atol": 1e-5}
+    np.testing.assert_allclose(nested(gnomon)(CUBE), nested(jax)(CUBE), **close)
+    theirs = jax.grad(loss(jax, jax.numpy))(CUBE)
+    np.testing.assert_allclose(gnomon.grad(loss(gnomon, gnp))(CUBE), theirs, **close)
+
+
+def test_movements_where_jax_has_none() -> None:
+    def both(f: Any) -> Any:
+        return np.asarray(gnomon.vmap(gnomon.vmap(f, axis_name="j"), axis_name="i")(CUBE))
+
+    lax, flat = gnomon.lax, CUBE.reshape(6, 6, 12)
+    gathered = both(lambda x: lax.all_gather(x, ("i", "j")))
+    np.testing.assert_array_equal(gathered, np.broadcast_to(flat, (2, 3, 6, 6, 12)))
+    total = flat.sum(0)
+    scattered = both(lambda x: lax.psum_scatter(x, ("i", "j")))
+    np.testing.assert_allclose(scattered.reshape(6, 12), total, rtol=1e-5, atol=1e-6)
+    # To the next member of both axes together; the first gets zeros.
+    shifted = both(lambda x: lax.ppermute(x, ("i", "j"), [(k, k + 1) for k in range(5)]))
+    np.testing.assert_array_equal(shifted.reshape(6, 6, 12)[1:], flat[:5])
+    assert not shifted[0, 0].any()
+    partial = both(lambda x: lax.ppermute(x, "j", [(0, 1)]))
+    np.testing.assert_array_equal(partial[:, 1], CUBE[:, 0])
+    assert not partial[:, [0, 2]].any()
+    sent = both(lambda x: lax.pbroadcast(x, "j", 2))
+    np.testing.assert_array_equal(sent, np.broadcast_to(CUBE[:, 2:], CUBE.shape))
+
+
+def test_movements_of_what_is_not_mapped() -> None:
+    lax, x = gnomon.lax, CUBE[0, 0]
+
+    def f(i: Any) -> Any:
+        return (
+            lax.all_gather(x, "i"),
+            lax.psum_scatter(x, "i"),
+            lax.all_to_all(x, "i", 0, 1),
+            lax.ppermute(x, "i", [(0, 1)]),
+        )
+
+    found = [np.asarray(r) for r in gnomon.jit(gnomon.vmap(f, axis_name="i"))(np.arange(6))]
+    repeated = np.broadcast_to(x, (6, *x.shape))
+    np.testing.assert_array_equal(found[0], np.broadcast_to(repeated, (6, *repeated.shape)))
+    np.testing.assert_allclose(found[1], 6 * x, rtol=1e-6)
+    np.testing.assert_array_equal(found[2], np.broadcast_to(x[:, :, None], (6, 12, 6)))
+    np.testing.assert_array_equal(found[3], np.where(np.arange(6)[:, None, None] == 1, x, 0))
+
+
+def test_errors_of_movements() -> None:
+    def mapped(f: Any) -> Any:
+        return gnomon.vmap(f, axis_name="i")(CUBE)
+
+    lax = gnomon.lax
+    with pytest.raises(ValueError, match="must have the same size as the named axes, 2"):
+        mapped(lambda x: lax.all_to_all(x, "i", 0, 1))
+    with pytest.raises(ValueError, match="a multiple of the size"):
+        mapped(lambda x: lax.psum_scatter(x, "i", tiled=True))
+    with pytest.raises(ValueError, match="a destination twice"):
+        mapped(lambda x: lax.ppermute(x, "i", [(0, 1), (1, 1)]))
+    with pytest.raises(ValueError, match="beyond the 2"):
+        mapped(lambda x: lax.ppermute(x, "i", [(0, 2)]))
+    with pytest.raises(ValueError, match="does not represent a permutation"):
+        mapped(lambda x: lax.pshuffle(x, "i", [0, 0]))
+    with pytest.raises(NotImplementedError, match="map two axes instead"):
+        mapped(lambda x: lax.all_gather(x, "i", axis_index_groups=[[0], [1]]))

@@ -3,7 +3,21 @@
 `gnomon.numpy` is built on it. Functions, arguments and kinds of error are those of ``jax.lax``.
 """
 
-from gnomon.lax._collectives import axis_index, axis_size, pmax, pmean, pmin, psum
+from gnomon.lax._collectives import (
+    all_gather,
+    all_to_all,
+    axis_index,
+    axis_size,
+    pbroadcast,
+    pmax,
+    pmean,
+    pmin,
+    ppermute,
+    pshuffle,
+    psum,
+    psum_scatter,
+    pswapaxes,
+)
 from gnomon.lax._contraction import (
     DotDimensionNumbers,
     Precision,
@@ -181,6 +195,8 @@ __all__ = [
     "acos",
     "acosh",
     "add",
+    "all_gather",
+    "all_to_all",
     "approx_max_k",
     "approx_min_k",
     "argmax",
@@ -274,13 +290,18 @@ __all__ = [
     "neg",
     "nextafter",
     "pad",
+    "pbroadcast",
     "pmax",
     "pmean",
     "pmin",
     "polygamma",
     "population_count",
     "pow",
+    "ppermute",
+    "pshuffle",
     "psum",
+    "psum_scatter",
+    "pswapaxes",
     "random_gamma_grad",
     "real",
     "reciprocal",
