@@ -274,7 +274,7 @@ all_gather = _movement(
     infer=_infer_all_gather,
     move=_move_all_gather,
     inner=_shifted("dimension"),
-    transposed=lambda ct, params: psum_scatter(ct, **params),
+    transposed=lambda ct, params: ops.psum_scatter(ct, **params),
     example=f"{_SIZED}(tensor<3xf32>) -> tensor<4x3xf32>",
 )
 psum_scatter = _movement(
@@ -284,7 +284,7 @@ psum_scatter = _movement(
     infer=_infer_psum_scatter,
     move=_move_psum_scatter,
     inner=_shifted("dimension"),
-    transposed=lambda ct, params: all_gather(ct, **params),
+    transposed=lambda ct, params: ops.all_gather(ct, **params),
     example=f"{_SIZED}(tensor<4x3xf32>) -> tensor<3xf32>",
 )
 
@@ -317,7 +317,7 @@ all_to_all = _movement(
     infer=_infer_all_to_all,
     move=_move_all_to_all,
     inner=_shifted("split", "concat"),
-    transposed=lambda ct, params: all_to_all(
+    transposed=lambda ct, params: ops.all_to_all(
         ct, **{**params, "split": params["concat"], "concat": params["split"]}
     ),
     example=(
@@ -370,7 +370,7 @@ ppermute = _movement(
     infer=_infer_ppermute,
     move=_move_ppermute,
     inner=lambda params: params,
-    transposed=lambda ct, params: ppermute(
+    transposed=lambda ct, params: ops.ppermute(
         ct, axes=params["axes"], permutation=[pair[::-1] for pair in params["permutation"]]
     ),
     example=(

@@ -350,12 +350,12 @@ def ppermute(x: Any, axis_name: AxisName, perm: Any) -> Any:
     sources = np.full(size, size, np.int32)
     for source, target in pairs:
         sources[target] = source
-    source = dynamic_index_in_dim(sources, axis_index(axis_name), 0, keepdims=False)
+    mine = dynamic_index_in_dim(sources, axis_index(axis_name), 0, keepdims=False)
 
     def permute(leaf: Array) -> Array:
         gathered = all_gather(leaf, axis_name)
-        moved = dynamic_index_in_dim(gathered, source, 0, keepdims=False)
-        return select(eq(source, _INT32.type(size)), full_like(leaf, 0), moved)
+        moved = dynamic_index_in_dim(gathered, mine, 0, keepdims=False)
+        return select(eq(mine, _INT32.type(size)), full_like(leaf, 0), moved)
 
     return _each(permute, x)
 
@@ -385,13 +385,13 @@ def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
       NameError: the name is not bound.
       ValueError: there is no such member.
     """
-    source = operator.index(source)
+    member = operator.index(source)
     size = axis_size(axis_name)
-    if not 0 <= source < size:
-        raise ValueError(f"pbroadcast: the axis has {size} members, there is no member {source}")
+    if not 0 <= member < size:
+        raise ValueError(f"pbroadcast: the axis has {size} members, there is no member {member}")
 
     def broadcast(leaf: Array) -> Array:
-        return dynamic_index_in_dim(all_gather(leaf, axis_name), source, 0, keepdims=False)
+        return dynamic_index_in_dim(all_gather(leaf, axis_name), member, 0, keepdims=False)
 
     return _each(broadcast, x)
 
