@@ -19,6 +19,7 @@ from gnomon.dialects import (  # noqa: F401
     reduction,
     sorting,
     structural,
+    windowed,
 )
 from gnomon.dialects.contract import load_dialect
 

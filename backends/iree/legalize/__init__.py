@@ -15,6 +15,7 @@ from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
 from gnomon.backends.iree.legalize.sorting import RULES as SORTING_RULES
 from gnomon.backends.iree.legalize.special_functions import RULES as FUNCTION_RULES
 from gnomon.backends.iree.legalize.wide_fusions import split_wide_fusions
+from gnomon.backends.iree.legalize.windows import RULES as WINDOW_RULES
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
@@ -22,7 +23,7 @@ from gnomon.dialects.mlir import ir
 __all__ = ["legalize"]
 
 # Rules that write ops which need rewriting in their turn go first.
-_DECOMPOSITIONS: dict[str, Rule] = {**INTEGRAL_RULES, **SORTING_RULES}
+_DECOMPOSITIONS: dict[str, Rule] = {**INTEGRAL_RULES, **SORTING_RULES, **WINDOW_RULES}
 
 _RULES: dict[str, Rule] = {
     "gnomon.while": legalize_while,

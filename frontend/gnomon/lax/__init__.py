@@ -119,6 +119,12 @@ from gnomon.lax._elementwise import (
     tanh,
     zeta,
 )
+from gnomon.lax._general_reductions import (
+    padtype_to_pads,
+    reduce,
+    reduce_window,
+    reduce_window_shape_tuple,
+)
 from gnomon.lax._gradient import stop_gradient
 from gnomon.lax._indexing import (
     GatherDimensionNumbers,
@@ -290,6 +296,7 @@ __all__ = [
     "neg",
     "nextafter",
     "pad",
+    "padtype_to_pads",
     "pbroadcast",
     "pmax",
     "pmean",
@@ -305,6 +312,7 @@ __all__ = [
     "random_gamma_grad",
     "real",
     "reciprocal",
+    "reduce",
     "reduce_and",
     "reduce_max",
     "reduce_min",
@@ -312,6 +320,8 @@ __all__ = [
     "reduce_precision",
     "reduce_prod",
     "reduce_sum",
+    "reduce_window",
+    "reduce_window_shape_tuple",
     "reduce_xor",
     "rem",
     "reshape",

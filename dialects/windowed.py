@@ -1,0 +1,522 @@
+"""Reductions of windows: pooling, and the places of the extrema that its derivative needs.
+
+A window slides over an operand that is dilated (``base_dilation``), then padded with the
+reduction's identity; its own elements may stand apart (``window_dilation``).
+
+The sum is linear. The tangent of an extremum is the tangent at its place, which
+``window_argmax`` and ``window_argmin`` give: so all derivatives of the extrema are reads and
+additions at those places, and where elements are equal the first one counts, as in XLA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gnomon.dialects.attributes import INTS, Kind
+from gnomon.dialects.combinators import (
+    Tangents,
+    Values,
+    accumulator,
+    combiner,
+    highest,
+    jvp_linear,
+    larger,
+    lowered,
+    lowest,
+    require,
+    require_dtype,
+    smaller,
+    stablehlo,
+    stablehlo_constant,
+    stablehlo_region,
+)
+from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Facet, Instance, MappedAxis, Op, Rule
+from gnomon.dialects.emit import full, move_dim, ops, reshape
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import (
+    BOOL,
+    FLOATING,
+    INTEGER,
+    NUMERIC,
+    TensorType,
+    is_floating,
+    mlir_type,
+    type_of,
+)
+
+__all__ = [
+    "WINDOW_ATTRIBUTES",
+    "fold_windows",
+    "reduce_window_max",
+    "reduce_window_min",
+    "reduce_window_sum",
+    "window_argmax",
+    "window_argmin",
+    "window_shape",
+]
+
+_I32 = np.dtype(np.int32)
+T = TypeVar("T")
+Dims = Sequence[int]
+
+WINDOW_ATTRIBUTES: Mapping[str, Kind] = {
+    "window_dimensions": INTS,
+    "window_strides": INTS,
+    "padding_low": INTS,
+    "padding_high": INTS,
+    "base_dilation": INTS,
+    "window_dilation": INTS,
+}
+
+
+# -------------------------------------------------------------------------------- shapes and folds
+
+
+def _dilated(n: int, dilation: int) -> int:
+    return 0 if n == 0 else (n - 1) * dilation + 1
+
+
+def window_shape(
+    shape: Dims,
+    window_dimensions: Dims,
+    window_strides: Dims,
+    padding_low: Dims,
+    padding_high: Dims,
+    base_dilation: Dims,
+    window_dilation: Dims,
+) -> tuple[int, ...]:
+    """How many windows there are along each dimension."""
+    result = []
+    for n, w, stride, low, high, base, apart in zip(
+        shape,
+        window_dimensions,
+        window_strides,
+        padding_low,
+        padding_high,
+        base_dilation,
+        window_dilation,
+        strict=True,
+    ):
+        room = _dilated(n, base) + low + high - _dilated(w, apart)
+        result.append(0 if room < 0 else room // stride + 1)
+    return tuple(result)
+
+
+def fold_windows(
+    parts: Sequence[T],
+    shape: Dims,
+    params: Mapping[str, Any],
+    take: Callable[[T, int, int, int, int], T],
+    combine: Callable[[Sequence[T], Sequence[T]], Sequence[T]],
+) -> list[T]:
+    """Combine the elements of every window, by an associative combination.
+
+    One dimension after the other, the last one first: the order within a window is kept, so the
+    combination need not be commutative. Along one dimension, windows of twice a size are two of
+    that size side by side; so a window of n elements takes about 2 log2(n) combinations of whole
+    arrays.
+
+    Args:
+      parts: what is combined, dilated and padded before: values of one shape.
+      shape: theirs.
+      params: the window's parameters.
+      take: ``take(part, dimension, start, limit, stride)``, a slice along a dimension.
+      combine: combines values element by element.
+    """
+    values = list(parts)
+    for d, size in reversed(list(enumerate(params["window_dimensions"]))):
+        stride, apart = params["window_strides"][d], params["window_dilation"][d]
+        count = max(0, (shape[d] - _dilated(size, apart)) // stride + 1)
+        if (size, stride, count) != (1, 1, shape[d]):
+            values = _fold_dimension(values, shape[d], d, size, stride, apart, count, take, combine)
+    return values
+
+
+def _fold_dimension(
+    values: list[T],
+    n: int,
+    d: int,
+    size: int,
+    stride: int,
+    apart: int,
+    count: int,
+    take: Callable[[T, int, int, int, int], T],
+    combine: Callable[[Sequence[T], Sequence[T]], Sequence[T]],
+) -> list[T]:
+    span = (count - 1) * stride + 1 if count else 0
+
+    def starts(given: Sequence[T], offset: int) -> list[T]:
+        """The values at the first element of each window, moved by an offset."""
+        return [take(v, d, offset, offset + span, stride) for v in given]
+
+    result: list[T] | None = None
+    offset, reach, run = 0, 1, values
+    if size * count <= n or size <= 3:
+        for i in range(size):
+            piece = starts(values, i * apart)
+            result = piece if result is None else list(combine(result, piece))
+        assert result is not None
+        return result
+    while True:
+        # ``run`` combines ``reach`` elements from each place on.
+        if size & reach:
+            piece = starts(run, offset * apart)
+            result = piece if result is None else list(combine(result, piece))
+            offset += reach
+        if offset == size:
+            assert result is not None
+            return result
+        left = n - (reach - 1) * apart
+        shift = reach * apart
+        run = list(
+            combine(
+                [take(v, d, 0, left - shift, 1) for v in run],
+                [take(v, d, shift, left, 1) for v in run],
+            )
+        )
+        reach *= 2
+
+
+# ------------------------------------------------------------------------------------------- NumPy
+
+
+def _take(x: np.ndarray, d: int, start: int, limit: int, stride: int) -> np.ndarray:
+    return x[(*(slice(None),) * d, slice(start, limit, stride))]
+
+
+def _padded(x: np.ndarray, value: Any, params: Mapping[str, Any]) -> np.ndarray:
+    """Dilated and padded; negative padding cuts off."""
+    low, high, base = (params[k] for k in ("padding_low", "padding_high", "base_dilation"))
+    shape = [
+        max(0, _dilated(n, b) + p + q) for n, b, p, q in zip(x.shape, base, low, high, strict=True)
+    ]
+    result = np.full(shape, value, x.dtype)
+    source, target = [], []
+    for n, b, p, m in zip(x.shape, base, low, shape, strict=True):
+        first = max(0, -(p // b)) if p < 0 else 0
+        last = min(n, max(first, -((p - m) // b)))
+        source.append(slice(first, last))
+        target.append(slice(p + first * b, p + last * b if last > first else p + first * b, b))
+    if all(s.stop > s.start for s in source):
+        result[tuple(target)] = x[tuple(source)]
+    return result
+
+
+# ----------------------------------------------------------------------------------- common facets
+
+
+def _infer_windows(name: str, x: TensorType, params: Mapping[str, Any]) -> tuple[int, ...]:
+    for key, values in params.items():
+        require(
+            len(values) == x.rank,
+            name,
+            f"{key} needs one number for each dimension of {x}, got {tuple(values)}",
+        )
+        require(
+            key.startswith("padding") or all(v > 0 for v in values),
+            name,
+            f"{key} must be positive, got {tuple(values)}",
+        )
+    return window_shape(x.shape, **params)
+
+
+def _with_batch_dim(params: Mapping[str, Any], at: int) -> dict[str, Any]:
+    """The parameters where one more dimension is at ``at``, of which windows take one element."""
+    return {
+        key: (*values[:at], 0 if key.startswith("padding") else 1, *values[at:])
+        for key, values in params.items()
+    }
+
+
+def _stablehlo_reduce_window(
+    operands: Values,
+    initial: Sequence[np.ndarray],
+    shape: tuple[int, ...],
+    params: Mapping[str, Any],
+    combine: Callable[..., Sequence[ir.Value]],
+) -> list[ir.Value]:
+    types = [type_of(x) for x in operands]
+    padding = np.array([params["padding_low"], params["padding_high"]], np.int64).T
+    created = ir.Operation.create(
+        "stablehlo.reduce_window",
+        results=[mlir_type(t.with_shape(shape)) for t in types],
+        operands=[*operands, *(stablehlo_constant(v) for v in initial)],
+        attributes={
+            "window_dimensions": INTS.encode(params["window_dimensions"]),
+            "window_strides": INTS.encode(params["window_strides"]),
+            "base_dilations": INTS.encode(params["base_dilation"]),
+            "window_dilations": INTS.encode(params["window_dilation"]),
+            "padding": ir.DenseElementsAttr.get(np.ascontiguousarray(padding)),
+        },
+        regions=1,
+    )
+    scalars = [t.with_shape(()) for t in types]
+    stablehlo_region(created.regions[0], [*scalars, *scalars], combine)
+    return list(created.results)
+
+
+_EXAMPLE = (
+    "{window_dimensions = array<i64: 2>, window_strides = array<i64: 1>, "
+    "padding_low = array<i64: 0>, padding_high = array<i64: 0>, base_dilation = array<i64: 1>, "
+    "window_dilation = array<i64: 1>}"
+)
+
+
+def _windowed(
+    name: str,
+    *,
+    doc: str,
+    dtypes: Sequence[np.dtype],
+    ufunc: np.ufunc,
+    identity: Callable[[np.dtype], np.ndarray],
+    combine: Rule,
+    jvp: Facet,
+    transpose: Facet = NOT_LINEAR,
+    accumulates: bool = False,
+) -> Op:
+    """Declare a reduction of windows; see `reduction` for the meaning of the arguments."""
+
+    def infer(x: TensorType, **params: Any) -> TensorType:
+        require_dtype(name, x, dtypes)
+        return x.with_shape(_infer_windows(name, x, params))
+
+    def evaluate(x: np.ndarray, **params: Any) -> np.ndarray:
+        dtype, shape = x.dtype, window_shape(x.shape, **params)
+        if 0 in shape:
+            return np.zeros(shape, dtype)
+        wide = x.astype(accumulator(dtype)) if accumulates else x
+        padded = _padded(wide, identity(wide.dtype), params)
+        (result,) = fold_windows(
+            [padded], padded.shape, params, _take, lambda a, b: [ufunc(a[0], b[0])]
+        )
+        return np.array(result, dtype)
+
+    def batch(
+        inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+    ) -> tuple[list[ir.Value], list[int]]:
+        (x,), (at,) = operands, dims
+        assert at is not None
+        return inst.op.build([x], _with_batch_dim(inst.params, at)), [at]
+
+    def lower(inst: Instance) -> list[ir.Value]:
+        x, (type_,), result = inst.operand, inst.operand_types, inst.type
+        if result.size == 0:
+            return [_empty(result)]
+        wide = accumulator(type_.dtype) if accumulates else type_.dtype
+        if wide != type_.dtype:
+            (x,) = stablehlo("convert", [x], [type_.with_dtype(wide)])
+        reduced = _stablehlo_reduce_window(
+            [x], [identity(wide)], result.shape, inst.params, lambda a, b: [combine(a, b)]
+        )
+        return reduced if wide == type_.dtype else stablehlo("convert", reduced, [result])
+
+    return Op(
+        name=name,
+        doc=doc,
+        example=f'%r = "gnomon.{name}"(%x) {_EXAMPLE} : (tensor<4xf32>) -> tensor<3xf32>',
+        attributes=WINDOW_ATTRIBUTES,
+        operands=("x",),
+        infer=infer,
+        evaluate=evaluate,
+        jvp=jvp,
+        transpose=transpose,
+        batch=batch,
+        lower=lower,
+    )
+
+
+def _empty(type_: TensorType) -> ir.Value:
+    return stablehlo_constant(np.zeros(type_.shape, type_.dtype))
+
+
+# -------------------------------------------------------------------------------------------- sums
+
+
+def _transpose_sum(
+    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+) -> list[ir.Value | None]:
+    """Each element collects the cotangents of the windows that it is in: a sum of windows again.
+
+    The roles of strides and base dilation are exchanged.
+    """
+    (cotangent,), (x,), params = cotangents, inst.operand_types, inst.params
+    assert cotangent is not None
+    if inst.type.size == 0 or x.size == 0:
+        return [full(x, 0)]
+    low, high = [], []
+    for d, n in enumerate(x.shape):
+        reach = _dilated(params["window_dimensions"][d], params["window_dilation"][d])
+        before = reach - params["padding_low"][d] - 1
+        spread = _dilated(inst.type.shape[d], params["window_strides"][d])
+        low.append(before)
+        high.append(_dilated(n, params["base_dilation"][d]) + reach - 1 - before - spread)
+    exchanged = {
+        "window_strides": params["base_dilation"],
+        "base_dilation": params["window_strides"],
+        "padding_low": tuple(low),
+        "padding_high": tuple(high),
+    }
+    return inst.op.build([cotangent], {**params, **exchanged})
+
+
+reduce_window_sum = _windowed(
+    "reduce_window_sum",
+    doc="the sum of each window",
+    dtypes=NUMERIC,
+    ufunc=np.add,
+    identity=lambda dtype: np.zeros((), dtype),
+    combine=combiner("add"),
+    jvp=jvp_linear,
+    transpose=_transpose_sum,
+    accumulates=True,
+)
+
+
+# ---------------------------------------------------------------------------------------- extrema
+
+
+def _jvp_extremum(place: str) -> Rule:
+    def rule(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+        (x,), (t,), (type_,) = inst.operands, tangents, inst.operand_types
+        assert t is not None
+        if type_.size == 0 or inst.type.size == 0:
+            return [None]
+        places = getattr(ops, place)(x, **inst.params)
+        count = inst.type.size
+        read = ops.gather(
+            reshape(t, (type_.size,)),
+            reshape(places, (count, 1)),
+            offset_dims=(),
+            collapsed_slice_dims=(0,),
+            start_index_map=(0,),
+            operand_batching_dims=(),
+            start_indices_batching_dims=(),
+            slice_sizes=(1,),
+            mode="fill",
+            fill_value=0,
+            unique_indices=False,
+            indices_are_sorted=False,
+        )
+        return [reshape(read, inst.type.shape)]
+
+    return rule
+
+
+REAL = (BOOL, *INTEGER, *FLOATING)
+
+reduce_window_max = _windowed(
+    "reduce_window_max",
+    doc="the largest element of each window; nan if there is one",
+    dtypes=REAL,
+    ufunc=np.maximum,
+    identity=lowest,
+    combine=larger,
+    jvp=_jvp_extremum("window_argmax"),
+)
+reduce_window_min = _windowed(
+    "reduce_window_min",
+    doc="the smallest element of each window; nan if there is one",
+    dtypes=REAL,
+    ufunc=np.minimum,
+    identity=highest,
+    combine=smaller,
+    jvp=_jvp_extremum("window_argmin"),
+)
+
+
+def _place_of_extremum(
+    name: str, *, doc: str, identity: Callable[[np.dtype], np.ndarray], beyond: str
+) -> Op:
+    """Declare where the extremum of each window stands."""
+    numpy_beyond = np.greater if beyond == "gt" else np.less
+
+    def infer(x: TensorType, **params: Any) -> TensorType:
+        require_dtype(name, x, REAL)
+        require(x.size <= np.iinfo(_I32).max, name, f"{x} has more elements than an i32 can number")
+        return TensorType(_infer_windows(name, x, params), _I32)
+
+    def combine_arrays(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        (x, i), (y, j) = a, b
+        first = numpy_beyond(x, y)
+        same = x == y
+        if is_floating(x.dtype):
+            x_nan, y_nan = x != x, y != y
+            first = first | (x_nan & ~y_nan)
+            same = same | (x_nan & y_nan)
+        first = first | (same & (i < j))
+        return np.where(first, x, y), np.where(first, i, j)
+
+    def evaluate(x: np.ndarray, **params: Any) -> np.ndarray:
+        shape = window_shape(x.shape, **params)
+        if 0 in shape:
+            return np.zeros(shape, _I32)
+        places = np.arange(x.size, dtype=_I32).reshape(x.shape)
+        parts = [_padded(x, identity(x.dtype), params), _padded(places, x.size, params)]
+        return fold_windows(parts, parts[0].shape, params, _take, combine_arrays)[1]
+
+    def batch(
+        inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+    ) -> tuple[list[ir.Value], list[int]]:
+        (x,), (at,) = operands, dims
+        assert at is not None
+        params = _with_batch_dim(inst.params, 0)
+        places = inst.op(move_dim(x, at, 0), **params)
+        # Counted from the start of each member; what is in the padding is beyond its end.
+        size = inst.operand_types[0].size
+        type_ = type_of(places)
+        member = ops.iota(dtype=_I32, shape=type_.shape, dimension=0)
+        own = ops.sub(places, ops.mul(member, full(type_, size)))
+        return [ops.min(own, full(type_, size))], [0]
+
+    def combine(x: ir.Value, i: ir.Value, y: ir.Value, j: ir.Value) -> tuple[ir.Value, ir.Value]:
+        first, same = getattr(lowered, beyond)(x, y), lowered.eq(x, y)
+        if is_floating(type_of(x).dtype):
+            x_nan, y_nan = lowered.ne(x, x), lowered.ne(y, y)
+            first = lowered.or_(first, lowered.and_(x_nan, lowered.not_(y_nan)))
+            same = lowered.or_(same, lowered.and_(x_nan, y_nan))
+        first = lowered.or_(first, lowered.and_(same, lowered.lt(i, j)))
+        return lowered.select(first, x, y), lowered.select(first, i, j)
+
+    def lower(inst: Instance) -> list[ir.Value]:
+        (type_,) = inst.operand_types
+        if inst.type.size == 0:
+            return [_empty(inst.type)]
+        flat = lowered.iota(dtype=_I32, shape=(type_.size,), dimension=0)
+        places = lowered.reshape(flat, shape=type_.shape)
+        initial = [identity(type_.dtype), np.asarray(type_.size, _I32)]
+        return _stablehlo_reduce_window(
+            [inst.operand, places], initial, inst.type.shape, inst.params, combine
+        )[1:]
+
+    return Op(
+        name=name,
+        doc=doc,
+        example=f'%r = "gnomon.{name}"(%x) {_EXAMPLE} : (tensor<4xf32>) -> tensor<3xi32>',
+        attributes=WINDOW_ATTRIBUTES,
+        operands=("x",),
+        infer=infer,
+        evaluate=evaluate,
+        jvp=ZERO_TANGENT,
+        transpose=NOT_LINEAR,
+        batch=batch,
+        lower=lower,
+    )
+
+
+window_argmax = _place_of_extremum(
+    "window_argmax",
+    doc="where in the flat operand the first largest element of each window stands; "
+    "its size for a window of padding",
+    identity=lowest,
+    beyond="gt",
+)
+window_argmin = _place_of_extremum(
+    "window_argmin",
+    doc="where in the flat operand the first smallest element of each window stands; "
+    "its size for a window of padding",
+    identity=highest,
+    beyond="lt",
+)

@@ -1,0 +1,430 @@
+"""Reductions by any computation: of whole dimensions, and of windows that slide.
+
+A computation that is one of the known monoids becomes the op of that reduction. Any other one is
+applied to halves of the data, all elements of them at once, in their order; so it must be
+associative, and it differentiates and maps like the ops that it is made of.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import tree_util
+from gnomon._array import Array
+from gnomon._aval import shaped_array
+from gnomon._function import check_callable, trace_function
+from gnomon._tracing import bind, concrete_value, is_tracer
+from gnomon._vmap import vmap
+from gnomon.dialects.body import Body, operands_of
+from gnomon.dialects.combinators import highest, lowest
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import BOOL, is_complex
+from gnomon.dialects.windowed import fold_windows, window_shape
+from gnomon.lax._creation import converted, full, no_sharding
+from gnomon.lax._operands import argument, broadcast
+from gnomon.lax._reductions import reduction_axes
+from gnomon.lax._slicing import slice_in_dim
+from gnomon.lax._structural import concatenate, ints, pad, reshape, transpose
+
+# op of a computation -> name of its reduction, and what changes nothing
+_MONOIDS: dict[str, tuple[str, Callable[[np.dtype[Any]], Any]]] = {
+    "gnomon.add": ("sum", lambda dtype: 0),
+    "gnomon.mul": ("prod", lambda dtype: 1),
+    "gnomon.max": ("max", lowest),
+    "gnomon.min": ("min", highest),
+    "gnomon.and": ("and", lambda dtype: True if dtype == BOOL else -1),
+    "gnomon.or": ("or", lambda dtype: 0),
+    "gnomon.xor": ("xor", lambda dtype: 0),
+}
+
+Arrays = list[Array]
+
+
+class _Computation:
+    """A function of two trees of scalars, checked; it combines lists of arrays.
+
+    Attributes:
+      monoid: the op that it is, if it is just that.
+    """
+
+    def __init__(self, what: str, fun: Callable[[Any, Any], Any], operands: Arrays, tree: Any):
+        self._fun, self._tree, self._count = fun, tree, len(operands)
+        avals = [shaped_array((), x.dtype) for x in operands]
+
+        def call(tracers: list[Any]) -> tuple[Any, Any]:
+            return fun(*self._sides(tracers)), None
+
+        traced = trace_function(call, fun, what, [*avals, *avals], staging=True)
+        given = [f"{a.dtype.name}{list(a.shape)}" for a in traced.avals]
+        wanted = [f"{a.dtype.name}[]" for a in avals]
+        if given != wanted or traced.tree != tree:
+            raise TypeError(
+                f"{what}: the computation must return what it takes, one scalar for each operand: "
+                f"({', '.join(wanted)}) in the structure {tree}; it returns ({', '.join(given)}) "
+                f"in the structure {traced.tree}"
+            )
+        self.monoid = None if traced.captures else _single_op(traced.body)
+
+    def _sides(self, leaves: Sequence[Any]) -> list[Any]:
+        sides = leaves[: self._count], leaves[self._count :]
+        return [tree_util.tree_unflatten(self._tree, list(side)) for side in sides]
+
+    def __call__(self, left: Sequence[Array], right: Sequence[Array]) -> Arrays:
+        """Combine arrays of one shape, element by element."""
+        shape = left[0].shape
+
+        def flat(*leaves: Any) -> list[Any]:
+            return list(tree_util.tree_leaves(self._fun(*self._sides(leaves))))
+
+        if not shape:
+            results = flat(*left, *right)
+        elif 0 in shape:
+            return list(left)
+        else:
+            size = (math.prod(shape),)
+            results = vmap(flat)(*(reshape(x, size) for x in (*left, *right)))
+        return [reshape(_strong(r, x), shape) for r, x in zip(results, left, strict=True)]
+
+
+def _strong(x: Any, like: Array) -> Array:
+    """A result that the computation gave as a Python number, as an array."""
+    return x if isinstance(x, Array) else converted(argument("reduce", x), like.dtype)
+
+
+def _single_op(body: Body) -> str | None:
+    """The name of the op that is all of a body of two arguments, taken in either order."""
+    operations = list(body.operations)
+    if len(operations) != 1 or len(body.arguments) != 2:
+        return None
+    (op,) = operations
+    arguments = body.arguments
+    if set(operands_of(op)) != set(arguments) or body.results[0] in arguments:
+        return None
+    return str(op.name)
+
+
+# --------------------------------------------------------------------------------------- operands
+
+
+def _trees(what: str, operands: Any, init_values: Any) -> tuple[Arrays, Arrays, Any]:
+    """Operands, their initial values in the same dtypes, and the structure of both."""
+    leaves, tree = tree_util.tree_flatten(operands)
+    inits, init_tree = tree_util.tree_flatten(init_values)
+    if tree != init_tree:
+        raise ValueError(
+            f"lax.{what}: operands must have the same tree structure as init_values: {tree} and "
+            f"{init_tree}"
+        )
+    if not leaves:
+        raise ValueError(f"lax.{what} takes at least one operand")
+    arrays = [argument(what, x, i) for i, x in enumerate(leaves)]
+    scalars = [argument(what, x, i) for i, x in enumerate(inits)]
+    if any(s.shape for s in scalars):
+        shapes = [s.shape for s in scalars]
+        raise ValueError(f"lax.{what}: initial values must be scalars, got shapes {shapes}")
+    if len({x.shape for x in arrays}) > 1:
+        shapes = ", ".join(str(x.shape) for x in arrays)
+        raise ValueError(f"lax.{what}: operands must have one shape, got {shapes}")
+    return arrays, scalars, tree
+
+
+def _matching(what: str, arrays: Arrays, scalars: Arrays) -> Arrays:
+    """Initial values in the dtypes of the operands."""
+    for x, scalar in zip(arrays, scalars, strict=True):
+        kinds = "biufc"
+        weak = scalar.aval.weak_type and kinds.find(_kind(scalar)) <= kinds.find(_kind(x))
+        if scalar.dtype != x.dtype and not weak:
+            raise TypeError(
+                f"lax.{what}: operand dtypes must match those of the initial values, got "
+                f"{[x.dtype.name for x in arrays]} and {[s.dtype.name for s in scalars]}"
+            )
+    return [converted(s, x.dtype, False) for x, s in zip(arrays, scalars, strict=True)]
+
+
+def _kind(x: Array) -> str:
+    kind = x.dtype.kind
+    return kind if kind in "biuc" else "f"
+
+
+def _identity(op: str, dtype: np.dtype[Any]) -> np.ndarray:
+    return np.asarray(_MONOIDS[op][1](dtype)).astype(dtype)
+
+
+def _is_identity(op: str, scalar: Array, dtype: np.dtype[Any]) -> bool:
+    value = None if is_tracer(scalar) else concrete_value(scalar)
+    if value is None:
+        return False
+    return bool(value == _identity(op, dtype))
+
+
+# ------------------------------------------------------------------------------- whole dimensions
+
+
+def reduce(
+    operands: Any,
+    init_values: Any,
+    computation: Callable[[Any, Any], Any],
+    dimensions: Sequence[int],
+    out_sharding: Any = None,
+) -> Any:
+    """Combine all elements along dimensions, and an initial value with them.
+
+    Args:
+      operands: an array, or a pytree of arrays of one shape that are reduced together.
+      init_values: scalars of the same structure and dtypes.
+      computation: takes two such structures of scalars and returns one. It must be associative.
+      dimensions: which to reduce; distinct and not negative. Without any the operands return.
+    Returns:
+      The structure of arrays without those dimensions; over no elements the initial values.
+    Raises:
+      TypeError: dtypes differ, or the computation returns something else than it takes.
+      ValueError: structures or shapes differ, or dimensions do not exist.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> reduce(gnp.array([3.0, 4.0]), 0.0, lambda a, b: gnp.hypot(a, b), (0,))
+      Array(5., dtype=float32)
+    """
+    no_sharding("reduce", out_sharding)
+    check_callable(computation, "reduce")
+    arrays, scalars, tree = _trees("reduce", operands, init_values)
+    axes = reduction_axes("reduce", arrays[0], dimensions)
+    combine = _Computation("reduce", computation, arrays, tree)
+    if not axes:
+        _matching("reduce", arrays, scalars)
+        return tree_util.tree_unflatten(tree, arrays)
+    if combine.monoid in _MONOIDS and len(arrays) == 1:
+        (x,), (scalar,) = arrays, scalars
+        name, _ = _MONOIDS[combine.monoid]
+        reduced = bind(getattr(ops, f"reduce_{name}"), x, axes=axes)
+        if not _is_identity(combine.monoid, scalar, x.dtype):
+            (start,) = _matching("reduce", arrays, scalars)
+            reduced = combine([broadcast(start, reduced.shape)], [reduced])[0]
+        return tree_util.tree_unflatten(tree, [reduced])
+    initial = _matching("reduce", arrays, scalars)
+    shape = arrays[0].shape
+    kept = [d for d in range(len(shape)) if d not in axes]
+    rest = tuple(shape[d] for d in kept)
+    count = math.prod(shape[d] for d in axes)
+    starts = [broadcast(s, rest) for s in initial]
+    if count == 0:
+        return tree_util.tree_unflatten(tree, starts)
+    order = (*axes, *kept)
+    rows = [reshape(transpose(x, order), (count, *rest)) for x in arrays]
+    whole = [reshape(x, rest) for x in _reduce_rows(rows, combine)]
+    return tree_util.tree_unflatten(tree, combine(starts, whole))
+
+
+def _reduce_rows(rows: Arrays, combine: _Computation) -> Arrays:
+    """All rows combined into one, neighbours first."""
+    while (n := rows[0].shape[0]) > 1:
+        even = [slice_in_dim(x, 0, n - 1, 2) for x in rows]
+        odd = [slice_in_dim(x, 1, n, 2) for x in rows]
+        paired = combine(even, odd)
+        if n % 2:
+            last = [slice_in_dim(x, n - 1, n) for x in rows]
+            paired = [concatenate([p, x], 0) for p, x in zip(paired, last, strict=True)]
+        rows = paired
+    return rows
+
+
+# ---------------------------------------------------------------------------------------- windows
+
+
+def padtype_to_pads(
+    in_shape: Sequence[int],
+    window_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str,
+) -> list[tuple[int, int]]:
+    """The padding, low and high in each dimension, that a name stands for.
+
+    Args:
+      in_shape, window_shape, window_strides: one number for each dimension.
+      padding: ``"VALID"``: none; ``"SAME"``: so much that there is one window for each stride of
+        the operand, the odd one behind; ``"SAME_LOWER"``: the odd one in front.
+    Raises:
+      RuntimeError: another name.
+    """
+    name = str(padding).upper()
+    if name not in ("VALID", "SAME", "SAME_LOWER"):
+        raise RuntimeError(
+            f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}."
+        )
+    pads = []
+    for n, w, stride in zip(in_shape, window_shape, window_strides, strict=True):
+        total = max(0, (-(-n // stride) - 1) * stride + w - n) if name != "VALID" else 0
+        less = total // 2
+        pads.append((total - less, less) if name == "SAME_LOWER" else (less, total - less))
+    return pads
+
+
+def _window_parameters(
+    shape: Sequence[int],
+    window_dimensions: Any,
+    window_strides: Any,
+    padding: Any,
+    base_dilation: Any,
+    window_dilation: Any,
+) -> dict[str, tuple[int, ...]]:
+    """Checked parameters of the window ops."""
+    rank = len(shape)
+    window = ints("reduce_window", "window_dimensions", window_dimensions)
+    if len(window) != rank:
+        raise TypeError(
+            "lax.reduce_window: window_dimensions needs one number for each dimension of the "
+            f"operand, got {window} for shape {tuple(shape)}"
+        )
+    lists = {"window_dimensions": window}
+    for name, given in (
+        ("window_strides", window_strides),
+        ("base_dilation", base_dilation),
+        ("window_dilation", window_dilation),
+    ):
+        lists[name] = (1,) * rank if given is None else ints("reduce_window", name, given)
+    for name, numbers in lists.items():
+        if len(numbers) != rank:
+            raise TypeError(
+                f"lax.reduce_window: {name} must be as long as window_dimensions {window}, got "
+                f"{numbers}"
+            )
+        if any(n <= 0 for n in numbers):
+            raise TypeError(f"lax.reduce_window: {name} must be positive, got {numbers}")
+    if isinstance(padding, str):
+        reach = [(w - 1) * a + 1 for w, a in zip(window, lists["window_dilation"], strict=True)]
+        pads = padtype_to_pads(shape, reach, lists["window_strides"], padding)
+    else:
+        pads = [(operator.index(low), operator.index(high)) for low, high in padding]
+    if len(pads) != rank:
+        raise ValueError(
+            "lax.reduce_window: padding needs a pair for each dimension of the operand, got "
+            f"{pads} for shape {tuple(shape)}"
+        )
+    low, high = tuple(p for p, _ in pads), tuple(p for _, p in pads)
+    return {**lists, "padding_low": low, "padding_high": high}
+
+
+def reduce_window_shape_tuple(
+    operand_shape: Sequence[int],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Any,
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> tuple[int, ...]:
+    """The shape of the result of `reduce_window`."""
+    return window_shape(
+        operand_shape,
+        **_window_parameters(
+            operand_shape,
+            window_dimensions,
+            window_strides,
+            padding,
+            base_dilation,
+            window_dilation,
+        ),
+    )
+
+
+def reduce_window(
+    operand: Any,
+    init_value: Any,
+    computation: Callable[[Any, Any], Any],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """Combine the elements of every window that slides over arrays, and an initial value with them.
+
+    Args:
+      operand: an array, or a pytree of arrays of one shape that are reduced together.
+      init_value: scalars of the same structure and dtypes.
+      computation: takes two such structures of scalars and returns one. It must be associative.
+      window_dimensions: the size of the window in each dimension.
+      window_strides: how far it moves from one result to the next; 1 by default.
+      padding: ``"VALID"``, ``"SAME"``, ``"SAME_LOWER"`` (see `padtype_to_pads`), or a pair of
+        numbers for each dimension; negative ones cut off. What is in the padding takes no part.
+      base_dilation, window_dilation: the distance between elements of the operand, and between
+        elements of the window; 1 by default.
+    Returns:
+      The structure of arrays with one element for each window.
+    Raises:
+      TypeError: numbers do not fit the rank or are not positive, or dtypes differ.
+      ValueError: structures or shapes differ.
+
+    Example:
+      >>> import gnomon.lax as lax, gnomon.numpy as gnp
+      >>> reduce_window(gnp.array([1.0, 4.0, 2.0]), -gnp.inf, lax.max, (2,))
+      Array([4., 4.], dtype=float32)
+    """
+    check_callable(computation, "reduce_window")
+    arrays, scalars, tree = _trees("reduce_window", operand, init_value)
+    shape = arrays[0].shape
+    params = _window_parameters(
+        shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+    )
+    combine = _Computation("reduce_window", computation, arrays, tree)
+    initial = _matching("reduce_window", arrays, scalars)
+    counts = window_shape(shape, **params)
+    if 0 in counts:
+        return tree_util.tree_unflatten(tree, [full(counts, 0, x.dtype) for x in arrays])
+    monoid = combine.monoid if len(arrays) == 1 else None
+    if monoid in _MONOIDS:
+        (x,), (start,) = arrays, initial
+        name, _ = _MONOIDS[monoid]
+        if name == "sum" or (name in ("max", "min") and not is_complex(x.dtype)):
+            reduced = [bind(getattr(ops, f"reduce_window_{name}"), x, **params)]
+        else:
+            identity = converted(argument("reduce_window", _identity(monoid, x.dtype)), x.dtype)
+            reduced = _fold([x], [identity], params, combine)
+        if not _is_identity(monoid, start, x.dtype):
+            reduced = combine([broadcast(start, reduced[0].shape)], reduced)
+        return tree_util.tree_unflatten(tree, reduced)
+    # Without an identity, what is in the padding must not take part: a mask says what does.
+    present = full(shape, True, BOOL)
+
+    def combine_present(left: Sequence[Array], right: Sequence[Array]) -> Arrays:
+        *xs, x_present = left
+        *ys, y_present = right
+        both = bind(ops.and_, x_present, y_present)
+        single = [bind(ops.select, x_present, x, y) for x, y in zip(xs, ys, strict=True)]
+        joined = combine(xs, ys)
+        chosen = [bind(ops.select, both, j, s) for j, s in zip(joined, single, strict=True)]
+        return [*chosen, bind(ops.or_, x_present, y_present)]
+
+    *values, some = _fold(
+        [*arrays, present], [*initial, full((), False, BOOL)], params, combine_present
+    )
+    starts = [broadcast(s, some.shape) for s in initial]
+    joined = combine(starts, values)
+    results = [bind(ops.select, some, j, s) for j, s in zip(joined, starts, strict=True)]
+    return tree_util.tree_unflatten(tree, results)
+
+
+def _fold(
+    arrays: Arrays,
+    fills: Arrays,
+    params: dict[str, tuple[int, ...]],
+    combine: Callable[[Sequence[Array], Sequence[Array]], Sequence[Array]],
+) -> Arrays:
+    """Arrays, padded with what is given, combined by windows."""
+    gaps = [b - 1 for b in params["base_dilation"]]
+    config = list(zip(params["padding_low"], params["padding_high"], gaps, strict=True))
+    padded = [pad(x, fill, config) for x, fill in zip(arrays, fills, strict=True)]
+    return fold_windows(
+        padded,
+        padded[0].shape,
+        params,
+        lambda x, d, start, limit, stride: slice_in_dim(x, start, limit, stride, d),
+        combine,
+    )
+
+
+__all__ = ["padtype_to_pads", "reduce", "reduce_window", "reduce_window_shape_tuple"]
