@@ -128,8 +128,8 @@ def _trees(what: str, operands: Any, init_values: Any) -> tuple[Arrays, Arrays, 
         shapes = [s.shape for s in scalars]
         raise ValueError(f"lax.{what}: initial values must be scalars, got shapes {shapes}")
     if len({x.shape for x in arrays}) > 1:
-        shapes = ", ".join(str(x.shape) for x in arrays)
-        raise ValueError(f"lax.{what}: operands must have one shape, got {shapes}")
+        given = ", ".join(str(x.shape) for x in arrays)
+        raise ValueError(f"lax.{what}: operands must have one shape, got {given}")
     return arrays, scalars, tree
 
 
