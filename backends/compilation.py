@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gnomon.backends.iree.compiler import (
     CompileOptions,
@@ -13,8 +13,10 @@ from gnomon.backends.iree.compiler import (
 )
 from gnomon.backends.iree.device import cpu_device
 from gnomon.backends.iree.executable import Executable
+from gnomon.backends.iree.host import collect, publish
 from gnomon.backends.iree.legalize import legalize
 from gnomon.backends.iree.targets import TARGETS
+from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir, stablehlo
 from gnomon.dialects.types import TensorType
@@ -63,6 +65,7 @@ class Artifact:
       input_types, output_types: of ``main``.
       options: how the backend should compile it.
       cost: what it does, as estimated.
+      callbacks: the Python functions that it calls.
       stages: texts, where they were asked for.
     """
 
@@ -71,6 +74,7 @@ class Artifact:
     output_types: Sequence[TensorType]
     options: CompileOptions
     cost: ProgramCost
+    callbacks: tuple[Callback, ...] = ()
     stages: Stages = field(default_factory=Stages)
 
 
@@ -92,14 +96,21 @@ def lower(
     legalize(module, TARGETS["cpu"])
     if observe is not None:
         observe(Pass("legalize-for-iree", "rewrite what IREE cannot take", lambda _: None), module)
+    functions, callbacks = collect(module)
+    if functions and options.execution_model == "async":
+        # The program's thread waits for the operands of a host call, so it is not free to return.
+        options = replace(options, execution_model="blocking")
     if keep_stages:
         stages.legalized = Text.of(module)
     run_passes(module, LOWER, observe)
+    publish(module, functions)
     text = str(module)
     if keep_stages:
         stages.stablehlo = Text.of(module)
     portable = stablehlo.serialize_portable_artifact_str(text, stablehlo.get_current_version())
-    return Artifact(portable, signature.arguments, signature.results, options, cost, stages)
+    return Artifact(
+        portable, signature.arguments, signature.results, options, cost, callbacks, stages
+    )
 
 
 def compile_lowered(artifact: Artifact, donate: tuple[int, ...] = ()) -> Executable:
@@ -113,6 +124,7 @@ def compile_lowered(artifact: Artifact, donate: tuple[int, ...] = ()) -> Executa
         device=cpu_device(),
         execution_model=options.execution_model,
         donate=donate,
+        callbacks=artifact.callbacks,
     )
 
 

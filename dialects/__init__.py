@@ -5,6 +5,7 @@ Importing the package registers every room and loads the dialect into the proces
 
 from gnomon.dialects import (  # noqa: F401
     barrier,
+    callbacks,
     collectives,
     contraction,
     control_flow,
@@ -13,6 +14,7 @@ from gnomon.dialects import (  # noqa: F401
     dynamic,
     elementwise,
     functions,
+    host_call,
     indexing,
     linear_algebra,
     random_bits,

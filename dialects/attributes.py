@@ -73,6 +73,21 @@ SYMBOL = Kind(
 )
 
 
+DICTIONARY = Kind("dictionary", lambda v: ir.DictAttr.get(dict(v), context), ir.DictAttr)
+"""Attributes of another op, by name; their kinds are that op's business."""
+
+
+def _encode_types(value: Any) -> ir.Attribute:
+    return ir.ArrayAttr.get([ir.TypeAttr.get(types.mlir_type(t), context) for t in value], context)
+
+
+TYPES = Kind(
+    "[type]",
+    _encode_types,
+    lambda a: tuple(types.tensor_type(ir.TypeAttr(x).value) for x in ir.ArrayAttr(a)),
+)
+
+
 _dense_values: dict[ir.Attribute, np.ndarray] = {}
 
 

@@ -153,6 +153,11 @@ def _is_packed(values: Sequence[ir.Value]) -> bool:
     return len(values) == 1 and isinstance(values[0].type, ir.TupleType)
 
 
+def is_unpacking(op: ir.Operation) -> bool:
+    """Whether an operation takes the tuple of a packed result apart."""
+    return op.name == PACK and _is_packed(op.operands)
+
+
 def _is_dead(op: ir.Operation) -> bool:
     results = op.results
     return _is_packed(results) and next(iter(results[0].uses), None) is None
@@ -212,14 +217,15 @@ def erase(op: ir.Operation) -> None:
 def restore_packing(module: ir.Operation) -> None:
     """Put back the casts between ops of several types where one takes another's tuple as it is.
 
-    Upstream's canonicalization folds a tuple that is taken apart and made again.
+    Upstream's canonicalization folds a tuple that is taken apart and made again, and drops a cast
+    whose results nobody uses, behind an op that stays for its effects.
     """
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name != PACK and _is_packed(op.results):
             owners = [use.owner.operation for use in op.results[0].uses]
-            if len(owners) > 1 or any(owner.name != PACK for owner in owners):
+            if len(owners) != 1 or any(owner.name != PACK for owner in owners):
                 found.append(op)
         return ir.WalkResult.ADVANCE
 

@@ -64,6 +64,9 @@ STRUCTURE = Verdict.STRUCTURE
 Rule = Callable[..., Any]
 Facet = Rule | Verdict
 
+# The attribute of calls and transformations whose function has effects.
+EFFECTS_MARK = "effects"
+
 FACETS = ("infer", "evaluate", "jvp", "transpose", "batch", "lower")
 
 
@@ -141,6 +144,8 @@ class Op:
         signature too.
       collective: the batching rule is asked even if no operand is batched.
       terminator: the op ends a body.
+      effects: running the op does more than to give its results (it prints, it calls back): no pass
+        may drop, merge, repeat, hoist or speculate it. `has_effects` asks an operation.
       resolve: what else the type rule gets, found from the operation (the callee's signature).
     """
 
@@ -160,6 +165,7 @@ class Op:
     linearize: Rule | None = None
     collective: bool = False
     terminator: bool = False
+    effects: bool = False
     resolve: Callable[[ir.Operation], dict[str, Any]] | None = None
 
     def __post_init__(self) -> None:
@@ -185,6 +191,10 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<op {self.full_name}>"
+
+    def decode(self, attributes: ir.DictAttr) -> dict[str, Any]:
+        """Python parameters of MLIR attributes; the inverse of `encode`."""
+        return {name: kind.decode(attributes[name]) for name, kind in self.attributes.items()}
 
     def encode(self, params: Mapping[str, Any]) -> dict[str, ir.Attribute]:
         """MLIR attributes of Python parameters."""
@@ -263,6 +273,22 @@ def bodies_of(operation: ir.Operation) -> list[Body]:
         return [Body(region.blocks[0]) for region in operation.regions]
     container = operation.regions[0].blocks[0]
     return [Body(branch.operation.regions[0].blocks[0]) for branch in container.operations]
+
+
+def has_effects(operation: ir.Operation) -> bool:
+    """Whether an operation, or one inside of it or of what it calls, has effects.
+
+    A call or transformation of a function with effects says so itself, by a unit attribute that
+    `functions.emit_call` gives it.
+    """
+    op = REGISTRY.get(operation.name)
+    if op is None:
+        return False
+    if op.effects or EFFECTS_MARK in operation.attributes:
+        return True
+    return op.is_control_flow and any(
+        has_effects(inner) for body in bodies_of(operation) for inner in body.operations
+    )
 
 
 def lookup(operation: ir.Operation) -> Op:
@@ -367,7 +393,10 @@ def _define(op: Op) -> None:
     else:
         annotations |= {f"result{i}": ext.Result[Any] for i in range(op.results)}
     # A part of a region op stays as long as that op does: it has no results that anyone could use.
-    traits: list[type] = [] if op.evaluate is STRUCTURE else [ext.Pure]
+    # A region op may hold one with effects, which upstream's passes would not see behind a trait of
+    # its holder: dead ones are dropped by ``drop-unused-results``, which does look inside.
+    stays = op.evaluate is STRUCTURE or op.effects or bool(regions)
+    traits: list[type] = [] if stays else [ext.Pure]
     if op.terminator:
         traits.append(ir.IsTerminatorTrait)
     if regions and op.name != "switch":

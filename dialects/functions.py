@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 from gnomon.dialects.attributes import INT, INTS, STRING, SYMBOL
 from gnomon.dialects.body import Body, create
 from gnomon.dialects.combinators import describe
-from gnomon.dialects.contract import ENGINE, EXPANDED, Op, TypeRuleError, lookup
+from gnomon.dialects.contract import (
+    EFFECTS_MARK,
+    ENGINE,
+    EXPANDED,
+    Op,
+    TypeRuleError,
+    has_effects,
+    lookup,
+)
 from gnomon.dialects.mlir import context, ensure_context, ir
 from gnomon.dialects.types import TensorType, is_inexact, mlir_type, tensor_type, type_of
 
@@ -43,6 +51,7 @@ class Program:
         ensure_context()
         self.module = module or ir.Module.create(ir.Location.unknown(context))
         self._functions: dict[str, ir.Operation] = {}
+        self._effects: dict[str, bool] = {}
         # Functions that eager code runs as compiled code, and those derived from them.
         self.staged: set[str] = set()
         for op in self.module.body.operations:
@@ -51,6 +60,12 @@ class Program:
 
     def __contains__(self, name: str) -> bool:
         return name in self._functions
+
+    def has_effects(self, name: str) -> bool:
+        """Whether calling a function does more than to give its results."""
+        if name not in self._effects:
+            self._effects[name] = any(map(has_effects, self.body(name).operations))
+        return self._effects[name]
 
     @property
     def names(self) -> list[str]:
@@ -134,6 +149,7 @@ class Program:
     def erase(self, name: str) -> None:
         """Remove a function."""
         self._functions.pop(name).erase()
+        self._effects.pop(name, None)
 
     def import_function(self, source: Program, name: str, imported: dict[str, str]) -> str:
         """Copy a function of another program with all that it calls; the name here.
@@ -362,12 +378,15 @@ def emit_call(
     given = [type_of(v) for v in operands]
     types = op.infer(*given, signature=program.signature(name), **params)
     mlir_types = [mlir_type(t) for t in types]
+    attributes = op.encode(params)
+    if program.has_effects(name):
+        attributes[EFFECTS_MARK] = ir.UnitAttr.get(context)
     if op is call:  # an upstream op: it takes operands of any types
         created = ir.Operation.create(
-            op.full_name, results=mlir_types, operands=list(operands), attributes=op.encode(params)
+            op.full_name, results=mlir_types, operands=list(operands), attributes=attributes
         )
         return list(created.results)
-    return create(op.full_name, mlir_types, operands, op.encode(params))[1]
+    return create(op.full_name, mlir_types, operands, attributes)[1]
 
 
 __all__ = [

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from gnomon.dialects.body import Body, clone_into, operands_of, results_of
-from gnomon.dialects.contract import ENGINE, Instance, Verdict, instance_of, lookup
+from gnomon.dialects.contract import ENGINE, Instance, Verdict, has_effects, instance_of, lookup
 from gnomon.dialects.emit import add_tangents, zeros
 from gnomon.dialects.functions import Program, call, callee, emit_call
 from gnomon.dialects.mlir import ir
@@ -357,7 +357,12 @@ def split_linear(joint: Body, primal_count: int, out_nonzero: list[bool]) -> Lin
         else:
             forward_ops.append(op)
 
-    cheap = {r for op in forward_ops if not op.operands and not op.regions for r in results_of(op)}
+    cheap = {
+        r
+        for op in forward_ops
+        if not op.operands and not op.regions and not has_effects(op)
+        for r in results_of(op)
+    }
     results = joint.results
     out_count = len(out_nonzero)
     out_tangents = results[out_count:]

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gnomon.dialects.body import PACK, Body, operands_of, results_of
-from gnomon.dialects.contract import bodies_of, params_of
+from gnomon.dialects.body import PACK, TERMINATORS, Body, is_unpacking, operands_of, results_of
+from gnomon.dialects.contract import bodies_of, has_effects, params_of
 from gnomon.dialects.control_flow import scan, switch, while_
 from gnomon.dialects.control_flow.bodies import (
     chosen,
@@ -42,30 +42,41 @@ def _narrow(body: Body) -> bool:
     changed = False
     for op in reversed([op.operation for op in body.block.operations]):
         rule = _RULES.get(op.name)
-        if (rule or len(op.results)) and not any(map(is_used, op.results)):
-            op.erase()  # every op of the dialect that computes is pure
+        if _is_dead(op):
+            op.erase()
             continue
         if rule is None:
             continue
         used = [is_used(r) for r in results_of(op)]
         with ir.InsertionPoint(op), op.location:
             narrowed = rule(op, used)
+        holder: ir.Operation | None = op
         if narrowed is not None:
-            op = _replace(op, *narrowed)
+            holder = _replace(op, *narrowed)
             changed = True
-        for inner in bodies_of(op):
+        for inner in bodies_of(holder) if holder is not None else ():
             changed |= _narrow(inner)
     return changed
 
 
-def _replace(op: ir.Operation, values: list[ir.Value], kept: Sequence[bool]) -> ir.Operation:
+def _is_dead(op: ir.Operation) -> bool:
+    if any(map(is_used, op.results)) or op.name in TERMINATORS:
+        return False
+    # A tuple taken apart stands for the op that gave it.
+    maker = op.operands[0].owner.operation if is_unpacking(op) else op
+    return not has_effects(maker) and (maker.name in _RULES or len(op.results) > 0)
+
+
+def _replace(op: ir.Operation, values: list[ir.Value], kept: Sequence[bool]) -> ir.Operation | None:
     """Put values in the place of the kept results of ``op``; the operation that gives them."""
     olds = results_of(op)
     for old, new in zip(chosen(olds, kept), values, strict=True):
         old.replace_all_uses_with(new)
-    if olds[0].owner.operation != op:
+    if olds and olds[0].owner.operation != op:
         olds[0].owner.operation.erase()
     op.erase()
+    if not values:  # it stays for its effects; the next round looks inside
+        return None
     maker = values[0].owner.operation
     return maker.operands[0].owner.operation if maker.name == PACK else maker
 

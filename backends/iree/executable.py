@@ -18,6 +18,8 @@ from gnomon.backends.iree.buffer import (
 )
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
 from gnomon.backends.iree.errors import ExecutionError
+from gnomon.backends.iree.host import HostModule, read_table
+from gnomon.dialects.callbacks import Callback
 
 __all__ = ["ArrayType", "Executable"]
 
@@ -38,21 +40,30 @@ class ArrayType(Protocol):
 
 
 class _Loaded:
-    """The program in IREE's virtual machine."""
+    """The program in IREE's virtual machine.
 
-    __slots__ = ("context", "function", "generation", "lock", "state")
+    Attributes:
+        host: the Python functions that it calls, or None.
+    """
 
-    def __init__(self, vmfb: bytes, state: DriverState) -> None:
+    __slots__ = ("context", "function", "generation", "host", "lock", "state")
+
+    def __init__(self, vmfb: bytes, state: DriverState, callbacks: Sequence[Callback]) -> None:
         self.state = state
         self.generation = runtime_generation()
         # IREE asks that calls of one context be made one after the other.
         self.lock = threading.Lock()
         try:
             module = rt.VmModule.copy_buffer(state.instance, vmfb)
-            self.context = rt.VmContext(state.instance, [state.module, module])
+            self.function = module.lookup_function("main")
+            table = read_table(self.function) if self.function is not None else []
+            self.host = HostModule(table, callbacks, state) if table else None
+            modules = (
+                [state.module, self.host.module, module] if self.host else [state.module, module]
+            )
+            self.context = rt.VmContext(state.instance, modules)
         except Exception as error:
             raise ExecutionError(f"the compiled program cannot be loaded: {error}") from error
-        self.function = module.lookup_function("main")
         if self.function is None:
             raise ExecutionError(
                 "the compiled program has no function `main`; it was compiled from something "
@@ -70,6 +81,7 @@ class Executable:
         device: where it runs; the CPU by default.
         execution_model: the one that it was compiled with.
         donate: positions of arguments whose buffers the call consumes.
+        callbacks: the Python functions that the program calls, in the order that it counts them.
 
     Raises:
         ExecutionError: the executable is damaged, or made for another machine.
@@ -84,6 +96,7 @@ class Executable:
         device: Device | None = None,
         execution_model: str = "sync",
         donate: tuple[int, ...] = (),
+        callbacks: tuple[Callback, ...] = (),
     ) -> None:
         self.device = device or cpu_device()
         self.execution_model = execution_model
@@ -95,7 +108,11 @@ class Executable:
         self._vmfb = vmfb
         self._asynchronous = execution_model == "async"
         self._arity = len(self.input_types)
-        self._loaded = _Loaded(vmfb, self.device.driver_state(execution_model))
+        self._callbacks = callbacks
+        self._loaded = self._load_anew()
+        # A Python function that a program calls may call the program again, in this thread or by
+        # way of another one: each call of such a program that runs has a context of its own.
+        self._idle = [self._loaded]
 
     def __call__(self, args: Sequence[np.ndarray[Any, Any] | Buffer]) -> list[Buffer]:
         """Runs the program, or starts it where it was compiled as an asynchronous one.
@@ -160,11 +177,14 @@ class Executable:
         else:
             for program in pending:
                 program.wait()
-            try:
-                with loaded.lock:
-                    loaded.context.invoke(loaded.function, arguments, results)
-            except Exception as error:
-                raise ExecutionError(f"the program failed: {error}") from error
+            if loaded.host is not None:
+                self._invoke_with_host(arguments, results)
+            else:
+                try:
+                    with loaded.lock:
+                        loaded.context.invoke(loaded.function, arguments, results)
+                except Exception as error:
+                    raise ExecutionError(f"the program failed: {error}") from error
             outputs = self._wrap(results, None, bool(keep_alive), state)
         for index in self.donate:
             buffers[index].delete("it was donated to a call")
@@ -174,10 +194,31 @@ class Executable:
         """Returns the loaded program, which a forked child loads anew."""
         loaded = self._loaded
         if loaded.generation != runtime_generation():
-            loaded = self._loaded = _Loaded(
-                self._vmfb, self.device.driver_state(self.execution_model)
-            )
+            loaded = self._loaded = self._load_anew()
         return loaded
+
+    def _load_anew(self) -> _Loaded:
+        state = self.device.driver_state(self.execution_model)
+        return _Loaded(self._vmfb, state, self._callbacks)
+
+    def _invoke_with_host(self, arguments: Any, results: Any) -> None:
+        """Runs a program that calls Python; what a Python function raises is raised here."""
+        try:
+            loaded = self._idle.pop()
+            if loaded.generation != runtime_generation():
+                loaded = self._load_anew()
+        except IndexError:
+            loaded = self._load_anew()
+        assert loaded.host is not None
+        try:
+            loaded.context.invoke(loaded.function, arguments, results)
+        except Exception as error:
+            raised = loaded.host.take_error()
+            if raised is not None:
+                raise raised from None
+            raise ExecutionError(f"the program failed: {error}") from error
+        finally:
+            self._idle.append(loaded)
 
     def _launch(
         self,

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 __all__ = ["EXECUTION_MODELS", "CompileOptions", "ProgramCost", "choose_options"]
 
 # Ours, and IREE's name for it.
-EXECUTION_MODELS = {"sync": "async-internal", "async": "async-external"}
+EXECUTION_MODELS = {
+    "sync": "async-internal",
+    "blocking": "async-internal",
+    "async": "async-external",
+}
 _OPT_LEVELS = ("O0", "O1", "O2", "O3")
 
 
@@ -17,8 +21,9 @@ class CompileOptions:
     """How one program is compiled.
 
     Attributes:
-        execution_model: "sync" programs return when they are done; "async" ones take a fence to
-            wait for and one to signal, and return at once.
+        execution_model: "sync" programs run inline and return when they are done; "async" ones run
+            on the thread pool, take a fence to wait for and one to signal, and return at once;
+            "blocking" ones run on the thread pool and return when they are done.
         opt_level: "O0" to "O3".
         data_tiling: packs the operands of matrix multiplications into tiles.
         timeout_s: after so many seconds the compiler is stopped.

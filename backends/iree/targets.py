@@ -86,7 +86,9 @@ _CPU = Target(
     name="cpu",
     platform="cpu",
     hal_backend="llvm-cpu",
-    drivers=MappingProxyType({"sync": "local-sync", "async": "local-task"}),
+    drivers=MappingProxyType(
+        {"sync": "local-sync", "blocking": "local-task", "async": "local-task"}
+    ),
     flags=(
         Flag("--iree-hal-target-backends=llvm-cpu", "the code generator"),
         *_INPUT_FLAGS,

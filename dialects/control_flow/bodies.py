@@ -9,7 +9,15 @@ import numpy as np
 
 from gnomon.dialects.body import Body, clone_into, operands_of, results_of
 from gnomon.dialects.combinators import describe
-from gnomon.dialects.contract import ENGINE, Instance, TypeRuleError, bodies_of, lookup
+from gnomon.dialects.contract import (
+    ENGINE,
+    Instance,
+    TypeRuleError,
+    bodies_of,
+    has_effects,
+    instance_of,
+    lookup,
+)
 from gnomon.dialects.emit import broadcast_new_dim, constant, ops, zeros
 from gnomon.dialects.functions import Program, callee
 from gnomon.dialects.mlir import ir
@@ -96,11 +104,14 @@ def rebuild(inst: Instance) -> list[ir.Value]:
 def needed_operations(
     body: Body, wanted: Sequence[ir.Value]
 ) -> tuple[list[ir.Operation], set[ir.Value]]:
-    """The ops, in order, that values of a body are made by, and all values that those use."""
+    """The ops, in order, that values of a body are made by, and all values that those use.
+
+    Ops with effects are needed in any case.
+    """
     needed = set(wanted)
     found: list[ir.Operation] = []
     for op in reversed(list(body.operations)):
-        if any(r in needed for r in results_of(op)):
+        if any(r in needed for r in results_of(op)) or has_effects(op):
             found.append(op)
             needed.update(operands_of(op))
     return found[::-1], needed
@@ -213,7 +224,7 @@ def partition(
     Args:
       body: what to cut.
       is_late: which arguments are known late only.
-      stays: ops that are late even if their operands are early.
+      stays: ops that are late even if their operands are early, besides those with effects.
       results: positions of results, none of them late, that the early body gives too.
     """
     arguments = body.arguments
@@ -223,7 +234,10 @@ def partition(
     # An op without operands (a literal, a ramp) is made again wherever it is used.
     literals: dict[ir.Value, ir.Operation] = {}
     for op in body.operations:
-        if not op.operands and not op.regions:
+        if has_effects(op):
+            late_ops.append(op)
+            late_values.update(results_of(op))
+        elif not op.operands and not op.regions:
             literals.update((r, op) for r in results_of(op))
         elif any(v in late_values for v in operands_of(op)) or stays(op):
             late_ops.append(op)
@@ -260,6 +274,41 @@ def partition(
     taken = [*early_arguments, *crossing, *late_arguments]
     late = Body.build(types(taken), emit(taken, late_ops, body_results))
     return Partition(early, late, types(crossing))
+
+
+def without_effects(body: Body) -> Body:
+    """A copy of a body that leaves out the ops with effects.
+
+    Raises:
+      TypeRuleError: a result depends on one.
+    """
+
+    def strip(body: Body, arguments: Sequence[ir.Value]) -> list[ir.Value]:
+        env = dict(zip(body.arguments, arguments, strict=True))
+        for op in body.operations:
+            if not has_effects(op):
+                clone_into(op, env)
+                continue
+            definition = lookup(op)
+            if definition.is_control_flow:
+                inst = instance_of(op, [env[v] for v in operands_of(op)])
+                inner = [without_effects(b) for b in inst.bodies]
+                env.update(
+                    zip(
+                        results_of(op),
+                        inst.op.build(inst.operands, inst.params, inner),
+                        strict=True,
+                    )
+                )
+            elif results_of(op) or "callee" in op.attributes:
+                raise TypeRuleError(
+                    f"{op.name} has effects and would have to run twice, once for the values of "
+                    f"the loop around it and once for their derivatives ({op.location}). Use "
+                    "lax.scan, or keep it out of the loop"
+                )
+        return [env[r] for r in body.results]
+
+    return Body.build(body.argument_types, lambda *arguments: strip(body, arguments))
 
 
 # --------------------------------------------------------------------------------------- batching

@@ -14,7 +14,7 @@ import numpy as np
 from gnomon.dialects.attributes import INT
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, describe, require, to_front
-from gnomon.dialects.contract import Instance, MappedAxis, Op
+from gnomon.dialects.contract import Instance, MappedAxis, Op, has_effects
 from gnomon.dialects.control_flow.bodies import (
     body_may_not_end,
     check_arguments,
@@ -28,6 +28,7 @@ from gnomon.dialects.control_flow.bodies import (
     select_elements,
     split,
     spread,
+    without_effects,
 )
 from gnomon.dialects.emit import at_dim, ops
 from gnomon.dialects.mlir import ir
@@ -141,10 +142,14 @@ def _ignoring_last(cond: Body, extra: Sequence[TensorType]) -> Body:
 
 
 def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
-    # The values of each iteration are not kept, so the linear part runs the loop once more.
+    # The values of each iteration are not kept, so the linear part runs the loop once more, without
+    # the effects of its ops.
+    primal = inst.bodies
+    inst.bodies = [without_effects(b) if any(map(has_effects, b.operations)) else b for b in primal]
     outs, tangents_out = _jvp(inst, tangents)
-    if all(t is None for t in tangents_out):
+    if inst.bodies == primal and all(t is None for t in tangents_out):
         return outs, tangents_out
+    inst.bodies = primal
     return rebuild(inst), tangents_out
 
 

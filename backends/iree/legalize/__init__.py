@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gnomon.backends.iree.legalize.branches import RULES as BRANCH_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
+from gnomon.backends.iree.legalize.host_ops import host_rules
 from gnomon.backends.iree.legalize.integrals import RULES as INTEGRAL_RULES
 from gnomon.backends.iree.legalize.loops import legalize_while
 from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
@@ -37,6 +38,7 @@ _RULES: dict[str, Rule] = {
 def legalize(module: ir.Module, target: Target) -> None:
     """Rewrite a module in place so that IREE compiles it for ``target``, and rightly."""
     program = Program(module)
-    rewrite(program, _DECOMPOSITIONS)
-    rewrite(program, _RULES)
+    on_host = host_rules()
+    rewrite(program, {**_DECOMPOSITIONS, **on_host})
+    rewrite(program, {**_RULES, **on_host})
     split_wide_fusions(program)

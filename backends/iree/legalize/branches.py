@@ -13,7 +13,7 @@ import numpy as np
 
 from gnomon.backends.iree.legalize.rewriting import Rule
 from gnomon.dialects.body import Body
-from gnomon.dialects.contract import Instance, lookup
+from gnomon.dialects.contract import Instance, has_effects, lookup
 from gnomon.dialects.emit import broadcast_scalar, constant, ops
 from gnomon.dialects.mlir import ir
 from gnomon.passes.cost import estimate
@@ -25,12 +25,13 @@ __all__ = ["RULES"]
 _CHEAP_FLOPS = 1e5
 
 
-def _has_control_flow(body: Body) -> bool:
-    return any(lookup(op).is_control_flow for op in body.operations)
+def _must_be_chosen(body: Body) -> bool:
+    """Whether a body is more than arithmetic: it decides or calls Python in turn."""
+    return any(lookup(op).is_control_flow or has_effects(op) for op in body.operations)
 
 
 def _switch(inst: Instance) -> Sequence[ir.Value] | None:
-    if any(_has_control_flow(body) for body in inst.bodies):
+    if any(_must_be_chosen(body) for body in inst.bodies):
         return None
     if sum(estimate(body).flops for body in inst.bodies) > _CHEAP_FLOPS:
         return None

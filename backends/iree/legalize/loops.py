@@ -7,25 +7,34 @@ regions differently. Two rewrites leave them nothing to prune:
 - a carry that every iteration passes on becomes a constant of the loop;
 - each other carry leaves the body as ``select(condition, new, old)``, the condition recomputed from
   the carries on entry, where it always holds.
+
+A condition that has effects may not be computed twice: it becomes a carry, computed before the loop
+and at the end of each iteration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from gnomon.dialects.body import Body
-from gnomon.dialects.contract import Instance
+from gnomon.dialects.contract import Instance, has_effects
 from gnomon.dialects.control_flow import while_
 from gnomon.dialects.control_flow.bodies import split
-from gnomon.dialects.emit import broadcast_scalar, ops
+from gnomon.dialects.emit import broadcast_scalar, constant, ops
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import type_of
+from gnomon.dialects.types import TensorType, type_of
 
 __all__ = ["legalize_while"]
+
+_FLAG = TensorType((), np.dtype(np.int32))
 
 
 def legalize_while(inst: Instance) -> Sequence[ir.Value]:
     """The rule of ``gnomon.while``."""
+    if any(map(has_effects, inst.bodies[0].operations)):
+        return _with_carried_condition(inst)
     for_cond, for_body, carry = split(
         inst.operands, inst.params["cond_consts"], inst.params["body_consts"]
     )
@@ -70,6 +79,43 @@ def legalize_while(inst: Instance) -> Sequence[ir.Value]:
         [Body.build(cond_types, emit_cond), Body.build(body_types, emit_body)],
     )
     return arrange(constants, results)
+
+
+def _with_carried_condition(inst: Instance) -> Sequence[ir.Value]:
+    """The loop whose condition is a carry, in its legal form.
+
+    The carry is an integer: IREE compiles no loop that carries a bool.
+    """
+    for_cond, for_body, carry = split(
+        inst.operands, inst.params["cond_consts"], inst.params["body_consts"]
+    )
+    cond, body = inst.bodies
+
+    def test(*arguments: ir.Value) -> ir.Value:
+        return ops.convert(cond.inline(arguments)[0], dtype=_FLAG.dtype)
+
+    def emit_cond(running: ir.Value, *state: ir.Value) -> list[ir.Value]:
+        return [ops.ne(running, constant(np.zeros((), _FLAG.dtype)))]
+
+    def emit_body(*arguments: ir.Value) -> list[ir.Value]:
+        cond_values, body_values, _, state = split(arguments, len(for_cond), len(for_body), 1)
+        new = body.inline([*body_values, *state])
+        return [test(*cond_values, *new), *new]
+
+    types = [type_of(v) for v in carry]
+    operands = [*for_cond, *for_body, test(*for_cond, *carry), *carry]
+    loop = Instance(
+        while_,
+        operands,
+        [type_of(v) for v in operands],
+        [_FLAG, *types],
+        {"cond_consts": 0, "body_consts": len(for_cond) + len(for_body)},
+        [
+            Body.build([_FLAG, *types], emit_cond),
+            Body.build([type_of(v) for v in operands], emit_body),
+        ],
+    )
+    return legalize_while(loop)[1:]
 
 
 def _select(running: ir.Value, new: ir.Value, old: ir.Value) -> ir.Value:

@@ -1,0 +1,260 @@
+"""Host calls: what compiled programs leave to Python, and the module that answers them.
+
+The legalization puts ``gnomon.host_call`` in the place of an op that Python shall evaluate, and the
+lowering makes a call of an external function of it. Two things then meet when the executable is
+loaded:
+
+- the *table* of those functions: for each one the op, its attributes and its types, as text in the
+  executable itself (the reflection data of ``main``), so that a cached executable needs nothing
+  beside it;
+- the *callbacks* of the program: Python functions belong to a process, so the table counts them
+  (first, second, ...) and the executable is given them. Programs that differ only in what they call
+  back are one executable.
+
+IREE finds external functions in a module of its virtual machine, which `HostModule` makes of Python
+functions. It calls them in the thread that runs the program, with views of buffers that are ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import iree.runtime as rt
+import numpy as np
+
+from gnomon.backends.iree.buffer import import_array
+from gnomon.backends.iree.device import DriverState
+from gnomon.dialects.body import operands_of
+from gnomon.dialects.callbacks import Callback, callback_of
+from gnomon.dialects.contract import REGISTRY, params_of, result_types
+from gnomon.dialects.host_call import evaluate_on_host, host_call
+from gnomon.dialects.mlir import context, ensure_context, ir
+from gnomon.dialects.types import TensorType, mlir_type, tensor_type, type_of
+
+__all__ = ["HostFunction", "HostModule", "collect", "publish", "read_table"]
+
+_MODULE = "host"
+_REFLECTION = "gnomon.host"
+# The parameter by which ops name a Python function.
+_CALLBACK = "callback"
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """A function that a compiled program calls.
+
+    Attributes:
+      name: of the function, in the module ``host``.
+      op: the op that it evaluates, without ``gnomon.``.
+      params: its attributes; a callback is counted within the program.
+      operands, results: their types.
+    """
+
+    name: str
+    op: str
+    params: ir.DictAttr
+    operands: tuple[TensorType, ...]
+    results: tuple[TensorType, ...]
+
+    @property
+    def symbol(self) -> str:
+        """The function that the program calls."""
+        return f"{_MODULE}.{self.name}"
+
+    @property
+    def type(self) -> ir.FunctionType:
+        """Its type in MLIR."""
+        return ir.FunctionType.get(
+            [mlir_type(t) for t in self.operands], [mlir_type(t) for t in self.results], context
+        )
+
+    @property
+    def calling_convention(self) -> str:
+        """Its type in the virtual machine: every array is a reference."""
+        return f"0{'r' * len(self.operands) or 'v'}_{'r' * len(self.results) or 'v'}"
+
+
+# ------------------------------------------------------------------------------------ compile time
+
+
+def collect(module: ir.Module) -> tuple[list[HostFunction], tuple[Callback, ...]]:
+    """Name the host functions of a legalized module; they, and the callbacks that they name.
+
+    Equal calls share a function.
+    """
+    functions: dict[tuple[Any, ...], HostFunction] = {}
+    numbers: dict[int, int] = {}
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == host_call.full_name:
+            params = params_of(op)
+            attributes = _count_callbacks(params["params"], numbers)
+            operands = tuple(type_of(v) for v in operands_of(op))
+            results = result_types(op)
+            key = (params["op"], attributes, operands, results)
+            if key not in functions:
+                functions[key] = HostFunction(f"f{len(functions)}", *key)
+            op.attributes["symbol"] = ir.StringAttr.get(functions[key].symbol, context)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return list(functions.values()), tuple(map(callback_of, numbers))
+
+
+def _count_callbacks(params: ir.DictAttr, numbers: dict[int, int]) -> ir.DictAttr:
+    """The attributes with a callback's number replaced by its place in the program."""
+    if _CALLBACK not in params:
+        return params
+    number = ir.IntegerAttr(params[_CALLBACK])
+    place = numbers.setdefault(number.value, len(numbers))
+    attributes = {entry.name: entry.attr for entry in params}
+    return ir.DictAttr.get({**attributes, _CALLBACK: ir.IntegerAttr.get(number.type, place)})
+
+
+def publish(module: ir.Module, functions: Sequence[HostFunction]) -> None:
+    """Declare the host functions of a lowered module, and write their table into it."""
+    if not functions:
+        return
+    table = ir.ArrayAttr.get(
+        [
+            ir.DictAttr.get(
+                {
+                    "name": ir.StringAttr.get(f.name, context),
+                    "op": ir.StringAttr.get(f.op, context),
+                    "params": f.params,
+                    "type": ir.TypeAttr.get(f.type, context),
+                },
+                context,
+            )
+            for f in functions
+        ],
+        context,
+    )
+    main = next(op.operation for op in module.body.operations if _symbol(op.operation) == "main")
+    main.attributes["iree.reflection"] = ir.DictAttr.get(
+        {_REFLECTION: ir.StringAttr.get(str(table), context)}, context
+    )
+    for function in functions:
+        ir.Operation.create(
+            "func.func",
+            attributes={
+                "sym_name": ir.StringAttr.get(function.symbol, context),
+                "function_type": ir.TypeAttr.get(function.type, context),
+                "sym_visibility": ir.StringAttr.get("private", context),
+            },
+            regions=1,
+            loc=main.location,
+            ip=ir.InsertionPoint.at_block_begin(module.body),
+        )
+
+
+def _symbol(op: ir.Operation) -> str:
+    return ir.StringAttr(op.attributes["sym_name"]).value if op.name == "func.func" else ""
+
+
+# ---------------------------------------------------------------------------------------- run time
+
+
+def read_table(function: Any) -> list[HostFunction]:
+    """The host functions of a loaded program, from the reflection data of its ``main``."""
+    text = function.reflection.get(_REFLECTION)
+    if text is None:
+        return []
+    ensure_context()
+    return [_entry(ir.DictAttr(entry)) for entry in ir.ArrayAttr(ir.Attribute.parse(text, context))]
+
+
+def _entry(entry: ir.DictAttr) -> HostFunction:
+    type_ = ir.FunctionType(ir.TypeAttr(entry["type"]).value)
+    return HostFunction(
+        ir.StringAttr(entry["name"]).value,
+        ir.StringAttr(entry["op"]).value,
+        ir.DictAttr(entry["params"]),
+        tuple(map(tensor_type, type_.inputs)),
+        tuple(map(tensor_type, type_.results)),
+    )
+
+
+class HostModule:
+    """The host functions of one loaded program, as a module of IREE's virtual machine.
+
+    Args:
+      functions: the program's table.
+      callbacks: the Python functions that the table counts.
+      state: the device that the program runs on.
+
+    Attributes:
+      module: IREE's module.
+    """
+
+    def __init__(
+        self, functions: Sequence[HostFunction], callbacks: Sequence[Callback], state: DriverState
+    ) -> None:
+        # A list of its own: the functions must not hold this object, which holds the module that
+        # holds them, out of the garbage collector's sight.
+        self._errors: list[BaseException] = []
+        interface = rt.PyModuleInterface(_MODULE, _Instance)
+        for function in functions:
+            answer = _answer(function, _resolve(function.params, callbacks), state, self._errors)
+            interface.export(function.name, function.calling_convention, answer)
+        self.module = interface.create()
+
+    def take_error(self) -> BaseException | None:
+        """What a host function raised in the call that just failed."""
+        return self._errors.pop() if self._errors else None
+
+
+def _answer(
+    function: HostFunction, params: ir.DictAttr, state: DriverState, errors: list[BaseException]
+) -> Callable[..., Any]:
+    """What IREE calls for a host function: references to buffer views in, references out."""
+    op = REGISTRY[f"gnomon.{function.op}"]
+    given = op.decode(params)
+    operands, results = function.operands, function.results
+
+    def answer(instance: Any, *references: Any) -> Any:
+        try:
+            arrays = [_read(r, type_) for r, type_ in zip(references, operands, strict=True)]
+            with np.errstate(all="ignore"):
+                values = evaluate_on_host(op, given, results, arrays)
+            views = [import_array(state, value, copy=True)[0].ref for value in values]
+        except BaseException as error:
+            # IREE keeps the text of an exception only; the caller raises this one again.
+            errors.append(error)
+            raise
+        return views[0] if len(views) == 1 else tuple(views) or None
+
+    return answer
+
+
+class _Instance:
+    """What IREE makes of a module in each context; the functions need nothing of it."""
+
+    def __init__(self, interface: Any) -> None:
+        self.interface = interface
+
+
+def _resolve(params: ir.DictAttr, callbacks: Sequence[Callback]) -> ir.DictAttr:
+    """The attributes with a callback's place in the program replaced by its number."""
+    if _CALLBACK not in params:
+        return params
+    place = ir.IntegerAttr(params[_CALLBACK])
+    if place.value >= len(callbacks):
+        raise LookupError(
+            "the program calls Python functions of the process that it was traced in, and was "
+            "loaded without them; trace it again"
+        )
+    number = ir.IntegerAttr.get(place.type, callbacks[place.value].number)
+    return ir.DictAttr.get({**{e.name: e.attr for e in params}, _CALLBACK: number})
+
+
+def _read(reference: Any, type_: TensorType) -> np.ndarray[Any, Any]:
+    """The array behind a reference; it is the program's, and read-only."""
+    view = reference.deref(rt.HalBufferView)
+    if type_.size == 0:
+        return np.empty(type_.shape, type_.dtype)
+    array = np.ndarray(type_.shape, type_.dtype, view.map())
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,108 @@
+"""``gnomon.host_call``: an op that is evaluated by Python in the middle of a compiled program.
+
+A backend whose compiler has no code for an op (a callback, a factorization that LAPACK does better)
+puts this op in its place. What it holds is enough to call the op's ``evaluate`` facet in another
+process: the op's name, its attributes as they stand in the IR, and the types of the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon.dialects.attributes import DICTIONARY, STRING, TYPES
+from gnomon.dialects.contract import EXPANDED, REGISTRY, Instance, Op, TypeRuleError
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, mlir_type
+
+
+def _infer(
+    *types: TensorType, op: str, params: Any, given: tuple[TensorType, ...], symbol: str
+) -> tuple[TensorType, ...]:
+    if f"gnomon.{op}" not in REGISTRY:
+        raise TypeRuleError(f"host_call: the gnomon dialect has no op '{op}'")
+    return given
+
+
+def evaluate_on_host(
+    op: Op, params: dict[str, Any], results: Sequence[TensorType], arrays: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """The results of an op, each of the type that the program expects.
+
+    Args:
+      op: the op, with an ``evaluate`` rule.
+      params: its parameters.
+      results: their types.
+      arrays: the operands.
+    Raises:
+      TypeError: the op gave something else.
+    """
+    rule: Any = op.evaluate
+    out = rule(*arrays, **params)
+    values = (out,) if op.results == 1 else tuple(out)
+    converted = [np.asarray(v, t.dtype) for v, t in zip(values, results, strict=True)]
+    for value, type_ in zip(converted, results, strict=True):
+        if value.shape != type_.shape:
+            raise TypeError(
+                f"{op.full_name} gave an array of shape {value.shape} to a program that "
+                f"expects {type_}"
+            )
+    return converted
+
+
+def _evaluate(
+    *arrays: np.ndarray, op: str, params: Any, given: tuple[TensorType, ...], symbol: str
+) -> list[np.ndarray]:
+    definition = REGISTRY[f"gnomon.{op}"]
+    return evaluate_on_host(definition, definition.decode(params), given, arrays)
+
+
+def _lower(inst: Instance) -> list[ir.Value]:
+    created = ir.Operation.create(
+        "func.call",
+        results=[mlir_type(t) for t in inst.result_types],
+        operands=list(inst.operands),
+        attributes={"callee": ir.FlatSymbolRefAttr.get(inst.params["symbol"])},
+    )
+    return list(created.results)
+
+
+host_call = Op(
+    name="host_call",
+    doc="the op of the dialect that is named, evaluated by Python; ``symbol`` is the function "
+    "that compiled code calls for it",
+    example='%l = "gnomon.host_call"(%a) {op = "sin", params = {}, given = [tensor<4xf32>], '
+    'symbol = "host.f0"} : (tensor<4xf32>) -> tensor<4xf32>',
+    attributes={"op": STRING, "params": DICTIONARY, "given": TYPES, "symbol": STRING},
+    results=None,
+    # What is called may be a user's function, so it is called as often as the program says.
+    effects=True,
+    infer=_infer,
+    evaluate=_evaluate,
+    jvp=EXPANDED,
+    transpose=EXPANDED,
+    batch=EXPANDED,
+    lower=_lower,
+)
+
+
+def call_on_host(inst: Instance) -> list[ir.Value]:
+    """A rewriting rule: the same op, evaluated by Python.
+
+    Raises:
+      TypeError: the op has regions, which no Python function can be made of without the program.
+    """
+    if inst.op.is_control_flow:
+        raise TypeError(f"{inst.op.full_name} has regions: it cannot be called on the host")
+    params = {
+        "op": inst.op.name,
+        "params": inst.op.encode(inst.params),
+        "given": inst.result_types,
+        "symbol": "",
+    }
+    return host_call.build(inst.operands, params)
+
+
+__all__ = ["call_on_host", "evaluate_on_host", "host_call"]
