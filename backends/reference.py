@@ -120,7 +120,10 @@ class Evaluator:
             raise TypeError(f"{op.name} cannot be evaluated: {rule.value} ({op.location})")
         params = dict(params_of(op, definition))
         if definition.is_control_flow:
-            params["bodies"] = [self.prepare(body) for body in bodies_of(op)]
+            bodies = bodies_of(op)
+            params["bodies"] = [
+                self.prepare(b) for b in (bodies[:1] if definition.inline else bodies)
+            ]
         dtypes = [tensor_type(r.type).dtype for r in results_of(op)]
         if definition.results == 1:
             (dtype,) = dtypes

@@ -6,11 +6,13 @@ Importing the package registers every room and loads the dialect into the proces
 from gnomon.dialects import (  # noqa: F401
     barrier,
     callbacks,
+    checkpoint,
     collectives,
     contraction,
     control_flow,
     creation,
     cumulative,
+    custom_derivatives,
     dynamic,
     elementwise,
     functions,

@@ -142,6 +142,9 @@ class Op:
         that keeps primal and tangent ops apart, so that reverse mode can split them:
         ``linearize(inst, tangents) -> (outs, tangents_out)``. Where it is given, ``jvp`` has that
         signature too.
+      inline: for region ops that mean what their first body says (the others are rules of it): what
+        replaces the op once nothing is left to transform; ``inline(inst) -> values``. The first
+        body alone is evaluated.
       collective: the batching rule is asked even if no operand is batched.
       terminator: the op ends a body.
       effects: running the op does more than to give its results (it prints, it calls back): no pass
@@ -163,6 +166,7 @@ class Op:
     batch: Facet
     lower: Facet
     linearize: Rule | None = None
+    inline: Rule | None = None
     collective: bool = False
     terminator: bool = False
     effects: bool = False
@@ -399,7 +403,7 @@ def _define(op: Op) -> None:
     traits: list[type] = [] if stays else [ext.Pure]
     if op.terminator:
         traits.append(ir.IsTerminatorTrait)
-    if regions and op.name != "switch":
+    if regions and op.regions is not ...:
         traits.append(ir.IsIsolatedFromAboveTrait)
     if op.regions is ...:
         traits.append(ir.NoTerminatorTrait)

@@ -1,9 +1,13 @@
-"""``inline-calls``: replace each call by the body of the function that it calls."""
+"""``inline-calls``: replace each call by the body of the function that it calls.
+
+Ops that mean what their body says (`Op.inline`: custom derivatives, checkpoints) are calls of a
+function that has no name, and are replaced alike.
+"""
 
 from __future__ import annotations
 
 from gnomon.dialects.body import Body, erase, operands_of, results_of
-from gnomon.dialects.contract import bodies_of, lookup
+from gnomon.dialects.contract import bodies_of, instance_of, lookup
 from gnomon.dialects.functions import Program, callee, symbol_name
 from gnomon.dialects.mlir import ir
 
@@ -38,6 +42,18 @@ def _inline(body: Body, visit, program: Program) -> None:  # type: ignore[no-unt
             for old, new in zip(results_of(op), results, strict=True):
                 old.replace_all_uses_with(new)
             erase(op)
-        elif lookup(op).is_control_flow:
-            for inner in bodies_of(op):
+            continue
+        definition = lookup(op)
+        if not definition.is_control_flow:
+            continue
+        bodies = bodies_of(op)
+        if definition.inline is None:
+            for inner in bodies:
                 _inline(inner, visit, program)
+            continue
+        _inline(bodies[0], visit, program)
+        with ir.InsertionPoint(op), op.location:
+            results = definition.inline(instance_of(op))
+        for old, new in zip(results_of(op), results, strict=True):
+            old.replace_all_uses_with(new)
+        erase(op)

@@ -1,6 +1,19 @@
 """gnomon: composable transformations of Python and NumPy programs, on MLIR."""
 
-from gnomon import dtypes, errors, image, lax, nn, numpy, ops, random, scipy, tree, tree_util
+from gnomon import (
+    custom_derivatives,
+    dtypes,
+    errors,
+    image,
+    lax,
+    nn,
+    numpy,
+    ops,
+    random,
+    scipy,
+    tree,
+    tree_util,
+)
 from gnomon._api import (
     block_until_ready,
     default_backend,
@@ -19,6 +32,7 @@ from gnomon._api import (
 )
 from gnomon._array import Array
 from gnomon._config import config, enable_x64
+from gnomon._custom_derivatives import closure_convert, custom_gradient, custom_jvp, custom_vjp
 from gnomon._differentiate import (
     grad,
     hessian,
@@ -41,7 +55,12 @@ __all__ = [
     "ShapeDtypeStruct",
     "block_until_ready",
     "clear_caches",
+    "closure_convert",
     "config",
+    "custom_derivatives",
+    "custom_gradient",
+    "custom_jvp",
+    "custom_vjp",
     "default_backend",
     "device_count",
     "device_get",

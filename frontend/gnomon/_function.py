@@ -27,6 +27,8 @@ from gnomon.dialects.functions import Program, emit_call
 from gnomon.dialects.functions import call as call_op
 from gnomon.dialects.types import TensorType
 
+DIFFERENTIATIONS = frozenset({"grad", "jvp", "vjp", "linearize"})
+
 
 class Traced(NamedTuple):
     """A traced function.
@@ -92,7 +94,7 @@ def trace_function(
     avals: Sequence[ShapedArray],
     *,
     staging: bool,
-    sources: Sequence[Array] | None = None,
+    sources: Sequence[Array | None] | None = None,
     names: Sequence[str] | None = None,
 ) -> Traced:
     """Trace a function.
@@ -105,7 +107,14 @@ def trace_function(
       staging, sources, names: see `Trace`.
     """
     what = f"{transformation} of {name_of(fun)}"
-    trace = Trace(what, avals, staging=staging, sources=sources, names=names)
+    trace = Trace(
+        what,
+        avals,
+        staging=staging,
+        sources=sources,
+        names=names,
+        differentiates=transformation in DIFFERENTIATIONS,
+    )
     with active(trace):
         out, extra = call(list(trace.tracers))
         leaves, tree = output_leaves(out, what)
@@ -162,6 +171,31 @@ def call_function(program: Program, name: str, operands: Sequence[Any]) -> list[
     target = trace.program
     values = trace.emit(lambda *given: emit_call(target, call_op, name, given), operands)
     return [trace.tracer(v) for v in values]
+
+
+def bind_bodies(
+    op: Op,
+    program: Program,
+    operands: Sequence[Any],
+    bodies: Sequence[Body],
+    params: dict[str, Any],
+) -> list[Any]:
+    """Apply an op with bodies to arrays: evaluated, or emitted."""
+    trace = trace_for(operands)
+    if trace is not None:
+        values = trace.emit(lambda *given: op.build(given, params, bodies), operands)
+        return [trace.tracer(v) for v in values]
+    evaluator = Evaluator(program, compiled_calls())
+    prepared = [evaluator.prepare(body) for body in bodies]
+    arrays = [concrete_value(o) for o in operands]
+    with np.errstate(all="ignore"):
+        results = op.evaluate(*arrays, bodies=prepared, **params)  # type: ignore[operator]
+    return [wrap(np.asarray(r)) for r in results]
+
+
+def rearranged(body: Body, order: Sequence[int], types: Sequence[TensorType]) -> Body:
+    """A body whose argument ``order[i]`` is argument ``i`` of ``body``; others are not used."""
+    return Body.build(types, lambda *given: body.inline([given[i] for i in order]))
 
 
 def with_avals(results: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:

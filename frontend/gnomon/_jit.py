@@ -25,6 +25,7 @@ from gnomon._function import (
 from gnomon._tracing import (
     Tracer,
     as_operand,
+    differentiation_order,
     evaluation,
     is_tracer,
     program_memo,
@@ -401,7 +402,9 @@ class JitFunction:
             for name, value in (*call.static_args.items(), *call.static_kwargs.items())
         )
         avals = tuple(leaf.aval for leaf in leaves)
-        return (self, call.tree, avals, statics, call.count, config.token)
+        # Rules of custom derivatives are traced as deep as they can be asked for.
+        order = differentiation_order()
+        return (self, call.tree, avals, statics, call.count, config.token, order)
 
 
 def _aval_of(leaf: Any) -> ShapedArray:

@@ -58,6 +58,7 @@ class _State(threading.local):
         self.staging: Trace | None = None
         self.axes: list[tuple[str, int, Trace]] = []
         self.scope = ""
+        self.spent = 0
 
 
 _state = _State()
@@ -157,6 +158,7 @@ class Trace:
       captures: what the extra arguments stand for, in order.
       sources: the values of the arguments, where they have any.
       names: names of the arguments in messages.
+      differentiates: what it traces is differentiated.
     """
 
     __slots__ = (
@@ -166,6 +168,7 @@ class Trace:
         "_location_scope",
         "body",
         "captures",
+        "differentiates",
         "finished",
         "ip",
         "level",
@@ -184,8 +187,9 @@ class Trace:
         avals: Sequence[ShapedArray],
         *,
         staging: bool,
-        sources: Sequence[Array] | None = None,
+        sources: Sequence[Array | None] | None = None,
         names: Sequence[str] | None = None,
+        differentiates: bool = False,
     ) -> None:
         ensure_context()
         parent = _state.stack[-1] if _state.stack else None
@@ -197,6 +201,7 @@ class Trace:
         self.ip = ir.InsertionPoint(self.body.block)
         self.sources = sources
         self.names = names
+        self.differentiates = differentiates
         self.captures: list[Array] = []
         self.finished = False
         # Derived things that live as long as the module does (functions traced once, ...).
@@ -309,7 +314,8 @@ class Trace:
         count = len(self.tracers)
         if index >= count:
             return concrete_value(self.captures[index - count])
-        return None if self.sources is None else concrete_value(self.sources[index])
+        source = None if self.sources is None else self.sources[index]
+        return None if source is None else concrete_value(source)
 
     # ------------------------------------------------------------------------------------ closing
 
@@ -347,12 +353,50 @@ def active(trace: Trace) -> Iterator[Trace]:
 @contextmanager
 def evaluation() -> Iterator[None]:
     """Run code outside of all traces of this thread: its ops on concrete arrays are evaluated."""
-    stack, outer = _state.stack, _state.staging
-    _state.stack, _state.staging = [], None
+    stack, outer, spent = _state.stack, _state.staging, _state.spent
+    _state.stack, _state.staging, _state.spent = [], None, 0
     try:
         yield
     finally:
-        _state.stack, _state.staging = stack, outer
+        _state.stack, _state.staging, _state.spent = stack, outer, spent
+
+
+# ----------------------------------------------------------------------- orders of differentiation
+
+
+def differentiation_order(operands: Sequence[Any] | None = None) -> int:
+    """How often an op on these operands (by default, on any traced here) can be differentiated."""
+    stack = _state.stack
+    if operands is not None and (trace := trace_for(operands)) is not _state.staging:
+        stack = stack[: trace.level] if trace else []
+    return max(sum(t.differentiates for t in stack) - _state.spent, 0)
+
+
+def may_have_tangent(operand: Any) -> bool:
+    """Whether a value may depend on what a differentiation in progress differentiates by."""
+    if type(operand) is not Tracer:
+        return False
+    return any(t.differentiates for t in _state.stack[: operand._trace.level])
+
+
+@contextmanager
+def derivative_rule() -> Iterator[None]:
+    """Trace a rule: its ops stand where one differentiation has been done."""
+    _state.spent += 1
+    try:
+        yield
+    finally:
+        _state.spent -= 1
+
+
+@contextmanager
+def replaced_by_rule() -> Iterator[None]:
+    """Trace a function that has a rule: its own ops are never differentiated."""
+    outer, _state.spent = _state.spent, sum(t.differentiates for t in _state.stack)
+    try:
+        yield
+    finally:
+        _state.spent = outer
 
 
 # ----------------------------------------------------------------------------------- named axes

@@ -44,6 +44,8 @@ ELSEWHERE = {
     "gnomon.io_callback": "tests/frontend/test_callbacks.py",
     "gnomon.debug_callback": "tests/frontend/test_callbacks.py",
     "gnomon.host_call": "tests/backends/iree/test_host.py",
+    "gnomon.custom_vjp": "tests/frontend/test_custom_derivatives.py",
+    "gnomon.custom_vjp_tangents": "tests/frontend/test_custom_derivatives.py",
     "gnomon.psum": "tests/frontend/test_collectives.py",
     "gnomon.pmax": "tests/frontend/test_collectives.py",
     "gnomon.pmin": "tests/frontend/test_collectives.py",

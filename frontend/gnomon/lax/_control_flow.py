@@ -10,50 +10,28 @@ import numpy as np
 from gnomon import _dtypes, tree_util
 from gnomon._array import Array, wrap
 from gnomon._aval import ShapedArray
-from gnomon._function import Traced, check_callable, name_of, trace_function, with_avals
+from gnomon._function import (
+    Traced,
+    bind_bodies,
+    check_callable,
+    name_of,
+    rearranged,
+    trace_function,
+    with_avals,
+)
 from gnomon._tracing import (
     as_operand,
     bind,
-    compiled_calls,
     concrete_value,
     is_tracer,
-    trace_for,
 )
 from gnomon._vmap import vmap
-from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body
-from gnomon.dialects.contract import Op
 from gnomon.dialects.emit import ops
-from gnomon.dialects.functions import Program
 from gnomon.dialects.types import TensorType, is_floating, is_integer
 from gnomon.lax._operands import with_weak_type
 
 _INT32 = np.dtype(np.int32)
-
-
-def _bind_bodies(
-    op: Op,
-    program: Program,
-    operands: Sequence[Any],
-    bodies: Sequence[Body],
-    params: dict[str, Any],
-) -> list[Any]:
-    """Apply an op with bodies to arrays: evaluated, or emitted."""
-    trace = trace_for(operands)
-    if trace is not None:
-        values = trace.emit(lambda *given: op.build(given, params, bodies), operands)
-        return [trace.tracer(v) for v in values]
-    evaluator = Evaluator(program, compiled_calls())
-    prepared = [evaluator.prepare(body) for body in bodies]
-    arrays = [concrete_value(o) for o in operands]
-    with np.errstate(all="ignore"):
-        results = op.evaluate(*arrays, bodies=prepared, **params)  # type: ignore[operator]
-    return [wrap(np.asarray(r)) for r in results]
-
-
-def _rearranged(body: Body, order: Sequence[int], types: Sequence[TensorType]) -> Body:
-    """A body whose argument ``order[i]`` is argument ``i`` of ``body``; others are not used."""
-    return Body.build(types, lambda *given: body.inline([given[i] for i in order]))
 
 
 def _trace_body(
@@ -177,8 +155,8 @@ def _branch(
     bodies = []
     for t in traced:
         order = [*range(len(leaves)), *(position[id(c)] for c in t.captures)]
-        bodies.append(_converted(_rearranged(t.body, order, types), joined))
-    results = _bind_bodies(
+        bodies.append(_converted(rearranged(t.body, order, types), joined))
+    results = bind_bodies(
         ops.switch, traced[0].program, [index, *leaves, *captures.values()], bodies, {}
     )
     return tree_util.tree_unflatten(traced[0].tree, with_avals(results, joined))
@@ -357,7 +335,7 @@ def scan(
         *(a.type for a in in_avals),
         *(x.aval.update(shape=x.shape[1:]).type for x in slices),
     ]
-    body = _rearranged(traced.body, order, types)
+    body = rearranged(traced.body, order, types)
     params = {
         "consts": offset,
         "carry": len(carry),
@@ -365,7 +343,7 @@ def scan(
         "reverse": bool(reverse),
         "unroll": int(unroll),
     }
-    results = _bind_bodies(ops.scan, traced.program, [*consts, *carry, *slices], [body], params)
+    results = bind_bodies(ops.scan, traced.program, [*consts, *carry, *slices], [body], params)
     outs = with_avals(results[:count], in_avals)
     final = tree_util.tree_unflatten(carry_tree, outs)
     ys = with_avals(results[count:], traced.avals[count:])
@@ -461,10 +439,10 @@ def while_loop(
         offset = len(part.captures)
         order = [offset + i for i in range(len(carry))] + list(range(offset))
         types = [*(c.aval.type for c in part.captures), *(a.type for a in avals)]
-        bodies.append(_rearranged(part.body, order, types))
+        bodies.append(rearranged(part.body, order, types))
     params = {"cond_consts": len(condition.captures), "body_consts": len(traced.captures)}
     operands = [*condition.captures, *traced.captures, *carry]
-    results = _bind_bodies(ops.while_, traced.program, operands, bodies, params)
+    results = bind_bodies(ops.while_, traced.program, operands, bodies, params)
     return tree_util.tree_unflatten(tree, with_avals(results, avals))
 
 

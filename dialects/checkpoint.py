@@ -1,0 +1,268 @@
+"""``gnomon.checkpoint``: a body whose values are computed again, not kept, for the backward pass;
+``gnomon.name`` names a value, for the policies that go by names.
+
+Linearized, a checkpoint becomes two: one that gives the results and what the policy saves, and
+one, linear in the tangents, that starts from the operands and from what was saved and computes the
+other residuals again. The second one is ``differentiated``: where it is inlined its operands go
+through an optimization barrier, so that nothing merges it with the first one, or runs it before
+the cotangents are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon.dialects.attributes import BOOL, STRING
+from gnomon.dialects.body import Body, clone_into, operands_of, results_of
+from gnomon.dialects.combinators import Tangents, Values, require
+from gnomon.dialects.contract import EXPANDED, Instance, MappedAxis, Op, bodies_of, params_of
+from gnomon.dialects.control_flow.bodies import (
+    check_arguments,
+    chosen,
+    inline_values,
+    is_used,
+    nonzero_mask,
+    present,
+    rebuild,
+    split,
+    spread,
+)
+from gnomon.dialects.emit import move_dim, ops
+from gnomon.dialects.functions import Program, callee
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, type_of
+
+# --------------------------------------------------------------------------------------- policies
+
+# Whether a policy saves what an op gives; names are those that the policy was made with.
+Rule = Callable[[ir.Operation, tuple[str, ...]], bool]
+
+
+def _is_named(op: ir.Operation, names: tuple[str, ...]) -> bool:
+    return op.name == "gnomon.name" and params_of(op)["name"] in names
+
+
+def _is_dot(op: ir.Operation, names: tuple[str, ...]) -> bool:
+    return op.name in ("gnomon.dot_general", "gnomon.conv_general_dilated")
+
+
+def _is_unbatched_dot(op: ir.Operation, names: tuple[str, ...]) -> bool:
+    return op.name == "gnomon.dot_general" and not params_of(op)["lhs_batch"]
+
+
+POLICIES: dict[str, Rule] = {
+    "nothing_saveable": lambda op, names: False,
+    "everything_saveable": lambda op, names: True,
+    "dots_saveable": _is_dot,
+    "dots_with_no_batch_dims_saveable": _is_unbatched_dot,
+    "save_only_these_names": _is_named,
+    "save_any_names_but_these": lambda op, names: (
+        op.name == "gnomon.name" and not _is_named(op, names)
+    ),
+    "save_anything_except_these_names": lambda op, names: not _is_named(op, names),
+}
+
+
+def _parse(policy: str) -> list[tuple[Rule, tuple[str, ...]]]:
+    """A policy in text: ``rule`` or ``rule:name,name``, several of them joined by ``|``."""
+    found = []
+    for part in policy.split("|"):
+        rule, _, names = part.partition(":")
+        require(
+            rule in POLICIES,
+            "checkpoint",
+            f"unknown policy {rule!r}; there are {', '.join(sorted(POLICIES))}",
+        )
+        found.append((POLICIES[rule], tuple(n for n in names.split(",") if n)))
+    return found
+
+
+def saveable(policy: str, program: Program) -> Callable[[ir.Value], bool]:
+    """Whether a policy saves a value. What a loop, branch or call gives is looked up inside."""
+    rules = _parse(policy)
+
+    def saves(value: ir.Value) -> bool:
+        if isinstance(value.owner, ir.Block):
+            return False
+        op = _producer(value)
+        if any(rule(op, names) for rule, names in rules):
+            return True
+        place = results_of(op).index(value)
+        if op.name == "func.call":
+            return saves(program.body(callee(op)).results[place])
+        bodies = bodies_of(op) if op.regions else []
+        if op.name == "gnomon.while":  # what is computed in it cannot leave it
+            return False
+        return any(saves(body.results[place]) for body in bodies[:1])
+
+    return saves
+
+
+def _producer(value: ir.Value) -> ir.Operation:
+    op = value.owner.operation
+    if op.name == "builtin.unrealized_conversion_cast":
+        return op.operands[0].owner.operation
+    return op
+
+
+# ------------------------------------------------------------------------------- type and meaning
+
+
+def _infer(
+    *types: TensorType,
+    policy: str,
+    prevent_cse: bool,
+    differentiated: bool,
+    bodies: Sequence[Body],
+) -> tuple[TensorType, ...]:
+    _parse(policy)
+    check_arguments("checkpoint", "body", types, bodies[0].argument_types, "its operands")
+    return tuple(bodies[0].result_types)
+
+
+def _evaluate(*operands: np.ndarray, bodies: Sequence[Any], **params: Any) -> Any:
+    return bodies[0](*operands)
+
+
+def _inline(inst: Instance) -> list[ir.Value]:
+    operands = inst.operands
+    if inst.params["differentiated"] and inst.params["prevent_cse"] and operands:
+        operands = ops.optimization_barrier.build(operands, {})
+    return inst.bodies[0].inline(operands)
+
+
+# --------------------------------------------------------------------------------- differentiation
+
+
+def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
+    body, out_nonzero = inst.engine.jvp(inst.bodies[0], nonzero_mask(tangents))
+    values = inst.op.build([*inst.operands, *present(tangents)], inst.params, [body])
+    outs, found = split(values, len(out_nonzero))
+    return outs, spread(found, out_nonzero)
+
+
+def recomputed(
+    body: Body, wanted: Sequence[ir.Value], saves: Callable[[ir.Value], bool]
+) -> tuple[list[ir.Value], list[ir.Operation]]:
+    """What to save, and the ops to run again, so that values of a body can be had from both and
+    from the body's arguments.
+    """
+    saved: dict[ir.Value, None] = {}
+    needed: set[ir.Value] = set()
+    work = list(wanted)
+    while work:
+        value = work.pop()
+        if isinstance(value.owner, ir.Block) or value in saved or value in needed:
+            continue
+        op = _producer(value)
+        # An op without operands costs nothing to run again.
+        if operands_of(op) and saves(value):
+            saved[value] = None
+            continue
+        needed.add(value)
+        work.extend(operands_of(op))
+    again = [op for op in body.operations if any(r in needed for r in results_of(op))]
+    return list(saved), again
+
+
+def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
+    parts = inst.engine.linearize(inst.bodies[0], nonzero_mask(tangents))
+    count = len(parts.out_nonzero)
+    if not any(parts.out_nonzero):
+        return rebuild(inst), [None] * count
+    forward, linear = parts.forward, parts.linear
+    outs, residuals = split(forward.results, count)
+    saved, again = recomputed(
+        forward, residuals, saveable(inst.params["policy"], inst.engine.program)
+    )
+    first = Body.build(
+        forward.argument_types, lambda *given: inline_values(forward, given, [*outs, *saved])
+    )
+    values = inst.op.build(inst.operands, inst.params, [first])
+    kept = values[count:]
+
+    used = {v for op in again for v in operands_of(op)} | set(residuals)
+    argument_used = [a in used for a in forward.arguments]
+    tangent_used = [is_used(a) for a in linear.arguments[len(residuals) :]]
+    # A result may be a tangent as it is.
+    passed = set(linear.results)
+    tangent_used = [
+        u or a in passed
+        for u, a in zip(tangent_used, linear.arguments[len(residuals) :], strict=True)
+    ]
+    constants = [*chosen(inst.operands, argument_used), *kept]
+    directions = chosen(present(tangents), tangent_used)
+
+    def second(*given: ir.Value) -> list[ir.Value]:
+        fixed, moving = split(given, len(constants))
+        taken = [*chosen(forward.arguments, argument_used), *saved]
+        env = dict(zip(taken, fixed, strict=True))
+        for op in again:
+            with op.location:
+                clone_into(op, env)
+        return linear.inline([*(env[r] for r in residuals), *spread(moving, tangent_used)])
+
+    operands = [*constants, *directions]
+    if again:
+        body = Body.build([type_of(v) for v in operands], second)
+        found = inst.op.build(operands, {**inst.params, "differentiated": True}, [body])
+    else:
+        found = second(*operands)
+    return values[:count], spread(found, parts.out_nonzero)
+
+
+def _transpose(
+    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+) -> list[ir.Value | None]:
+    body = inst.engine.transpose(inst.bodies[0], linear, nonzero_mask(cotangents))
+    operands = [*present(inst.operands), *present(cotangents)]
+    return spread(inst.op.build(operands, inst.params, [body]), linear)
+
+
+def _batch(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], list[int | None]]:
+    front = [v if d is None else move_dim(v, d, 0) for v, d in zip(operands, dims, strict=True)]
+    body, out = inst.engine.batch(inst.bodies[0], [d is not None for d in dims], axis)
+    results = inst.op.build(front, inst.params, [body])
+    return results, [0 if m else None for m in out]
+
+
+checkpoint = Op(
+    name="checkpoint",
+    doc="the results of a body, whose other values the backward pass computes again, but for those "
+    "that a policy saves",
+    example='%y = "gnomon.checkpoint"(%x) ({ ^bb0(%a: tensor<f32>): ... }) '
+    '{policy = "nothing_saveable", prevent_cse = true, differentiated = false} : '
+    "(tensor<f32>) -> tensor<f32>",
+    attributes={"policy": STRING, "prevent_cse": BOOL, "differentiated": BOOL},
+    results=None,
+    regions=("body",),
+    infer=_infer,
+    evaluate=_evaluate,
+    jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    lower=EXPANDED,
+    inline=_inline,
+)
+
+name = Op(
+    name="name",
+    doc="the operand, under a name that policies of checkpoints go by",
+    example='%y = "gnomon.name"(%x) {name = "hidden"} : (tensor<4xf32>) -> tensor<4xf32>',
+    attributes={"name": STRING},
+    operands=("operand",),
+    infer=lambda operand, name: operand,
+    evaluate=lambda operand, name: operand,
+    jvp=lambda inst, outs, tangents: [inst.op(tangents[0], **inst.params)],
+    transpose=lambda inst, cotangents, linear: [cotangents[0]],
+    batch=lambda inst, operands, dims, axis: (inst.op.build(operands, inst.params), dims),
+    lower=lambda inst: inst.operands,
+)
+
+__all__ = ["POLICIES", "checkpoint", "name", "recomputed", "saveable"]
