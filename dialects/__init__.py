@@ -10,6 +10,7 @@ from gnomon.dialects import (  # noqa: F401
     collectives,
     contraction,
     control_flow,
+    convolution,
     creation,
     cumulative,
     custom_derivatives,

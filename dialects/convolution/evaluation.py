@@ -1,0 +1,161 @@
+"""Convolution in NumPy: the windows laid out as the rows of a matrix, and one matrix product.
+
+Groups of either kind become a leading dimension, along which the product is batched. The matrix of
+windows is made a few images at a time, so that it stays in the cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from gnomon.dialects.convolution.geometry import Dims, Geometry, dilated, inverse, permuted
+from gnomon.dialects.emit import ops
+
+# Bytes of the matrix of windows that are made at a time.
+_CHUNK_BYTES = 1 << 21
+
+
+def evaluate(
+    lhs: np.ndarray, rhs: np.ndarray, *, dtype: np.dtype, precision: str, **params: Any
+) -> np.ndarray:
+    """The op's meaning."""
+    geometry = Geometry.of(params)
+    shape = geometry.out_shape(lhs.shape, rhs.shape)
+    if 0 in shape or geometry.terms(rhs.shape) == 0 or 0 in lhs.shape:
+        return np.zeros(shape, dtype)
+    x, w = _grouped(geometry, lhs, rhs)
+    x = _spread(geometry, x)
+    return _by_products(geometry, x, w, shape, np.dtype(dtype))
+
+
+def _grouped(geometry: Geometry, lhs: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Views ``[group, batch, feature, *spatial]`` and ``[group, out, feature, *spatial]``."""
+    groups, by_batch = geometry.groups, geometry.batch_group_count > 1
+    x, w = lhs.transpose(geometry.lhs_spec), rhs.transpose(geometry.rhs_spec)
+    batch, features, *sizes = x.shape
+    if by_batch:
+        x = x.reshape(groups, batch // groups, features, *sizes)
+    else:
+        x = x.reshape(batch, groups, features // groups, *sizes).swapaxes(0, 1)
+    return x, w.reshape(groups, -1, *w.shape[1:])
+
+
+def _spread(geometry: Geometry, x: np.ndarray) -> np.ndarray:
+    """The left operand with holes and padding filled with zeros, or cut where padding is
+    negative.
+    """
+    if all(pads == (0, 0) for pads in geometry.padding) and set(geometry.lhs_dilation) <= {1}:
+        return x
+    source: list[slice] = [slice(None)] * 3
+    target: list[slice] = [slice(None)] * 3
+    shape = list(x.shape[:3])
+    for size, (low, high), step in zip(
+        x.shape[3:], geometry.padding, geometry.lhs_dilation, strict=True
+    ):
+        total = dilated(size, step) + low + high
+        first = max(0, -(low // step))  # the first element at or behind 0
+        last = min(size, (total - 1 - low) // step + 1)  # behind the last one before the end
+        last = max(first, last)
+        source.append(slice(first, last))
+        start = low + first * step
+        target.append(slice(start, start + dilated(last - first, step), step))
+        shape.append(total)
+    cut = x[tuple(source)]
+    if cut.shape == tuple(shape):
+        return cut
+    # The order of dimensions in memory is kept, since windows are read along it.
+    order = _memory_order(x)
+    out = np.zeros(permuted(tuple(shape), order), x.dtype).transpose(inverse(order))
+    out[tuple(target)] = cut
+    return out
+
+
+def _memory_order(x: np.ndarray) -> Dims:
+    return tuple(sorted(range(x.ndim), key=lambda d: (-abs(x.strides[d]), d)))
+
+
+def _windows(geometry: Geometry, x: np.ndarray, kernel: Dims, out: Dims) -> np.ndarray:
+    """A view ``[group, batch, feature, *kernel, *out]``."""
+    steps = x.strides[3:]
+    return as_strided(
+        x,
+        (*x.shape[:3], *kernel, *out),
+        (
+            *x.strides[:3],
+            *(s * d for s, d in zip(steps, geometry.rhs_dilation, strict=True)),
+            *(s * d for s, d in zip(steps, geometry.window_strides, strict=True)),
+        ),
+        writeable=False,
+    )
+
+
+def _by_products(
+    geometry: Geometry, x: np.ndarray, w: np.ndarray, shape: Dims, dtype: np.dtype
+) -> np.ndarray:
+    rank, groups = geometry.rank, geometry.groups
+    kernel, sizes = w.shape[3:], permuted(shape, geometry.out_spec)[2:]
+    windows = _windows(geometry, x, kernel, sizes)
+    batch, out_features = x.shape[1], w.shape[1]
+
+    # One window is a column of `terms`; both are ordered as they lie in memory, and the matrix has
+    # as its rows what lies closest.
+    strides = windows.strides
+    terms = sorted((2, *range(3, 3 + rank)), key=lambda d: -strides[d])
+    columns = sorted((1, *range(3 + rank, 3 + 2 * rank)), key=lambda d: -strides[d])
+    rows_are_windows = _run(windows, terms) > _run(windows, columns)
+    order = (0, *columns, *terms) if rows_are_windows else (0, *terms, *columns)
+    windows = windows.transpose(order)
+    depth = math.prod(w.shape[2:])
+    if rows_are_windows:
+        weights = w.transpose((0, *terms, 1)).reshape(groups, depth, out_features)
+    else:
+        weights = w.transpose((0, 1, *terms)).reshape(groups, out_features, depth)
+
+    # The result has the windows' order in memory; it is filled along the first of its dimensions.
+    column_sizes = [(batch, *sizes)[0 if d == 1 else d - 2 - rank] for d in columns]
+    at = 1 if rows_are_windows else 2
+    result_shape = [groups, *column_sizes]
+    result_shape.insert(len(result_shape) if rows_are_windows else 1, out_features)
+    result = np.empty(result_shape, dtype)
+    along = 1 if rows_are_windows else 1 + len(terms)
+    step = max(1, _CHUNK_BYTES * column_sizes[0] // (windows.size * x.itemsize))
+    for start in range(0, column_sizes[0], step):
+        part = windows[(slice(None),) * along + (slice(start, start + step),)]
+        target = result[(slice(None),) * at + (slice(start, start + step),)]
+        count = part.size // (groups * depth)
+        if rows_are_windows:
+            products = _matmul(part.reshape(groups, count, depth), weights, dtype)
+        else:
+            products = _matmul(weights, part.reshape(groups, depth, count), dtype)
+        target[...] = products.reshape(target.shape)
+
+    # [group, *columns, out] or [group, out, *columns] -> [batch, (group, out), *spatial].
+    places = [*columns, 2] if rows_are_windows else [2, *columns]
+    canonical = [places.index(d) + 1 for d in (1, 2, *range(3 + rank, 3 + 2 * rank))]
+    ordered = result.transpose((canonical[0], 0, *canonical[1:]))
+    merged = ordered.reshape(batch, groups * out_features, *sizes)
+    return merged.transpose(inverse(geometry.out_spec))
+
+
+def _run(x: np.ndarray, dims: Sequence[int]) -> tuple[int, int]:
+    """How close the elements along some dimensions lie: the larger, the closer."""
+    strides = [(-x.strides[d], x.shape[d]) for d in dims if x.shape[d] > 1]
+    return max(strides, default=(-x.itemsize * x.size - 1, 0))
+
+
+def _matmul(a: np.ndarray, b: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Stacks of matrices multiplied by the rules of `dot_general`: one stack is a plain product."""
+    params = {"dtype": dtype, "precision": "default"}
+    if len(a) == 1:
+        return ops.dot_general.evaluate(
+            a[0], b[0], lhs_contracting=(1,), rhs_contracting=(0,), lhs_batch=(), rhs_batch=(),
+            **params,
+        )[None]  # fmt: skip
+    return ops.dot_general.evaluate(
+        a, b, lhs_contracting=(2,), rhs_contracting=(1,), lhs_batch=(0,), rhs_batch=(0,), **params
+    )
