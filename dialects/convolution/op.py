@@ -115,7 +115,7 @@ def _by_lhs(inst: Instance, cotangent: ir.Value, rhs: ir.Value, dtype: np.dtype)
     split = _split_dim(rhs, out_dim, g.groups)
     kernel_value = _merge_dim(split, out_dim, in_dim)
     if g.rank:
-        kernel_value = ops.rev(kernel_value, axes=tuple(sorted(g.rhs_spec[2:])))
+        kernel_value = ops.rev(kernel_value, dims=tuple(sorted(g.rhs_spec[2:])))
     # Groups of the batch come out as groups of features and are put back.
     batch_dim, feature_dim = g.lhs_spec[:2]
     result = ops.conv_general_dilated(

@@ -27,6 +27,24 @@ from gnomon.lax._contraction import (
     dot_general,
 )
 from gnomon.lax._control_flow import cond, fori_loop, map, scan, switch, while_loop
+from gnomon.lax._convolution import (
+    conv,
+    conv_general_dilated,
+    conv_general_dilated_local,
+    conv_general_dilated_patches,
+    conv_transpose,
+    conv_with_general_padding,
+)
+from gnomon.lax._convolution_shapes import (
+    ConvDimensionNumbers,
+    ConvGeneralDilatedDimensionNumbers,
+    conv_dimension_numbers,
+    conv_general_permutations,
+    conv_general_shape_tuple,
+    conv_shape_tuple,
+    conv_transpose_shape_tuple,
+    padtype_to_pads,
+)
 from gnomon.lax._creation import (
     bitcast_convert_type,
     broadcasted_iota,
@@ -190,6 +208,8 @@ from gnomon.lax._structural import (
 
 __all__ = [
     "AccuracyMode",
+    "ConvDimensionNumbers",
+    "ConvGeneralDilatedDimensionNumbers",
     "DotDimensionNumbers",
     "GatherDimensionNumbers",
     "GatherScatterMode",
@@ -238,6 +258,17 @@ __all__ = [
     "concatenate",
     "cond",
     "conj",
+    "conv",
+    "conv_dimension_numbers",
+    "conv_general_dilated",
+    "conv_general_dilated_local",
+    "conv_general_dilated_patches",
+    "conv_general_permutations",
+    "conv_general_shape_tuple",
+    "conv_shape_tuple",
+    "conv_transpose",
+    "conv_transpose_shape_tuple",
+    "conv_with_general_padding",
     "convert_element_type",
     "cos",
     "cosh",

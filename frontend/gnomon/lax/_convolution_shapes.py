@@ -1,0 +1,267 @@
+"""What surrounds a convolution: dimension numbers, padding by name, shapes of results."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+Shape = tuple[int, ...]
+Pads = tuple[tuple[int, int], ...]
+
+
+class ConvDimensionNumbers(NamedTuple):
+    """Where the dimensions of a convolution stand.
+
+    Attributes:
+      lhs_spec: ``(batch, feature, *spatial)`` dimensions of ``lhs``.
+      rhs_spec: ``(out feature, in feature, *spatial)`` dimensions of ``rhs``.
+      out_spec: ``(batch, feature, *spatial)`` dimensions of the result.
+    """
+
+    lhs_spec: Sequence[int]
+    rhs_spec: Sequence[int]
+    out_spec: Sequence[int]
+
+
+ConvGeneralDilatedDimensionNumbers = None | ConvDimensionNumbers | tuple[str, str, str]
+
+
+# ------------------------------------------------------------------------------ dimension numbers
+
+
+def conv_dimension_numbers(
+    lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any
+) -> ConvDimensionNumbers:
+    """Dimension numbers in canonical form.
+
+    Args:
+      lhs_shape, rhs_shape: shapes of the operands.
+      dimension_numbers: `ConvDimensionNumbers`; or three strings with a letter for each dimension:
+        ``N`` batch, ``C`` feature of ``lhs`` and the result, ``O`` and ``I`` the features of
+        ``rhs``, any others the spatial ones; or None for ``('NCHW', 'OIHW', 'NCHW')``.
+    Raises:
+      TypeError: they are something else, or do not fit the shapes.
+
+    Example:
+      >>> conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 4), ("NHWC", "HWIO", "NHWC"))
+      ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
+    """
+    if isinstance(dimension_numbers, ConvDimensionNumbers):
+        return dimension_numbers
+    if len(lhs_shape) != len(rhs_shape):
+        raise TypeError(
+            "a convolution takes operands of one rank, got shapes "
+            f"{tuple(lhs_shape)} and {tuple(rhs_shape)}"
+        )
+    if dimension_numbers is None:
+        in_order = tuple(range(len(lhs_shape)))
+        return ConvDimensionNumbers(in_order, in_order, in_order)
+    if not isinstance(dimension_numbers, (list, tuple)):
+        raise TypeError(
+            "dimension_numbers of a convolution must be None, ConvDimensionNumbers or three "
+            f"strings, got {type(dimension_numbers).__name__}"
+        )
+    if len(dimension_numbers) != 3 or not all(isinstance(s, str) for s in dimension_numbers):
+        raise TypeError(
+            "dimension_numbers of a convolution must be three strings (lhs, rhs, result), "
+            f"got {dimension_numbers!r}"
+        )
+    for spec in dimension_numbers:
+        if len(spec) != len(lhs_shape):
+            raise TypeError(
+                f"each string of dimension_numbers must have a letter for each of the "
+                f"{len(lhs_shape)} dimensions of the operands, got {spec!r} for shapes "
+                f"{tuple(lhs_shape)} and {tuple(rhs_shape)}"
+            )
+    return ConvDimensionNumbers(*conv_general_permutations(dimension_numbers))
+
+
+def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[Shape, Shape, Shape]:
+    """The specs of three strings; spatial dimensions in the order of the middle one.
+
+    Raises:
+      TypeError: a letter is missing or doubled, or the spatial letters differ.
+    """
+    lhs, rhs, out = dimension_numbers
+    pairs = ((lhs, "NC"), (rhs, "OI"), (out, "NC"))
+    for spec, features in pairs:
+        if any(spec.count(letter) != 1 for letter in features) or len(set(spec)) != len(spec):
+            raise TypeError(
+                f"dimension_numbers of a convolution: {spec!r} must have {features[0]!r} and "
+                f"{features[1]!r} and each other letter once"
+            )
+    if len({frozenset(spec) - set(features) for spec, features in pairs}) != 1:
+        raise TypeError(
+            "dimension_numbers of a convolution must name the same spatial dimensions, got "
+            f"{tuple(dimension_numbers)}"
+        )
+    spatial = [letter for letter in rhs if letter not in "OI"]
+    first, second, third = (
+        tuple(spec.index(letter) for letter in (*features, *spatial)) for spec, features in pairs
+    )
+    return first, second, third
+
+
+# ---------------------------------------------------------------------------------------- padding
+
+
+def padtype_to_pads(
+    in_shape: Sequence[int],
+    window_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str,
+) -> list[tuple[int, int]]:
+    """Padding by name as a pair of sizes for each dimension.
+
+    Args:
+      in_shape, window_shape, window_strides: of the spatial dimensions.
+      padding: "VALID": none. "SAME": as much as makes the result ``ceil(in_shape / strides)``, an
+        odd one at the end; "SAME_LOWER": an odd one at the beginning.
+    Raises:
+      RuntimeError: ``padding`` is another string. TypeError: it is no string.
+
+    Example:
+      >>> padtype_to_pads((8,), (4,), (1,), "SAME")
+      [(1, 2)]
+    """
+    if not isinstance(padding, str):
+        raise TypeError(f"padding must be 'SAME', 'SAME_LOWER' or 'VALID', got {padding!r}")
+    name = padding.upper()
+    if name == "VALID":
+        return [(0, 0)] * len(in_shape)
+    if name not in ("SAME", "SAME_LOWER"):
+        raise RuntimeError(f"padding must be 'SAME', 'SAME_LOWER' or 'VALID', got {padding!r}")
+    pads = []
+    for size, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
+        total = max(0, int((-(-size // stride) - 1) * stride + window - size))
+        less, more = total // 2, total - total // 2
+        pads.append((less, more) if name == "SAME" else (more, less))
+    return pads
+
+
+def explicit_pads(function: str, padding: Any) -> Pads:
+    """Padding by sizes, as pairs of ints; raises ``ValueError`` where it is something else."""
+    try:
+        return tuple((operator.index(low), operator.index(high)) for low, high in padding)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"lax.{function}: padding must be 'SAME', 'SAME_LOWER', 'VALID' or a sequence of "
+            f"(low, high) pairs of integers, got {padding!r}"
+        ) from error
+
+
+def dilated_size(size: int, dilation: int) -> int:
+    """The size of a dimension with ``dilation - 1`` holes between its elements."""
+    return (size - 1) * dilation + 1 if size else 0
+
+
+def transposed_pads(window: int, stride: int, padding: Any) -> tuple[int, int]:
+    """The padding of a transposed convolution, from that of the convolution."""
+    if padding == "SAME":
+        total = window + stride - 2
+        low = window - 1 if stride > window - 1 else -(-total // 2)
+        return low, total - low
+    if padding == "VALID":
+        return window - 1, stride - 1 + max(window - stride, 0)
+    if isinstance(padding, tuple):
+        low, high = padding
+        return window - 1 - low, window - 1 - high
+    raise ValueError(
+        f"lax.conv_transpose: padding must be 'SAME', 'VALID' or (low, high) pairs, got {padding!r}"
+    )
+
+
+# ----------------------------------------------------------------------------------------- shapes
+
+
+def conv_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    strides: Sequence[int],
+    pads: str | Sequence[tuple[int, int]],
+    batch_group_count: int = 1,
+) -> Shape:
+    """The shape of a convolution's result, all shapes in canonical order.
+
+    Raises:
+      TypeError: the number of pads does not fit. ValueError: a pad takes more away than there is.
+
+    Example:
+      >>> conv_shape_tuple((1, 3, 8, 8), (4, 3, 3, 3), (1, 1), "VALID")
+      (1, 4, 6, 6)
+    """
+    sizes, windows = tuple(lhs_shape[2:]), tuple(rhs_shape[2:])
+    if isinstance(pads, str):
+        pads = padtype_to_pads(sizes, windows, strides, pads)
+    if len(pads) != len(sizes):
+        raise TypeError(
+            f"a convolution over {len(sizes)} spatial dimensions takes as many pads, got {pads}"
+        )
+    padded = [n + low + high for n, (low, high) in zip(sizes, pads, strict=True)]
+    if any(n < 0 for n in padded):
+        raise ValueError(f"padding {pads} takes more away than the sizes {sizes}")
+    out = (
+        max(0, (n - window) // stride + 1)
+        for n, window, stride in zip(padded, windows, strides, strict=True)
+    )
+    return (int(lhs_shape[0]) // batch_group_count, int(rhs_shape[0]), *map(int, out))
+
+
+def _in_order(shape: Sequence[int], spec: Sequence[int]) -> Shape:
+    return tuple(shape[d] for d in spec)
+
+
+def _out_of_order(shape: Sequence[int], spec: Sequence[int]) -> Shape:
+    return tuple(shape[list(spec).index(d)] for d in range(len(spec)))
+
+
+def conv_general_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    dimension_numbers: Sequence[str],
+) -> Shape:
+    """The shape of the result of `conv_general_dilated` without dilation and groups.
+
+    Example:
+      >>> numbers = ("NHWC", "HWIO", "NHWC")
+      >>> conv_general_shape_tuple((1, 8, 8, 3), (3, 3, 3, 4), (2, 2), "SAME", numbers)
+      (1, 4, 4, 4)
+    """
+    lhs, rhs, out = conv_general_permutations(dimension_numbers)
+    canonical = conv_shape_tuple(
+        _in_order(lhs_shape, lhs), _in_order(rhs_shape, rhs), window_strides, padding
+    )
+    return _out_of_order(canonical, out)
+
+
+def conv_transpose_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    dimension_numbers: Sequence[str],
+) -> Shape:
+    """The shape of the result of `conv_transpose`.
+
+    Example:
+      >>> numbers = ("NHWC", "HWIO", "NHWC")
+      >>> conv_transpose_shape_tuple((1, 4, 4, 3), (3, 3, 3, 5), (2, 2), "SAME", numbers)
+      (1, 8, 8, 5)
+    """
+    lhs, rhs, out = conv_general_permutations(dimension_numbers)
+    (batch, _, *sizes), (features, _, *windows) = (
+        _in_order(lhs_shape, lhs),
+        _in_order(rhs_shape, rhs),
+    )
+    if isinstance(padding, str):
+        padding = [
+            transposed_pads(k, s, padding) for k, s in zip(windows, window_strides, strict=True)
+        ]
+    canonical = (
+        (n - 1) * stride - window + 2 + sum(pads)
+        for n, window, stride, pads in zip(sizes, windows, window_strides, padding, strict=True)
+    )
+    return _out_of_order((batch, features, *canonical), out)
