@@ -72,9 +72,13 @@ def estimate(body: Body) -> Cost:
             columns = operands[1].size / max(depth, 1)
             if min(rows, columns, depth) >= LARGE:
                 total.contraction_flops += flops
+        elif definition.name == "conv_general_dilated":
+            out_features = params_of(op, definition)["rhs_spec"][0]
+            depth = operands[1].size / max(operands[1].shape[out_features], 1)
+            total.flops += 2.0 * results[0].size * depth
         else:
             total.flops += size
-        if definition.name == "dot_general" or any(t.size != size for t in operands):
+        if definition.name in ("dot_general", "conv_general_dilated") or any(t.size != size for t in operands):
             total.dispatches += 1
             total.bytes_accessed += sum(map(_nbytes, (*operands, *results)))
     inputs = sum(_nbytes(t) for t in body.argument_types)
