@@ -103,6 +103,10 @@ def conv_general_dilated(
         pads = _named_pads(x.shape, w.shape, strides, kernel_dilation, numbers, padding)
     else:
         pads = explicit_pads("conv_general_dilated", padding)
+    if len(pads) != rank:
+        raise TypeError(
+            f"lax.conv_general_dilated: {rank} spatial dimensions take as many pads, got {pads}"
+        )
     geometry = Geometry(
         lhs_spec=tuple(map(operator.index, numbers.lhs_spec)),
         rhs_spec=tuple(map(operator.index, numbers.rhs_spec)),
