@@ -78,7 +78,9 @@ def estimate(body: Body) -> Cost:
             total.flops += 2.0 * results[0].size * depth
         else:
             total.flops += size
-        if definition.name in ("dot_general", "conv_general_dilated") or any(t.size != size for t in operands):
+        if definition.name in ("dot_general", "conv_general_dilated") or any(
+            t.size != size for t in operands
+        ):
             total.dispatches += 1
             total.bytes_accessed += sum(map(_nbytes, (*operands, *results)))
     inputs = sum(_nbytes(t) for t in body.argument_types)

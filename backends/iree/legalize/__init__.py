@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from gnomon.backends.iree.legalize.branches import RULES as BRANCH_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
+from gnomon.backends.iree.legalize.convolution import RULES as CONVOLUTION_RULES
 from gnomon.backends.iree.legalize.host_ops import host_rules
 from gnomon.backends.iree.legalize.integrals import RULES as INTEGRAL_RULES
-from gnomon.backends.iree.legalize.convolution import RULES as CONVOLUTION_RULES
 from gnomon.backends.iree.legalize.loops import legalize_while
 from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
 from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
