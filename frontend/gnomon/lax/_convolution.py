@@ -105,7 +105,8 @@ def conv_general_dilated(
         pads = explicit_pads("conv_general_dilated", padding)
     if len(pads) != rank:
         raise TypeError(
-            f"lax.conv_general_dilated: {rank} spatial dimensions take as many pairs of padding, got {pads}"
+            f"lax.conv_general_dilated: {rank} spatial dimensions take as many pairs of padding, "
+            f"got {pads}"
         )
     geometry = Geometry(
         lhs_spec=tuple(map(operator.index, numbers.lhs_spec)),
