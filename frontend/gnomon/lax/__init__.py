@@ -138,7 +138,6 @@ from gnomon.lax._elementwise import (
     zeta,
 )
 from gnomon.lax._general_reductions import (
-    padtype_to_pads,
     reduce,
     reduce_window,
     reduce_window_shape_tuple,

@@ -25,6 +25,7 @@ from gnomon.dialects.combinators import highest, lowest
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, is_complex
 from gnomon.dialects.windowed import fold_windows, window_shape
+from gnomon.lax._convolution_shapes import padtype_to_pads
 from gnomon.lax._creation import converted, full, no_sharding
 from gnomon.lax._operands import argument, broadcast
 from gnomon.lax._reductions import reduction_axes
@@ -236,34 +237,6 @@ def _reduce_rows(rows: Arrays, combine: _Computation) -> Arrays:
 # ---------------------------------------------------------------------------------------- windows
 
 
-def padtype_to_pads(
-    in_shape: Sequence[int],
-    window_shape: Sequence[int],
-    window_strides: Sequence[int],
-    padding: str,
-) -> list[tuple[int, int]]:
-    """The padding, low and high in each dimension, that a name stands for.
-
-    Args:
-      in_shape, window_shape, window_strides: one number for each dimension.
-      padding: ``"VALID"``: none; ``"SAME"``: so much that there is one window for each stride of
-        the operand, the odd one behind; ``"SAME_LOWER"``: the odd one in front.
-    Raises:
-      RuntimeError: another name.
-    """
-    name = str(padding).upper()
-    if name not in ("VALID", "SAME", "SAME_LOWER"):
-        raise RuntimeError(
-            f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}."
-        )
-    pads = []
-    for n, w, stride in zip(in_shape, window_shape, window_strides, strict=True):
-        total = max(0, (-(-n // stride) - 1) * stride + w - n) if name != "VALID" else 0
-        less = total // 2
-        pads.append((total - less, less) if name == "SAME_LOWER" else (less, total - less))
-    return pads
-
-
 def _window_parameters(
     shape: Sequence[int],
     window_dimensions: Any,
@@ -427,4 +400,4 @@ def _fold(
     )
 
 
-__all__ = ["padtype_to_pads", "reduce", "reduce_window", "reduce_window_shape_tuple"]
+__all__ = ["reduce", "reduce_window", "reduce_window_shape_tuple"]
