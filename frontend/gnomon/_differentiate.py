@@ -360,8 +360,9 @@ def _jvp_inputs(
 
 
 def match_dtype(x: Array, like: Array) -> Array:
-    """A weakly typed ``x`` in the dtype of ``like``."""
-    if x.dtype != like.dtype and getattr(x, "weak_type", False) and is_inexact(like.dtype):
+    """A weakly typed ``x`` in the dtype of ``like``, where both are real or complex."""
+    inexact = is_inexact(x.dtype) and is_inexact(like.dtype)
+    if x.dtype != like.dtype and inexact and getattr(x, "weak_type", False):
         return bind(ops.convert, x, dtype=like.dtype)
     return x
 
@@ -473,7 +474,7 @@ class _Linear:
         """Cotangents of the primals."""
         given, tree = tree_util.tree_flatten(cotangent)
         if tree != self.out_tree:
-            raise TypeError(
+            raise ValueError(
                 "the cotangent must have the structure of the function's output: expected "
                 f"{self.out_tree}, got {tree}"
             )
@@ -507,7 +508,7 @@ class _Linear:
     def _check(self, ct: Any, aval: Any) -> Array | None:
         if not is_inexact(aval.dtype):
             if getattr(ct, "dtype", None) != float0:
-                raise TypeError(
+                raise ValueError(
                     f"the output of dtype {aval.dtype.name} takes a cotangent of dtype float0 "
                     "(np.zeros(shape, gnomon.dtypes.float0)), got "
                     f"{getattr(ct, 'dtype', type(ct).__name__)}"
@@ -515,7 +516,7 @@ class _Linear:
             return None
         array = match_dtype(as_operand(ct), wrap(np.zeros((), aval.dtype)))
         if array.shape != aval.shape or array.dtype != aval.dtype:
-            raise TypeError(
+            raise ValueError(
                 "the cotangent must have the shape and dtype of the function's output: expected "
                 f"{aval}, got {array.aval}"
             )

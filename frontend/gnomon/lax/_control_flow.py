@@ -492,7 +492,8 @@ def fori_loop(
             i, value = carry
             return (_successor(i), body_fun(i, value)), None
 
-        start = wrap(np.asarray(first, low.dtype))
+        # Python's integers stay weakly typed, so that what is computed with the index does too.
+        start = wrap(np.asarray(first, low.dtype), low.aval.weak_type and high.aval.weak_type)
         (_, final), _ = scan(
             step, (start, init_val), None, length=max(last - first, 0), unroll=unroll or 1
         )
@@ -501,7 +502,9 @@ def fori_loop(
         raise ValueError(
             "fori_loop: unroll needs a static trip count, but lower or upper is traced"
         )
-    init = (_strong(low), _strong(high), init_val)
+    if not (low.aval.weak_type and high.aval.weak_type):
+        low, high = _strong(low), _strong(high)
+    init = (low, high, init_val)
     final = while_loop(
         lambda state: bind(ops.lt, state[0], state[1]),
         lambda state: (_successor(state[0]), state[1], body_fun(state[0], state[2])),
@@ -511,7 +514,7 @@ def fori_loop(
 
 
 def _successor(i: Array) -> Any:
-    return bind(ops.add, i, wrap(np.asarray(1, i.dtype)))
+    return bind(ops.add, i, wrap(np.asarray(1, i.dtype), i.aval.weak_type))
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:

@@ -231,6 +231,7 @@ from gnomon.numpy._selection import (
     select,
     where,
 )
+from gnomon.numpy._ufunc_class import frompyfunc, ufunc
 from gnomon.numpy._ufuncs import (
     abs,
     absolute,
@@ -462,6 +463,7 @@ __all__ = [
     "from_dlpack",
     "frombuffer",
     "fromfunction",
+    "frompyfunc",
     "fromstring",
     "full",
     "full_like",
@@ -613,6 +615,7 @@ __all__ = [
     "triu",
     "true_divide",
     "trunc",
+    "ufunc",
     "uint",
     "uint4",
     "uint8",

@@ -401,7 +401,7 @@ def repeat(
     missing = total_repeat_length - out.shape[place]
     if missing <= 0:
         return lax.slice_in_dim(out, 0, total_repeat_length, axis=place)
-    last = lax.slice_in_dim(out, out.shape[place] - 1, out.shape[place], axis=place)
+    last = lax.slice_in_dim(x, size - 1, size, axis=place)
     return concatenate([out, repeat(last, missing, place)], place)
 
 

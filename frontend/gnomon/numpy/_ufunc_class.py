@@ -1,0 +1,369 @@
+"""Universal functions: the methods ``reduce``, ``accumulate``, ``at``, ``outer``, ``reduceat``.
+
+The functions of `gnomon.numpy` that are universal functions in JAX (``add``, ``maximum``, ...) stay
+plain functions, which Python calls fastest; they carry the methods as attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon._array import Array
+from gnomon._tracing import concrete_value
+from gnomon._vmap import vmap
+from gnomon.lax._structural import canonical_axis
+from gnomon.numpy import _arithmetic, _manipulation, _reductions, _selection, _ufuncs
+from gnomon.numpy._arguments import as_array
+
+_METHODS = ("reduce", "accumulate", "at", "outer", "reduceat")
+_FACTS = ("nin", "nout", "nargs", "identity")
+
+
+class _CountsFunctions(type):
+    """A function that carries the methods is an instance too."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return type.__instancecheck__(cls, instance) or hasattr(instance, "__ufunc__")
+
+
+class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
+    """A function of scalars, applied to arrays element by element; see `frompyfunc`.
+
+    Attributes:
+      nin, nout, nargs: the numbers of arguments, of results, and of both.
+      identity: what the reduction of no elements gives; None where there is none.
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        nin: int,
+        nout: int,
+        *,
+        identity: Any = None,
+        reducer: Callable[..., Array] | None = None,
+        accumulator: Callable[..., Array] | None = None,
+        update: str | None = None,
+        elementwise: bool = False,
+    ) -> None:
+        self.__name__ = getattr(func, "__name__", "ufunc")
+        self.__doc__ = func.__doc__
+        self.nin, self.nout, self.nargs, self.identity = nin, nout, nin + nout, identity
+        self._func = func
+        self._reducer, self._accumulator, self._update = reducer, accumulator, update
+        self._elementwise = elementwise
+
+    def __repr__(self) -> str:
+        return f"<gnomon.numpy.ufunc {self.__name__!r}>"
+
+    def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
+        """Apply to arrays that broadcast against each other."""
+        _unsupported(self.__name__, out=out, where=where)
+        if len(args) != self.nin:
+            raise TypeError(f"{self.__name__} takes {self.nin} arguments, got {len(args)}")
+        if self._elementwise:
+            return self._func(*args)
+        arrays = _manipulation.broadcast_arrays(*(as_array(self.__name__, a) for a in args))
+        shape = arrays[0].shape
+        function = self._func
+        for _ in shape:
+            function = vmap(function)
+        return function(*arrays)
+
+    def reduce(
+        self,
+        a: Any,
+        axis: int | None = 0,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Array:
+        """Combine the elements along an axis, from the first to the last.
+
+        Args:
+          a: an array.
+          axis: the axis; None for all of them.
+          dtype: the dtype to compute in.
+          keepdims: keep the axis, with size 1.
+          initial: a value to start from, before the first element.
+          where: a mask of the elements that count; needs an identity or ``initial``.
+        Raises:
+          ValueError: there are no elements and no identity.
+
+        Example:
+          >>> import gnomon.numpy as gnp
+          >>> gnp.add.reduce(gnp.arange(4))
+          Array(6, dtype=int32)
+        """
+        self._check_binary("reduce")
+        _unsupported(f"{self.__name__}.reduce", out=out)
+        if self._reducer is not None:
+            return self._reducer(
+                a, axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where
+            )
+        x = as_array(self.__name__, a)
+        x = x if dtype is None else x.astype(dtype)
+        x = x.astype(self._result_dtype(x))
+        if where is not None and initial is None and self.identity is None:
+            raise ValueError(f"{self.__name__}.reduce: where needs initial, there is no identity")
+        kept = np.ones(x.shape, bool) if where is None else where
+        mask = _manipulation.broadcast_to(kept, x.shape)
+        shape = (1,) * x.ndim
+        if axis is None:
+            x, mask = _manipulation.ravel(x), _manipulation.ravel(mask)
+            place = 0
+        else:
+            place = canonical_axis(axis, x.ndim)
+            shape = (*x.shape[:place], 1, *x.shape[place + 1 :])
+        rows = _manipulation.moveaxis(x, place, 0)
+        masks = _manipulation.moveaxis(mask, place, 0)
+        start = self.identity if initial is None else initial
+        if start is None:
+            if rows.shape[0] == 0:
+                raise ValueError(f"{self.__name__}.reduce: no elements, and no identity")
+            carry, rows, masks = rows[0], rows[1:], masks[1:]
+        else:
+            carry = _manipulation.broadcast_to(as_array(self.__name__, start), rows.shape[1:])
+            carry = carry.astype(x.dtype)
+
+        def step(carry: Array, row: tuple[Array, Array]) -> tuple[Array, None]:
+            new = self(carry, row[0]).astype(carry.dtype)
+            return (new if where is None else _selection.where(row[1], new, carry)), None
+
+        result = lax.scan(step, carry, (rows, masks))[0]
+        return _manipulation.reshape(result, shape) if keepdims else result
+
+    def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Array:
+        """The results of `reduce` over the first element, the first two, and so on.
+
+        Example:
+          >>> import gnomon.numpy as gnp
+          >>> gnp.multiply.accumulate(gnp.arange(1, 5))
+          Array([ 1,  2,  6, 24], dtype=int32)
+        """
+        self._check_binary("accumulate")
+        _unsupported(f"{self.__name__}.accumulate", out=out)
+        x = as_array(self.__name__, a)
+        place = canonical_axis(axis, x.ndim)
+        if self._accumulator is not None:
+            return self._accumulator(x, place, dtype=dtype)
+        rows = _manipulation.moveaxis(x if dtype is None else x.astype(dtype), place, 0)
+        if rows.shape[0] == 0:
+            return _manipulation.moveaxis(rows, 0, place)
+        rows = rows.astype(self._result_dtype(rows))
+
+        def step(carry: Array, row: Array) -> tuple[Array, Array]:
+            new = self(carry, row).astype(carry.dtype)
+            return new, new
+
+        later = lax.scan(step, rows[0], rows[1:])[1]
+        return _manipulation.moveaxis(_manipulation.concatenate([rows[:1], later]), 0, place)
+
+    def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Array:
+        """The array with the function applied at indices, as a new array.
+
+        Args:
+          a: an array.
+          indices: as in ``a[indices]``; repeated ones are applied one after another.
+          b: the second argument of a function of two.
+          inplace: must be False: arrays are immutable.
+        Raises:
+          NotImplementedError: ``inplace`` is left True.
+
+        Example:
+          >>> import gnomon.numpy as gnp
+          >>> gnp.add.at(gnp.zeros(3), gnp.array([0, 0]), 1.0, inplace=False)
+          Array([2., 0., 0.], dtype=float32)
+        """
+        if inplace:
+            raise NotImplementedError(
+                f"{self.__name__}.at cannot write into its argument, arrays are immutable: pass "
+                "inplace=False and use the result"
+            )
+        x = as_array(self.__name__, a)
+        if self.nin == 1:
+            return x.at[indices].apply(self)
+        if b is None:
+            raise ValueError(f"{self.__name__}.at takes a second operand")
+        if self._update is not None:
+            return getattr(x.at[indices], self._update)(b)
+        places = _manipulation.reshape(np.arange(x.size, dtype=np.int32), x.shape)[indices]
+        values = _manipulation.broadcast_to(as_array(self.__name__, b), places.shape)
+        x = x.astype(self._result_dtype(x))
+
+        def step(flat: Array, one: tuple[Array, Array]) -> tuple[Array, None]:
+            place, value = one
+            return flat.at[place].set(self(flat[place], value).astype(flat.dtype)), None
+
+        each = (_manipulation.ravel(places), _manipulation.ravel(values))
+        return _manipulation.reshape(lax.scan(step, _manipulation.ravel(x), each)[0], x.shape)
+
+    def outer(self, A: Any, B: Any, /) -> Any:
+        """Apply to all pairs of elements; of shape ``A.shape + B.shape``.
+
+        Example:
+          >>> import gnomon.numpy as gnp
+          >>> gnp.multiply.outer(gnp.arange(2), gnp.arange(3))
+          Array([[0, 0, 0],
+                 [0, 1, 2]], dtype=int32)
+        """
+        self._check_binary("outer")
+        x, y = as_array(self.__name__, A), as_array(self.__name__, B)
+        return self(_manipulation.reshape(x, (*x.shape, *(1,) * y.ndim)), y)
+
+    def reduceat(
+        self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None
+    ) -> Array:
+        """`reduce` over slices: from each index to the next one, the last to the end.
+
+        Where an index is not below the next one, the slice is that one element.
+
+        Raises:
+          NotImplementedError: the indices are traced.
+          IndexError: an index is out of bounds.
+        """
+        self._check_binary("reduceat")
+        _unsupported(f"{self.__name__}.reduceat", out=out)
+        x = as_array(self.__name__, a)
+        place = canonical_axis(axis, x.ndim)
+        known = concrete_value(as_array(self.__name__, indices))
+        if known is None:
+            raise NotImplementedError(
+                f"{self.__name__}.reduceat: the indices decide on shapes and cannot be traced; "
+                "for sums and extrema use gnomon.ops.segment_sum and its kin"
+            )
+        starts, size = known.tolist(), x.shape[place]
+        if any(not 0 <= i < size for i in starts):
+            raise IndexError(f"{self.__name__}.reduceat: an index is not in [0, {size}): {starts}")
+        pieces = []
+        for start, end in zip(starts, [*starts[1:], size], strict=True):
+            piece = lax.slice_in_dim(x, start, max(end, start + 1), axis=place)
+            pieces.append(self.reduce(piece, place, dtype=dtype, keepdims=True))
+        if not pieces:
+            return lax.slice_in_dim(x, 0, 0, axis=place)
+        return _manipulation.concatenate(pieces, place)
+
+    def _result_dtype(self, x: Array) -> np.dtype[Any]:
+        """The dtype of the function of two such elements: what a carry must have."""
+        one = np.ones((), x.dtype)
+        return np.dtype(self(one, one).dtype)
+
+    def _check_binary(self, method: str) -> None:
+        if self.nin != 2 or self.nout != 1:
+            raise ValueError(
+                f"{self.__name__}.{method} needs a function of two arguments with one result, "
+                f"this one has {self.nin} and {self.nout}"
+            )
+
+
+def _unsupported(name: str, **arguments: Any) -> None:
+    for argument, value in arguments.items():
+        if value is not None:
+            raise NotImplementedError(f"{name}: the argument {argument!r} is not supported")
+
+
+def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
+    """A universal function of a function of scalars.
+
+    Args:
+      func: from ``nin`` scalars to ``nout`` scalars, made of gnomon's functions.
+      nin, nout: the numbers of arguments and of results.
+      identity: what the reduction of no elements gives.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.frompyfunc(lambda x, y: x * y + 1, 2, 1).reduce(gnp.arange(1, 4))
+      Array(10, dtype=int32)
+    """
+    if not callable(func):
+        raise TypeError(f"frompyfunc takes a function, got {type(func).__name__}")
+    return ufunc(func, nin, nout, identity=identity)
+
+
+def _bitwise(reduction: Callable[..., Array]) -> Callable[..., Array]:
+    """A reduction of `gnomon.lax` under the arguments of `ufunc.reduce`, where it has no more."""
+
+    def reduce(
+        a: Any, axis: int | None, *, dtype: Any, keepdims: bool, initial: Any, where: Any
+    ) -> Array:
+        x = as_array("reduce", a)
+        x = x if dtype is None else x.astype(dtype)
+        axes: Iterable[int] = range(x.ndim) if axis is None else (canonical_axis(axis, x.ndim),)
+        if where is not None or initial is not None:
+            raise NotImplementedError(
+                "reduce of a bitwise function takes no where and no initial: select the elements "
+                "with gnomon.numpy.where, combine with the initial value afterwards"
+            )
+        result = reduction(x, tuple(axes))
+        if not keepdims:
+            return result
+        return _manipulation.expand_dims(result, tuple(axes))
+
+    return reduce
+
+
+def _untyped(reduction: Callable[..., Array]) -> Callable[..., Array]:
+    """A reduction that takes no dtype of its own."""
+
+    def reduce(a: Any, axis: int | None, *, dtype: Any, **kwargs: Any) -> Array:
+        x = as_array("reduce", a)
+        return reduction(x if dtype is None else x.astype(dtype), axis, **kwargs)
+
+    return reduce
+
+
+def _logical(reduction: Callable[..., Array]) -> Callable[..., Array]:
+    """`all` and `any`, which take neither dtype nor initial."""
+
+    def reduce(
+        a: Any, axis: int | None, *, dtype: Any, keepdims: bool, initial: Any, where: Any
+    ) -> Array:
+        _unsupported("reduce of a logical function", dtype=dtype, initial=initial)
+        return reduction(a, axis, keepdims=keepdims, where=where)
+
+    return reduce
+
+
+def _binary(function: Callable[..., Any], **facts: Any) -> ufunc:
+    return ufunc(function, 2, 1, elementwise=True, **facts)
+
+
+_UFUNCS = (
+    _binary(
+        _ufuncs.add,
+        identity=0,
+        reducer=_reductions.sum,
+        accumulator=_reductions.cumsum,
+        update="add",
+    ),
+    _binary(
+        _ufuncs.multiply,
+        identity=1,
+        reducer=_reductions.prod,
+        accumulator=_reductions.cumprod,
+        update="multiply",
+    ),
+    _binary(_ufuncs.subtract, update="subtract"),
+    _binary(_ufuncs.maximum, reducer=_untyped(_reductions.max), update="max"),
+    _binary(_ufuncs.minimum, reducer=_untyped(_reductions.min), update="min"),
+    _binary(_ufuncs.bitwise_and, identity=-1, reducer=_bitwise(lax.reduce_and)),
+    _binary(_ufuncs.bitwise_or, identity=0, reducer=_bitwise(lax.reduce_or)),
+    _binary(_ufuncs.bitwise_xor, identity=0, reducer=_bitwise(lax.reduce_xor)),
+    _binary(_ufuncs.logical_and, identity=True, reducer=_logical(_reductions.all)),
+    _binary(_ufuncs.logical_or, identity=False, reducer=_logical(_reductions.any)),
+    _binary(_ufuncs.logical_xor, identity=False),
+    _binary(_arithmetic.logaddexp, identity=float("-inf")),
+    _binary(_arithmetic.logaddexp2, identity=float("-inf")),
+    ufunc(_ufuncs.negative, 1, 1, elementwise=True),
+)
+
+for _universal in _UFUNCS:
+    vars(_universal._func).update(
+        {name: getattr(_universal, name) for name in (*_METHODS, *_FACTS)}, __ufunc__=_universal
+    )

@@ -1,0 +1,88 @@
+"""Methods of universal functions, against JAX's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+
+X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+N = np.array([[7, 3], [5, 1]], np.int32)
+BINARY = [n for n in dir(jnp) if isinstance(getattr(jnp, n), jnp.ufunc) and getattr(jnp, n).nin > 1]
+
+
+def equal(ours: Any, theirs: Any) -> None:
+    assert ours.dtype == theirs.dtype
+    assert ours.shape == theirs.shape
+    rtol = 0 if ours.dtype.kind in "biu" else 8 * np.finfo(ours.dtype).eps
+    np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=rtol)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_methods_are_those_of_jax(name: str) -> None:
+    ours, theirs = getattr(gnp, name), getattr(jnp, name)
+    assert isinstance(ours, gnp.ufunc)
+    assert (ours.nin, ours.nout, ours.nargs, ours.identity) == (2, 1, 3, theirs.identity)
+    operand = N if name.startswith("bitwise") else X
+    for axis in (0, 1, -1):
+        equal(ours.reduce(operand, axis=axis), theirs.reduce(operand, axis=axis))
+        equal(
+            ours.reduce(operand, axis=axis, keepdims=True),
+            theirs.reduce(operand, axis=axis, keepdims=True),
+        )
+        equal(ours.accumulate(operand, axis=axis), theirs.accumulate(operand, axis=axis))
+    equal(ours.outer(operand, operand[0]), theirs.outer(operand, operand[0]))
+    index = np.array([0, 1, 0])
+    values = operand[0, 1]
+    equal(
+        ours.at(operand[0], index, values, inplace=False),
+        theirs.at(operand[0], index, values, inplace=False),
+    )
+    # JAX gives numbers for slices of logical functions; the definition there is NumPy's.
+    definition = getattr(np, name) if name.startswith("logical") else theirs
+    slices = np.array([1, 0])
+    equal(ours.reduceat(operand, slices, 1), definition.reduceat(operand, slices, 1))
+
+
+def test_reduce_with_a_mask_and_a_start() -> None:
+    mask = np.array([True, False, True])
+    equal(gnp.add.reduce(X, 1, initial=5, where=mask), jnp.add.reduce(X, 1, initial=5, where=mask))
+    ours = gnp.frompyfunc(lambda x, y: x * 2 + y, 2, 1, identity=0)
+    theirs = jnp.frompyfunc(lambda x, y: x * 2 + y, 2, 1, identity=0)
+    equal(ours.reduce(X, 1, where=mask), theirs.reduce(X, 1, where=mask))
+    equal(ours.reduce(X, None), theirs.reduce(X, None))
+    equal(ours(X, 3.0), theirs(X, 3.0))
+    equal(ours.reduce(X[:0]), theirs.reduce(X[:0]))
+
+
+def test_under_transformations() -> None:
+    def f(lib: Any, x: Any) -> Any:
+        return lib.logaddexp.reduce(lib.subtract.accumulate(x))
+
+    ours = gn.jit(gn.vmap(gn.grad(lambda x: f(gnp, x))))(X)
+    theirs = jax.vmap(jax.grad(lambda x: f(jnp, x)))(X)
+    np.testing.assert_allclose(
+        np.asarray(ours), np.asarray(theirs), rtol=32 * np.finfo("f4").eps, atol=1e-6
+    )
+
+
+def test_errors() -> None:
+    with pytest.raises(NotImplementedError, match="immutable"):
+        gnp.add.at(gnp.zeros(3), 0, 1.0)
+    with pytest.raises(ValueError, match="two arguments"):
+        gnp.negative.reduce(X)
+    with pytest.raises(ValueError, match="no identity"):
+        gnp.subtract.reduce(X[:0])
+    with pytest.raises(IndexError, match="not in"):
+        gnp.add.reduceat(X, np.array([5]))
+    with pytest.raises(NotImplementedError, match="segment_sum"):
+        gn.jit(gnp.add.reduceat)(X[0], np.array([0, 1]))
+    with pytest.raises(TypeError, match="takes 2 arguments"):
+        gnp.frompyfunc(lambda x, y: x + y, 2, 1)(X)
+    assert not isinstance(gnp.sum, gnp.ufunc)
