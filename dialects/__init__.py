@@ -16,6 +16,7 @@ from gnomon.dialects import (  # noqa: F401
     custom_derivatives,
     dynamic,
     elementwise,
+    fourier,
     functions,
     host_call,
     indexing,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from gnomon.backends.iree.legalize.branches import RULES as BRANCH_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
 from gnomon.backends.iree.legalize.convolution import RULES as CONVOLUTION_RULES
+from gnomon.backends.iree.legalize.fourier import RULES as FOURIER_RULES
 from gnomon.backends.iree.legalize.host_ops import host_rules
 from gnomon.backends.iree.legalize.integrals import RULES as INTEGRAL_RULES
 from gnomon.backends.iree.legalize.loops import legalize_while
@@ -25,7 +26,12 @@ from gnomon.dialects.mlir import ir
 __all__ = ["legalize"]
 
 # Rules that write ops which need rewriting in their turn go first.
-_DECOMPOSITIONS: dict[str, Rule] = {**INTEGRAL_RULES, **SORTING_RULES, **WINDOW_RULES}
+_DECOMPOSITIONS: dict[str, Rule] = {
+    **FOURIER_RULES,
+    **INTEGRAL_RULES,
+    **SORTING_RULES,
+    **WINDOW_RULES,
+}
 
 _RULES: dict[str, Rule] = {
     "gnomon.while": legalize_while,

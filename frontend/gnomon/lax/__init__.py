@@ -137,6 +137,7 @@ from gnomon.lax._elementwise import (
     tanh,
     zeta,
 )
+from gnomon.lax._fourier import FftType, fft
 from gnomon.lax._general_reductions import (
     reduce,
     reduce_window,
@@ -210,6 +211,7 @@ __all__ = [
     "ConvDimensionNumbers",
     "ConvGeneralDilatedDimensionNumbers",
     "DotDimensionNumbers",
+    "FftType",
     "GatherDimensionNumbers",
     "GatherScatterMode",
     "Precision",
@@ -295,6 +297,7 @@ __all__ = [
     "exp2",
     "expand_dims",
     "expm1",
+    "fft",
     "floor",
     "fori_loop",
     "full",

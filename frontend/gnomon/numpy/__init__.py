@@ -7,6 +7,7 @@ import numpy as _numpy
 
 from gnomon._array import Array
 from gnomon._dtypes import can_cast, finfo, iinfo, isdtype, issubdtype, promote_types, result_type
+from gnomon.numpy import fft
 from gnomon.numpy._arithmetic import (
     deg2rad,
     degrees,
@@ -436,6 +437,7 @@ __all__ = [
     "expm1",
     "eye",
     "fabs",
+    "fft",
     "finfo",
     "fix",
     "flatnonzero",

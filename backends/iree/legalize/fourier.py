@@ -1,0 +1,178 @@
+"""Fourier transforms as products of matrices, or left to NumPy.
+
+IREE 3.13 compiles a few transforms of powers of two, and refuses all other lengths, numbers of
+dimensions and dtypes. Here a transform along one dimension is
+
+- one product by the matrix of the transform, up to `_DIRECT` points;
+- for a length ``p * q``: transforms of length ``p``, a rotation, transforms of length ``q``;
+- for a large prime: a convolution with a chirp (Bluestein), by transforms of a power of two.
+
+One dimension after the other. On the CPU NumPy is as fast where there is much to transform, and
+needs no compilation; those are calls on the host.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from gnomon.backends.iree.legalize.rewriting import Rule
+from gnomon.dialects.contract import Instance
+from gnomon.dialects.emit import (
+    constant,
+    convert,
+    full,
+    move_dim,
+    ops,
+    reshape,
+    slice_along,
+    zeros,
+)
+from gnomon.dialects.host_call import call_on_host
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, type_of
+
+__all__ = ["RULES", "by_products"]
+
+# The longest transform that is one product by its matrix.
+_DIRECT = 32
+# The longest prime that is: a chirp costs some four transforms of twice the length.
+_DIRECT_PRIME = 150
+# Multiplications that take as long as NumPy, with the 50 us that a call on the host costs.
+_MOST_PRODUCTS = 1 << 21
+
+
+def _fft(inst: Instance) -> Sequence[ir.Value] | None:
+    lengths = inst.params["lengths"]
+    if inst.type.size == 0 or inst.operand_types[0].size == 0:
+        return [zeros(inst.type)]
+    products = [_products_a_point(n) for n in lengths]
+    # A chirp takes seconds to compile.
+    if 0 in products or inst.type.size * sum(products) > _MOST_PRODUCTS:
+        return call_on_host(inst)
+    return [by_products(inst)]
+
+
+def _products_a_point(length: int) -> int:
+    """Multiplications for each point of a transform by products of matrices; 0 for a chirp."""
+    if length <= _DIRECT:
+        return length
+    p = _factor(length)
+    if p == length:
+        return length if length <= _DIRECT_PRIME else 0
+    rest = _products_a_point(length // p)
+    return rest and p + rest
+
+
+def by_products(inst: Instance) -> ir.Value:
+    """The transform as ops that every target has."""
+    x, kind, lengths = inst.operand, inst.params["kind"], inst.params["lengths"]
+    rank = type_of(x).rank
+    first = rank - len(lengths)
+    forward = kind in ("FFT", "RFFT")
+    if kind == "RFFT":
+        x = _last(convert(x, inst.type.dtype), lengths[-1], forward)
+        x = slice_along(x, rank - 1, 0, lengths[-1] // 2 + 1)
+        lengths = lengths[:-1]
+    dims = list(range(first, first + len(lengths)))
+    last = dims.pop() if kind == "IRFFT" else None
+    for d in dims:
+        moved = _last(move_dim(x, d, rank - 1), lengths[d - first], forward)
+        x = move_dim(moved, rank - 1, d)
+    if last is not None:
+        x = _last(_whole_spectrum(x, lengths[-1]), lengths[-1], forward)
+        x = ops.real(x)
+    if forward:
+        return x
+    # Rounded once: the transforms backwards are sums, and divided here.
+    return ops.mul(x, full(type_of(x), 1 / math.prod(lengths)))
+
+
+def _whole_spectrum(x: ir.Value, length: int) -> ir.Value:
+    """The coefficients that a real signal's first half implies, behind it."""
+    dim = type_of(x).rank - 1
+    count = length - (length // 2 + 1)
+    if count == 0:
+        return x
+    mirrored = ops.rev(slice_along(x, dim, 1, 1 + count), dims=(dim,))
+    return ops.concatenate(x, ops.conj(mirrored), dimension=dim)
+
+
+def _roots(exponents: np.ndarray, length: int, forward: bool, dtype: np.dtype) -> np.ndarray:
+    """Roots of unity to integer powers, which are reduced before they are rounded."""
+    angles = np.asarray(exponents % length, np.float64) * (2 * np.pi / length)
+    return np.exp((-1j if forward else 1j) * angles).astype(dtype)
+
+
+def _factor(length: int) -> int:
+    """The largest divisor that one product transforms, or the smallest prime."""
+    small = next(p for p in range(min(_DIRECT, length), 0, -1) if length % p == 0)
+    if small > 1:
+        return small
+    return next((p for p in range(2, math.isqrt(length) + 1) if length % p == 0), length)
+
+
+def _last(x: ir.Value, length: int, forward: bool) -> ir.Value:
+    """The transform along the last dimension, not divided by the length."""
+    type_ = type_of(x)
+    if length == 1:
+        return x
+    if length <= _DIRECT:
+        return _direct(x, length, forward)
+    p = _factor(length)
+    if p == length:
+        return (_direct if length <= _DIRECT_PRIME else _chirp)(x, length, forward)
+    # x[j1 q + j2] -> X[k1 + p k2]: over j1, rotated by j2 k1, over j2.
+    q = length // p
+    rank = type_.rank
+    parted = reshape(x, (*type_.shape[:-1], p, q))
+    inner = _last(move_dim(parted, rank - 1, rank), p, forward)  # [..., j2, k1]
+    turns = _roots(np.outer(np.arange(q), np.arange(p)), length, forward, type_.dtype)
+    shape = type_of(inner).shape
+    rotation = ops.broadcast_in_dim(constant(turns), shape=shape, dims=(rank - 1, rank))
+    outer = _last(move_dim(ops.mul(inner, rotation), rank, rank - 1), q, forward)  # [..., k1, k2]
+    return reshape(move_dim(outer, rank, rank - 1), type_.shape)
+
+
+def _direct(x: ir.Value, length: int, forward: bool) -> ir.Value:
+    type_ = type_of(x)
+    counts = np.arange(length)
+    matrix = _roots(np.outer(counts, counts), length, forward, type_.dtype)
+    return ops.dot_general(
+        x,
+        constant(matrix),
+        lhs_contracting=(type_.rank - 1,),
+        rhs_contracting=(0,),
+        lhs_batch=(),
+        rhs_batch=(),
+        dtype=type_.dtype,
+        precision="highest",
+    )
+
+
+def _chirp(x: ir.Value, length: int, forward: bool) -> ir.Value:
+    """Bluestein: ``jk = (j^2 + k^2 - (k - j)^2) / 2`` makes a convolution of the transform."""
+    type_ = type_of(x)
+    dim = type_.rank - 1
+    padded = 1 << (2 * length - 2).bit_length()
+    counts = np.arange(length, dtype=np.int64)
+    turns = _roots(counts * counts, 2 * length, forward, np.dtype(np.complex128))
+    kernel = np.zeros(padded, np.complex128)
+    kernel[:length] = turns.conj()
+    kernel[padded - length + 1 :] = turns[1:][::-1].conj()
+    spectrum = np.fft.fft(kernel) / padded
+
+    def times(y: ir.Value, factors: np.ndarray) -> ir.Value:
+        literal = constant(factors.astype(type_.dtype))
+        return ops.mul(y, ops.broadcast_in_dim(literal, shape=type_of(y).shape, dims=(dim,)))
+
+    zero = full(TensorType((), type_.dtype), 0)
+    none, behind = (0,) * type_.rank, (*(0,) * dim, padded - length)
+    y = ops.pad(times(x, turns), zero, low=none, high=behind, interior=none)
+    y = times(_last(y, padded, True), spectrum)
+    return times(slice_along(_last(y, padded, False), dim, 0, length), turns)
+
+
+RULES: dict[str, Rule] = {"gnomon.fft": _fft}

@@ -1,0 +1,143 @@
+"""Discrete Fourier transforms: ``fft``, of the trailing dimensions, in four kinds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon.dialects.attributes import INTS, STRING
+from gnomon.dialects.combinators import (
+    Tangents,
+    batch_structural,
+    jvp_linear,
+    parse,
+    require,
+    require_dtype,
+    stablehlo,
+    stablehlo_full,
+)
+from gnomon.dialects.contract import Instance, Op
+from gnomon.dialects.emit import constant, ops, scale
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, real_dtype, type_of
+
+Dims = tuple[int, ...]
+
+KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
+_REAL = (np.dtype(np.float32), np.dtype(np.float64))
+_COMPLEX = (np.dtype(np.complex64), np.dtype(np.complex128))
+
+
+def _complex_dtype(dtype: np.dtype) -> np.dtype:
+    return _COMPLEX[_REAL.index(dtype)]
+
+
+def half(length: int) -> int:
+    """How many coefficients of a real signal of this length are not conjugates of others."""
+    return length // 2 + 1
+
+
+def _infer(x: TensorType, *, kind: str, lengths: Dims) -> TensorType:
+    require(kind in KINDS, "fft", f"kind must be one of {', '.join(KINDS)}, got '{kind}'")
+    require_dtype("fft", x, _REAL if kind == "RFFT" else _COMPLEX)
+    require(
+        1 <= len(lengths) <= x.rank,
+        "fft",
+        f"lengths must be those of one to {x.rank} trailing dimensions of {x}, got {lengths}",
+    )
+    before, trailing = x.shape[: -len(lengths)], x.shape[-len(lengths) :]
+    expected = (*lengths[:-1], half(lengths[-1])) if kind == "IRFFT" else lengths
+    require(
+        trailing == tuple(expected),
+        "fft",
+        f"{kind} of lengths {lengths} takes trailing dimensions {tuple(expected)}, got {x}",
+    )
+    if kind == "RFFT":
+        shape = (*before, *lengths[:-1], half(lengths[-1]))
+        return TensorType(shape, _complex_dtype(x.dtype))
+    if kind == "IRFFT":
+        return TensorType((*before, *lengths), real_dtype(x.dtype))
+    return x
+
+
+_TRANSFORMS: dict[str, Callable[..., np.ndarray]] = {
+    "FFT": np.fft.fftn,
+    "IFFT": np.fft.ifftn,
+    "RFFT": np.fft.rfftn,
+    "IRFFT": np.fft.irfftn,
+}
+
+
+def _evaluate(x: np.ndarray, *, kind: str, lengths: Dims) -> np.ndarray:
+    type_ = _infer(TensorType(x.shape, x.dtype), kind=kind, lengths=lengths)
+    if 0 in type_.shape or x.size == 0:
+        return np.zeros(type_.shape, type_.dtype)
+    axes = tuple(range(x.ndim - len(lengths), x.ndim))
+    return _TRANSFORMS[kind](x, s=lengths, axes=axes)
+
+
+def _weights(x: ir.Value, length: int) -> ir.Value:
+    """How often each coefficient of a real signal stands in its whole spectrum: once or twice."""
+    type_ = type_of(x)
+    counts = np.full(half(length), 2, type_.dtype)
+    counts[0] = 1
+    if length % 2 == 0:
+        counts[-1] = 1
+    return ops.broadcast_in_dim(constant(counts), shape=type_.shape, dims=(type_.rank - 1,))
+
+
+def _transpose(
+    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+) -> list[ir.Value | None]:
+    (cotangent,) = cotangents
+    if cotangent is None:
+        return [None]
+    kind, lengths = inst.params["kind"], inst.params["lengths"]
+    count = math.prod(lengths)
+    if kind == "RFFT":
+        # Each coefficient that stands for two is shared among them.
+        shared = ops.div(ops.conj(cotangent), _weights(cotangent, lengths[-1]))
+        return [scale(ops.fft(shared, kind="IRFFT", lengths=lengths), count)]
+    if kind == "IRFFT":
+        spectrum = ops.fft(cotangent, kind="RFFT", lengths=lengths)
+        weighted = ops.mul(spectrum, _weights(spectrum, lengths[-1]))
+        return [ops.conj(scale(weighted, 1 / count if count else 0))]
+    # The matrix of a transform is symmetric.
+    return [ops.fft(cotangent, kind=kind, lengths=lengths)]
+
+
+def _shift(params: Mapping[str, Any], size: int) -> dict[str, Any]:
+    return dict(params)
+
+
+def _lower(inst: Instance) -> list[ir.Value]:
+    if inst.type.size == 0 or inst.operand_types[0].size == 0:
+        return [stablehlo_full(inst.type, 0)]
+    return stablehlo(
+        "fft",
+        inst.operands,
+        inst.result_types,
+        fft_type=parse(f"#stablehlo<fft_type {inst.params['kind']}>"),
+        fft_length=INTS.encode(inst.params["lengths"]),
+    )
+
+
+fft = Op(
+    name="fft",
+    doc="The discrete Fourier transform of the trailing dimensions",
+    example=(
+        '%r = "gnomon.fft"(%x) {kind = "RFFT", lengths = array<i64: 8>} '
+        ": (tensor<4x8xf32>) -> tensor<4x5xcomplex<f32>>"
+    ),
+    attributes={"kind": STRING, "lengths": INTS},
+    operands=("x",),
+    infer=_infer,
+    evaluate=_evaluate,
+    jvp=jvp_linear,
+    transpose=_transpose,
+    batch=batch_structural(_shift),
+    lower=_lower,
+)

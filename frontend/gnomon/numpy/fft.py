@@ -1,0 +1,300 @@
+"""`gnomon.numpy.fft`: discrete Fourier transforms, with the arguments of ``jax.numpy.fft``.
+
+Each transform takes ``n`` or ``s``, the number of points along the transformed axes, to which the
+input is cut or padded with zeros; ``axis`` or ``axes``; and ``norm``: "backward" (the default:
+inverse transforms are divided by the number of points), "forward" (the others are) or "ortho"
+(both, by its square root).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array, wrap
+from gnomon.dialects.types import is_complex
+from gnomon.lax._creation import converted
+from gnomon.lax._fourier import FftType
+from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._arguments import as_array
+from gnomon.numpy._manipulation import moveaxis
+from gnomon.numpy._manipulation import roll as _roll
+
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
+
+def _transform(
+    name: str, kind: FftType, a: Any, s: Any, axes: Sequence[int] | None, norm: str | None
+) -> Array:
+    """The transform of any axes, with padding and normalization."""
+    x = as_array(f"fft.{name}", a)
+    if s is not None:
+        s = tuple(operator.index(n) for n in s)
+        if any(n <= 0 for n in s):
+            raise ValueError(f"fft.{name}: the shape should be positive, got {s}")
+        if axes is not None and len(s) != len(axes):
+            raise ValueError(
+                f"fft.{name}: shape and axes have different lengths, got {s} and {tuple(axes)}"
+            )
+    if norm not in (None, "backward", "ortho", "forward"):
+        raise ValueError(f"fft.{name}: norm must be 'backward', 'ortho' or 'forward', got {norm!r}")
+    count = x.ndim if axes is None and s is None else len(axes if axes is not None else s)
+    last = tuple(range(x.ndim - count, x.ndim))
+    places = last if axes is None else tuple(canonical_axis(d, x.ndim) for d in axes)
+    if len(set(places)) != count:
+        raise ValueError(f"fft.{name} does not support repeated axes, got {axes}")
+    if kind is FftType.RFFT and is_complex(x.dtype):
+        raise ValueError(f"fft.{name} takes real numbers; take fft for complex ones")
+    x = moveaxis(x, places, last)
+    if s is None:
+        lengths = [x.shape[d] for d in last]
+        if kind is FftType.IRFFT and count:
+            lengths[-1] = max(0, 2 * (lengths[-1] - 1))
+    else:
+        lengths = list(s)
+        x = _resized(x, last, lengths, halved=kind is FftType.IRFFT)
+    result = lax.fft(x, kind, lengths)
+    factor = _factor(name, math.prod(lengths), norm)
+    if factor != 1:
+        result = lax.mul(result, lax.full_like(result, factor))
+    return moveaxis(result, last, places)
+
+
+def _resized(x: Array, dims: Sequence[int], lengths: Sequence[int], halved: bool) -> Array:
+    """The input cut or padded with zeros to the points that a transform takes."""
+    wanted = list(lengths)
+    if halved:
+        wanted[-1] = wanted[-1] // 2 + 1
+    limits, behind = list(x.shape), [(0, 0, 0)] * x.ndim
+    for d, n in zip(dims, wanted, strict=True):
+        limits[d] = min(n, x.shape[d])
+        behind[d] = (0, n - limits[d], 0)
+    if tuple(limits) != x.shape:
+        x = lax.slice(x, (0,) * x.ndim, limits)
+    if any(high for _, high, _ in behind):
+        x = lax.pad(x, np.zeros((), x.dtype), behind)
+    return x
+
+
+def _factor(name: str, points: int, norm: str | None) -> float:
+    """What ``norm`` multiplies the backward transform by."""
+    if norm in (None, "backward"):
+        return 1
+    factor = math.sqrt(points) if norm == "ortho" else points
+    if name.startswith("i"):
+        return factor
+    return 1 / factor if factor else math.inf
+
+
+def _one_axis(name: str, axis: Any) -> list[int] | None:
+    if isinstance(axis, (list, tuple)):
+        raise ValueError(f"fft.{name} takes a single axis, got {axis}. Take {name}n for several")
+    return None if axis is None else [axis]
+
+
+def _transform_1d(
+    name: str, kind: FftType, a: Any, n: int | None, axis: int, norm: str | None
+) -> Array:
+    axes = _one_axis(name, axis)
+    return _transform(name, kind, a, None if n is None else [n], axes, norm)
+
+
+def _transform_2d(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | None) -> Array:
+    if len(axes) != 2:
+        raise ValueError(f"fft.{name} takes two axes, got {axes!r}")
+    return _transform(name, kind, a, s, axes, norm)
+
+
+def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The transform along one axis.
+
+    Args:
+      a: an array.
+      n, axis, norm: see the module.
+    Returns:
+      A complex array.
+    Raises:
+      ValueError: ``n`` is not positive, or the axis or ``norm`` does not exist.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fft.fft(gnp.array([1.0, 2.0, 3.0, 4.0]))
+      Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex64)
+    """
+    return _transform_1d("fft", FftType.FFT, a, n, axis, norm)
+
+
+def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of `fft`."""
+    return _transform_1d("ifft", FftType.IFFT, a, n, axis, norm)
+
+
+def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The transform of real numbers: its first ``n // 2 + 1`` coefficients, which imply the others.
+
+    Raises:
+      ValueError: the numbers are complex; as `fft`.
+    """
+    return _transform_1d("rfft", FftType.RFFT, a, n, axis, norm)
+
+
+def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of `rfft`; ``n`` is the number of real results (``2 * (points - 1)``)."""
+    return _transform_1d("irfft", FftType.IRFFT, a, n, axis, norm)
+
+
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The transform of a signal with Hermitian symmetry, given by its first half: real numbers."""
+    conjugate = lax.conj(lax.fft(as_array("fft.hfft", a), "FFT", ()))
+    _one_axis("hfft", axis)
+    points = (conjugate.shape[axis] - 1) * 2 if n is None else n
+    result = _transform_1d("hfft", FftType.IRFFT, conjugate, n, axis, norm)
+    return lax.mul(result, lax.full_like(result, points))
+
+
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of `hfft`."""
+    x = as_array("fft.ihfft", a)
+    _one_axis("ihfft", axis)
+    points = x.shape[axis] if n is None else n
+    result = lax.conj(_transform_1d("ihfft", FftType.RFFT, x, n, axis, norm))
+    return lax.mul(result, lax.full_like(result, 1 / points))
+
+
+def fft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+    """The transform along two axes."""
+    return _transform_2d("fft2", FftType.FFT, a, s, axes, norm)
+
+
+def ifft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+    """The inverse of `fft2`."""
+    return _transform_2d("ifft2", FftType.IFFT, a, s, axes, norm)
+
+
+def rfft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+    """The transform of real numbers along two axes, the last one halved."""
+    return _transform_2d("rfft2", FftType.RFFT, a, s, axes, norm)
+
+
+def irfft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+    """The inverse of `rfft2`."""
+    return _transform_2d("irfft2", FftType.IRFFT, a, s, axes, norm)
+
+
+def fftn(
+    a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+) -> Array:
+    """The transform along several axes (all of them, or the last ``len(s)``)."""
+    return _transform("fftn", FftType.FFT, a, s, axes, norm)
+
+
+def ifftn(
+    a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+) -> Array:
+    """The inverse of `fftn`."""
+    return _transform("ifftn", FftType.IFFT, a, s, axes, norm)
+
+
+def rfftn(
+    a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+) -> Array:
+    """The transform of real numbers along several axes, the last one halved."""
+    return _transform("rfftn", FftType.RFFT, a, s, axes, norm)
+
+
+def irfftn(
+    a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+) -> Array:
+    """The inverse of `rfftn`."""
+    return _transform("irfftn", FftType.IRFFT, a, s, axes, norm)
+
+
+# ------------------------------------------------------------------------------------ frequencies
+
+
+def _frequencies(name: str, indices: np.ndarray, n: Any, d: Any, dtype: Any) -> Array:
+    if isinstance(d, (list, tuple)):
+        raise ValueError(f"fft.{name}: d must be a single number, got {d}")
+    target = (
+        _dtypes.default_float_dtype() if dtype is None else _dtypes.check_user_dtype(dtype, name)
+    )
+    work = np.zeros((), _dtypes.to_inexact_dtype(target)).real.dtype
+    spacing = converted(lax.mul(as_array(name, d), lax.full_like(d, n)), work)
+    counts = lax.convert_element_type(wrap(indices), work)
+    return lax.convert_element_type(lax.div(counts, spacing), target)
+
+
+def _one_count(name: str, n: Any) -> int:
+    if isinstance(n, (list, tuple)):
+        raise ValueError(f"fft.{name}: n must be an int, got {n}")
+    return operator.index(n)
+
+
+def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
+    """The frequencies of the coefficients of `fft`, for ``n`` samples at a distance ``d``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fft.fftfreq(4, 0.5)
+      Array([ 0. ,  0.5, -1. , -0.5], dtype=float32)
+    """
+    count = _one_count("fftfreq", n)
+    indices = (np.arange(count, dtype=np.int32) + count // 2) % max(count, 1) - count // 2
+    return _frequencies("fftfreq", indices, count, d, dtype)
+
+
+def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
+    """The frequencies of the coefficients of `rfft`."""
+    count = _one_count("rfftfreq", n)
+    return _frequencies("rfftfreq", np.arange(count // 2 + 1, dtype=np.int32), count, d, dtype)
+
+
+def _shifted(name: str, x: Any, axes: Any, sign: int) -> Array:
+    array = as_array(name, x)
+    if axes is None:
+        axes = range(array.ndim)
+    elif isinstance(axes, int):
+        axes = [axes]
+    dims = [canonical_axis(d, array.ndim) for d in axes]
+    # Half the size forwards; backwards as much, so that an odd size is undone.
+    return _roll(array, [sign * (array.shape[d] // 2) for d in dims], dims) if dims else array
+
+
+def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Array:
+    """The zero frequency in the middle.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fft.fftshift(gnp.arange(5))
+      Array([3, 4, 0, 1, 2], dtype=int32)
+    """
+    return _shifted("fftshift", x, axes, 1)
+
+
+def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Array:
+    """The inverse of `fftshift`."""
+    return _shifted("ifftshift", x, axes, -1)

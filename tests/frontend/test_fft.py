@@ -1,0 +1,101 @@
+"""`numpy.fft` and `lax.fft` against JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon import lax
+from tests.frontend.oracle import check, sample, to_gnomon
+
+CLOSE: dict[str, Any] = {"ulps": 32.0, "absolute": 3e-5}
+ONE = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+SEVERAL = ("fftn", "ifftn", "rfftn", "irfftn")
+
+
+def both(name: str, *args: Any, **kwargs: Any) -> None:
+    check(getattr(gnp.fft, name), getattr(jnp.fft, name), *args, **CLOSE, **kwargs)
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_one_axis(name: str) -> None:
+    dtype = "complex64" if name in ("irfft", "hfft") else "float32"
+    x = sample(dtype, (3, 5, 4), 1)
+    both(name, x)
+    for axis, n, norm in ((0, None, "ortho"), (1, 3, "forward"), (-2, 8, None)):
+        both(name, x, n, axis, norm)
+    both(name, x, norm="none")
+    both(name, x, 0)
+    both(name, x, axis=3)
+    both(name, sample("int32", (6,), 2))
+    both(name, sample("complex64", (6,), 2))
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_axes(name: str) -> None:
+    dtype = "float32" if name == "rfftn" else "complex64"
+    x = sample(dtype, (3, 2, 5, 4), 1)
+    both(name, x, (3, 6))
+    both(name, x, axes=(2, 0), norm="ortho")
+    both(name, x, (2, 7), (-1, 1), "forward")
+    both(name, x, (2, 7), (-1,))
+    both(name, x, axes=(1, 1))
+    two = name.replace("n", "2")
+    both(two, x)
+    both(two, x, (2, 3), (0, 1))
+    both(two, x, axes=(0,))
+
+
+def test_frequencies_and_shifts() -> None:
+    for n in (6, 7):
+        for name in ("fftfreq", "rfftfreq"):
+            both(name, n)
+            both(name, n, d=2, dtype="float16")
+    both("fftfreq", [3])
+    x = jnp.arange(15).reshape(3, 5)
+    for name in ("fftshift", "ifftshift"):
+        for axes in (None, 1, (0,), (-1, 0)):
+            both(name, x, axes)
+
+
+def test_primitive() -> None:
+    x = sample("float32", (2, 4, 6), 1)
+    cases = [("RFFT", (6,)), ("fft", (4, 6)), ("IFFT", (6,)), ("IRFFT", (10,)), ("RFFT", ())]
+    for kind, lengths in cases:
+        check(lax.fft, jax.lax.fft, x, kind, lengths, **CLOSE)
+    check(lax.fft, jax.lax.fft, x, "FFT", (5,))
+    check(lax.fft, jax.lax.fft, x, "Fft", (6,))
+    check(lax.fft, jax.lax.fft, x, 3, (6,))
+    check(lax.fft, jax.lax.fft, x.astype("complex64"), "RFFT", (6,))
+    check(lax.fft, jax.lax.fft, x, "FFT", (2, 2, 4, 6))
+
+
+@pytest.mark.parametrize("name", ["rfft", "irfft", "rfft2", "irfft2"])
+def test_gradients(name: str) -> None:
+    dtype = "float32" if name.startswith("r") else "complex64"
+    x = sample(dtype, (3, 4), 1)
+
+    def loss(library: Any) -> Any:
+        return lambda x: (abs(getattr(library.fft, name)(x)) ** 2).sum()
+
+    ours = np.asarray(gn.grad(loss(gnp))(to_gnomon(x)))
+    np.testing.assert_allclose(ours, np.asarray(jax.grad(loss(jnp))(x)), rtol=2e-5, atol=1e-4)
+
+
+def test_compiled_in_both_ways() -> None:
+    # By products of matrices, and by calls of NumPy: a long prime, many points.
+    x = to_gnomon(sample("float32", (3, 60), 1))
+    y = to_gnomon(sample("float32", (2, 211), 2))
+
+    def run(x: Any, y: Any) -> Any:
+        return gnp.fft.rfft(x), gnp.fft.irfft(gnp.fft.rfft(x, axis=0), 5, 0), gnp.fft.rfft(y)
+
+    for ours, evaluated in zip(gn.jit(run)(x, y), run(x, y), strict=True):
+        assert (ours.shape, ours.dtype) == (evaluated.shape, evaluated.dtype)
+        np.testing.assert_allclose(np.asarray(ours), np.asarray(evaluated), rtol=1e-5, atol=1e-4)
