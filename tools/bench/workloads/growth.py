@@ -1,0 +1,74 @@
+"""Ops at growing sizes: whether the time grows as the algorithm's, n or n log n, and no worse.
+
+Read a family from one size to the next: sixteen times the elements should take about sixteen times
+as long once the call itself no longer counts (twenty times, where the algorithm has a logarithm).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gnomon.tools.bench.workload import Case, Framework, Workload, like_jax
+
+SIZES = (1 << 12, 1 << 16, 1 << 20)
+
+
+def _sort(f: Framework, x: Any, i: Any) -> Any:
+    return f.np.sort(x)
+
+
+def _argsort(f: Framework, x: Any, i: Any) -> Any:
+    return f.np.argsort(x, stable=True)
+
+
+def _top_k(f: Framework, x: Any, i: Any) -> Any:
+    return f.module.lax.top_k(x, 16)[0]
+
+
+def _fft(f: Framework, x: Any, i: Any) -> Any:
+    return f.np.abs(f.np.fft.fft(x))
+
+
+def _cumsum(f: Framework, x: Any, i: Any) -> Any:
+    return f.np.cumsum(x)
+
+
+def _gather(f: Framework, x: Any, i: Any) -> Any:
+    return x[i]
+
+
+def _scatter_add(f: Framework, x: Any, i: Any) -> Any:
+    return f.np.zeros_like(x).at[i].add(x)
+
+
+def _window_max(f: Framework, x: Any, i: Any) -> Any:
+    return f.module.lax.reduce_window(x, -f.np.inf, f.module.lax.max, (8,), (1,), "VALID")
+
+
+def _workload(name: str, size: int, function: Callable[[Framework, Any, Any], Any]) -> Workload:
+    def setup(framework: Framework) -> Case:
+        rng = np.random.default_rng(0)
+        x = framework.from_numpy(rng.standard_normal(size, dtype=np.float32))
+        i = framework.from_numpy(rng.integers(0, size, size, dtype=np.int32))
+        run = framework.module.jit(lambda x, i: function(framework, x, i))
+        return Case(lambda: run(x, i).block_until_ready())
+
+    # Sums of all elements, in another order.
+    return Workload(f"growth/{name}_{size}", f"jit, f32[{size}]", like_jax(setup), 4096.0)
+
+
+_OPS: dict[str, Callable[[Framework, Any, Any], Any]] = {
+    "sort": _sort,
+    "argsort": _argsort,
+    "top_k": _top_k,
+    "fft": _fft,
+    "cumsum": _cumsum,
+    "gather": _gather,
+    "scatter_add": _scatter_add,
+    "window_max": _window_max,
+}
+
+WORKLOADS = tuple(_workload(name, size, f) for name, f in _OPS.items() for size in SIZES)
