@@ -25,7 +25,13 @@ from gnomon.dialects.emit import at_dim, broadcast_new_dim, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
 
-VMAP_METHODS = ("sequential", "expand_dims", "broadcast_all", "legacy_vectorized")
+VMAP_METHODS = (
+    "sequential",
+    "sequential_unrolled",
+    "expand_dims",
+    "broadcast_all",
+    "legacy_vectorized",
+)
 
 _numbers = itertools.count()
 _callbacks: weakref.WeakValueDictionary[int, Callback] = weakref.WeakValueDictionary()
@@ -143,6 +149,7 @@ def _sequentially(
     inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
 ) -> tuple[list[ir.Value], list[int | None]]:
     """The op in a scan over the batch, element after element."""
+    unrolled = inst.params.get("vmap_method") == "sequential_unrolled"
     mapped = [d is not None for d in dims]
     front = to_front(operands, dims, axis, only_batched=True)
     consts = [v for v, m in zip(front, mapped, strict=True) if not m]
@@ -163,7 +170,7 @@ def _sequentially(
             "carry": 0,
             "length": axis.size,
             "reverse": False,
-            "unroll": 1,
+            "unroll": max(1, axis.size) if unrolled else 1,
         },
         [Body.build(types, emit)],
     )
@@ -176,11 +183,10 @@ def _batch_pure(
     method = inst.params["vmap_method"]
     if not method:
         raise NotImplementedError(
-            "vmap is only supported for the pure_callback primitive if vmap_method is specified. "
-            "Give vmap_method='sequential', 'expand_dims' or 'broadcast_all' "
-            f"({ir.Location.current})"
+            "vmap is only supported for the pure_callback primitive when vmap_method is one of "
+            f"{', '.join(map(repr, VMAP_METHODS))}. Got vmap_method=None ({ir.Location.current})"
         )
-    if method == "sequential":
+    if method.startswith("sequential"):
         return _sequentially(inst, operands, dims, axis)
 
     def placed(x: ir.Value, dim: int | None) -> ir.Value:

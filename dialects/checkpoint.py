@@ -18,7 +18,15 @@ import numpy as np
 from gnomon.dialects.attributes import BOOL, STRING
 from gnomon.dialects.body import Body, clone_into, operands_of, results_of
 from gnomon.dialects.combinators import Tangents, Values, require
-from gnomon.dialects.contract import EXPANDED, Instance, MappedAxis, Op, bodies_of, params_of
+from gnomon.dialects.contract import (
+    EXPANDED,
+    Instance,
+    MappedAxis,
+    Op,
+    bodies_of,
+    has_effects,
+    params_of,
+)
 from gnomon.dialects.control_flow.bodies import (
     check_arguments,
     chosen,
@@ -158,8 +166,8 @@ def recomputed(
         if isinstance(value.owner, ir.Block) or value in saved or value in needed:
             continue
         op = _producer(value)
-        # An op without operands costs nothing to run again.
-        if operands_of(op) and saves(value):
+        # An op without operands costs nothing to run again; one with effects must not.
+        if has_effects(op) or (operands_of(op) and saves(value)):
             saved[value] = None
             continue
         needed.add(value)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from gnomon.dialects.attributes import INT, INTS, STRING, SYMBOL
 from gnomon.dialects.body import Body, create
+from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.combinators import describe
 from gnomon.dialects.contract import (
     EFFECTS_MARK,
@@ -54,6 +55,8 @@ class Program:
         self._effects: dict[str, bool] = {}
         # Functions that eager code runs as compiled code, and those derived from them.
         self.staged: set[str] = set()
+        # The Python functions that its functions call, kept for as long as the program is.
+        self.callbacks: list[Callback] = []
         for op in self.module.body.operations:
             if op.operation.name == "func.func":
                 self._functions[symbol_name(op.operation)] = op.operation
@@ -158,6 +161,7 @@ class Program:
         """
         if name in imported:
             return imported[name]
+        self.callbacks += [c for c in source.callbacks if c not in self.callbacks]
         body = source.body(name)
         for op in symbol_users(body):
             self.import_function(source, callee(op), imported)

@@ -2,6 +2,7 @@
 
 from gnomon import (
     custom_derivatives,
+    debug,
     dtypes,
     errors,
     image,
@@ -31,6 +32,7 @@ from gnomon._api import (
     typeof,
 )
 from gnomon._array import Array
+from gnomon._callbacks import pure_callback
 from gnomon._config import config, enable_x64
 from gnomon._custom_derivatives import closure_convert, custom_gradient, custom_jvp, custom_vjp
 from gnomon._differentiate import (
@@ -61,6 +63,7 @@ __all__ = [
     "custom_gradient",
     "custom_jvp",
     "custom_vjp",
+    "debug",
     "default_backend",
     "device_count",
     "device_get",
@@ -90,6 +93,7 @@ __all__ = [
     "ops",
     "process_count",
     "process_index",
+    "pure_callback",
     "random",
     "scipy",
     "tree",

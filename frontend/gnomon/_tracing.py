@@ -40,7 +40,7 @@ from gnomon._errors import (
 from gnomon._quiet import quiet
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body, operands_of, results_of
-from gnomon.dialects.contract import Op
+from gnomon.dialects.contract import Op, has_effects
 from gnomon.dialects.emit import constant
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir
@@ -300,6 +300,9 @@ class Trace:
                 known[current] = array
                 continue
             op = _producer(current)
+            if has_effects(op):
+                # It would run here, and once more when the whole function runs.
+                return None
             pending = [o for o in operands_of(op) if o not in known]
             if pending:
                 work.extend(pending)

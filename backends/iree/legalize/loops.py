@@ -49,6 +49,10 @@ def legalize_while(inst: Instance) -> Sequence[ir.Value]:
 
     constants = [carry[i] for i in still]
     state = [carry[i] for i in moving]
+    if any(has_effects(op) for part in inst.bodies for op in part.operations):
+        # A loop whose results nobody uses stays for its effects. Where IREE knows how it starts, it
+        # tries to simplify it for ever (``maximum iteration count exceeded``).
+        state = ops.optimization_barrier(*state)
 
     def arrange(fixed: Sequence[ir.Value], moved: Sequence[ir.Value]) -> list[ir.Value]:
         """All carries in their order."""

@@ -1,0 +1,175 @@
+"""Looking into programs while they run: `print`, `callback`, `breakpoint`.
+
+They see values where a traced function has only tracers, and leave results and derivatives alone.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import string
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from gnomon import tree_util
+from gnomon._array import Array
+from gnomon._callbacks import call_for_effects
+from gnomon._function import check_callable
+
+__all__ = ["breakpoint", "callback", "print"]
+
+
+def callback(
+    callback: Callable[..., Any] | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Call a Python function with values of a program, when it runs.
+
+    Under `vmap` the function is called for each element in turn; under `jvp` and `grad` with the
+    primal values.
+
+    Args:
+      callback: takes the arguments with arrays as concrete `Array`s; what it returns is dropped.
+        Without it, a decorator of such functions is returned.
+      args, kwargs: pytrees; leaves that are no arrays are passed on as they are.
+      ordered: keep the order among the ordered ones; programs run theirs in order in any case.
+      partitioned: must be False.
+
+    Example:
+      >>> import gnomon as gn
+      >>> seen = []
+      >>> @gn.jit
+      ... def f(x):
+      ...     gn.debug.callback(lambda v: seen.append(int(v)), x)
+      ...     return x + 1
+      >>> _ = f(3), f(4)
+      >>> seen
+      [3, 4]
+    """
+    if callback is None:
+        return functools.partial(_decorated, ordered=ordered, partitioned=partitioned)
+    check_callable(callback, "debug.callback")
+    _not_partitioned(partitioned, "debug.callback")
+    call_for_effects(callback, args, kwargs, ordered, "debug.callback")
+    return None
+
+
+def _decorated(
+    function: Callable[..., Any], *, ordered: bool, partitioned: bool
+) -> Callable[..., None]:
+    check_callable(function, "debug.callback")
+    _not_partitioned(partitioned, "debug.callback")
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> None:
+        call_for_effects(function, args, kwargs, ordered, "debug.callback")
+
+    return call
+
+
+class _Checking(string.Formatter):
+    """Formats once to see that every argument has its place, before values are known."""
+
+    def check_unused_args(self, used: Any, args: Any, kwargs: Any) -> None:
+        unused = [arg for i, arg in enumerate(args) if i not in used]
+        if unused:
+            raise ValueError(
+                f"Unused positional arguments to `gnomon.debug.print`: {unused}; give each one its "
+                "{} in the format string"
+            )
+        names = [name for name in kwargs if name not in used]
+        if names:
+            raise ValueError(
+                f"Unused keyword arguments to `gnomon.debug.print`: {names}; give each one its "
+                "{name} in the format string"
+            )
+
+    def format_field(self, value: Any, spec: str) -> str:
+        return ""
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        return value
+
+    def get_field(self, name: str, args: Any, kwargs: Any) -> Any:
+        first, _ = string._string.formatter_field_name_split(name)  # type: ignore[attr-defined]
+        return self.get_value(first, args, kwargs), first
+
+
+_checking = _Checking()
+
+
+def print(
+    fmt: str,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> None:
+    """Print values of a program, when it runs.
+
+    Args:
+      fmt: a format string, as of ``str.format`` (an f-string would format the tracers).
+      args, kwargs: what it formats: pytrees of arrays and anything else.
+      ordered: see `callback`.
+      partitioned: must be False.
+      skip_format_check: do not look, when the function is traced, whether ``fmt`` uses all
+        arguments.
+    Raises:
+      ValueError: an argument has no place in ``fmt``.
+      KeyError, IndexError: ``fmt`` names an argument that is not there.
+
+    Example:
+      >>> import gnomon as gn
+      >>> @gn.jit
+      ... def f(x):
+      ...     gn.debug.print("x = {x}, {}", 2 * x, x=x)
+      ...     return x
+      >>> _ = f(gn.numpy.arange(3))
+      x = [0 1 2], [0 2 4]
+    """
+    if not isinstance(fmt, str):
+        raise TypeError(f"debug.print: expected str, got {type(fmt).__name__}")
+    _not_partitioned(partitioned, "debug.print")
+    if not skip_format_check:
+        _checking.vformat(fmt, args, kwargs)
+
+    def show(*args: Any, **kwargs: Any) -> None:
+        builtins.print(fmt.format(*args, **kwargs), flush=True)
+
+    call_for_effects(show, args, kwargs, ordered, "debug.print")
+
+
+def breakpoint(*, ordered: bool = False, **kwargs: Any) -> None:
+    """Stop in the debugger when a program gets here, with the local variables of the caller.
+
+    The debugger is that of ``sys.breakpointhook`` (`pdb`, or what ``PYTHONBREAKPOINT`` names). The
+    caller's frame is gone when a compiled program runs: its variables are those of the function in
+    which the debugger stops, ``variables``, with arrays in the place of tracers.
+
+    Args:
+      ordered: see `callback`.
+      kwargs: taken for compatibility (``backend``, ``filter_frames``, ``num_frames``, ``token``).
+    """
+    unknown = kwargs.keys() - {"backend", "filter_frames", "num_frames", "token"}
+    if unknown:
+        raise TypeError(f"debug.breakpoint: unknown arguments {sorted(unknown)}")
+    variables = {
+        name: value
+        for name, value in sys._getframe(1).f_locals.items()
+        if all(isinstance(leaf, Array) for leaf in tree_util.tree_leaves(value))
+    }
+    call_for_effects(_stop, (variables,), {}, ordered, "debug.breakpoint")
+
+
+def _stop(variables: dict[str, Any]) -> None:
+    sys.breakpointhook()  # noqa: T100 - this is what it is for
+
+
+def _not_partitioned(partitioned: bool, what: str) -> None:
+    if partitioned:
+        raise NotImplementedError(f"{what}: partitioned=True needs several devices")
