@@ -10,8 +10,9 @@ the cotangents are there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote, unquote
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from gnomon.dialects.contract import (
     Op,
     bodies_of,
     has_effects,
+    lookup,
     params_of,
 )
 from gnomon.dialects.control_flow.bodies import (
@@ -45,37 +47,43 @@ from gnomon.dialects.types import TensorType, type_of
 
 # --------------------------------------------------------------------------------------- policies
 
-# Whether a policy saves what an op gives; names are those that the policy was made with.
-Rule = Callable[[ir.Operation, tuple[str, ...]], bool]
+# Whether a policy saves what an op gives: the op's name and parameters, and the names that the
+# policy was made with.
+Rule = Callable[[str, Mapping[str, Any], Sequence[str]], bool]
 
 
-def _is_named(op: ir.Operation, names: tuple[str, ...]) -> bool:
-    return op.name == "gnomon.name" and params_of(op)["name"] in names
+def _is_named(op: str, params: Mapping[str, Any], names: Sequence[str]) -> bool:
+    return op == "name" and params["name"] in names
 
 
-def _is_dot(op: ir.Operation, names: tuple[str, ...]) -> bool:
-    return op.name in ("gnomon.dot_general", "gnomon.conv_general_dilated")
-
-
-def _is_unbatched_dot(op: ir.Operation, names: tuple[str, ...]) -> bool:
-    return op.name == "gnomon.dot_general" and not params_of(op)["lhs_batch"]
+def _is_unbatched_dot(op: str, params: Mapping[str, Any], names: Sequence[str]) -> bool:
+    return op == "dot_general" and not params["lhs_batch"]
 
 
 POLICIES: dict[str, Rule] = {
-    "nothing_saveable": lambda op, names: False,
-    "everything_saveable": lambda op, names: True,
-    "dots_saveable": _is_dot,
+    "nothing_saveable": lambda op, params, names: False,
+    "everything_saveable": lambda op, params, names: True,
+    "dots_saveable": lambda op, params, names: op in ("dot_general", "conv_general_dilated"),
     "dots_with_no_batch_dims_saveable": _is_unbatched_dot,
     "save_only_these_names": _is_named,
-    "save_any_names_but_these": lambda op, names: (
-        op.name == "gnomon.name" and not _is_named(op, names)
+    "save_any_names_but_these": lambda op, params, names: (
+        op == "name" and not _is_named(op, params, names)
     ),
-    "save_anything_except_these_names": lambda op, names: not _is_named(op, names),
+    "save_anything_except_these_names": lambda op, params, names: not _is_named(op, params, names),
 }
 
 
-def _parse(policy: str) -> list[tuple[Rule, tuple[str, ...]]]:
-    """A policy in text: ``rule`` or ``rule:name,name``, several of them joined by ``|``."""
+def policy_text(rule: str, names: Sequence[str] = ()) -> str:
+    """A policy as an op's attribute: ``rule`` or ``rule:name,name``; ``|`` joins several."""
+    return f"{rule}:{','.join(quote(n, safe='') for n in names)}" if names else rule
+
+
+def saves(policy: str, op: str, params: Mapping[str, Any]) -> bool:
+    """Whether a policy saves what an op of this name with these parameters gives."""
+    return any(rule(op, params, names) for rule, names in _parse(policy))
+
+
+def _parse(policy: str) -> list[tuple[Rule, list[str]]]:
     found = []
     for part in policy.split("|"):
         rule, _, names = part.partition(":")
@@ -84,32 +92,31 @@ def _parse(policy: str) -> list[tuple[Rule, tuple[str, ...]]]:
             "checkpoint",
             f"unknown policy {rule!r}; there are {', '.join(sorted(POLICIES))}",
         )
-        found.append((POLICIES[rule], tuple(n for n in names.split(",") if n)))
+        found.append((POLICIES[rule], [unquote(n) for n in names.split(",") if n]))
     return found
 
 
-def saveable(policy: str, program: Program) -> Callable[[ir.Value], bool]:
+def _saveable(policy: str, program: Program) -> Callable[[ir.Value], bool]:
     """Whether a policy saves a value. What a loop, branch or call gives is looked up inside."""
-    rules = _parse(policy)
 
-    def saves(value: ir.Value) -> bool:
+    def saves_value(value: ir.Value) -> bool:
         if isinstance(value.owner, ir.Block):
             return False
-        op = _producer(value)
-        if any(rule(op, names) for rule, names in rules):
+        op = producer(value)
+        if saves(policy, lookup(op).name, params_of(op)):
             return True
         place = results_of(op).index(value)
         if op.name == "func.call":
-            return saves(program.body(callee(op)).results[place])
-        bodies = bodies_of(op) if op.regions else []
-        if op.name == "gnomon.while":  # what is computed in it cannot leave it
-            return False
-        return any(saves(body.results[place]) for body in bodies[:1])
+            return saves_value(program.body(callee(op)).results[place])
+        # What a while computes in an iteration cannot leave it.
+        bodies = bodies_of(op)[:1] if op.regions and op.name != "gnomon.while" else []
+        return any(saves_value(body.results[place]) for body in bodies)
 
-    return saves
+    return saves_value
 
 
-def _producer(value: ir.Value) -> ir.Operation:
+def producer(value: ir.Value) -> ir.Operation:
+    """The op that gives a value."""
     op = value.owner.operation
     if op.name == "builtin.unrealized_conversion_cast":
         return op.operands[0].owner.operation
@@ -152,7 +159,7 @@ def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Va
     return outs, spread(found, out_nonzero)
 
 
-def recomputed(
+def _recomputed(
     body: Body, wanted: Sequence[ir.Value], saves: Callable[[ir.Value], bool]
 ) -> tuple[list[ir.Value], list[ir.Operation]]:
     """What to save, and the ops to run again, so that values of a body can be had from both and
@@ -168,6 +175,9 @@ def recomputed(
         op = _producer(value)
         # An op without operands costs nothing to run again; one with effects must not.
         if has_effects(op) or (operands_of(op) and saves(value)):
+        op = producer(value)
+        # An op without operands costs nothing to run again.
+        if operands_of(op) and saves(value):
             saved[value] = None
             continue
         needed.add(value)
@@ -183,8 +193,8 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
         return rebuild(inst), [None] * count
     forward, linear = parts.forward, parts.linear
     outs, residuals = split(forward.results, count)
-    saved, again = recomputed(
-        forward, residuals, saveable(inst.params["policy"], inst.engine.program)
+    saved, again = _recomputed(
+        forward, residuals, _saveable(inst.params["policy"], inst.engine.program)
     )
     first = Body.build(
         forward.argument_types, lambda *given: inline_values(forward, given, [*outs, *saved])
@@ -273,4 +283,4 @@ name = Op(
     lower=lambda inst: inst.operands,
 )
 
-__all__ = ["POLICIES", "checkpoint", "name", "recomputed", "saveable"]
+__all__ = ["POLICIES", "checkpoint", "name", "policy_text", "producer", "saves"]

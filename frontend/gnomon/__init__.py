@@ -1,6 +1,7 @@
 """gnomon: composable transformations of Python and NumPy programs, on MLIR."""
 
 from gnomon import (
+    ad_checkpoint,
     custom_derivatives,
     debug,
     dtypes,
@@ -33,6 +34,7 @@ from gnomon._api import (
 )
 from gnomon._array import Array
 from gnomon._callbacks import pure_callback
+from gnomon._checkpoint import checkpoint, checkpoint_policies, remat
 from gnomon._config import config, enable_x64
 from gnomon._custom_derivatives import closure_convert, custom_gradient, custom_jvp, custom_vjp
 from gnomon._differentiate import (
@@ -55,7 +57,10 @@ __version__ = "0.1.0"
 __all__ = [
     "Array",
     "ShapeDtypeStruct",
+    "ad_checkpoint",
     "block_until_ready",
+    "checkpoint",
+    "checkpoint_policies",
     "clear_caches",
     "closure_convert",
     "config",
@@ -95,6 +100,7 @@ __all__ = [
     "process_index",
     "pure_callback",
     "random",
+    "remat",
     "scipy",
     "tree",
     "tree_util",

@@ -1,0 +1,19 @@
+"""Checkpoints: names for policies, and what is kept for the backward pass."""
+
+from gnomon._checkpoint import (
+    checkpoint,
+    checkpoint_name,
+    checkpoint_policies,
+    print_saved_residuals,
+    remat,
+    saved_residuals,
+)
+
+__all__ = [
+    "checkpoint",
+    "checkpoint_name",
+    "checkpoint_policies",
+    "print_saved_residuals",
+    "remat",
+    "saved_residuals",
+]
