@@ -172,12 +172,9 @@ def _recomputed(
         value = work.pop()
         if isinstance(value.owner, ir.Block) or value in saved or value in needed:
             continue
-        op = _producer(value)
+        op = producer(value)
         # An op without operands costs nothing to run again; one with effects must not.
         if has_effects(op) or (operands_of(op) and saves(value)):
-        op = producer(value)
-        # An op without operands costs nothing to run again.
-        if operands_of(op) and saves(value):
             saved[value] = None
             continue
         needed.add(value)
