@@ -3,6 +3,7 @@
 `gnomon.numpy` is built on it. Functions, arguments and kinds of error are those of ``jax.lax``.
 """
 
+from gnomon.lax import linalg
 from gnomon.lax._collectives import (
     all_gather,
     all_to_all,
@@ -316,6 +317,7 @@ __all__ = [
     "is_finite",
     "le",
     "lgamma",
+    "linalg",
     "log",
     "log1p",
     "logistic",

@@ -1,0 +1,550 @@
+"""Factorizations of matrices and linear systems.
+
+The last two dimensions of an array are those of a matrix, all before are batch dimensions. The
+dtypes are float32, float64, complex64 and complex128. A matrix that cannot be factored (not positive
+definite, not finite) gives nan; the other members of its batch stand.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from gnomon._array import Array
+from gnomon._tracing import bind
+from gnomon.dialects.emit import ops
+from gnomon.dialects.linear_algebra.matrices import MATRIX_DTYPES
+from gnomon.dialects.types import is_complex, is_inexact
+from gnomon.lax._creation import converted, full
+from gnomon.lax._elementwise import add, conj, mul
+from gnomon.lax._operands import accept, argument, constant_like, same_dtype
+from gnomon.lax._structural import concatenate, expand_dims, reshape, transpose
+
+__all__ = [
+    "EigImplementation",
+    "EighImplementation",
+    "SvdAlgorithm",
+    "cholesky",
+    "eig",
+    "eigh",
+    "householder_product",
+    "lu",
+    "lu_pivots_to_permutation",
+    "ormqr",
+    "qr",
+    "svd",
+    "symmetric_product",
+    "triangular_solve",
+]
+
+_DTYPES = frozenset(MATRIX_DTYPES)
+
+
+class EigImplementation(enum.Enum):
+    """Implementations of `eig` that can be named; all are the same one here."""
+
+    CUSOLVER = "cusolver"
+    MAGMA = "magma"
+    LAPACK = "lapack"
+
+
+class EighImplementation(enum.Enum):
+    """Implementations of `eigh` that can be named; all are the same one here."""
+
+    QR = "qr"
+    JACOBI = "jacobi"
+    QDWH = "qdwh"
+
+
+class SvdAlgorithm(enum.Enum):
+    """Algorithms of `svd` that can be named; all are the same one here."""
+
+    DEFAULT = "default"
+    QR = "QR"
+    JACOBI = "Jacobi"
+    POLAR = "polar"
+    DIVIDE_AND_CONQUER = "divide_and_conquer"
+
+
+# ------------------------------------------------------------------------------------- operands
+
+
+def _matrices(function: str, *xs: Any) -> list[Array]:
+    """Arguments as arrays of one dtype of LAPACK.
+
+    Raises:
+      NotImplementedError: a small float dtype.
+      TypeError: another dtype, or several.
+    """
+    arrays = [argument(f"linalg.{function}", x, i) for i, x in enumerate(xs)]
+    for i, x in enumerate(arrays):
+        if is_inexact(x.dtype) and x.dtype not in _DTYPES:
+            raise NotImplementedError(
+                f"lax.linalg.{function}: unsupported dtype {x.dtype.name}; factor in float32: "
+                "x.astype('float32')"
+            )
+        accept(f"linalg.{function}", x, _DTYPES, i)
+    same_dtype(f"linalg.{function}", arrays)
+    return arrays
+
+
+def _matrix(function: str, x: Any, square: bool = False) -> Array:
+    (array,) = _matrices(function, x)
+    return _checked(function, array, square)
+
+
+def _checked(function: str, x: Array, square: bool) -> Array:
+    if x.ndim < 2:
+        raise TypeError(
+            f"lax.linalg.{function} takes matrices, arrays of two dimensions or more; got shape "
+            f"{x.shape}"
+        )
+    if square and x.shape[-1] != x.shape[-2]:
+        raise TypeError(
+            f"lax.linalg.{function} takes square matrices, [..., n, n]; got shape {x.shape}"
+        )
+    return x
+
+
+def _transposed(x: Array) -> Array:
+    rank = x.ndim
+    return transpose(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def _adjoint(x: Array) -> Array:
+    swapped = _transposed(x)
+    return conj(swapped) if is_complex(x.dtype) else swapped
+
+
+def symmetrized(function: str, x: Any) -> Array:
+    """``(x + x^H) / 2``; integers become floating."""
+    array = argument(f"linalg.{function}", x, 0)
+    if not is_inexact(array.dtype):
+        array = converted(array, np.dtype(np.float32), array.aval.weak_type)
+    array = _matrix(function, array, square=True)
+    return mul(add(array, _adjoint(array)), constant_like(array, 0.5))
+
+
+def _triangle(x: Array, lower: bool, offset: int = 0) -> Array:
+    """``x`` on one side of a diagonal, zero on the other."""
+    *_, rows, columns = x.shape
+    mask = np.tri(rows, columns, offset if lower else offset - 1, dtype=bool)
+    kept = np.broadcast_to(mask if lower else ~mask, x.shape)
+    return bind(ops.select, kept, x, constant_like(x, 0))
+
+
+# ------------------------------------------------------------------------------- factorizations
+
+
+def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
+    """The lower triangular ``L`` with ``L @ L^H = x``.
+
+    Args:
+      x: positive definite matrices ``[..., n, n]``, symmetric or (complex) Hermitian.
+      symmetrize_input: factor ``(x + x^H) / 2``; else the upper triangle is not read.
+    Returns:
+      ``[..., n, n]``; nan where a matrix is not positive definite.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> cholesky(gnp.array([[4.0, 2.0], [2.0, 5.0]]))
+      Array([[2., 0.],
+             [1., 2.]], dtype=float32)
+    """
+    if symmetrize_input:
+        return bind(ops.cholesky, symmetrized("cholesky", x))
+    return bind(ops.cholesky, _matrix("cholesky", x, square=True))
+
+
+def eig(
+    x: Any,
+    *,
+    compute_left_eigenvectors: bool = True,
+    compute_right_eigenvectors: bool = True,
+    enable_eigvec_derivs: bool = False,
+    implementation: EigImplementation | None = None,
+    use_magma: bool | None = None,
+) -> list[Array]:
+    """Eigenvalues and eigenvectors of general matrices.
+
+    Args:
+      x: ``[..., n, n]``.
+      compute_left_eigenvectors, compute_right_eigenvectors: what to return besides the values.
+      enable_eigvec_derivs: differentiate the eigenvectors too. Each has length one and a real
+        largest component; the derivative holds where the eigenvalues are distinct, and no vector
+        has two components of the largest magnitude.
+      implementation, use_magma: ignored; there is one.
+    Returns:
+      A list: eigenvalues ``[..., n]``, then, as columns of ``[..., n, n]``, the left eigenvectors and
+      the right ones, if asked for; all complex.
+    Raises:
+      NotImplementedError: differentiated, with eigenvectors and without ``enable_eigvec_derivs``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> values, vectors = eig(gnp.array([[0.0, 1.0], [-1.0, 0.0]]), compute_left_eigenvectors=False)
+      >>> values
+      Array([0.+1.j, 0.-1.j], dtype=complex64)
+    """
+    return list(
+        bind(
+            ops.eig,
+            _matrix("eig", x, square=True),
+            compute_left=bool(compute_left_eigenvectors),
+            compute_right=bool(compute_right_eigenvectors),
+            enable_eigvec_derivs=bool(enable_eigvec_derivs),
+        )
+    )
+
+
+def eigh(
+    x: Any,
+    *,
+    lower: bool = True,
+    symmetrize_input: bool = True,
+    sort_eigenvalues: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    implementation: EighImplementation | None = None,
+) -> tuple[Array, Array]:
+    """Eigenvectors and eigenvalues of symmetric or Hermitian matrices.
+
+    Args:
+      x: ``[..., n, n]``.
+      lower: which triangle is read, without ``symmetrize_input``.
+      symmetrize_input: factor ``(x + x^H) / 2``.
+      sort_eigenvalues: ignored; they always ascend.
+      subset_by_index: only ``None`` and ``(0, n)``.
+      implementation: ignored; there is one.
+    Returns:
+      ``(v, w)``: eigenvectors as columns ``[..., n, n]``, ascending real eigenvalues ``[..., n]``.
+      The derivative of the vectors is not finite where eigenvalues are equal.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> v, w = eigh(gnp.array([[2.0, 1.0], [1.0, 2.0]]))
+      >>> w
+      Array([1., 3.], dtype=float32)
+    """
+    if symmetrize_input:
+        a = symmetrized("eigh", x)
+    else:
+        a = _matrix("eigh", x, square=True)
+    _whole("eigh", subset_by_index, a.shape[-1])
+    vectors, values = bind(ops.eigh, a, lower=bool(lower))
+    return vectors, values
+
+
+def _whole(function: str, subset: tuple[int, int] | None, count: int) -> None:
+    if subset is not None and tuple(subset) != (0, count):
+        raise NotImplementedError(
+            f"lax.linalg.{function}: subset_by_index={subset} is not supported on the CPU; take all "
+            f"and slice, or give (0, {count})"
+        )
+
+
+def householder_product(a: Any, taus: Any) -> Array:
+    """The product of Householder reflectors ``I - tau v v^H``.
+
+    Args:
+      a: ``[..., m, n]`` with ``m >= n``; the vectors stand below the diagonal, their ones are left
+        out.
+      taus: ``[..., k]`` with ``k <= n``: a factor for each.
+    Returns:
+      The first ``n`` columns of the product, ``[..., m, n]``.
+    Raises:
+      ValueError: the shapes do not fit.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> householder_product(gnp.zeros((3, 2)), gnp.array([2.0, 0.0]))
+      Array([[-1.,  0.],
+             [ 0.,  1.],
+             [ 0.,  0.]], dtype=float32)
+    """
+    matrices, factors = _matrices("householder_product", a, taus)
+    _checked("householder_product", matrices, square=False)
+    m, n = matrices.shape[-2:]
+    if m < n:
+        raise ValueError(
+            "lax.linalg.householder_product takes a with rows >= columns, got shape "
+            f"{matrices.shape}"
+        )
+    if (
+        factors.ndim != matrices.ndim - 1
+        or factors.shape[:-1] != matrices.shape[:-2]
+        or factors.shape[-1] > n
+    ):
+        raise ValueError(
+            f"lax.linalg.householder_product: taus of shape {factors.shape} do not fit a of shape "
+            f"{matrices.shape}; expected {(*matrices.shape[:-2], 'k')} with k <= {n}"
+        )
+    return bind(ops.householder_product, matrices, factors)
+
+
+def lu(x: Any) -> tuple[Array, Array, Array]:
+    """Gaussian elimination with partial pivoting.
+
+    Args:
+      x: ``[..., m, n]``.
+    Returns:
+      ``(lu, pivots, permutation)``: the factors ``[..., m, n]`` (L below the diagonal, its ones left
+      out), the row that each step swaps with, and ``permutation`` with
+      ``x[permutation] = L @ U``, both int32.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> factors, pivots, permutation = lu(gnp.array([[1.0, 2.0], [4.0, 6.0]]))
+      >>> factors
+      Array([[4.  , 6.  ],
+             [0.25, 0.5 ]], dtype=float32)
+      >>> permutation
+      Array([1, 0], dtype=int32)
+    """
+    factors, pivots, permutation = bind(ops.lu, _matrix("lu", x))
+    return factors, pivots, permutation
+
+
+def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
+    """The permutation that the pivots of `lu` make of the rows.
+
+    Args:
+      pivots: int32 ``[..., k]``; step ``i`` swaps row ``i`` with row ``pivots[i]``.
+      permutation_size: the number of rows, at least ``k``.
+    Returns:
+      int32 ``[..., permutation_size]``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> lu_pivots_to_permutation(gnp.array([2, 1, 2]), 4)
+      Array([2, 1, 0, 3], dtype=int32)
+    """
+    swaps = argument("linalg.lu_pivots_to_permutation", pivots, 0)
+    accept("linalg.lu_pivots_to_permutation", swaps, frozenset((np.dtype(np.int32),)), 0)
+    if swaps.ndim < 1 or permutation_size < swaps.shape[-1]:
+        raise ValueError(
+            f"lax.linalg.lu_pivots_to_permutation: pivots of shape {swaps.shape} need a permutation "
+            f"of at least as many rows, got permutation_size={permutation_size}"
+        )
+    return bind(ops.lu_pivots_to_permutation, swaps, size=int(permutation_size))
+
+
+def geqrf(x: Any) -> tuple[Array, Array]:
+    """The reflectors of the QR factorization, and R above them: LAPACK's array, and the factors."""
+    packed, taus = bind(ops.geqrf, _matrix("geqrf", x))
+    return packed, taus
+
+
+def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Array:
+    """Multiply by the square Q of reflectors (see `householder_product`).
+
+    Args:
+      a: ``[..., m, n]``, vectors below the diagonal.
+      taus: ``[..., k]``.
+      c: ``[..., m, columns]``, or ``[..., rows, m]`` unless ``left``.
+      left: ``Q @ c``, else ``c @ Q``.
+      transpose: take ``Q^H`` for Q.
+    Raises:
+      ValueError: the shapes do not fit.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> ormqr(gnp.zeros((2, 1)), gnp.array([2.0]), gnp.ones((2, 1)))
+      Array([[-1.],
+             [ 1.]], dtype=float32)
+    """
+    vectors, factors, other = _matrices("ormqr", a, taus, c)
+    _checked("ormqr", vectors, square=False)
+    _checked("ormqr", other, square=False)
+    *batch, m, n = vectors.shape
+    if other.shape[-2 if left else -1] != m:
+        raise ValueError(
+            f"lax.linalg.ormqr: c of shape {other.shape} has not {m} "
+            f"{'rows' if left else 'columns'}, as a of shape {vectors.shape} asks for"
+        )
+    if n < m:
+        rest = full((*batch, m, m - n), 0, vectors.dtype)
+        vectors = concatenate([vectors, rest], vectors.ndim - 1)
+    elif n > m:
+        start, limit = (0,) * vectors.ndim, (*batch, m, m)
+        vectors = bind(ops.slice, vectors, start=start, limit=limit, strides=(1,) * vectors.ndim)
+    q = householder_product(vectors, factors)
+    q = _adjoint(q) if transpose else q
+    return _product(q, other) if left else _product(other, q)
+
+
+def _product(x: Array, y: Array) -> Array:
+    batch = tuple(range(x.ndim - 2))
+    return bind(
+        ops.dot_general,
+        x,
+        y,
+        lhs_contracting=(x.ndim - 1,),
+        rhs_contracting=(y.ndim - 2,),
+        lhs_batch=batch,
+        rhs_batch=batch,
+        dtype=x.dtype,
+        precision="highest",
+    )
+
+
+def qr(
+    x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
+) -> tuple[Array, ...]:
+    """``Q @ R = x`` with orthonormal columns in Q and an upper triangular R.
+
+    Args:
+      x: ``[..., m, n]``.
+      pivoting: permute the columns so that the diagonal of R descends.
+      full_matrices: a square Q; else Q is ``[..., m, k]`` and R ``[..., k, n]``, ``k = min(m, n)``.
+      use_magma: ignored.
+    Returns:
+      ``(q, r)``, with pivoting ``(q, r, p)`` and ``q @ r = x[..., p]``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> q, r = qr(gnp.array([[3.0, 1.0], [4.0, 2.0]]))
+      >>> r
+      Array([[-5. , -2.2],
+             [ 0. ,  0.4]], dtype=float32)
+    """
+    a = _matrix("qr", x)
+    return tuple(bind(ops.qr, a, full_matrices=bool(full_matrices), pivoting=bool(pivoting)))
+
+
+def svd(
+    x: Any,
+    *,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    algorithm: SvdAlgorithm | None = None,
+) -> Any:
+    """The singular value decomposition ``u @ diag(s) @ vh = x``.
+
+    Args:
+      x: ``[..., m, n]``.
+      full_matrices: square u and vh; else ``k = min(m, n)`` columns and rows.
+      compute_uv: whether to compute the vectors.
+      subset_by_index: only ``None`` and ``(0, k)``.
+      algorithm: ignored; there is one.
+    Returns:
+      ``(u, s, vh)``, or ``s`` alone: descending, real.
+    Raises:
+      NotImplementedError: differentiated with ``full_matrices`` where ``m != n``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> svd(gnp.array([[0.0, 2.0], [1.0, 0.0]]), compute_uv=False)
+      Array([2., 1.], dtype=float32)
+    """
+    a = _matrix("svd", x)
+    _whole("svd", subset_by_index, min(a.shape[-2:]))
+    found = bind(ops.svd, a, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv))
+    if not compute_uv:
+        return found[0]
+    s, u, vh = found
+    return u, s, vh
+
+
+def symmetric_product(
+    a_matrix: Any,
+    c_matrix: Any,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    symmetrize_output: bool = False,
+) -> Array:
+    """``alpha * a @ a^T + beta * c``.
+
+    Args:
+      a_matrix: ``[..., m, n]``.
+      c_matrix: symmetric, ``[..., m, m]``.
+      alpha, beta: numbers.
+      symmetrize_output: mirror the lower triangle.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> symmetric_product(gnp.ones((2, 3)), gnp.ones((2, 2)), beta=1.0)
+      Array([[4., 4.],
+             [4., 4.]], dtype=float32)
+    """
+    a, c = _matrices("symmetric_product", a_matrix, c_matrix)
+    _checked("symmetric_product", a, square=False)
+    if c.shape != (*a.shape[:-1], a.shape[-2]):
+        raise ValueError(
+            f"lax.linalg.symmetric_product: c of shape {c.shape} does not fit a of shape {a.shape}"
+        )
+    product = _product(a, _transposed(a))
+    result = add(mul(product, constant_like(product, alpha)), mul(c, constant_like(c, beta)))
+    if symmetrize_output:
+        mirrored = _transposed(_triangle(result, lower=True, offset=-1))
+        result = add(_triangle(result, lower=True), mirrored)
+    return result
+
+
+# ---------------------------------------------------------------------------------- linear systems
+
+
+def triangular_solve(
+    a: Any,
+    b: Any,
+    *,
+    left_side: bool = False,
+    lower: bool = False,
+    transpose_a: bool = False,
+    conjugate_a: bool = False,
+    unit_diagonal: bool = False,
+) -> Array:
+    """Solve ``x @ op(a) = b``, or ``op(a) @ x = b``, for triangular matrices.
+
+    Args:
+      a: ``[..., n, n]``; one triangle is read.
+      b: ``[..., k, n]``, with ``left_side`` ``[..., n, k]``; or ``[..., n]``.
+      left_side: which of the two to solve.
+      lower: which triangle.
+      transpose_a, conjugate_a: ``op`` transposes, conjugates.
+      unit_diagonal: take the diagonal for ones.
+    Returns:
+      An array like ``b``.
+    Raises:
+      TypeError: the operands are of different dtypes.
+      ValueError: the shapes do not fit.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> a = gnp.array([[2.0, 0.0], [1.0, 4.0]])
+      >>> triangular_solve(a, gnp.array([2.0, 9.0]), left_side=True, lower=True)
+      Array([1., 2.], dtype=float32)
+    """
+    matrix, rhs = _matrices("triangular_solve", a, b)
+    vector = rhs.ndim == matrix.ndim - 1
+    if vector:
+        rhs = expand_dims(rhs, (rhs.ndim if left_side else rhs.ndim - 1,))
+    fits = (
+        matrix.ndim >= 2
+        and rhs.ndim == matrix.ndim
+        and matrix.shape[:-2] == rhs.shape[:-2]
+        and matrix.shape[-1] == matrix.shape[-2] == rhs.shape[-2 if left_side else -1]
+    )
+    if not fits:
+        wanted = "[..., n, k]" if left_side else "[..., k, n]"
+        raise ValueError(
+            f"lax.linalg.triangular_solve with left_side={left_side} takes a of shape [..., n, n] "
+            f"and b of shape {wanted} or [..., n], got {matrix.shape} and {np.shape(b)}"
+        )
+    x = bind(
+        ops.triangular_solve,
+        matrix,
+        rhs,
+        left_side=bool(left_side),
+        lower=bool(lower),
+        transpose_a=bool(transpose_a),
+        conjugate_a=bool(conjugate_a) and is_complex(matrix.dtype),
+        unit_diagonal=bool(unit_diagonal),
+    )
+    if not vector:
+        return x
+    shape = x.shape[:-1] if left_side else (*x.shape[:-2], x.shape[-1])
+    return reshape(x, shape)
