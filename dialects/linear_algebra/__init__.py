@@ -4,6 +4,7 @@ from gnomon.dialects.linear_algebra import (  # noqa: F401
     cholesky,
     eigen,
     lu,
+    pseudoinverse,
     qr,
     solve,
     svd,

@@ -120,6 +120,12 @@ def _infer_slogdet(a: TensorType) -> tuple[TensorType, TensorType]:
     return sign, sign.with_dtype(real_dtype(a.dtype))
 
 
+def _evaluate_slogdet(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    sign, log = np.linalg.slogdet(a)
+    # NumPy counts the signs of pivots only: nan has none.
+    return np.where(np.isnan(log), np.nan, sign).astype(a.dtype), log
+
+
 def _jvp_slogdet(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
     """``d log det A = tr(A^-1 dA)``: its real part moves the logarithm, its imaginary the sign."""
     sign, _ = outs
@@ -139,7 +145,7 @@ slogdet = Op(
     operands=("a",),
     results=2,
     infer=_infer_slogdet,
-    evaluate=lambda a: tuple(np.linalg.slogdet(a)),
+    evaluate=_evaluate_slogdet,
     jvp=_jvp_slogdet,
     transpose=NOT_LINEAR,
     batch=batch_leading,

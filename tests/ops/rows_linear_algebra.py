@@ -395,6 +395,19 @@ def _eig(label: str, *shape: int, left: bool = False, right: bool = False) -> Ro
     )
 
 
+def _pinv(label: str, *shape: int) -> Row:
+    return Row(
+        "pinv",
+        (Operand(shape), Operand(shape[:-2], 1e-6, 1e-6)),
+        lambda x, rtol: np.linalg.pinv(_raised_array(x)),
+        dtypes="f64",
+        differentiable=(0,),
+        ulps=256.0,
+        label=label,
+        around=lambda op, x, rtol: op(_raised(x), rtol),
+    )
+
+
 ROWS = [
     _cholesky("", 3, 3),
     _cholesky("batch", 2, 4, 4, dtypes="f64 c128"),
@@ -489,6 +502,9 @@ ROWS = [
         label="values",
         around=lambda op, x: op(_raised(x)),
     ),
+    _pinv("", 4, 3),
+    _pinv("wide", 2, 2, 3),
+    _pinv("empty", 0, 3),
     _eigh("", 3, 3),
     _eigh("upper", 2, 3, 3, lower=False),
     _eigh("one", 1, 1),

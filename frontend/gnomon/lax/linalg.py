@@ -1,8 +1,8 @@
 """Factorizations of matrices and linear systems.
 
 The last two dimensions of an array are those of a matrix, all before are batch dimensions. The
-dtypes are float32, float64, complex64 and complex128. A matrix that cannot be factored (not positive
-definite, not finite) gives nan; the other members of its batch stand.
+dtypes are float32, float64, complex64 and complex128. A matrix that cannot be factored (not
+positive definite, not finite) gives nan; the other members of its batch stand.
 """
 
 from __future__ import annotations
@@ -177,15 +177,15 @@ def eig(
         has two components of the largest magnitude.
       implementation, use_magma: ignored; there is one.
     Returns:
-      A list: eigenvalues ``[..., n]``, then, as columns of ``[..., n, n]``, the left eigenvectors and
-      the right ones, if asked for; all complex.
+      A list: eigenvalues ``[..., n]``, then, as columns of ``[..., n, n]``, the left eigenvectors
+      and the right ones, if asked for; all complex.
     Raises:
       NotImplementedError: differentiated, with eigenvectors and without ``enable_eigvec_derivs``.
 
     Example:
       >>> import gnomon.numpy as gnp
-      >>> values, vectors = eig(gnp.array([[0.0, 1.0], [-1.0, 0.0]]), compute_left_eigenvectors=False)
-      >>> values
+      >>> a = gnp.array([[0.0, 1.0], [-1.0, 0.0]])
+      >>> eig(a, compute_left_eigenvectors=False)[0]
       Array([0.+1.j, 0.-1.j], dtype=complex64)
     """
     return list(
@@ -239,8 +239,8 @@ def eigh(
 def _whole(function: str, subset: tuple[int, int] | None, count: int) -> None:
     if subset is not None and tuple(subset) != (0, count):
         raise NotImplementedError(
-            f"lax.linalg.{function}: subset_by_index={subset} is not supported on the CPU; take all "
-            f"and slice, or give (0, {count})"
+            f"lax.linalg.{function}: subset_by_index={subset} is not supported on the CPU; take "
+            f"all and slice, or give (0, {count})"
         )
 
 
@@ -255,6 +255,7 @@ def householder_product(a: Any, taus: Any) -> Array:
       The first ``n`` columns of the product, ``[..., m, n]``.
     Raises:
       ValueError: the shapes do not fit.
+      TypeError: the batch dimensions differ.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -271,12 +272,9 @@ def householder_product(a: Any, taus: Any) -> Array:
             "lax.linalg.householder_product takes a with rows >= columns, got shape "
             f"{matrices.shape}"
         )
-    if (
-        factors.ndim != matrices.ndim - 1
-        or factors.shape[:-1] != matrices.shape[:-2]
-        or factors.shape[-1] > n
-    ):
-        raise ValueError(
+    batched_alike = factors.ndim >= 1 and factors.shape[:-1] == matrices.shape[:-2]
+    if not batched_alike or factors.shape[-1] > n:
+        raise (ValueError if batched_alike else TypeError)(
             f"lax.linalg.householder_product: taus of shape {factors.shape} do not fit a of shape "
             f"{matrices.shape}; expected {(*matrices.shape[:-2], 'k')} with k <= {n}"
         )
@@ -289,8 +287,8 @@ def lu(x: Any) -> tuple[Array, Array, Array]:
     Args:
       x: ``[..., m, n]``.
     Returns:
-      ``(lu, pivots, permutation)``: the factors ``[..., m, n]`` (L below the diagonal, its ones left
-      out), the row that each step swaps with, and ``permutation`` with
+      ``(lu, pivots, permutation)``: the factors ``[..., m, n]`` (L below the diagonal, its ones
+      left out), the row that each step swaps with, and ``permutation`` with
       ``x[permutation] = L @ U``, both int32.
 
     Example:
@@ -324,8 +322,8 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
     accept("linalg.lu_pivots_to_permutation", swaps, frozenset((np.dtype(np.int32),)), 0)
     if swaps.ndim < 1 or permutation_size < swaps.shape[-1]:
         raise ValueError(
-            f"lax.linalg.lu_pivots_to_permutation: pivots of shape {swaps.shape} need a permutation "
-            f"of at least as many rows, got permutation_size={permutation_size}"
+            f"lax.linalg.lu_pivots_to_permutation: pivots of shape {swaps.shape} need a "
+            f"permutation of at least as many rows, got permutation_size={permutation_size}"
         )
     return bind(ops.lu_pivots_to_permutation, swaps, size=int(permutation_size))
 

@@ -7,7 +7,7 @@ import numpy as _numpy
 
 from gnomon._array import Array
 from gnomon._dtypes import can_cast, finfo, iinfo, isdtype, issubdtype, promote_types, result_type
-from gnomon.numpy import fft
+from gnomon.numpy import fft, linalg
 from gnomon.numpy._arithmetic import (
     deg2rad,
     degrees,
@@ -514,6 +514,7 @@ __all__ = [
     "left_shift",
     "less",
     "less_equal",
+    "linalg",
     "linspace",
     "log",
     "log1p",

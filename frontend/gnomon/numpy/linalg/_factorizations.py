@@ -1,0 +1,217 @@
+"""Factorizations, as NumPy names them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gnomon import lax
+from gnomon._array import Array
+from gnomon.lax import linalg as lax_linalg
+from gnomon.lax._creation import converted
+from gnomon.numpy._dispatch import broadcast_to_shape
+from gnomon.numpy._manipulation import (
+    expand_dims,
+    matrix_transpose,
+    take_along_axis,
+)
+from gnomon.numpy.linalg._arguments import adjoint, inexact
+
+
+class EigResult(NamedTuple):
+    """What `eig` returns."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class EighResult(NamedTuple):
+    """What `eigh` returns."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class QRResult(NamedTuple):
+    """What `qr` returns."""
+
+    Q: Array
+    R: Array
+
+
+class SVDResult(NamedTuple):
+    """What `svd` returns."""
+
+    U: Array
+    S: Array
+    Vh: Array
+
+
+def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
+    """The triangular factor of positive definite matrices: ``L @ L^H = a``, or ``U^H @ U = a``.
+
+    Args:
+      a: ``[..., n, n]``, symmetric or (complex) Hermitian.
+      upper: return the upper triangular factor.
+      symmetrize_input: factor ``(a + a^H) / 2``; else only the lower triangle is read.
+    Returns:
+      ``[..., n, n]``; nan where a matrix is not positive definite.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.cholesky(gnp.array([[4.0, 2.0], [2.0, 5.0]]))
+      Array([[2., 0.],
+             [1., 2.]], dtype=float32)
+    """
+    factor = lax_linalg.cholesky(inexact("cholesky", a), symmetrize_input=symmetrize_input)
+    return adjoint(factor) if upper else factor
+
+
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    hermitian: bool = False,
+    subset_by_index: tuple[int, int] | None = None,
+) -> Any:
+    """The singular value decomposition ``U @ diag(S) @ Vh = a``.
+
+    Args:
+      a: ``[..., m, n]``.
+      full_matrices: square U and Vh; else ``min(m, n)`` columns and rows.
+      compute_uv: whether to return the vectors.
+      hermitian: the matrices are Hermitian: take the eigenvalues.
+      subset_by_index: not supported on the CPU.
+    Returns:
+      ``(U, S, Vh)``, or S alone: real, descending.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.svd(gnp.array([[0.0, 2.0], [1.0, 0.0]])).S
+      Array([2., 1.], dtype=float32)
+    """
+    x = inexact("svd", a)
+    if hermitian:
+        return _hermitian_svd(x, compute_uv)
+    found = lax_linalg.svd(
+        x, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index
+    )
+    return SVDResult(*found) if compute_uv else found
+
+
+def _hermitian_svd(x: Array, compute_uv: bool) -> Any:
+    vectors, values = lax_linalg.eigh(x)
+    size = lax.abs(values)
+    rank = values.ndim
+    places = lax.broadcasted_iota(np.dtype(np.int32), values.shape, rank - 1)
+    ordered, places = lax.sort((size, places), dimension=rank - 1, num_keys=1)
+    ordered = lax.rev(ordered, (rank - 1,))
+    if not compute_uv:
+        return ordered
+    places = lax.rev(places, (rank - 1,))
+    signs = take_along_axis(lax.sign(values), places, axis=-1)
+    u = take_along_axis(vectors, expand_dims(places, -2), axis=-1)
+    turned = lax.mul(u, broadcast_to_shape(expand_dims(converted(signs, u.dtype), -2), u.shape))
+    return SVDResult(u, ordered, adjoint(turned))
+
+
+def svdvals(x: Any, /) -> Array:
+    """The singular values of matrices ``[..., m, n]``, descending: ``[..., min(m, n)]``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.svdvals(gnp.array([[0.0, 2.0], [1.0, 0.0]]))
+      Array([2., 1.], dtype=float32)
+    """
+    result: Array = svd(x, compute_uv=False)
+    return result
+
+
+def eig(a: Any) -> EigResult:
+    """Eigenvalues and right eigenvectors (columns) of general matrices ``[..., n, n]``; complex.
+
+    The derivative of the vectors is not defined here; see `gnomon.lax.linalg.eig`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.eig(gnp.array([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues
+      Array([0.+1.j, 0.-1.j], dtype=complex64)
+    """
+    values, vectors = lax_linalg.eig(inexact("eig", a), compute_left_eigenvectors=False)
+    return EigResult(values, vectors)
+
+
+def eigvals(a: Any) -> Array:
+    """The eigenvalues of general matrices ``[..., n, n]``; complex.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.eigvals(gnp.array([[0.0, 1.0], [-1.0, 0.0]]))
+      Array([0.+1.j, 0.-1.j], dtype=complex64)
+    """
+    return lax_linalg.eig(
+        inexact("eigvals", a), compute_left_eigenvectors=False, compute_right_eigenvectors=False
+    )[0]
+
+
+def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
+    """Ascending eigenvalues and eigenvectors (columns) of symmetric or Hermitian matrices.
+
+    Args:
+      a: ``[..., n, n]``.
+      UPLO: which triangle is read, without ``symmetrize_input``.
+      symmetrize_input: decompose ``(a + a^H) / 2``.
+    Raises:
+      ValueError: UPLO is not ``None``, ``"L"`` or ``"U"``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.eigh(gnp.array([[2.0, 1.0], [1.0, 2.0]])).eigenvalues
+      Array([1., 3.], dtype=float32)
+    """
+    if UPLO not in (None, "L", "U"):
+        raise ValueError(f"UPLO must be one of None, 'L', or 'U', got {UPLO}")
+    vectors, values = lax_linalg.eigh(
+        inexact("eigh", a), lower=UPLO != "U", symmetrize_input=symmetrize_input
+    )
+    return EighResult(values, vectors)
+
+
+def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
+    """Ascending eigenvalues of symmetric or Hermitian matrices; arguments as for `eigh`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.eigvalsh(gnp.array([[2.0, 1.0], [1.0, 2.0]]))
+      Array([1., 3.], dtype=float32)
+    """
+    return eigh(a, UPLO, symmetrize_input=symmetrize_input).eigenvalues
+
+
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """The QR factorization.
+
+    Args:
+      a: ``[..., m, n]``.
+      mode: ``"reduced"`` (or ``"full"``), ``"complete"`` for a square Q, ``"r"`` for R alone,
+        ``"raw"`` for LAPACK's reflectors (transposed) and their factors.
+    Returns:
+      ``(Q, R)``, or R.
+    Raises:
+      ValueError: the mode is another.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.qr(gnp.array([[3.0, 1.0], [4.0, 2.0]]), mode="r")
+      Array([[-5. , -2.2],
+             [ 0. ,  0.4]], dtype=float32)
+    """
+    x = inexact("qr", a)
+    if mode == "raw":
+        packed, taus = lax_linalg.geqrf(x)
+        return QRResult(matrix_transpose(packed), taus)
+    if mode not in ("reduced", "r", "full", "complete"):
+        raise ValueError(f"Unsupported QR decomposition mode '{mode}'")
+    q, r = lax_linalg.qr(x, full_matrices=mode == "complete")
+    return r if mode == "r" else QRResult(q, r)

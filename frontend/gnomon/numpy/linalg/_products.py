@@ -1,0 +1,134 @@
+"""Products, under the names and with the axes of the array API."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from gnomon._array import Array
+from gnomon.numpy import _linear_algebra
+from gnomon.numpy._arguments import as_array
+
+
+def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
+    """The product of a chain of matrices, in the order that costs least.
+
+    Args:
+      arrays: at least two; the first and the last may be vectors.
+    Raises:
+      ValueError: there are fewer, or the shapes do not fit.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.multi_dot([gnp.ones((2, 3)), gnp.ones((3, 4)), gnp.ones(4)])
+      Array([12., 12.], dtype=float32)
+    """
+    xs = [as_array("linalg.multi_dot", x, i) for i, x in enumerate(arrays)]
+    if len(xs) < 2:
+        raise ValueError(f"multi_dot requires at least two arrays; got len(arrays)={len(xs)}")
+    if xs[0].ndim not in (1, 2) or xs[-1].ndim not in (1, 2):
+        raise ValueError(
+            "multi_dot: the first and the last array must have one or two dimensions, got shapes "
+            f"{xs[0].shape} and {xs[-1].shape}"
+        )
+    if any(x.ndim != 2 for x in xs[1:-1]):
+        raise ValueError("multi_dot: all arrays but the first and the last must be matrices")
+    if any(a.shape[-1] != b.shape[0] for a, b in itertools.pairwise(xs)):
+        raise ValueError(
+            f"multi_dot: neighbours must agree in size, got shapes {[x.shape for x in xs]}"
+        )
+    letters = [_linear_algebra.opt_einsum.get_symbol(i) for i in range(len(xs) + 1)]
+    terms = [letters[i] + letters[i + 1] for i in range(len(xs))]
+    if xs[0].ndim == 1:
+        terms[0] = letters[1]
+    if xs[-1].ndim == 1:
+        terms[-1] = letters[len(xs) - 1]
+    result = (letters[0] if xs[0].ndim == 2 else "") + (letters[-1] if xs[-1].ndim == 2 else "")
+    return _linear_algebra.einsum(
+        f"{','.join(terms)}->{result}", *xs, optimize="auto", precision=precision
+    )
+
+
+def matmul(
+    x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
+    """The matrix product; see `gnomon.numpy.matmul`."""
+    return _linear_algebra.matmul(
+        x1, x2, precision=precision, preferred_element_type=preferred_element_type
+    )
+
+
+def vecdot(
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axis: int = -1,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
+    """Inner products of vectors along an axis; see `gnomon.numpy.vecdot`."""
+    return _linear_algebra.vecdot(
+        x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type
+    )
+
+
+def tensordot(
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axes: Any = 2,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """Products summed over pairs of dimensions; see `gnomon.numpy.tensordot`."""
+    return _linear_algebra.tensordot(
+        x1,
+        x2,
+        axes,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+        out_sharding=out_sharding,
+    )
+
+
+def outer(x1: Any, x2: Any, /) -> Array:
+    """All products of the elements of two vectors.
+
+    Raises:
+      ValueError: an argument is no vector.
+    """
+    a, b = as_array("linalg.outer", x1), as_array("linalg.outer", x2, 1)
+    if a.ndim != 1 or b.ndim != 1:
+        raise ValueError(
+            f"Input arrays must be one-dimensional, but they are x1.ndim={a.ndim} x2.ndim={b.ndim}"
+        )
+    return _linear_algebra.outer(a, b)
+
+
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
+    """The cross product of vectors of three elements.
+
+    Raises:
+      ValueError: the vectors are of another size.
+    """
+    a, b = as_array("linalg.cross", x1), as_array("linalg.cross", x2, 1)
+    if a.shape[axis] != 3 or b.shape[axis] != 3:
+        raise ValueError(
+            "Both input arrays must be (arrays of) 3-dimensional vectors, but they are "
+            f"{a.shape[axis]} and {b.shape[axis]} dimensional instead."
+        )
+    return _linear_algebra.cross(a, b, axis=axis)
+
+
+def diagonal(x: Any, /, *, offset: int = 0) -> Array:
+    """The diagonals of matrices ``[..., m, n]``, as the last dimension."""
+    return _linear_algebra.diagonal(x, offset, -2, -1)
+
+
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
+    """The sums of the diagonals of matrices ``[..., m, n]``."""
+    return _linear_algebra.trace(x, offset, -2, -1, dtype)

@@ -1,0 +1,332 @@
+"""Linear algebra against JAX: values, types, errors; gradients, batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from tests.frontend.oracle import assert_close, check, sample, to_gnomon
+
+jax.config.update("jax_enable_x64", False)
+
+# Well-conditioned operands leave a few dozen units of the largest element.
+ULPS = 256.0
+ABSOLUTE = 2e-5
+
+
+def regular(shape: tuple[int, ...], dtype: Any = "float32", seed: int = 0) -> jax.Array:
+    """Matrices far from singular, with eigenvalues and singular values that lie apart."""
+    steps = jnp.asarray(np.eye(*shape[-2:]) * (4 + 3 * np.arange(shape[-1])), dtype)
+    return sample(dtype, shape, seed, -1, 1) + steps
+
+
+def positive(shape: tuple[int, ...], dtype: Any = "float32") -> jax.Array:
+    x = sample(dtype, shape, 1, -1, 1)
+    spread = jnp.asarray(np.diag(2 + 3 * np.arange(shape[-1])), dtype)
+    return x @ x.conj().swapaxes(-1, -2) + spread
+
+
+def equal(name: str, *args: Any, module: str = "numpy", **kwargs: Any) -> None:
+    ours = getattr({"numpy": gnp.linalg, "lax": gn.lax.linalg}[module], name)
+    theirs = getattr({"numpy": jnp.linalg, "lax": jax.lax.linalg}[module], name)
+    check(ours, theirs, *args, ulps=ULPS, absolute=ABSOLUTE, weak=False, **kwargs)
+
+
+SHAPES = [(3, 3), (1, 1), (0, 0), (2, 0, 3, 3), (2, 3, 3)]
+SQUARE = [
+    *((regular(shape), str(shape)) for shape in SHAPES),
+    (regular((3, 3), "complex64"), "c64"),
+    (jnp.arange(4).reshape(2, 2) + 2 * jnp.eye(2, dtype=int), "i32"),
+]
+
+
+@pytest.mark.parametrize("x", [pytest.param(x, id=label) for x, label in SQUARE])
+@pytest.mark.parametrize("name", ["inv", "det", "slogdet", "svdvals", "pinv", "eigvalsh"])
+def test_functions_of_square_matrices(name: str, x: jax.Array) -> None:
+    equal(name, x)
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (4, 3), (2, 3, 5), (3, 0), (0, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_factorizations(shape: tuple[int, ...], dtype: str) -> None:
+    x = regular(shape, dtype)
+    equal("lu", x, module="lax")
+    if 0 in shape[-2:]:
+        return
+    for mode in ("reduced", "complete", "r", "raw"):
+        equal("qr", x, mode=mode)
+    for full in (True, False):
+        u, s, vh = gnp.linalg.svd(to_gnomon(x), full_matrices=full)
+        theirs = jnp.linalg.svd(x, full_matrices=full)
+        assert (u.shape, s.shape, vh.shape) == tuple(t.shape for t in theirs)
+        k = s.shape[-1]
+        again = (u[..., :k] * s[..., None, :]) @ vh[..., :k, :]
+        np.testing.assert_allclose(again, x, atol=ABSOLUTE)
+        assert_close(np.asarray(s), np.asarray(theirs[1]), ULPS, ABSOLUTE)
+    if shape[-1] == shape[-2]:
+        a = positive(shape, dtype)
+        equal("cholesky", a)
+        equal("cholesky", a, upper=True)
+        equal("eigvals", x)
+        w, v = gnp.linalg.eigh(to_gnomon(a))
+        np.testing.assert_allclose(to_gnomon(a) @ v, v * w[..., None, :], atol=1e-4)
+        w, v = gnp.linalg.eig(to_gnomon(x))
+        assert w.dtype == v.dtype == np.dtype("complex64")
+        np.testing.assert_allclose(to_gnomon(x) @ v, v * w[..., None, :], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((3, 3), (3,)),
+        ((3, 3), (3, 2)),
+        ((3, 3), (2, 3, 2)),
+        ((2, 1, 3, 3), (4, 3, 2)),
+        ((2, 3, 3), (3,)),
+        ((0, 0), (0, 2)),
+        ((2, 0, 3, 3), (3, 1)),
+        ((3, 3), (2,)),
+        ((3, 2), (3,)),
+        ((3,), (3,)),
+        ((2, 3, 3), (2, 3)),
+    ],
+)
+def test_solve_broadcasts_as_jax(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    matrix = regular(a) if len(a) > 1 else sample("float32", a)
+    equal("solve", matrix, sample("float32", b))
+    equal("solve", matrix.astype("complex64"), sample("float32", b))
+
+
+@pytest.mark.parametrize("left_side", [True, False])
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("transpose_a", [True, False])
+def test_triangular_solve(left_side: bool, lower: bool, transpose_a: bool) -> None:
+    flags = {"left_side": left_side, "lower": lower, "transpose_a": transpose_a}
+    a, b = regular((2, 3, 3), "complex64"), sample("complex64", (2, 3, 3))
+    equal("triangular_solve", a, b, module="lax", conjugate_a=True, **flags)
+    equal("triangular_solve", a, b, module="lax", unit_diagonal=True, **flags)
+    equal("triangular_solve", a[0], b[0, 0], module="lax", **flags)
+    equal("triangular_solve", a, sample("complex64", (2, 4, 4)), module="lax", **flags)
+
+
+def test_the_rest_of_lax_linalg() -> None:
+    a, taus = sample("float32", (2, 4, 3)), sample("float32", (2, 3), low=0, high=1)
+    equal("householder_product", a, taus, module="lax")
+    equal("householder_product", sample("complex64", (4, 3)), taus[0] + 0j, module="lax")
+    equal("householder_product", a, taus[0], module="lax")
+    for left, transpose in ((True, False), (True, True), (False, True)):
+        c = sample("float32", (2, 4, 4))
+        equal("ormqr", a, taus, c, module="lax", left=left, transpose=transpose)
+    equal("symmetric_product", a, sample("float32", (2, 4, 4)), module="lax", alpha=2.0, beta=0.5)
+    equal("lu_pivots_to_permutation", jnp.array([[2, 1, 2], [0, 2, 2]]), 4, module="lax")
+    equal("qr", regular((5, 3)), module="lax", pivoting=True)
+    equal("qr", regular((3, 5), "complex64"), module="lax", pivoting=True, full_matrices=False)
+    equal("eig", regular((3, 3)), module="lax")
+    equal("svd", regular((3, 3)), module="lax", subset_by_index=(0, 2))
+    equal("cholesky", jnp.eye(2, dtype="bfloat16"), module="lax")
+    equal("lu", jnp.eye(2, dtype="int32"), module="lax")
+
+
+@pytest.mark.parametrize("order", [None, 1, 2, 3, -1, 0.5, 0, np.inf, -np.inf, "fro"])
+def test_vector_norms(order: Any) -> None:
+    x = sample("float32", (4, 3))
+    equal("norm", x, order, axis=0)
+    equal("norm", x, order, axis=-1, keepdims=True)
+    equal("norm", sample("complex64", (4,)), order)
+    equal("norm", jnp.array([3, -4]), order)
+    equal("vector_norm", x, ord=order)
+    equal("vector_norm", x, ord=order, axis=(0, 1), keepdims=True)
+
+
+@pytest.mark.parametrize("order", [None, 1, 2, -1, -2, np.inf, -np.inf, "fro", "nuc", 3, "no"])
+def test_matrix_norms(order: Any) -> None:
+    x = sample("float32", (2, 4, 3))
+    equal("norm", x, order, axis=(0, 2))
+    equal("norm", x, order, axis=(2, 1), keepdims=True)
+    equal("norm", x[0], order)
+    equal("norm", x, order, axis=(0, 1, 2))
+    if order is not None:
+        equal("matrix_norm", x, ord=order)
+    if order != "nuc":
+        equal("cond", regular((3, 3)), order)
+
+
+def test_systems_and_products() -> None:
+    a, b = sample("float32", (5, 3)), sample("float32", (5, 2))
+    equal("lstsq", a, b)
+    equal("lstsq", a, b[:, 0], rcond=0.1)
+    equal("lstsq", a.T, sample("float32", (3,)), numpy_resid=True)
+    equal("lstsq", jnp.ones((3, 2)), jnp.arange(3.0))
+    equal("lstsq", a, b[:2])
+    equal("lstsq", jnp.zeros((3, 0)), jnp.ones((3, 2)))
+    equal("pinv", jnp.ones((2, 3)))
+    equal("pinv", a, rtol=0.3)
+    equal("pinv", regular((2, 3, 3), "complex64"), hermitian=True)
+    equal("pinv", a, 0.1, rcond=0.1)
+    for n in (-2, -1, 0, 1, 3):
+        equal("matrix_power", regular((2, 2)), n)
+    equal("matrix_power", jnp.arange(4).reshape(2, 2), 3)
+    equal("matrix_power", a, 2)
+    equal("matrix_rank", jnp.ones((2, 3, 3)))
+    equal("matrix_rank", jnp.ones(3))
+    equal("matrix_rank", regular((3, 3)), rtol=5.0)
+    equal("matrix_rank", regular((3, 3)), hermitian=True)
+    equal("tensorinv", jnp.eye(6).reshape(2, 3, 6) * 2)
+    equal("tensorinv", jnp.ones((2, 3)), 1)
+    equal("tensorsolve", regular((6, 6)).reshape(2, 3, 6), sample("float32", (2, 3)))
+    equal("tensorsolve", regular((6, 6)).reshape(6, 2, 3), sample("float32", (6,)))
+    equal("multi_dot", [a.T, b, sample("float32", (2,))])
+    equal("multi_dot", [a.T, a.T])
+    equal("cross", sample("float32", (2, 3)), sample("float32", (3,)))
+    equal("cross", sample("float32", (2, 2)), sample("float32", (2, 2)))
+    equal("outer", sample("float32", (2,)), jnp.arange(3))
+    equal("outer", a, b)
+    equal("trace", sample("float32", (2, 3, 4)), offset=1)
+    equal("diagonal", sample("float32", (2, 3, 4)), offset=-1)
+    equal("matrix_transpose", a)
+    equal("vecdot", a, a)
+    equal("matmul", a.T, b)
+    equal("tensordot", a, b, axes=1)
+
+
+def test_hermitian_svd() -> None:
+    x = positive((3, 3), "complex64") - 6 * jnp.eye(3)
+    equal("svd", x, compute_uv=False, hermitian=True)
+    u, s, vh = gnp.linalg.svd(to_gnomon(x), hermitian=True)
+    np.testing.assert_allclose((u * s) @ vh, x, atol=ABSOLUTE)
+
+
+def test_failures_are_nan_as_in_jax() -> None:
+    for bad in (-jnp.eye(2), jnp.full((2, 2), jnp.nan), jnp.zeros((2, 2))):
+        batch = jnp.stack([jnp.eye(2), bad])
+        equal("cholesky", batch)
+        equal("slogdet", batch)
+        equal("eigh", batch)
+        equal("svd", batch, compute_uv=False)
+        equal("eigvals", batch)
+    equal("solve", jnp.zeros((2, 2)), jnp.ones(2))
+    equal("inv", jnp.ones((2, 2)))
+    equal("det", jnp.ones((4, 4)))
+
+
+@pytest.mark.parametrize("name", ["cholesky", "svd", "qr", "inv", "eigh", "det", "slogdet", "eig"])
+def test_errors_as_in_jax(name: str) -> None:
+    equal(name, jnp.eye(4, dtype="float16"))
+    if name not in ("svd", "qr", "cholesky", "eigh", "eig"):
+        equal(name, jnp.ones((2, 3)))
+    with pytest.raises((TypeError, ValueError)):
+        getattr(gnp.linalg, name)(gnp.ones(3))
+
+
+# ------------------------------------------------------------------------------------ derivatives
+
+
+def _pair(build: Callable[[Any, Any], Callable[..., Any]]) -> tuple[Any, Any]:
+    return build(gnp, gn.lax.linalg), build(jnp, jax.lax.linalg)
+
+
+FUNCTIONS: dict[str, Callable[[Any, Any], Callable[..., Any]]] = {
+    "cholesky": lambda np_, lax: lambda x: np_.linalg.cholesky(x @ x.T + np_.eye(3)),
+    "lower cholesky": lambda np_, lax: (
+        lambda x: lax.cholesky(x @ x.T + np_.eye(3), symmetrize_input=False) ** 2
+    ),
+    "triangular_solve": lambda np_, lax: lambda x: lax.triangular_solve(x, x**2, lower=True),
+    "lu": lambda np_, lax: lambda x: lax.lu(x)[0],
+    "lu wide": lambda np_, lax: lambda x: lax.lu(x[:2])[0],
+    "solve": lambda np_, lax: lambda x: np_.linalg.solve(x, x[0] ** 2),
+    "inv": lambda np_, lax: lambda x: np_.linalg.inv(x) * x,
+    "det": lambda np_, lax: lambda x: np_.linalg.det(np_.kron(x / 6, np_.eye(2))),
+    "det 3": lambda np_, lax: lambda x: np_.linalg.det(x),
+    "slogdet": lambda np_, lax: lambda x: np_.linalg.slogdet(x)[1],
+    "qr": lambda np_, lax: lambda x: np_.linalg.qr(x)[0] * np_.linalg.qr(x)[1],
+    "qr tall": lambda np_, lax: lambda x: np_.linalg.qr(x[:, :2])[0] ** 3,
+    "qr wide": lambda np_, lax: lambda x: np_.linalg.qr(x[:2])[1] ** 2,
+    "qr full": lambda np_, lax: lambda x: lax.qr(x[:, :2])[0] ** 3,
+    "svd": lambda np_, lax: lambda x: np_.abs(np_.linalg.svd(x)[0]) * np_.linalg.svd(x)[1],
+    "svd wide": lambda np_, lax: (
+        lambda x: np_.abs(np_.linalg.svd(x[:2], full_matrices=False)[2]) ** 3
+    ),
+    "svdvals": lambda np_, lax: lambda x: np_.linalg.svdvals(x[:2]) ** 2,
+    "eigh": lambda np_, lax: lambda x: np_.linalg.eigh(x)[1] ** 2 * np_.linalg.eigh(x)[0],
+    "eigvalsh": lambda np_, lax: lambda x: np_.linalg.eigvalsh(x) ** 1.5,
+    "eigvals": lambda np_, lax: lambda x: np_.abs(np_.linalg.eigvals(x)) ** 2,
+    "eig": lambda np_, lax: lambda x: np_.abs(lax.eig(x, enable_eigvec_derivs=True)[2]) ** 3,
+    "pinv": lambda np_, lax: lambda x: np_.linalg.pinv(x[:, :2]) ** 2,
+    "lstsq": lambda np_, lax: lambda x: np_.linalg.lstsq(x[:, :2], x[:, 2])[0],
+    "matrix_power": lambda np_, lax: lambda x: np_.linalg.matrix_power(x, -2),
+    "norm": lambda np_, lax: lambda x: np_.linalg.norm(x, "nuc") + np_.linalg.norm(x, 3, axis=0),
+}
+
+
+def _gradient(np_: Any, function: Any, grad: Any) -> Any:
+    return grad(lambda x: np_.sum(function(x) * np_.cos(function(x))))
+
+
+def _assert_close_together(ours: Any, theirs: Any, tolerance: float) -> None:
+    """Close relative to the largest element."""
+    expected = np.asarray(theirs)
+    scale = max(1.0, float(np.abs(expected).max()))
+    np.testing.assert_allclose(np.asarray(ours) / scale, expected / scale, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients_over_a_batch(name: str) -> None:
+    x = regular((2, 3, 3), seed=5)
+    ours, theirs = _pair(FUNCTIONS[name])
+    _assert_close_together(
+        gn.vmap(_gradient(gnp, ours, gn.grad))(to_gnomon(x)),
+        jax.jit(jax.vmap(_gradient(jnp, theirs, jax.grad)))(x),
+        1e-4,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_second_derivatives(name: str) -> None:
+    x = regular((3, 3), seed=5)
+    ours, theirs = _pair(FUNCTIONS[name])
+    first, expected = _gradient(gnp, ours, gn.grad), _gradient(jnp, theirs, jax.grad)
+    _assert_close_together(
+        gn.grad(lambda x: gnp.sum(first(x) ** 2))(to_gnomon(x)),
+        jax.jit(jax.grad(lambda x: jnp.sum(expected(x) ** 2)))(x),
+        2e-3,
+    )
+
+
+def test_complex_gradients() -> None:
+    x = regular((3, 3), "complex64")
+
+    for name in ("inv", "cholesky", "slogdet", "eigvals", "pinv", "svdvals"):
+
+        def value(x: Any, np_: Any, name: str = name) -> Any:
+            given = x @ x.conj().T + np_.eye(3) if name == "cholesky" else x
+            result = getattr(np_.linalg, name)(given)
+            result = result[0] if name == "slogdet" else result
+            return np_.sum(np_.real(result) * np_.arange(float(result.size)).reshape(result.shape))
+
+        ours = gn.grad(lambda x: value(x, gnp))(to_gnomon(x))
+        theirs = jax.grad(lambda x: value(x, jnp))(x)
+        assert_close(np.asarray(ours), np.asarray(theirs), 4 * ULPS, 1e-4)
+
+
+def test_what_has_no_derivative_says_so() -> None:
+    x = to_gnomon(regular((3, 3)))
+    with pytest.raises(NotImplementedError, match="householder_product"):
+        gn.grad(lambda x: gn.lax.linalg.householder_product(x, x[0]).sum())(x)
+    with pytest.raises(NotImplementedError, match="eigenvectors"):
+        gn.grad(lambda x: gnp.abs(gnp.linalg.eig(x)[1]).sum())(x)
+    with pytest.raises(NotImplementedError, match="full_matrices"):
+        gn.grad(lambda x: gnp.linalg.svd(x[:2])[0].sum())(x)
+
+
+def test_the_gradient_of_det_of_singular_matrices() -> None:
+    x = np.diag([1.0, 2.0, 3.0, 0.0]).astype("float32")
+    ours = gn.grad(gnp.linalg.det)(gnp.asarray(x))
+    np.testing.assert_allclose(ours, jax.grad(jnp.linalg.det)(x), atol=1e-5)
