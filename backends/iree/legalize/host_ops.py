@@ -11,11 +11,28 @@ from gnomon.dialects.host_call import call_on_host
 
 __all__ = ["HOST_OPS", "host_rules"]
 
+_LAPACK = "IREE has no code for it"
+
 # The op's full name, and the reason.
 HOST_OPS: dict[str, str] = {
     "gnomon.pure_callback": "it is a Python function",
     "gnomon.io_callback": "likewise",
     "gnomon.debug_callback": "likewise",
+    "gnomon.cholesky": _LAPACK,
+    "gnomon.triangular_solve": _LAPACK,
+    "gnomon.lu": _LAPACK,
+    "gnomon.lu_pivots_to_permutation": _LAPACK,
+    "gnomon.solve": _LAPACK,
+    "gnomon.det": _LAPACK,
+    "gnomon.slogdet": _LAPACK,
+    "gnomon.cofactors": _LAPACK,
+    "gnomon.geqrf": _LAPACK,
+    "gnomon.householder_product": _LAPACK,
+    "gnomon.qr": _LAPACK,
+    "gnomon.svd": _LAPACK,
+    "gnomon.pinv": _LAPACK,
+    "gnomon.eigh": _LAPACK,
+    "gnomon.eig": _LAPACK,
 }
 
 
