@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import opt_einsum
+
 from gnomon._array import Array
 from gnomon.numpy import _linear_algebra
 from gnomon.numpy._arguments import as_array
@@ -38,7 +40,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
         raise ValueError(
             f"multi_dot: neighbours must agree in size, got shapes {[x.shape for x in xs]}"
         )
-    letters = [_linear_algebra.opt_einsum.get_symbol(i) for i in range(len(xs) + 1)]
+    letters = [opt_einsum.get_symbol(i) for i in range(len(xs) + 1)]
     terms = [letters[i] + letters[i + 1] for i in range(len(xs))]
     if xs[0].ndim == 1:
         terms[0] = letters[1]
