@@ -1,0 +1,234 @@
+"""Counts of numbers, and of numbers in intervals."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array
+from gnomon._errors import ConcretizationTypeError
+from gnomon._tracing import concrete_value, is_tracer
+from gnomon.dialects.types import is_integer
+from gnomon.lax._creation import converted, no_sharding
+from gnomon.numpy._arguments import as_array, promoted
+from gnomon.numpy._construction import asarray
+from gnomon.numpy._creation import linspace
+from gnomon.numpy._manipulation import ravel, reshape, stack
+from gnomon.numpy._reductions import diff
+from gnomon.numpy._selection import clip, where
+from gnomon.numpy._sorting import searchsorted
+
+
+def bincount(
+    x: Any,
+    weights: Any = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out_sharding: Any = None,
+) -> Array:
+    """How often each number from 0 on occurs.
+
+    Args:
+      x: a 1-d array of integers; negative ones count as 0.
+      weights: how much each element counts, an array of the same shape; 1 by default.
+      minlength: the least length of the result.
+      length: its length; needed where ``x`` is traced. Larger numbers are left out.
+    Returns:
+      An array of the dtype of ``weights``, or of the default integer dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> bincount(gnp.array([1, 3, 1]))
+      Array([0, 2, 0, 1], dtype=int32)
+    """
+    no_sharding("bincount", out_sharding)
+    numbers = as_array("bincount", x)
+    if numbers.dtype == np.bool_:
+        numbers = converted(numbers, np.dtype(np.int32))
+    if not is_integer(numbers.dtype):
+        raise TypeError(f"x argument to bincount must have an integer type; got {numbers.dtype}")
+    if numbers.ndim != 1:
+        raise ValueError(f"bincount takes a 1-dimensional array, got shape {numbers.shape}")
+    least = operator.index(minlength)
+    if length is None:
+        if is_tracer(numbers) and concrete_value(numbers) is None:
+            raise ConcretizationTypeError(
+                numbers, "The largest number must be known: give bincount a length."
+            )
+        value = concrete_value(numbers)
+        assert value is not None
+        size = max(least, int(value.max()) + 1 if value.size else 0)
+    else:
+        size = operator.index(length)
+    if weights is None:
+        amounts = lax.full(numbers.shape, 1, _dtypes.default_int_dtype())
+    else:
+        amounts = as_array("bincount", weights, 1)
+        if amounts.shape != numbers.shape:
+            raise ValueError(
+                "bincount: weights must have the shape of x, got shapes "
+                f"{amounts.shape} and {numbers.shape}"
+            )
+    zeros = lax.full((size,), 0, amounts.dtype)
+    return zeros.at[clip(numbers, 0)].add(amounts, mode="drop")
+
+
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Array:
+    """The edges of the intervals that `histogram` counts in.
+
+    Args:
+      a: an array.
+      bins: the number of intervals of one length, or their edges.
+      range: the first and the last edge; the least and the largest element by default.
+      weights: has no meaning here.
+    """
+    if isinstance(bins, str):
+        raise NotImplementedError("string values for `bins` not implemented.")
+    x = as_array("histogram_bin_edges", a)
+    dtype = _dtypes.to_inexact_dtype(x.dtype)
+    if np.ndim(bins) == 1:
+        return converted(asarray(bins), dtype)
+    count = operator.index(bins)
+    ends = stack([x.min(), x.max()]) if range is None else asarray(range)
+    ends = converted(ends, dtype)
+    if ends.shape != (2,):
+        raise ValueError(f"`range` must be either None or a sequence of scalars, got {range}")
+    low, high = ends[0], ends[1]
+    # One number is in the middle of an interval of length one.
+    single = low == high
+    first, last = where(single, low - 0.5, low), where(single, high + 0.5, high)
+    return linspace(first, last, count + 1, dtype=dtype)
+
+
+def _intervals(x: Array, edges: Array) -> Array:
+    """The interval of each element, from 1 on; the last one holds its right edge too."""
+    inside = searchsorted(edges, x, side="right")
+    return where(x == edges[-1], edges.shape[0] - 1, inside)
+
+
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
+) -> tuple[Array, Array]:
+    """How many elements lie in each interval.
+
+    Args:
+      a: an array of real numbers.
+      bins, range: see `histogram_bin_edges`.
+      weights: how much each element counts, an array of the same shape; 1 by default.
+      density: divide by the total and by the lengths of the intervals.
+    Returns:
+      The counts, of floating dtype, and the edges, one more.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> histogram(gnp.array([0.0, 1.0, 1.0, 2.0]), bins=2)
+      (Array([1., 3.], dtype=float32), Array([0., 1., 2.], dtype=float32))
+    """
+    x = as_array("histogram", a)
+    if weights is None:
+        (x,) = promoted("histogram", x, inexact=True)
+        amounts = lax.full_like(x, 1)
+    else:
+        amounts = as_array("histogram", weights, 1)
+        if amounts.shape != x.shape:
+            raise ValueError("weights should have the same shape as a.")
+        x, amounts = promoted("histogram", x, amounts, inexact=True)
+    edges = histogram_bin_edges(x, bins, range)
+    zeros = lax.full((edges.shape[0],), 0, amounts.dtype)
+    counts = zeros.at[ravel(_intervals(x, edges))].add(ravel(amounts), mode="drop")[1:]
+    if density:
+        counts = counts / diff(edges) / counts.sum()
+    return counts, edges
+
+
+def histogramdd(
+    sample: Any,
+    bins: Any = 10,
+    range: Sequence[Any] | None = None,
+    weights: Any = None,
+    density: bool | None = None,
+) -> tuple[Array, list[Array]]:
+    """How many points lie in each cell of a grid.
+
+    Args:
+      sample: the points, an array ``[number, dimensions]``.
+      bins: the number of intervals, or for each dimension their number or their edges.
+      range: for each dimension the first and the last edge, or None.
+      weights: how much each point counts.
+      density: divide by the total and by the sizes of the cells.
+    Returns:
+      The counts, one dimension for each of a point's, and the edges for each.
+    """
+    points = as_array("histogramdd", sample)
+    if points.ndim != 2:
+        raise ValueError(f"histogramdd takes an array [number, dimensions], got {points.shape}")
+    number, rank = points.shape
+    amounts = None
+    if weights is None:
+        (points,) = promoted("histogramdd", points, inexact=True)
+    else:
+        amounts = as_array("histogramdd", weights, 1)
+        if amounts.shape != (number,):
+            raise ValueError("should have one weight for each sample.")
+        points, amounts = promoted("histogramdd", points, amounts, inexact=True)
+    ranges = [None] * rank if range is None else list(range)
+    if len(ranges) != rank or any(r is not None and np.shape(r) != (2,) for r in ranges):
+        raise ValueError(
+            f"For sample.shape={points.shape}, range must be a sequence of {rank} pairs or Nones; "
+            f"got range={range}"
+        )
+    several = isinstance(bins, (list, tuple)) or np.ndim(bins) > 0
+    bins_of = list(bins) if several else [bins] * rank
+    if len(bins_of) != rank:
+        raise ValueError("should be a bin for each dimension.")
+    edges, places, shape = [], lax.full((number,), 0, np.dtype(np.int32)), []
+    for d in builtins.range(rank):
+        line = points[:, d]
+        edges.append(histogram_bin_edges(line, bins_of[d], ranges[d]))
+        # In front of and behind the intervals there is one more for what is outside.
+        size = edges[-1].shape[0] + 1
+        places = places * size + _intervals(line, edges[-1])
+        shape.append(size)
+    counts = reshape(bincount(places, amounts, length=math.prod(shape)), shape)
+    counts = counts[(slice(1, -1),) * rank]
+    if density:
+        counts = converted(counts, points.dtype)
+        counts = counts / counts.sum()
+        for d, edge in enumerate(edges):
+            widths = diff(edge)
+            counts = counts / lax.broadcast_in_dim(widths, counts.shape, (d,))
+    return counts, edges
+
+
+def histogram2d(
+    x: Any,
+    y: Any,
+    bins: Any = 10,
+    range: Sequence[Any] | None = None,
+    weights: Any = None,
+    density: bool | None = None,
+) -> tuple[Array, Array, Array]:
+    """How many points of a plane lie in each cell of a grid; see `histogramdd`.
+
+    Args:
+      x, y: the coordinates, 1-d arrays of one length.
+      bins: the number of intervals, or their edges, for both; or a pair of those.
+      range, weights, density: as in `histogramdd`.
+    Returns:
+      The counts, and the edges in x and in y.
+    """
+    first, second = promoted("histogram2d", x, y)
+    if not isinstance(bins, (int, np.integer)) and len(bins) not in (1, 2):
+        bins = [bins, bins]
+    counts, edges = histogramdd(stack([first, second], 1), bins, range, weights, density)
+    return counts, edges[0], edges[1]
+
+
+__all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]

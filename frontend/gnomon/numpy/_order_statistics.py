@@ -1,0 +1,286 @@
+"""Medians, quantiles and percentiles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array
+from gnomon.dialects.types import is_complex
+from gnomon.lax._creation import converted, no_sharding
+from gnomon.lax._operands import with_weak_type
+from gnomon.numpy._arguments import as_array, axis_tuple, promoted
+from gnomon.numpy._manipulation import expand_dims, moveaxis, ravel, reshape, take_along_axis
+from gnomon.numpy._reductions import any, cumsum, sum
+from gnomon.numpy._selection import isnan, where
+
+Axis = int | tuple[int, ...] | None
+
+METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
+
+
+def _no_buffers(name: str, out: Any, overwrite_input: bool) -> None:
+    if out is not None or overwrite_input:
+        raise ValueError(f"{name} does not support overwrite_input=True or out != None")
+
+
+def _rows(x: Array, axes: tuple[int, ...]) -> Array:
+    """``x`` with the axes merged to one, the last."""
+    kept = [d for d in range(x.ndim) if d not in axes]
+    moved = lax.transpose(x, (*kept, *axes))
+    shape = (*(x.shape[d] for d in kept), math.prod(x.shape[d] for d in axes))
+    return lax.reshape(moved, shape)
+
+
+def _weights_like(x: Array, weights: Array, axis: Axis, axes: tuple[int, ...]) -> Array:
+    """Weights in the shape of ``x``: given so, or for the reduced axes only."""
+    if weights.shape == x.shape:
+        return weights
+    if axis is None:
+        raise ValueError("Weights shape must match 'a' shape when axis is None.")
+    wanted = tuple(x.shape[d] for d in axes)
+    if weights.shape != wanted:
+        raise ValueError(f"Weights shape {weights.shape} must match reduction axes {wanted}")
+    return lax.broadcast_in_dim(weights, x.shape, axes)
+
+
+def _quantile(
+    name: str,
+    a: Any,
+    q: Any,
+    axis: Axis,
+    method: str,
+    keepdims: bool,
+    weights: Any,
+    *,
+    skip_nans: bool,
+) -> Array:
+    if method not in METHODS:
+        raise ValueError(f"method can only be one of {', '.join(METHODS)}; got {method!r}")
+    x, fraction = as_array(name, a, 0), as_array(name, q, 1)
+    if fraction.ndim > 1:
+        raise ValueError(f"q must be have rank <= 1, got shape {fraction.shape}")
+    fraction = converted(fraction, _dtypes.to_inexact_dtype(fraction.dtype))
+    axes = axis_tuple(name, axis, x.ndim)
+    if weights is None:
+        (x,) = promoted(name, x, inexact=True)
+        w = None
+    else:
+        w = as_array(name, weights, 2)
+        if is_complex(w.dtype):
+            raise ValueError("Weights cannot be complex types.")
+        if method != "inverted_cdf":
+            raise NotImplementedError(
+                f"{method} doesn't support weights. Only method 'inverted_cdf' supports weights."
+            )
+        x, w = promoted(name, x, w, inexact=True)
+        w = _rows(_weights_like(x, w, axis, axes), axes)
+    if is_complex(x.dtype):
+        raise ValueError(f"{name} does not support complex input, as it has no order.")
+    dtype, rows = x.dtype, _rows(x, axes)
+    if not rows.shape[-1]:
+        raise ValueError(f"{name} of no elements: shape {x.shape} is empty along axis {axis}")
+    is_nan = isnan(rows)
+    if not skip_nans:
+        # One nan is the quantile of its row.
+        rows = where(any(is_nan, -1, keepdims=True), math.nan, rows)
+        is_nan = isnan(rows)
+    last = rows.ndim - 1
+    if w is None:
+        ordered = lax.sort(rows)
+        assert isinstance(ordered, Array)
+    else:
+        ordered, w = lax.sort_key_val(rows, w, last)
+    work = fraction.dtype
+    count = sum(~is_nan, -1, work) if skip_nans else lax.full(rows.shape[:-1], rows.shape[-1], work)
+    flat = ravel(fraction)
+    if method == "inverted_cdf":
+        result = _inverted_cdf(ordered, w, flat, count, skip_nans)
+    else:
+        result = _interpolated(ordered, flat, count, method)
+    result = converted(moveaxis(result, -1, 0), dtype)
+    if keepdims:
+        result = expand_dims(result, tuple(d + 1 for d in axes))
+    if not fraction.ndim:
+        result = reshape(result, result.shape[1:])
+    return with_weak_type(result, False)
+
+
+def _interpolated(ordered: Array, q: Array, count: Array, method: str) -> Array:
+    """Quantiles ``[rows..., q]`` between neighbours in sorted rows."""
+    end = expand_dims(count, -1) - 1
+    place = q * end
+    low, high = lax.floor(place), lax.ceil(place)
+    upper_weight = place - low
+    index = _dtypes.default_int_dtype()
+
+    def at(position: Array) -> Array:
+        inside = lax.max(lax.full_like(position, 0), lax.min(position, end + 0 * position))
+        return take_along_axis(ordered, converted(inside, index), -1)
+
+    below, above = at(low), at(high)
+    if method == "lower":
+        return below
+    if method == "higher":
+        return above
+    if method == "nearest":
+        return where(upper_weight <= 0.5, below, above)
+    if method == "midpoint":
+        return (below + above) * 0.5
+    lower_weight = 1 - upper_weight
+    return converted(below, q.dtype) * lower_weight + converted(above, q.dtype) * upper_weight
+
+
+def _inverted_cdf(
+    ordered: Array, weights: Array | None, q: Array, count: Array, skip_nans: bool
+) -> Array:
+    """The first element up to which the share of the weights reaches q."""
+    w = lax.full_like(ordered, 1) if weights is None else weights
+    bad = (w < 0) | isnan(w)
+    absent = isnan(ordered)
+    reached = cumsum(where(bad | absent, 0, w), -1)
+    target = q * reached[..., -1:]
+    index = _dtypes.default_int_dtype()
+    before = sum(expand_dims(reached, -2) < expand_dims(target, -1), -1, index)
+    end = converted(expand_dims(count, -1), index) - 1
+    place = lax.max(lax.full_like(before, 0), lax.min(before, end + 0 * before))
+    result = take_along_axis(ordered, place, -1)
+    unknown = any(bad, -1) | ((count == 0) if skip_nans else any(absent, -1))
+    return where(expand_dims(unknown, -1), math.nan, result)
+
+
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Array:
+    """The values below which given shares of the elements lie.
+
+    Args:
+      a: an array of real numbers; a nan makes the result nan.
+      q: shares between 0 and 1, a scalar or a 1-d array.
+      axis: the dimension, or a tuple of them; None: all.
+      out, overwrite_input: not supported.
+      method: what is taken between two elements: ``"linear"`` interpolation, the ``"lower"``,
+        ``"higher"`` or ``"nearest"`` one, their ``"midpoint"``; or ``"inverted_cdf"``.
+      keepdims: keep reduced dimensions, with size one.
+      weights: for ``"inverted_cdf"``, how much each element counts.
+    Returns:
+      An array of floating dtype; the dimension of ``q``, if it has one, comes first.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> quantile(gnp.arange(5.0), gnp.array([0.25, 0.6]))
+      Array([1. , 2.4], dtype=float32)
+    """
+    _no_buffers("quantile", out, overwrite_input)
+    return _quantile("quantile", a, q, axis, method, keepdims, weights, skip_nans=False)
+
+
+def nanquantile(
+    a: Any,
+    q: Any,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Array:
+    """`quantile` of the elements that are not nan."""
+    _no_buffers("nanquantile", out, overwrite_input)
+    return _quantile("nanquantile", a, q, axis, method, keepdims, weights, skip_nans=True)
+
+
+def _shares(name: str, q: Any) -> Array:
+    (percent,) = promoted(name, as_array(name, q, 1), inexact=True)
+    return percent / 100
+
+
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """`quantile` with shares in percent, between 0 and 100."""
+    no_sharding("percentile", out_sharding)
+    _no_buffers("percentile", out, overwrite_input)
+    share = _shares("percentile", q)
+    return _quantile("percentile", a, share, axis, method, keepdims, weights, skip_nans=False)
+
+
+def nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Array:
+    """`percentile` of the elements that are not nan."""
+    _no_buffers("nanpercentile", out, overwrite_input)
+    share = _shares("nanpercentile", q)
+    return _quantile("nanpercentile", a, share, axis, method, keepdims, weights, skip_nans=True)
+
+
+def median(
+    a: Any,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Array:
+    """The element in the middle of the sorted ones, or the mean of the two in the middle.
+
+    Args:
+      a: an array of real numbers; a nan makes the result nan.
+      axis: the dimension, or a tuple of them; None: all.
+      out, overwrite_input: not supported.
+      keepdims: keep reduced dimensions, with size one.
+    """
+    _no_buffers("median", out, overwrite_input)
+    half = np.float32(0.5)
+    return _quantile("median", a, half, axis, "midpoint", keepdims, None, skip_nans=False)
+
+
+def nanmedian(
+    a: Any,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Array:
+    """`median` of the elements that are not nan."""
+    _no_buffers("nanmedian", out, overwrite_input)
+    half = np.float32(0.5)
+    return _quantile("nanmedian", a, half, axis, "midpoint", keepdims, None, skip_nans=True)
+
+
+__all__ = [
+    "median",
+    "nanmedian",
+    "nanpercentile",
+    "nanquantile",
+    "percentile",
+    "quantile",
+]

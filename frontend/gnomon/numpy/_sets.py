@@ -1,0 +1,403 @@
+"""Sets of numbers: distinct elements, membership, union, intersection, differences.
+
+The number of distinct elements is known only where the elements are. With ``size`` the result has
+that length whatever the elements, and these functions can be traced.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array
+from gnomon._errors import ConcretizationTypeError
+from gnomon._tracing import concrete_value, is_tracer
+from gnomon.dialects.types import is_inexact
+from gnomon.lax._creation import converted
+from gnomon.lax._operands import with_weak_type
+from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._arguments import as_array, promoted
+from gnomon.numpy._creation import arange
+from gnomon.numpy._manipulation import append, concatenate, moveaxis, ravel
+from gnomon.numpy._reductions import any, cumsum, diff
+from gnomon.numpy._selection import nonzero, where
+from gnomon.numpy._sorting import argsort, searchsorted, sort
+
+
+def _known(name: str, *arrays: Array) -> None:
+    """Raise unless the values are known: so is then the size of the result."""
+    for x in arrays:
+        if is_tracer(x) and concrete_value(x) is None:
+            raise ConcretizationTypeError(
+                x,
+                f"The size of the result of {name} depends on values that are not known; give it "
+                "a size.",
+            )
+
+
+def _static_size(size: Any) -> int | None:
+    return None if size is None else operator.index(size)
+
+
+def _filled(values: Array, count: Array, fill_value: Any) -> Array:
+    """``values``, of which the first ``count`` count, the others replaced."""
+    fill = converted(as_array("unique", fill_value), values.dtype)
+    held = arange(values.shape[0]) < count
+    return where(lax.expand_dims(held, tuple(range(1, values.ndim))), values, fill)
+
+
+# ------------------------------------------------------------------------------- distinct elements
+
+
+class _Groups(NamedTuple):
+    """Rows in sorted order: which of them are the first of their kind, and where they stood."""
+
+    rows: Array
+    is_first: Array
+    order: Array
+
+
+def _groups(x: Array, equal_nan: bool) -> _Groups:
+    """Rows of ``x`` (its slices along the leading axis), equal ones next to each other."""
+    n = x.shape[0]
+    positions = lax.iota(_dtypes.default_int_dtype(), n)
+    if not x.size:
+        return _Groups(x, lax.full((n,), False, np.dtype(np.bool_)), positions)
+    columns = lax.reshape(x, (n, x.size // n))
+    keys = [columns[:, i] for i in range(columns.shape[1])]
+    *_, order = lax.sort((*keys, positions), 0, num_keys=len(keys))
+    rows = x[order] if len(keys) > 1 or x.ndim > 1 else sort(x)
+    flat = lax.reshape(rows, columns.shape)
+    differs = flat[1:] != flat[:-1]
+    if equal_nan and is_inexact(x.dtype):
+        differs = differs & ~((flat[1:] != flat[1:]) & (flat[:-1] != flat[:-1]))
+    first = lax.full((1,), True, np.dtype(np.bool_))
+    return _Groups(rows, lax.concatenate([first, any(differs, 1)], 0), order)
+
+
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+    sorted: bool = True,
+) -> Any:
+    """The distinct elements, sorted.
+
+    Args:
+      ar: an array.
+      return_index: also where each first occurs.
+      return_inverse: also, for each element of ``ar``, which of the distinct ones it is.
+      return_counts: also how often each occurs.
+      axis: distinct slices along this axis; None: elements of the flat array.
+      equal_nan: nans are one element.
+      size: the length of the result; needed where ``ar`` is traced. What is too much is dropped.
+      fill_value: fills up what is missing; the first distinct element by default.
+      sorted: has no meaning here: the result is always sorted.
+    Returns:
+      An array, or a tuple of it and what was asked for.
+    Raises:
+      ConcretizationTypeError: ``ar`` is traced and there is no ``size``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> unique(gnp.array([3, 1, 3]), return_counts=True)
+      (Array([1, 3], dtype=int32), Array([1, 2], dtype=int32))
+    """
+    x = as_array("unique", ar)
+    count = _static_size(size)
+    if count is None:
+        _known("unique", x)
+    shape = x.shape
+    along = 0 if axis is None else canonical_axis(axis, x.ndim)
+    x = ravel(x) if axis is None else moveaxis(x, along, 0)
+    n, dtype = x.shape[0], _dtypes.default_int_dtype()
+    if n == 0 and count and fill_value is None:
+        raise ValueError(
+            "unique: for zero-sized input with nonzero size argument, fill_value must be specified"
+        )
+    rows, is_first, order = _groups(x, equal_nan)
+    found = nonzero(is_first, size=count)[0]
+    values = rows[found] if rows.size else rows
+    if count is not None and fill_value is not None:
+        if n:
+            values = _filled(values, is_first.sum(), fill_value)
+        else:
+            fill = converted(as_array("unique", fill_value), x.dtype)
+            values = lax.full((count, *x.shape[1:]), 0, x.dtype) + fill
+    results = [with_weak_type(moveaxis(values, 0, along), False)]
+    if return_index:
+        results.append(order[found] if rows.size else order)
+    if return_inverse:
+        inverse = lax.full((n,), 0, dtype)
+        if rows.size:
+            inverse = inverse.at[order].set(cumsum(is_first) - 1)
+        results.append(lax.reshape(inverse, shape) if axis is None else inverse)
+    if return_counts:
+        results.append(_counts(is_first, n if rows.size else 0, count, n))
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _counts(is_first: Array, n: int, size: int | None, rows: int) -> Array:
+    """The sizes of groups of equal rows."""
+    if not n:
+        return lax.full((min(rows, 1),), rows, _dtypes.default_int_dtype())
+    if size is None:
+        return diff(append(nonzero(is_first)[0], n))
+    return diff(nonzero(is_first, size=size + 1, fill_value=n)[0])
+
+
+class UniqueAllResult(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCountsResult(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverseResult(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: Array
+    inverse_indices: Array
+
+
+def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
+    """Distinct elements, where they first occur, which one each element is, and their counts.
+
+    Nans are distinct; see `unique`.
+    """
+    results = unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueAllResult(*results)
+
+
+def unique_counts(
+    x: Any, /, *, size: int | None = None, fill_value: Any = None
+) -> UniqueCountsResult:
+    """Distinct elements and their counts; nans are distinct; see `unique`."""
+    results = unique(x, False, False, True, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueCountsResult(*results)
+
+
+def unique_inverse(
+    x: Any, /, *, size: int | None = None, fill_value: Any = None
+) -> UniqueInverseResult:
+    """Distinct elements, and which one each element is; nans are distinct; see `unique`."""
+    results = unique(x, False, True, False, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueInverseResult(*results)
+
+
+def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """Distinct elements; nans are distinct; see `unique`."""
+    result = unique(x, equal_nan=False, size=size, fill_value=fill_value)
+    assert isinstance(result, Array)
+    return result
+
+
+# -------------------------------------------------------------------------------------- membership
+
+_ALL_PAIRS = 1 << 16
+_METHODS = ("auto", "compare_all", "binary_search", "sort")
+
+
+def isin(
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    method: str = "auto",
+) -> Array:
+    """Whether elements are among others.
+
+    Args:
+      element: an array.
+      test_elements: what is looked up.
+      assume_unique: has no meaning here.
+      invert: whether they are not.
+      method: ``"compare_all"``: all pairs are compared; ``"binary_search"`` and ``"sort"``: the
+        others are sorted. ``"auto"`` chooses by size.
+    Returns:
+      Bools of the shape of ``element``. A nan is in nothing.
+    """
+    if method not in _METHODS:
+        raise ValueError(f"method={method!r} is not implemented; options are {', '.join(_METHODS)}")
+    shape = as_array("isin", element).shape
+    x, others = (ravel(p) for p in promoted("isin", element, test_elements))
+    if not x.size or not others.size:
+        return lax.full(shape, bool(invert), np.dtype(np.bool_))
+    if method == "auto":
+        method = "compare_all" if x.size * others.size <= _ALL_PAIRS else "binary_search"
+    if method == "compare_all":
+        found = any(x[:, None] == others[None, :], 1)
+    else:
+        ordered = sort(others)
+        found = ordered.at[searchsorted(ordered, x)].get(mode="clip") == x
+    return lax.reshape(~found if invert else found, shape)
+
+
+# ----------------------------------------------------------------------------------- set operations
+
+
+def _distinct(x: Array, size: int | None) -> tuple[Array, Array]:
+    """Distinct elements, and which of the places hold one."""
+    if size is None or not x.size:
+        values = unique(x) if x.size else x
+        return values, lax.full(values.shape, True, np.dtype(np.bool_))
+    rows, is_first, _ = _groups(x, True)
+    return rows, is_first
+
+
+def _chosen(values: Array, mask: Array, size: int | None, fill_value: Any) -> tuple[Array, Array]:
+    """The values where a mask holds, in their order, and their places."""
+    if size is None:
+        places = nonzero(mask)[0]
+        return values[places], places
+    places = nonzero(mask, size=size, fill_value=0)[0]
+    if not values.size:
+        fill = 0 if fill_value is None else fill_value
+        return lax.full((size,), 0, values.dtype) + converted(
+            as_array("unique", fill), values.dtype
+        ), places
+    taken = values[places]
+    return _filled(taken, mask.sum(), 0 if fill_value is None else fill_value), places
+
+
+def _two_sets(name: str, ar1: Any, ar2: Any, size: int | None) -> tuple[Array, Array]:
+    x, y = (ravel(p) for p in promoted(name, ar1, ar2))
+    if size is None:
+        _known(name, x, y)
+    return x, y
+
+
+def setdiff1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Array:
+    """The distinct elements of one array that are not in another, sorted.
+
+    Args:
+      ar1, ar2: arrays.
+      assume_unique: the elements are taken as they are, in their order.
+      size, fill_value: see `unique`; what is missing is 0 by default.
+    """
+    count = _static_size(size)
+    x, y = _two_sets("setdiff1d", ar1, ar2, count)
+    if assume_unique:
+        values, held = x, lax.full(x.shape, True, np.dtype(np.bool_))
+    else:
+        values, held = _distinct(x, count)
+    return _chosen(values, held & isin(values, y, invert=True), count, fill_value)[0]
+
+
+def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The distinct elements of two arrays together, sorted; ``size`` as in `unique`."""
+    count = _static_size(size)
+    x, y = _two_sets("union1d", ar1, ar2, count)
+    result = unique(concatenate([x, y]), size=count, fill_value=fill_value)
+    assert isinstance(result, Array)
+    return result
+
+
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The distinct elements that two arrays have in common, sorted.
+
+    Args:
+      ar1, ar2: arrays.
+      assume_unique: has no meaning here.
+      return_indices: also where they first occur in each.
+      size, fill_value: see `unique`; what is missing is the first common element by default.
+    """
+    count = _static_size(size)
+    x, y = _two_sets("intersect1d", ar1, ar2, count)
+    rows, is_first, order = _groups(x, True)
+    common = is_first & isin(rows, y)
+    if count is not None and fill_value is None and rows.size:
+        fill_value = where(any(common), rows[common.argmax()], 0)
+    values, places = _chosen(rows, common, count, fill_value)
+    if not return_indices:
+        return values
+    if not values.size or not y.size or not rows.size:
+        none = lax.full(values.shape, 0, _dtypes.default_int_dtype())
+        return values, none, none
+    order_y = argsort(y)
+    first, second = order[places], order_y[searchsorted(y[order_y], rows[places])]
+    if count is not None:
+        # An index that is no place stands for what is missing.
+        held = arange(count) < common.sum()
+        first, second = where(held, first, x.size), where(held, second, y.size)
+    return values, first, second
+
+
+def setxor1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Array:
+    """The distinct elements that are in one of two arrays only, sorted.
+
+    Args:
+      ar1, ar2: arrays.
+      assume_unique: has no meaning here.
+      size, fill_value: see `unique`; what is missing is the least element by default.
+    """
+    count = _static_size(size)
+    x, y = _two_sets("setxor1d", ar1, ar2, count)
+    parts = []
+    for own, other in ((x, y), (y, x)):
+        values, held = _distinct(own, count)
+        parts.append((values, held & isin(values, other, invert=True)))
+    values = concatenate([v for v, _ in parts])
+    mask = concatenate([m for _, m in parts])
+    if not values.size:
+        return _chosen(values, mask, count, fill_value)[0]
+    if fill_value is None:
+        fill_value = concatenate([x, y]).min()
+    keys = converted(~mask, np.dtype(np.int8))
+    keys, ordered = lax.sort((keys, values), num_keys=2)
+    return _chosen(ordered, keys == 0, count, fill_value)[0]
+
+
+__all__ = [
+    "intersect1d",
+    "isin",
+    "setdiff1d",
+    "setxor1d",
+    "union1d",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]

@@ -1,0 +1,328 @@
+"""Sorting, selection and searching in sorted arrays."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array
+from gnomon._tracing import bind
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import is_complex, is_inexact
+from gnomon.lax._creation import converted
+from gnomon.lax._operands import with_weak_type
+from gnomon.lax._reductions import index_dtype_for
+from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._arguments import as_array, promoted
+from gnomon.numpy._manipulation import broadcast_to, concatenate, flip, ravel
+from gnomon.numpy._selection import where
+
+
+def _along(name: str, a: Any, axis: int | None) -> tuple[Array, int]:
+    """The array and the axis to work along; without one the flat array."""
+    x = as_array(name, a)
+    if axis is None:
+        return ravel(x), 0
+    return x, canonical_axis(operator.index(axis), x.ndim)
+
+
+def _no_kind(name: str, kind: Any, order: Any) -> None:
+    if kind is not None:
+        raise TypeError(
+            f"'kind' argument to {name} is not supported. Use stable=True or stable=False to "
+            "specify sort stability."
+        )
+    if order is not None:
+        raise TypeError(f"'order' argument to {name} is not supported.")
+
+
+def _positions(x: Array, axis: int) -> Array:
+    return lax.broadcasted_iota(index_dtype_for(x.shape[axis]), x.shape, axis)
+
+
+def sort(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Array:
+    """A sorted copy; nans come last, or first in descending order.
+
+    Args:
+      a: an array.
+      axis: along which dimension; None sorts the flat array.
+      kind, order: must be None.
+      stable: equal elements keep their order.
+      descending: from the largest to the smallest.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> sort(gnp.array([3, 1, 2]), descending=True)
+      Array([3, 2, 1], dtype=int32)
+    """
+    _no_kind("sort", kind, order)
+    x, dimension = _along("sort", a, axis)
+    result = lax.sort(x, dimension, stable)
+    assert isinstance(result, Array)
+    return lax.rev(result, (dimension,)) if descending else result
+
+
+def argsort(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+    dtype: Any = None,
+) -> Array:
+    """The positions of the elements in sorted order.
+
+    Args:
+      a: an array.
+      axis: along which dimension; None sorts the flat array.
+      kind, order: must be None.
+      stable: equal elements keep their order, in descending order too.
+      descending: from the largest to the smallest; nans come first.
+      dtype: an integer dtype for the result; the default integer dtype by default.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> argsort(gnp.array([3, 1, 2]))
+      Array([1, 2, 0], dtype=int32)
+    """
+    _no_kind("argsort", kind, order)
+    x, dimension = _along("argsort", a, axis)
+    places = _positions(x, dimension)
+    if descending and stable:
+        # Reversed before and behind: equal elements end up in their order.
+        x, places = lax.rev(x, (dimension,)), lax.rev(places, (dimension,))
+    result = lax.sort_key_val(x, places, dimension, stable)[1]
+    if descending:
+        result = lax.rev(result, (dimension,))
+    if dtype is not None:
+        result = converted(result, _dtypes.check_user_dtype(dtype, "argsort"))
+    return with_weak_type(result, False)
+
+
+def sort_complex(a: Any) -> Array:
+    """Sorted along the last axis, by real and then by imaginary part; the result is complex."""
+    x = sort(a)
+    return converted(x, _dtypes.to_complex_dtype(x.dtype))
+
+
+def lexsort(keys: Any, axis: int = -1) -> Array:
+    """The positions of elements in the order of several keys, the last one the most significant.
+
+    Args:
+      keys: a sequence of arrays of one shape, or an array of them.
+      axis: along which dimension.
+    Raises:
+      TypeError: there are no keys.
+      ValueError: shapes differ.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> lexsort((gnp.array([2, 1, 0]), gnp.array([1, 0, 1])))
+      Array([1, 2, 0], dtype=int32)
+    """
+    arrays = [as_array("lexsort", k, i) for i, k in enumerate(keys)]
+    if not arrays:
+        raise TypeError("need sequence of keys with len > 0 in lexsort")
+    if len({k.shape for k in arrays}) > 1:
+        raise ValueError("all keys need to be the same shape")
+    first = arrays[0]
+    if not first.ndim:
+        return lax.full((), 0, _dtypes.default_int_dtype())
+    dimension = canonical_axis(axis, first.ndim)
+    operands = [*arrays[::-1], _positions(first, dimension)]
+    return lax.sort(operands, dimension, num_keys=len(arrays))[-1]
+
+
+# -------------------------------------------------------------------------------------- partitions
+
+
+def _kth(name: str, a: Any, kth: Any, axis: int) -> tuple[Array, int, int]:
+    x = as_array(name, a)
+    if is_complex(x.dtype):
+        raise NotImplementedError(f"{name} for complex dtype is not implemented.")
+    dimension = canonical_axis(axis, x.ndim)
+    return x, canonical_axis(operator.index(kth), x.shape[dimension]), dimension
+
+
+def partition(a: Any, kth: int, axis: int = -1) -> Array:
+    """Elements such that the ``kth`` stands where sorting puts it, smaller ones in front of it.
+
+    Args:
+      a: an array of real numbers.
+      kth: a Python integer.
+      axis: along which dimension.
+    Returns:
+      An array of the same shape: the smaller elements ascending, the larger ones descending.
+    """
+    x, k, dimension = _kth("partition", a, kth, axis)
+    ordered = sort(x, dimension)
+    below = lax.slice_in_dim(ordered, 0, k + 1, axis=dimension)
+    above = lax.slice_in_dim(ordered, k + 1, None, axis=dimension)
+    return concatenate([below, lax.rev(above, (dimension,))], dimension)
+
+
+def argpartition(a: Any, kth: int, axis: int = -1) -> Array:
+    """The positions of elements in the order of a partition at ``kth``; see `partition`.
+
+    The positions of the larger elements are ascending.
+    """
+    x, k, dimension = _kth("argpartition", a, kth, axis)
+    order = argsort(x, dimension)
+    below = lax.slice_in_dim(order, 0, k + 1, axis=dimension)
+    above = lax.slice_in_dim(order, k + 1, None, axis=dimension)
+    return concatenate([below, sort(above, dimension)], dimension)
+
+
+# ----------------------------------------------------------------------------------------- searches
+
+
+def _comes_before(x: Array, y: Array, *, or_equal: bool) -> Array:
+    """Elementwise comparison in the order of sorting: nans are equal and last."""
+    if is_complex(x.dtype):
+        first = _comes_before(lax.real(x), lax.real(y), or_equal=False)
+        later = _comes_before(lax.real(y), lax.real(x), or_equal=False)
+        second = _comes_before(lax.imag(x), lax.imag(y), or_equal=or_equal)
+        return first | (~later & second)
+    if not is_inexact(x.dtype):
+        return bind(ops.le if or_equal else ops.lt, x, y)
+    x_nan, y_nan = bind(ops.ne, x, x), bind(ops.ne, y, y)
+    if or_equal:
+        return bind(ops.le, x, y) | y_nan
+    return bind(ops.lt, x, y) | (y_nan & ~x_nan)
+
+
+def _by_halves(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
+    """Binary search for all values at once; the steps are unrolled."""
+    n = a.shape[0]
+    low = lax.full(v.shape, 0, dtype)
+    high = lax.full(v.shape, n, dtype)
+    for _ in range(n.bit_length()):
+        middle = lax.shift_right_logical(low + high, lax.full(v.shape, 1, dtype))
+        # Once all is found the middle is the end, which is not read from.
+        element = a.at[middle].get(mode="clip")
+        is_right = _comes_before(element, v, or_equal=side == "right") & (middle < n) & (low < high)
+        low, high = where(is_right, middle + 1, low), where(is_right, high, middle)
+    return low
+
+
+def _by_comparison(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
+    """Count the elements that come before each value."""
+    shape = (a.shape[0], *v.shape)
+    elements = lax.broadcast_in_dim(a, shape, (0,))
+    before = _comes_before(elements, broadcast_to(v, shape), or_equal=side == "right")
+    return lax.reduce_sum(converted(before, dtype), (0,))
+
+
+def _by_sorting(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
+    """Sort elements and values together: the place of a value is the number of elements before."""
+    flat, n = ravel(v), a.shape[0]
+    # A stable sort keeps in front what is given first.
+    parts = [flat, a] if side == "left" else [a, flat]
+    joined = concatenate(parts)
+    is_element = lax.concatenate([lax.full(p.shape, int(p is a), dtype) for p in parts], 0)
+    places = lax.iota(dtype, joined.shape[0])
+    _, element, order = lax.sort((joined, is_element, places), num_keys=1)
+    before = lax.cumsum(element) - element
+    back = lax.full(joined.shape, 0, dtype).at[order].set(before)
+    start = 0 if side == "left" else n
+    return lax.reshape(lax.slice_in_dim(back, start, start + flat.shape[0]), v.shape)
+
+
+_SEARCHES: dict[str, Callable[[Array, Array, str, np.dtype[Any]], Array]] = {
+    "scan": _by_halves,
+    "scan_unrolled": _by_halves,
+    "compare_all": _by_comparison,
+    "sort": _by_sorting,
+}
+
+
+def searchsorted(
+    a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
+) -> Array:
+    """Where values would be inserted into a sorted array so that it stays sorted.
+
+    Args:
+      a: a 1-d array, sorted.
+      v: values to insert.
+      side: ``"left"``: in front of equal elements, ``"right"``: behind them.
+      sorter: positions that sort ``a``, where it is not.
+      method: ``"scan"``, ``"scan_unrolled"``: binary search; ``"compare_all"``: comparison with
+        every element; ``"sort"``: by sorting both together. The result is the same.
+    Returns:
+      Integers of the shape of ``v``, between 0 and the size of ``a``.
+    Raises:
+      ValueError: ``a`` is not 1-dimensional, or there is no such side or method.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> searchsorted(gnp.array([1.0, 2.0, 4.0]), gnp.array([2.0, 3.0]))
+      Array([1, 2], dtype=int32)
+    """
+    x, values = as_array("searchsorted", a, 0), as_array("searchsorted", v, 1)
+    if side not in ("left", "right"):
+        raise ValueError(f"{side!r} is an invalid value for keyword 'side'")
+    if method not in _SEARCHES:
+        raise ValueError(
+            f"{method!r} is an invalid value for keyword 'method'; valid ones are "
+            f"{', '.join(_SEARCHES)}"
+        )
+    if x.ndim != 1:
+        raise ValueError("a should be 1-dimensional")
+    x, values = promoted("searchsorted", x, values)
+    if sorter is not None:
+        x = x[as_array("searchsorted", sorter, 2)]
+    dtype = np.dtype(np.int32 if x.shape[0] <= np.iinfo(np.int32).max else np.int64)
+    if not x.shape[0]:
+        return lax.full(values.shape, 0, dtype)
+    return with_weak_type(_SEARCHES[method](x, values, side, dtype), False)
+
+
+def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Array:
+    """The bins that values belong to.
+
+    Args:
+      x: values.
+      bins: the edges, a 1-d array, ascending or descending.
+      right: the right edge of an interval belongs to it, not the left one.
+      method: see `searchsorted`.
+    Returns:
+      Integers of the shape of ``x``: 0 for what is before the first edge.
+    """
+    values, edges = as_array("digitize", x, 0), as_array("digitize", bins, 1)
+    if edges.ndim != 1:
+        raise ValueError(f"digitize: bins must be a 1-dimensional array; got {bins!r}")
+    if not edges.shape[0]:
+        return lax.full(values.shape, 0, np.dtype(np.int32))
+    side = "left" if right else "right"
+    how = method or "scan"
+    return where(
+        edges[-1] >= edges[0],
+        searchsorted(edges, values, side, method=how),
+        edges.shape[0] - searchsorted(flip(edges), values, side, method=how),
+    )
+
+
+__all__ = [
+    "argpartition",
+    "argsort",
+    "digitize",
+    "lexsort",
+    "partition",
+    "searchsorted",
+    "sort",
+    "sort_complex",
+]

@@ -1,0 +1,161 @@
+"""Sorting, searching, sets, quantiles and histograms of `gnomon.numpy`, against JAX and NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon.errors import ConcretizationTypeError
+from tests.frontend.oracle import assert_same
+
+NAN = np.nan
+RNG = np.random.default_rng(0)
+FLOATS = RNG.normal(size=(4, 5)).astype(np.float32)
+HOLES = FLOATS.copy()
+HOLES[1, 2] = NAN
+HOLES[3] = NAN
+TIES = RNG.integers(0, 4, 12).astype(np.int32)
+OTHERS = np.array([1, 3, 9, 9, 1, 2], np.int32)
+SPECIAL = np.array([1, NAN, 0.0, -0.0, 2, NAN, 1, -np.inf], np.float32)
+COMPLEX = np.array([1 + 1j, 1 + 1j, 2, NAN, 1j, NAN], np.complex64)
+NONE = np.zeros((0,), np.int32)
+EDGES = np.array([-1.0, 0.0, 0.5, 1.0], np.float32)
+
+Case = tuple[str, tuple[Any, ...], dict[str, Any]]
+
+CASES: list[Case] = [
+    ("sort", (SPECIAL,), {"descending": True}),
+    ("sort", (COMPLEX,), {}),
+    ("sort", (FLOATS,), {"axis": None}),
+    ("argsort", (SPECIAL,), {}),
+    ("argsort", (SPECIAL,), {"descending": True}),
+    ("argsort", (FLOATS,), {"axis": 0, "dtype": np.int16}),
+    ("sort_complex", (TIES,), {}),
+    ("lexsort", ((FLOATS[0], TIES[:5]),), {}),
+    ("partition", (FLOATS, 2), {}),
+    ("argpartition", (FLOATS, -2), {"axis": 0}),
+    ("digitize", (FLOATS, EDGES), {}),
+    ("digitize", (FLOATS, EDGES[::-1]), {"right": True}),
+    ("unique", (SPECIAL, True, True, True), {}),
+    ("unique", (SPECIAL, True, True, True), {"equal_nan": False, "size": 9, "fill_value": 7}),
+    ("unique", (np.array([[1, 2], [0, 2], [1, 2]]), True, True, True), {"axis": 0}),
+    ("unique", (np.array([[1, 2], [0, 2], [1, 2]]),), {"axis": 0, "size": 3}),
+    ("unique_all", (COMPLEX,), {"size": 3}),
+    ("setdiff1d", (TIES, OTHERS), {}),
+    ("setdiff1d", (TIES, OTHERS), {"size": 4, "fill_value": -1}),
+    ("union1d", (TIES, OTHERS), {"size": 8}),
+    ("intersect1d", (TIES, OTHERS), {"return_indices": True}),
+    ("intersect1d", (TIES, OTHERS), {"return_indices": True, "size": 5}),
+    ("setxor1d", (TIES, OTHERS), {"size": 4}),
+    ("setxor1d", (TIES, NONE), {}),
+    ("isin", (TIES, OTHERS), {"invert": True}),
+    ("isin", (SPECIAL, SPECIAL), {"method": "binary_search"}),
+    ("median", (HOLES,), {"axis": -1}),
+    ("nanmedian", (HOLES,), {"axis": -1}),
+    ("percentile", (FLOATS, np.array([30, 60])), {"axis": (0, 1), "keepdims": True}),
+    ("quantile", (FLOATS, 0.4), {"weights": np.abs(FLOATS), "method": "inverted_cdf"}),
+    ("histogram", (FLOATS, EDGES), {"density": True}),
+    ("histogram", (TIES,), {"weights": TIES}),
+    ("histogram2d", (FLOATS[0], FLOATS[1], [2, EDGES]), {}),
+    ("histogramdd", (FLOATS, 2), {"range": [(-1, 1), None, None, (-2, 2), None]}),
+    ("bincount", (TIES,), {"minlength": 6}),
+    ("bincount", (TIES - 1,), {"length": 2, "weights": TIES * 0.5}),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs"), CASES, ids=[f"{i}-{c[0]}" for i, c in enumerate(CASES)]
+)
+def test_equals_jax(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    ours = getattr(gnp, name)(*args, **kwargs)
+    theirs = getattr(jnp, name)(*args, **kwargs)
+    if isinstance(theirs, tuple):
+        ours, theirs = tuple(ours), tuple(theirs)
+    assert_same(ours, theirs, ulps=8, weak=False, absolute=1e-6)
+
+
+@pytest.mark.parametrize("method", ["scan", "scan_unrolled", "compare_all", "sort"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searchsorted(method: str, side: str) -> None:
+    places = np.sort(SPECIAL)
+    for a in (places, places[:1], places[:0], TIES[:1]):
+        found = gnp.searchsorted(a, SPECIAL, side, method=method)
+        np.testing.assert_array_equal(found, np.searchsorted(a, SPECIAL, side))
+    order = np.argsort(SPECIAL)
+    found = gnp.searchsorted(SPECIAL, np.float32(1), side, order, method=method)
+    assert int(found) == np.searchsorted(places, 1, side)
+
+
+@pytest.mark.parametrize(
+    "method", ["linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf"]
+)
+def test_quantiles_equal_numpy(method: str) -> None:
+    q = np.array([0.0, 0.25, 0.62, 1.0])
+    for name, x in (("quantile", FLOATS), ("quantile", HOLES), ("nanquantile", HOLES[:3])):
+        ours = getattr(gnp, name)(x, q, axis=1, method=method)
+        theirs = getattr(np, name)(x.astype(np.float64), q, axis=1, method=method)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_compiled() -> None:
+    def everything(x: Any, n: Any) -> Any:
+        return (
+            gnp.argsort(x, descending=True),
+            gnp.unique(n, return_counts=True, return_inverse=True, size=5),
+            gnp.searchsorted(gnp.sort(x), x, side="right"),
+            gnp.quantile(x, gnp.array([0.3, 0.9])),
+            gnp.histogram(x, EDGES)[0],
+            gnp.intersect1d(n, OTHERS, size=4, fill_value=-1),
+        )
+
+    x = FLOATS.ravel()
+    results = gn.tree.leaves(gn.jit(everything)(x, TIES))
+    for ours, eager in zip(results, gn.tree.leaves(everything(x, TIES)), strict=True):
+        np.testing.assert_allclose(ours, eager, rtol=1e-5)
+
+
+def test_sorts_map_and_differentiate() -> None:
+    weights = np.arange(5, dtype=np.float32)
+
+    def f(row: Any) -> Any:
+        return (gnp.sort(row) * weights).sum() + gnp.median(row)
+
+    gradient = gn.vmap(gn.grad(f))(FLOATS)
+    for i, row in enumerate(FLOATS):
+        rank = np.argsort(np.argsort(row))
+        np.testing.assert_allclose(gradient[i], rank + (rank == 2), rtol=1e-6)
+
+
+def test_sizes_that_are_not_known_raise() -> None:
+    for f in (
+        gnp.unique,
+        lambda x: gnp.union1d(x, x),
+        lambda x: gnp.setdiff1d(x, x),
+        gnp.bincount,
+    ):
+        with pytest.raises(ConcretizationTypeError, match="give"):
+            gn.jit(f)(TIES)
+
+
+def test_errors() -> None:
+    with pytest.raises(TypeError, match="'kind' argument"):
+        gnp.sort(FLOATS, kind="stable")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="len > 0"):
+        gnp.lexsort(())
+    with pytest.raises(ValueError, match="1-dimensional"):
+        gnp.searchsorted(FLOATS, 1.0)
+    with pytest.raises(ValueError, match="method can only be"):
+        gnp.quantile(FLOATS, 0.5, method="closest")
+    with pytest.raises(ValueError, match="does not support complex"):
+        gnp.median(COMPLEX)
+    with pytest.raises(ValueError, match="no elements"):
+        gnp.median(NONE)
+    with pytest.raises(NotImplementedError, match="string values"):
+        gnp.histogram(FLOATS, "auto")
+    with pytest.raises(TypeError, match="integer type"):
+        gnp.bincount(FLOATS[0])
