@@ -148,7 +148,9 @@ def _inverted_cdf(
     end = converted(expand_dims(count, -1), index) - 1
     place = lax.max(lax.full_like(before, 0), lax.min(before, end + 0 * before))
     result = take_along_axis(ordered, place, -1)
-    unknown = any(bad, -1) | ((count == 0) if skip_nans else any(absent, -1))
+    unknown = any(bad, -1) | (
+        lax.eq(count, lax.full_like(count, 0)) if skip_nans else any(absent, -1)
+    )
     return where(expand_dims(unknown, -1), math.nan, result)
 
 

@@ -23,7 +23,7 @@ from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._creation import arange
 from gnomon.numpy._manipulation import append, concatenate, moveaxis, ravel
 from gnomon.numpy._reductions import any, cumsum, diff
-from gnomon.numpy._selection import nonzero, where
+from gnomon.numpy._selection import isnan, nonzero, where
 from gnomon.numpy._sorting import argsort, searchsorted, sort
 
 
@@ -71,9 +71,9 @@ def _groups(x: Array, equal_nan: bool) -> _Groups:
     *_, order = lax.sort((*keys, positions), 0, num_keys=len(keys))
     rows = x[order] if len(keys) > 1 or x.ndim > 1 else sort(x)
     flat = lax.reshape(rows, columns.shape)
-    differs = flat[1:] != flat[:-1]
+    differs = lax.ne(flat[1:], flat[:-1])
     if equal_nan and is_inexact(x.dtype):
-        differs = differs & ~((flat[1:] != flat[1:]) & (flat[:-1] != flat[:-1]))
+        differs = differs & ~(isnan(flat[1:]) & isnan(flat[:-1]))
     first = lax.full((1,), True, np.dtype(np.bool_))
     return _Groups(rows, lax.concatenate([first, any(differs, 1)], 0), order)
 
@@ -386,7 +386,7 @@ def setxor1d(
         fill_value = concatenate([x, y]).min()
     keys = converted(~mask, np.dtype(np.int8))
     keys, ordered = lax.sort((keys, values), num_keys=2)
-    return _chosen(ordered, keys == 0, count, fill_value)[0]
+    return _chosen(ordered, lax.eq(keys, lax.full_like(keys, 0)), count, fill_value)[0]
 
 
 __all__ = [
