@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib.util
 import os
 import shutil
+import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,6 +36,35 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Removes the compile cache."""
     if _OWN_CACHE is not None:
         shutil.rmtree(_OWN_CACHE, ignore_errors=True)
+
+
+# JAX keeps all programs that it compiled, and one process of CI would end at several gigabytes.
+_GROWTH_BYTES = 1 << 29
+_STATM = Path("/proc/self/statm")
+_resident_after_clearing: list[int] = []
+
+
+def _resident_bytes() -> int:
+    return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def pytest_collection_finish() -> None:
+    """Takes the tests themselves out of what each garbage collection walks through."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_logfinish() -> None:
+    """Lets go of the oracle's programs when they have become many."""
+    if "jax" not in sys.modules or not _STATM.exists():
+        return
+    resident = _resident_bytes()
+    if not _resident_after_clearing:
+        _resident_after_clearing.append(resident)
+    elif resident > _resident_after_clearing[-1] + _GROWTH_BYTES:
+        sys.modules["jax"].clear_caches()
+        gc.collect()
+        _resident_after_clearing.append(_resident_bytes())
 
 
 @functools.cache

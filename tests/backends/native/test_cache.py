@@ -193,8 +193,9 @@ def test_containers_that_change_while_they_are_walked(caller: Caller, container:
     expected = list(tree.values()) if container is dict else list(tree)
 
     def abstractify(leaf: Any) -> object:
-        tree.clear()
-        gc.collect()
+        if tree:
+            tree.clear()
+            gc.collect()
         return caller.token("leaf")
 
     cache = SignatureCache(abstractify, caller.flatten_custom, FakeArray)
