@@ -152,18 +152,30 @@ def _evaluate(
     return tuple(np.take_along_axis(x, order, dimension) for x in operands)
 
 
+# Rows from which on the k first are selected row by row, without a look at the order of the others.
+_LONG_ROW = 1 << 12
+
+
 def _evaluate_top_k(x: np.ndarray, *, k: int, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    descending = ~ordered_integers(x, total=True)
-    if descending.dtype.itemsize <= 4:
-        packed = _packed(descending, axis)
-        first = (*(slice(None),) * axis, slice(0, k))
-        if 0 < k < x.shape[axis]:
-            packed = np.partition(packed, k - 1, axis)[first]
-        order = np.sort(packed[first], axis) & 0xFFFFFFFF
+    n = x.shape[axis]
+    descending = np.moveaxis(~ordered_integers(x, total=True), axis, -1)
+    if 0 < k < n // 4 and n >= _LONG_ROW:
+        order = np.empty((*descending.shape[:-1], k), np.intp)
+        for row in np.ndindex(*descending.shape[:-1]):
+            order[row] = _first_of_row(descending[row], k)
+    elif descending.dtype.itemsize <= 4:
+        order = np.sort(_packed(descending, descending.ndim - 1), -1)[..., :k] & 0xFFFFFFFF
     else:
-        order = np.argsort(descending, axis, kind="stable")
-        order = order[(*(slice(None),) * axis, slice(0, k))]
+        order = np.argsort(descending, -1, kind="stable")[..., :k]
+    order = np.moveaxis(order, -1, axis)
     return np.take_along_axis(x, order, axis), order.astype(_I32)
+
+
+def _first_of_row(row: np.ndarray, k: int) -> np.ndarray:
+    """The positions of the k smallest elements in order; of equal ones the first."""
+    limit = np.partition(row, k - 1)[k - 1]
+    candidates = np.flatnonzero(row <= limit)
+    return candidates[np.argsort(row[candidates], kind="stable")][:k]
 
 
 # ------------------------------------------------------------------------------------------- sort

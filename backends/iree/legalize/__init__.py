@@ -15,7 +15,7 @@ from gnomon.backends.iree.legalize.integrals import RULES as INTEGRAL_RULES
 from gnomon.backends.iree.legalize.loops import legalize_while
 from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
 from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
-from gnomon.backends.iree.legalize.sorting import RULES as SORTING_RULES
+from gnomon.backends.iree.legalize.sorting import sorting_rules
 from gnomon.backends.iree.legalize.special_functions import RULES as FUNCTION_RULES
 from gnomon.backends.iree.legalize.wide_fusions import split_wide_fusions
 from gnomon.backends.iree.legalize.windows import RULES as WINDOW_RULES
@@ -29,7 +29,6 @@ __all__ = ["legalize"]
 _DECOMPOSITIONS: dict[str, Rule] = {
     **FOURIER_RULES,
     **INTEGRAL_RULES,
-    **SORTING_RULES,
     **WINDOW_RULES,
 }
 
@@ -47,6 +46,6 @@ def legalize(module: ir.Module, target: Target) -> None:
     """Rewrite a module in place so that IREE compiles it for ``target``, and rightly."""
     program = Program(module)
     on_host = host_rules()
-    rewrite(program, {**_DECOMPOSITIONS, **on_host})
+    rewrite(program, {**_DECOMPOSITIONS, **sorting_rules(target), **on_host})
     rewrite(program, {**_RULES, **on_host})
     split_wide_fusions(program)
