@@ -6,7 +6,9 @@ from gnomon.dialects.linear_algebra import (  # noqa: F401
     lu,
     pseudoinverse,
     qr,
+    schur,
     solve,
     svd,
     triangular,
+    tridiagonal,
 )

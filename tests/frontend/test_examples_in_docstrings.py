@@ -12,10 +12,17 @@ import pytest
 import gnomon
 import gnomon.lax
 import gnomon.nn
+import gnomon.numpy.linalg
 import gnomon.random
 import gnomon.scipy
 
-PACKAGES: tuple[ModuleType, ...] = (gnomon.lax, gnomon.nn, gnomon.random, gnomon.scipy)
+PACKAGES: tuple[ModuleType, ...] = (
+    gnomon.lax,
+    gnomon.nn,
+    gnomon.numpy.linalg,
+    gnomon.random,
+    gnomon.scipy,
+)
 MODULES = [
     found.name
     for package in PACKAGES

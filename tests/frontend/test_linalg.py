@@ -126,6 +126,17 @@ def test_the_rest_of_lax_linalg() -> None:
         equal("ormqr", a, taus, c, module="lax", left=left, transpose=transpose)
     equal("symmetric_product", a, sample("float32", (2, 4, 4)), module="lax", alpha=2.0, beta=0.5)
     equal("lu_pivots_to_permutation", jnp.array([[2, 1, 2], [0, 2, 2]]), 4, module="lax")
+    for dtype in ("float32", "complex64"):
+        x = regular((2, 4, 4), dtype)
+        equal("hessenberg", x, module="lax")
+        equal("tridiagonal", x, module="lax")
+        equal("tridiagonal", x, module="lax", lower=False)
+        t, q = gn.lax.linalg.schur(to_gnomon(x))
+        np.testing.assert_allclose(q @ t @ q.conj().mT, x, atol=1e-4)
+    diagonals = [sample("float32", (2, 5), seed) for seed in range(3)]
+    equal("tridiagonal_solve", *diagonals, sample("float32", (2, 5, 3)), module="lax")
+    equal("tridiagonal_solve", *diagonals, sample("float32", (2, 4, 3)), module="lax")
+    equal("tridiagonal_solve", *(jnp.zeros(3) for _ in range(3)), jnp.ones((3, 1)), module="lax")
     equal("qr", regular((5, 3)), module="lax", pivoting=True)
     equal("qr", regular((3, 5), "complex64"), module="lax", pivoting=True, full_matrices=False)
     x = to_gnomon(regular((3, 3), "complex64"))

@@ -17,6 +17,7 @@ from gnomon.dialects.linear_algebra.matrices import (
     as_rows,
     identity,
     matmul,
+    trace,
     upper_triangle,
 )
 from gnomon.dialects.types import is_complex, type_of
@@ -408,6 +409,54 @@ def _pinv(label: str, *shape: int) -> Row:
     )
 
 
+def _tridiagonal_matrix(dl: np.ndarray, d: np.ndarray, du: np.ndarray) -> np.ndarray:
+    n = d.shape[-1]
+    below, above = (np.eye(n, k=k, dtype=d.dtype) for k in (-1, 1))
+    middle = np.eye(n, dtype=d.dtype)
+    return dl[..., None] * below + d[..., None] * middle + du[..., None] * above
+
+
+def _tridiagonal(label: str, *batch: int, n: int, k: int) -> Row:
+    beside, middle = Operand((*batch, n), -2, 2), Operand((*batch, n), 5, 6)
+    return Row(
+        "tridiagonal_solve",
+        (beside, middle, beside, Operand((*batch, n, k))),
+        lambda dl, d, du, b: np.linalg.solve(_tridiagonal_matrix(dl, d, du), b).astype(b.dtype),
+        dtypes=LAPACK,
+        differentiable=(0, 1, 2, 3),
+        ulps=64.0,
+        label=label,
+    )
+
+
+def _restored(op: Any, x: Any) -> list[Any]:
+    """``q t q^H``, and what of t must vanish."""
+    t, q = op(x)
+    return [matmul(matmul(q, t), adjoint(q)), ops.sub(t, upper_triangle(t, -1))]
+
+
+def _invariants(op: Any, x: Any) -> list[Any]:
+    """The trace and the squared norm of the tridiagonal form."""
+    _, d, e, _ = op(x)
+    axes = (type_of(d).rank - 1,)
+    square = ops.reduce_sum(ops.mul(d, d), axes=axes)
+    beside = ops.reduce_sum(ops.mul(e, e), axes=axes)
+    return [ops.reduce_sum(d, axes=axes), ops.add(square, ops.add(beside, beside))]
+
+
+def _invariants_reference(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    lower = np.tril(x, -1)
+    diagonal = np.diagonal(x, axis1=-2, axis2=-1).real
+    norm = 2 * (np.abs(lower) ** 2).sum((-2, -1)) + (diagonal**2).sum(-1)
+    return diagonal.sum(-1), norm.astype(diagonal.dtype)
+
+
+def _hessenberg_spectrum(op: Any, x: Any) -> list[Any]:
+    """The determinant of the Hessenberg form."""
+    packed, _ = op(x)
+    return [ops.det(upper_triangle(packed, -1))]
+
+
 ROWS = [
     _cholesky("", 3, 3),
     _cholesky("batch", 2, 4, 4, dtypes="f64 c128"),
@@ -512,6 +561,56 @@ ROWS = [
     _eig("values", 2, 3, 3),
     _eig("both", 3, 3, left=True, right=True),
     _eig("left", 3, 3, left=True),
+    _tridiagonal("", n=4, k=2),
+    _tridiagonal("batch", 2, n=3, k=1),
+    _tridiagonal("one", n=1, k=2),
+    _tridiagonal("empty", n=0, k=2),
+    Row(
+        "schur",
+        (Operand((5, 5)),),
+        lambda x: (x, np.zeros_like(x)),
+        {"compute_schur_vectors": True},
+        dtypes=LAPACK,
+        ulps=256.0,
+        around=_restored,
+    ),
+    Row(
+        "schur",
+        (Operand((2, 3, 3)),),
+        lambda x: np.trace(x, axis1=-2, axis2=-1),
+        {"compute_schur_vectors": False},
+        dtypes="f64 c128",
+        ulps=256.0,
+        label="values",
+        around=lambda op, x: [trace(op(x)[0])],
+    ),
+    Row(
+        "hessenberg",
+        (Operand((2, 4, 4)),),
+        np.linalg.det,
+        dtypes="f64 c128",
+        ulps=256.0,
+        around=_hessenberg_spectrum,
+    ),
+    Row(
+        "tridiagonal",
+        (Operand((2, 4, 4)),),
+        _invariants_reference,
+        {"lower": True},
+        dtypes=LAPACK,
+        ulps=256.0,
+        around=_invariants,
+    ),
+    Row(
+        "tridiagonal",
+        (Operand((3, 3)),),
+        lambda x: _invariants_reference(x.swapaxes(-1, -2)),
+        {"lower": False},
+        dtypes="f64 c128",
+        ulps=256.0,
+        label="upper",
+        around=_invariants,
+    ),
 ]
 
 __all__ = ["LAPACK", "ROWS"]

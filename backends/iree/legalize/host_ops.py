@@ -33,6 +33,10 @@ HOST_OPS: dict[str, str] = {
     "gnomon.pinv": _LAPACK,
     "gnomon.eigh": _LAPACK,
     "gnomon.eig": _LAPACK,
+    "gnomon.schur": _LAPACK,
+    "gnomon.hessenberg": _LAPACK,
+    "gnomon.tridiagonal": _LAPACK,
+    "gnomon.tridiagonal_solve": _LAPACK,
 }
 
 

@@ -29,14 +29,18 @@ __all__ = [
     "cholesky",
     "eig",
     "eigh",
+    "hessenberg",
     "householder_product",
     "lu",
     "lu_pivots_to_permutation",
     "ormqr",
     "qr",
+    "schur",
     "svd",
     "symmetric_product",
     "triangular_solve",
+    "tridiagonal",
+    "tridiagonal_solve",
 ]
 
 _DTYPES = frozenset(MATRIX_DTYPES)
@@ -411,6 +415,70 @@ def qr(
     return tuple(bind(ops.qr, a, full_matrices=bool(full_matrices), pivoting=bool(pivoting)))
 
 
+def schur(
+    x: Any,
+    *,
+    compute_schur_vectors: bool = True,
+    sort_eig_vals: bool = False,
+    select_callable: Any = None,
+) -> tuple[Array, ...]:
+    """The Schur form: ``q @ t @ q^H = x`` with a unitary q and a triangular t.
+
+    Args:
+      x: ``[..., n, n]``. The form of a real matrix is real: pairs of complex eigenvalues are blocks
+        of two rows.
+      compute_schur_vectors: whether to return q.
+      sort_eig_vals, select_callable: ignored.
+    Returns:
+      ``(t, q)``, or ``(t,)``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> t, q = schur(gnp.array([[2.0, 3.0], [0.0, 1.0]]))
+      >>> t
+      Array([[2., 3.],
+             [0., 1.]], dtype=float32)
+    """
+    a = _matrix("schur", x, square=True)
+    return tuple(bind(ops.schur, a, compute_schur_vectors=bool(compute_schur_vectors)))
+
+
+def hessenberg(a: Any) -> tuple[Array, Array]:
+    """Reduce matrices ``[..., n, n]`` to Hessenberg form, by Householder reflectors.
+
+    Returns:
+      ``(a, taus)``: the form on and above the first subdiagonal, the reflectors' vectors below, and
+      their factors ``[..., n - 1]``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> hessenberg(gnp.array([[1.0, 2.0], [3.0, 4.0]]))[1]
+      Array([0.], dtype=float32)
+    """
+    packed, taus = bind(ops.hessenberg, _matrix("hessenberg", a, square=True))
+    return packed, taus
+
+
+def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
+    """Reduce symmetric or Hermitian matrices ``[..., n, n]`` to tridiagonal form.
+
+    Args:
+      lower: which triangle is read, and holds the reflectors afterwards.
+    Returns:
+      ``(a, d, e, taus)``: the reflectors' vectors beyond the tridiagonal form; its diagonal
+      ``[..., n]`` and the one beside it ``[..., n - 1]``, both real; the reflectors' factors.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> tridiagonal(gnp.array([[1.0, 2.0], [2.0, 3.0]]))[2]
+      Array([2.], dtype=float32)
+    """
+    packed, d, e, taus = bind(
+        ops.tridiagonal, _matrix("tridiagonal", a, square=True), lower=bool(lower)
+    )
+    return packed, d, e, taus
+
+
 def svd(
     x: Any,
     *,
@@ -546,3 +614,39 @@ def triangular_solve(
         return x
     shape = x.shape[:-1] if left_side else (*x.shape[:-2], x.shape[-1])
     return reshape(x, shape)
+
+
+def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Array:
+    """Solve systems of three diagonals.
+
+    Args:
+      dl: ``[..., n]``, ``dl[i]`` stands left of ``d[i]``; ``dl[0]`` is not read.
+      d: the diagonal ``[..., n]``.
+      du: ``[..., n]``, ``du[i]`` stands right of ``d[i]``; ``du[n - 1]`` is not read.
+      b: right-hand sides ``[..., n, k]``.
+      perturb_singular: not supported.
+    Returns:
+      An array like ``b``; nan where the matrix is singular.
+    Raises:
+      TypeError: the shapes do not fit.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> ones = gnp.ones(3)
+      >>> tridiagonal_solve(ones, 2 * ones, ones, gnp.array([[3.0], [4.0], [3.0]]))
+      Array([[1.],
+             [1.],
+             [1.]], dtype=float32)
+    """
+    if perturb_singular:
+        raise NotImplementedError(
+            "lax.linalg.tridiagonal_solve: perturb_singular=True is not supported"
+        )
+    left, middle, right, rhs = _matrices("tridiagonal_solve", dl, d, du, b)
+    wanted = rhs.shape[:-1]
+    if rhs.ndim < 2 or not left.shape == middle.shape == right.shape == wanted:
+        raise TypeError(
+            "lax.linalg.tridiagonal_solve takes diagonals [..., n] and right-hand sides "
+            f"[..., n, k]; got {left.shape}, {middle.shape}, {right.shape} and {rhs.shape}"
+        )
+    return bind(ops.tridiagonal_solve, left, middle, right, rhs)
