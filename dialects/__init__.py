@@ -6,6 +6,7 @@ Importing the package registers every room and loads the dialect into the proces
 from gnomon.dialects import (  # noqa: F401
     barrier,
     callbacks,
+    check,
     checkpoint,
     collectives,
     contraction,

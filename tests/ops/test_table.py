@@ -43,6 +43,7 @@ ELSEWHERE = {
     "gnomon.pure_callback": "tests/frontend/test_callbacks.py",
     "gnomon.io_callback": "tests/frontend/test_callbacks.py",
     "gnomon.debug_callback": "tests/frontend/test_callbacks.py",
+    "gnomon.check": "tests/frontend/test_checkify.py",
     "gnomon.host_call": "tests/backends/iree/test_host.py",
     "gnomon.custom_vjp": "tests/frontend/test_custom_derivatives.py",
     "gnomon.custom_vjp_tangents": "tests/frontend/test_custom_derivatives.py",

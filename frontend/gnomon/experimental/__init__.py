@@ -1,5 +1,6 @@
-"""What may still change: `io_callback`, `checkify`."""
+"""What may still change: `io_callback` and `checkify`."""
 
 from gnomon._callbacks import io_callback
+from gnomon.experimental import checkify
 
-__all__ = ["io_callback"]
+__all__ = ["checkify", "io_callback"]

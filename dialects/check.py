@@ -1,0 +1,96 @@
+"""``gnomon.check``: a condition that a user wants to hold, and what to say where it does not.
+
+Like a callback it names a Python object by its number: the function that formats the message from
+the payload, when somebody wants to read it. `passes.functionalize_checks` replaces checks by
+values; one that is evaluated all the same raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon.dialects.attributes import BOOL, INT, STRING
+from gnomon.dialects.callbacks import callback_of
+from gnomon.dialects.combinators import Values, require, to_front
+from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, MappedAxis, Op
+from gnomon.dialects.emit import constant, ops, zeros
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, type_of
+
+
+class JaxRuntimeError(ValueError):
+    """A check that failed, or another error that `checkify` found. (The name is JAX's.)"""
+
+
+def _infer(
+    predicate: TensorType, *payload: TensorType, callback: int, message: str, debug: bool
+) -> tuple[TensorType, ...]:
+    expected = TensorType((), np.dtype(np.bool_))
+    require(predicate == expected, "check", f"the predicate must be {expected}, got {predicate}")
+    return ()
+
+
+def _evaluate(
+    predicate: np.ndarray, *payload: np.ndarray, callback: int, message: str, debug: bool
+) -> tuple[()]:
+    if not predicate and not debug:
+        (text,) = callback_of(callback).function(*payload)
+        raise JaxRuntimeError(text)
+    return ()
+
+
+def _batch(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], list[int | None]]:
+    """All elements must pass; the payload is that of the first one that does not."""
+    predicate, *payload = to_front(operands, dims, axis, only_batched=True)
+    first = constant(np.int32(0))
+    if dims[0] is not None:
+        if axis.size:
+            first = ops.argmax(ops.not_(predicate), axis=0, index_dtype=np.dtype(np.int32))
+        predicate = ops.reduce_and(predicate, axes=(0,))
+    chosen = [
+        x if dim is None else _element(x, first) for x, dim in zip(payload, dims[1:], strict=True)
+    ]
+    inst.op.build([predicate, *chosen], inst.params)
+    return [], []
+
+
+def _element(x: ir.Value, index: ir.Value) -> ir.Value:
+    size, *shape = type_of(x).shape
+    if not size:
+        return zeros(type_of(x).with_shape(tuple(shape)))
+    starts = [index, *(constant(np.int32(0)) for _ in shape)]
+    return ops.reshape(ops.dynamic_slice(x, *starts, sizes=(1, *shape)), shape=tuple(shape))
+
+
+def _lower(inst: Instance) -> list[Any]:
+    if inst.params["debug"]:
+        return []
+    raise ValueError(
+        "Cannot abstractly evaluate a checkify.check which was not functionalized. This probably "
+        "means you tried to stage (jit/scan/pmap/...) a `check` without functionalizing it through "
+        f"`checkify.checkify`. The check is {inst.params['message']!r} ({ir.Location.current})"
+    )
+
+
+check = Op(
+    name="check",
+    doc="a condition that should hold, and what to format into its message where it does not",
+    example='"gnomon.check"(%ok, %x) {callback = 0 : i64, message = "x must be positive", '
+    "debug = false} : (tensor<i1>, tensor<f32>) -> ()",
+    attributes={"callback": INT, "message": STRING, "debug": BOOL},
+    results=0,
+    effects=True,
+    infer=_infer,
+    evaluate=_evaluate,
+    jvp=ZERO_TANGENT,
+    transpose=NOT_LINEAR,
+    batch=_batch,
+    lower=_lower,
+)
+
+__all__ = ["JaxRuntimeError", "check"]
