@@ -105,7 +105,8 @@ class Error:
     @classmethod
     def tree_unflatten(cls, sites: tuple[Site, ...], children: Any) -> Error:
         """The inverse of `tree_flatten`."""
-        return cls(*children, sites)
+        code, payload = children
+        return cls(code, payload, sites)
 
     def get(self) -> str | None:
         """The message of the first check that failed; None where none did.
