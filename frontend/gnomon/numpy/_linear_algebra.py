@@ -466,3 +466,30 @@ __all__ = [
     "vdot",
     "vecdot",
 ]
+
+
+def matvec(x1: Any, x2: Any, /) -> Array:
+    """Products of matrices (the last two dimensions) and vectors (the last one), broadcast.
+
+    Raises:
+      ValueError: the first has fewer than two dimensions, or the second none.
+    """
+    x, y = promoted("matvec", x1, x2)
+    if x.ndim < 2 or y.ndim < 1:
+        raise ValueError(f"matvec takes matrices and vectors, got shapes {x.shape} and {y.shape}")
+    product = matmul(x, reshape(y, (*y.shape, 1)))
+    return reshape(product, product.shape[:-1])
+
+
+def vecmat(x1: Any, x2: Any, /) -> Array:
+    """Products of conjugated vectors (the last dimension) and matrices (the last two), broadcast.
+
+    Raises:
+      ValueError: the first has no dimension, or the second fewer than two.
+    """
+    x, y = promoted("vecmat", x1, x2)
+    if x.ndim < 1 or y.ndim < 2:
+        raise ValueError(f"vecmat takes vectors and matrices, got shapes {x.shape} and {y.shape}")
+    rows = lax.conj(x) if x.dtype.kind == "c" else x
+    product = matmul(reshape(rows, (*x.shape[:-1], 1, x.shape[-1])), y)
+    return reshape(product, (*product.shape[:-2], product.shape[-1]))

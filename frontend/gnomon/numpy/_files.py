@@ -1,0 +1,92 @@
+"""Arrays in files and as text, by NumPy's own functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.exceptions import ComplexWarning
+
+from gnomon._array import Array
+from gnomon._tracing import as_operand
+from gnomon.numpy._construction import asarray
+
+
+def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+    """Read an array (or an archive of them) that `save` or NumPy wrote; see `numpy.load`."""
+    found = np.load(file, *args, **kwargs)
+    return asarray(found) if isinstance(found, np.ndarray) else found
+
+
+def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
+    """Write an array to a ``.npy`` file; see `numpy.save`."""
+    np.save(file, np.asarray(arr), allow_pickle=allow_pickle)
+
+
+def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+    """Write arrays to a ``.npz`` archive; see `numpy.savez`."""
+    named = {name: np.asarray(x) for name, x in kwds.items()}
+    np.savez(file, *map(np.asarray, args), allow_pickle=allow_pickle, **named)
+
+
+def fromfile(*args: Any, **kwargs: Any) -> Array:
+    """Not there: it reads files as they lie in memory.
+
+    Raises:
+      NotImplementedError: always. ``gnomon.numpy.asarray(numpy.fromfile(...))`` does it.
+    """
+    raise NotImplementedError(
+        "numpy.fromfile is not available, since it may have side effects; call "
+        "gnomon.numpy.asarray(numpy.fromfile(...))"
+    )
+
+
+def fromiter(*args: Any, **kwargs: Any) -> Array:
+    """Not there: it consumes an iterator.
+
+    Raises:
+      NotImplementedError: always. ``gnomon.numpy.asarray(numpy.fromiter(...))`` does it.
+    """
+    raise NotImplementedError(
+        "numpy.fromiter is not available, since it consumes its argument; call "
+        "gnomon.numpy.asarray(numpy.fromiter(...))"
+    )
+
+
+def iterable(y: Any) -> bool:
+    """Whether an object can be iterated over."""
+    if isinstance(y, Array):
+        return y.ndim > 0
+    return isinstance(y, Iterable) or np.iterable(y)
+
+
+def array_repr(
+    arr: Any, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None
+) -> str:
+    """The text of an array with its dtype; see `numpy.array_repr`."""
+    return np.array_repr(_value(arr), max_line_width, precision, suppress_small)
+
+
+def array_str(
+    a: Any, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None
+) -> str:
+    """The text of an array's values; see `numpy.array_str`."""
+    return np.array_str(_value(a), max_line_width, precision, suppress_small)
+
+
+def _value(x: Any) -> np.ndarray:
+    return np.asarray(as_operand(x))
+
+
+__all__ = [
+    "ComplexWarning",
+    "array_repr",
+    "array_str",
+    "fromfile",
+    "fromiter",
+    "iterable",
+    "load",
+    "save",
+    "savez",
+]

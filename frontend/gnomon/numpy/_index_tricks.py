@@ -1,0 +1,391 @@
+"""Arrays of indices, and arrays written as slices: `r_`, `c_`, `mgrid`, `ix_`, `block`, ..."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array
+from gnomon.numpy._arguments import as_array
+from gnomon.numpy._arithmetic import divmod as divmod_
+from gnomon.numpy._construction import array, asarray
+from gnomon.numpy._creation import arange, linspace, meshgrid, ones, tril, triu
+from gnomon.numpy._manipulation import (
+    atleast_1d,
+    concatenate,
+    expand_dims,
+    reshape,
+    stack,
+)
+from gnomon.numpy._reductions import any as any_
+from gnomon.numpy._selection import clip, nonzero, where
+
+# ------------------------------------------------------------------------- arrays of given indices
+
+
+def _numbers(item: slice) -> Array:
+    """The numbers of a slice; an imaginary step is their count, both ends included."""
+    start = 0 if item.start is None else item.start
+    step = 1 if item.step is None else item.step
+    if item.stop is None:
+        raise ValueError(f"a slice that stands for numbers must have an end, got {item}")
+    if isinstance(step, complex):
+        return linspace(start, item.stop, int(abs(step)))
+    return arange(start, item.stop, step)
+
+
+class _Grid:
+    """``mgrid[0:2, 0:3]``: coordinates of a grid; see the two instances."""
+
+    def __init__(self, sparse: bool) -> None:
+        self._sparse = sparse
+
+    def __getitem__(self, key: slice | tuple[slice, ...]) -> Any:
+        if isinstance(key, slice):
+            return _numbers(key)
+        axes = [_numbers(item) for item in key]
+        dtype = _dtypes.result_type(*axes) if axes else None
+        axes = [lax.convert_element_type(x, dtype) for x in axes]
+        grids = meshgrid(*axes, indexing="ij", sparse=self._sparse)
+        if self._sparse:
+            return list(grids)
+        return stack(list(grids)) if axes else array([], _dtypes.default_int_dtype())
+
+
+mgrid = _Grid(sparse=False)
+ogrid = _Grid(sparse=True)
+
+
+class _IndexExpression:
+    """The index itself: ``s_[1:3, ::2]`` is ``(slice(1, 3), slice(None, None, 2))``."""
+
+    def __init__(self, always_tuple: bool) -> None:
+        self._always_tuple = always_tuple
+
+    def __getitem__(self, key: Any) -> Any:
+        return (key,) if self._always_tuple and not isinstance(key, tuple) else key
+
+
+index_exp = _IndexExpression(always_tuple=True)
+s_ = _IndexExpression(always_tuple=False)
+
+
+class _Joined:
+    """``r_[0:3, 7, [1, 2]]``: arrays, numbers and slices joined along an axis."""
+
+    def __init__(self, axis: int, rank: int, start: int) -> None:
+        self._defaults = axis, rank, start
+
+    def __getitem__(self, key: Any) -> Array:
+        items = list(key) if isinstance(key, tuple) else [key]
+        axis, rank, start = self._defaults
+        if items and isinstance(items[0], str):
+            axis, rank, start = self._directive(items.pop(0))
+        parts = []
+        for item in items:
+            if isinstance(item, str):
+                raise ValueError(f"a directive must stand first, got {item!r} behind")
+            part = _numbers(item) if isinstance(item, slice) else asarray(item)
+            parts.append(self._raised(part, rank, start))
+        if not parts:
+            raise ValueError("there is nothing to join: give numbers, arrays or slices")
+        return concatenate(parts, axis)
+
+    def _directive(self, text: str) -> tuple[int, int, int]:
+        axis, rank, start = self._defaults
+        if text in ("r", "c"):
+            return -1, 2, -1 if text == "r" else 0
+        try:
+            numbers = [int(part) for part in text.split(",")]
+        except ValueError:
+            numbers = []
+        if not 1 <= len(numbers) <= 3:
+            raise ValueError(
+                f"a directive is 'r', 'c' or up to three integers with commas, got {text!r}"
+            )
+        given = (*numbers, *(axis, rank, start)[len(numbers) :])
+        return given[0], given[1], given[2]
+
+    def _raised(self, x: Array, rank: int, start: int) -> Array:
+        """The array with dimensions of size one added, its own beginning at ``start``."""
+        missing = rank - max(x.ndim, 1)
+        x = atleast_1d(x)
+        if missing <= 0:
+            return x
+        place = start if start >= 0 else missing + 1 + start
+        before = max(0, min(place, missing))
+        return reshape(x, (1,) * before + x.shape + (1,) * (missing - before))
+
+
+r_ = _Joined(0, 1, -1)
+c_ = _Joined(-1, 2, 0)
+
+
+def ix_(*args: Any) -> tuple[Array, ...]:
+    """Indices that pick the cross product of several sequences.
+
+    Args:
+      args: one-dimensional sequences of integers or of bools.
+    Raises:
+      ValueError: one has another rank.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.arange(9).reshape(3, 3)[gnp.ix_([0, 2], [1, 2])]
+      Array([[1, 2],
+             [7, 8]], dtype=int32)
+    """
+    result = []
+    for i, given in enumerate(args):
+        x = asarray(given)
+        if x.ndim != 1:
+            raise ValueError(f"ix_ takes sequences of one dimension, got shape {x.shape}")
+        if x.dtype == np.bool_:
+            (x,) = nonzero(x)
+        elif x.size == 0:
+            x = lax.convert_element_type(x, _dtypes.default_int_dtype())
+        result.append(reshape(x, (1,) * i + x.shape + (1,) * (len(args) - i - 1)))
+    return tuple(result)
+
+
+def block(arrays: Any) -> Array:
+    """An array from nested lists of blocks: the innermost are joined along the last axis.
+
+    Args:
+      arrays: an array or scalar, or lists of them, all of one depth.
+    Raises:
+      TypeError: a tuple, or an empty list. ValueError: the depths differ.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.block([[gnp.ones((2, 2)), gnp.zeros((2, 1))]])
+      Array([[1., 1., 0.],
+             [1., 1., 0.]], dtype=float32)
+    """
+    depth = _depth(arrays)
+    leaves: list[Array] = []
+    _collect(arrays, leaves)
+    rank = max(depth, *(x.ndim for x in leaves))
+    return _joined_blocks(arrays, rank, rank - depth)
+
+
+def _depth(blocks: Any) -> int:
+    if isinstance(blocks, tuple):
+        raise TypeError("block takes lists of blocks, not tuples")
+    if not isinstance(blocks, list):
+        return 0
+    if not blocks:
+        raise ValueError("block takes no empty lists")
+    depths = {_depth(b) for b in blocks}
+    if len(depths) > 1:
+        raise ValueError(f"block: lists must have one depth, got {sorted(depths)}")
+    return 1 + depths.pop()
+
+
+def _collect(blocks: Any, leaves: list[Array]) -> None:
+    if isinstance(blocks, list):
+        for inner in blocks:
+            _collect(inner, leaves)
+    else:
+        leaves.append(as_array("block", blocks))
+
+
+def _joined_blocks(blocks: Any, rank: int, axis: int) -> Array:
+    if not isinstance(blocks, list):
+        x = as_array("block", blocks)
+        return expand_dims(x, tuple(range(rank - x.ndim))) if x.ndim < rank else x
+    return concatenate([_joined_blocks(b, rank, axis + 1) for b in blocks], axis)
+
+
+# ----------------------------------------------------------------------------- diagonals, triangles
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
+    """The indices of the main diagonal of an array of ``ndim`` dimensions of size ``n``.
+
+    Raises:
+      ValueError: one of them is negative.
+    """
+    n, ndim = operator.index(n), operator.index(ndim)
+    if n < 0 or ndim < 0:
+        raise ValueError(f"diag_indices takes numbers of at least 0, got {n} and {ndim}")
+    return (arange(n),) * ndim
+
+
+def diag_indices_from(arr: Any) -> tuple[Array, ...]:
+    """`diag_indices` of an array whose dimensions are of one size.
+
+    Raises:
+      ValueError: it has fewer than two dimensions, or their sizes differ.
+    """
+    x = as_array("diag_indices_from", arr)
+    if x.ndim < 2 or len(set(x.shape)) != 1:
+        raise ValueError(
+            "diag_indices_from takes arrays of at least two dimensions, all of one size, got "
+            f"shape {x.shape}"
+        )
+    return diag_indices(x.shape[0], x.ndim)
+
+
+def _mask_indices(function: str, triangle: Callable[..., Array], n: Any, k: Any, m: Any) -> Any:
+    rows = operator.index(n)
+    columns = rows if m is None else operator.index(m)
+    mask = np.asarray(triangle(ones((rows, columns), np.bool_), operator.index(k)))
+    return tuple(asarray(i.astype(_dtypes.default_int_dtype())) for i in np.nonzero(mask))
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """The indices of the lower triangle of an ``n`` by ``m`` matrix, up to diagonal ``k``.
+
+    Example:
+      >>> tril_indices(2)
+      (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
+    return _mask_indices("tril_indices", tril, n, k, m)
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """The indices of the upper triangle of an ``n`` by ``m`` matrix, from diagonal ``k``."""
+    return _mask_indices("triu_indices", triu, n, k, m)
+
+
+def _matrix_shape(function: str, arr: Any) -> tuple[int, int]:
+    shape = tuple(arr.shape)
+    if len(shape) != 2:
+        raise ValueError(f"{function}: the array must be 2-d, got shape {shape}")
+    return shape[0], shape[1]
+
+
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
+    """`tril_indices` of a matrix."""
+    rows, columns = _matrix_shape("tril_indices_from", arr)
+    return tril_indices(rows, k, columns)
+
+
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
+    """`triu_indices` of a matrix."""
+    rows, columns = _matrix_shape("triu_indices_from", arr)
+    return triu_indices(rows, k, columns)
+
+
+def mask_indices(
+    n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
+) -> tuple[Array, Array]:
+    """The indices at which ``mask_func(ones((n, n)), k)`` is not zero."""
+    rows, columns = nonzero(mask_func(ones((n, n)), k), size=size)
+    return rows, columns
+
+
+# ------------------------------------------------------------------------------------ flat indices
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
+    """Coordinates from flat indices; those out of bounds go to the first or last element.
+
+    Example:
+      >>> unravel_index(5, (2, 3))
+      (Array(1, dtype=int32), Array(2, dtype=int32))
+    """
+    left = as_array("unravel_index", indices)
+    sizes = list(shape) if hasattr(shape, "__iter__") else [shape]
+    if any(np.ndim(s) != 0 for s in sizes):
+        raise ValueError("unravel_index: the shape must be a scalar or a sequence of integers")
+    found: list[Any] = []
+    for size in reversed(sizes):
+        left, part = divmod_(left, size)
+        found.insert(0, part)
+    above = left > 0
+    below = left < -1 if not _dtypes.issubdtype(left.dtype, np.unsignedinteger) else False
+    return tuple(
+        where(above, size - 1, where(below, 0, part))
+        for size, part in zip(sizes, found, strict=True)
+    )
+
+
+def ravel_multi_index(
+    multi_index: Sequence[Any],
+    dims: Sequence[int],
+    mode: str = "raise",
+    order: str = "C",
+    *,
+    dtype: Any = None,
+) -> Array:
+    """Flat indices from coordinates.
+
+    Args:
+      multi_index: integer arrays, one for each dimension.
+      dims: the shape that they are coordinates of.
+      mode: what coordinates out of bounds do: "raise" (not under a transformation), "wrap", "clip"
+        or "ignore".
+      order: "C" or "F".
+      dtype: of the result.
+    Raises:
+      ValueError: as ``mode`` says; ``dtype`` cannot hold the indices. TypeError: no integers.
+    """
+    shape = tuple(operator.index(d) for d in dims)
+    if len(multi_index) != len(shape):
+        raise AssertionError(
+            f"ravel_multi_index: {len(multi_index)} coordinates for {len(shape)} dimensions"
+        )
+    parts = [as_array("ravel_multi_index", x, i) for i, x in enumerate(multi_index)]
+    target = (
+        _dtypes.result_type(int, *parts)
+        if dtype is None
+        else _dtypes.check_user_dtype(dtype, "ravel_multi_index")
+    )
+    if not _dtypes.issubdtype(target, np.integer):
+        raise ValueError(f"ravel_multi_index: {target.name} is not an integer type")
+    if math.prod(shape) - 1 > _dtypes.iinfo(target).max:
+        raise ValueError(
+            f"ravel_multi_index: {target.name} cannot hold the flat indices of {shape}; give a "
+            "wider dtype"
+        )
+    if any(not _dtypes.issubdtype(x.dtype, np.integer) for x in parts):
+        raise TypeError("ravel_multi_index takes integers only")
+    if mode == "raise":
+        # A bool of a traced array is an error that says what to do.
+        if any(bool(any_((x < 0) | (x >= n))) for x, n in zip(parts, shape, strict=True)):
+            raise ValueError(f"ravel_multi_index: coordinates out of the bounds of {shape}")
+    elif mode == "clip":
+        parts = [clip(x, 0, n - 1) for x, n in zip(parts, shape, strict=True)]
+    elif mode == "wrap":
+        parts = [x % n for x, n in zip(parts, shape, strict=True)]
+    elif mode != "ignore":
+        raise ValueError(
+            f"ravel_multi_index: mode must be 'raise', 'wrap', 'clip' or 'ignore', got {mode!r}"
+        )
+    if order not in ("C", "F"):
+        raise ValueError(f"ravel_multi_index: order must be 'C' or 'F', got {order!r}")
+    result: Array = array(0, dtype=target)
+    pairs = list(zip(parts, shape, strict=True))
+    stride = 1
+    for part, size in pairs if order == "F" else reversed(pairs):
+        result = result + lax.convert_element_type(part, target) * stride
+        stride *= size
+    return result
+
+
+__all__ = [
+    "block",
+    "c_",
+    "diag_indices",
+    "diag_indices_from",
+    "index_exp",
+    "ix_",
+    "mask_indices",
+    "mgrid",
+    "ogrid",
+    "r_",
+    "ravel_multi_index",
+    "s_",
+    "tril_indices",
+    "tril_indices_from",
+    "triu_indices",
+    "triu_indices_from",
+    "unravel_index",
+]

@@ -1,0 +1,382 @@
+"""Elements put in, picked out and cut away: `put`, `place`, `choose`, `compress`, ..."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array
+from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._arguments import as_array, axis_tuple
+from gnomon.numpy._creation import arange, zeros
+from gnomon.numpy._manipulation import (
+    broadcast_arrays,
+    broadcast_to,
+    expand_dims,
+    moveaxis,
+    ravel,
+    reshape,
+    stack,
+    swapaxes,
+    take_along_axis,
+    tile,
+)
+from gnomon.numpy._reductions import any as any_
+from gnomon.numpy._reductions import cumsum
+from gnomon.numpy._reductions import sum as sum_
+from gnomon.numpy._selection import clip, nonzero, where
+
+
+def _immutable(function: str, inplace: bool) -> None:
+    if inplace:
+        raise ValueError(
+            f"numpy.{function} cannot change an array, which is immutable. Pass inplace=False to "
+            "get a changed one"
+        )
+
+
+def _repeated(values: Array, count: int) -> Array:
+    """The first ``count`` of the values, over and over."""
+    flat = ravel(values)
+    if flat.size == count:
+        return flat
+    return tile(flat, -(-count // flat.size))[:count]
+
+
+def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Array:
+    """The array with values put at flat indices.
+
+    Args:
+      a, ind, v: the array, integers, and values, which are repeated where they are fewer.
+      mode: what indices out of bounds do: None drops them, "clip", "wrap".
+      inplace: must be False.
+    Raises:
+      ValueError: ``inplace``, unknown mode. NotImplementedError: mode "raise".
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.put(gnp.zeros(4), gnp.array([0, 2]), 1.0, inplace=False)
+      Array([1., 0., 1., 0.], dtype=float32)
+    """
+    _immutable("put", inplace)
+    x, indices, values = (as_array("put", y, i) for i, y in enumerate((a, ind, v)))
+    if mode == "raise":
+        raise NotImplementedError("put: mode 'raise' is not supported; take 'clip' or 'wrap'")
+    if mode not in (None, "clip", "wrap"):
+        raise ValueError(f"put: mode must be None, 'clip' or 'wrap', got {mode!r}")
+    if not x.size or not indices.size or not values.size:
+        return x
+    places = ravel(indices)
+    if mode == "clip":
+        places = clip(places, 0, x.size - 1)
+    elif mode == "wrap":
+        places = places % x.size
+    flat: Any = ravel(x)
+    return reshape(flat.at[places].set(_repeated(values, places.size), mode="drop"), x.shape)
+
+
+def put_along_axis(
+    arr: Any,
+    indices: Any,
+    values: Any,
+    axis: int | None,
+    inplace: bool = True,
+    *,
+    mode: str | None = None,
+) -> Array:
+    """The array with values put at indices along an axis; the inverse of `take_along_axis`.
+
+    Raises:
+      ValueError: ``inplace``, other ranks, values that do not fit the indices.
+    """
+    _immutable("put_along_axis", inplace)
+    x, at, new = (as_array("put_along_axis", y, i) for i, y in enumerate((arr, indices, values)))
+    shape = x.shape
+    if axis is None:
+        x, axis = ravel(x), 0
+    if x.ndim != at.ndim:
+        raise ValueError(
+            f"put_along_axis: arr and indices must have the same rank, got {x.ndim} and {at.ndim}"
+        )
+    try:
+        new = broadcast_to(new, at.shape)
+    except ValueError as error:
+        raise ValueError(
+            f"put_along_axis: values {new.shape} cannot be broadcast to indices {at.shape}"
+        ) from error
+    axis = canonical_axis(axis, x.ndim)
+    index = [
+        at if d == axis else reshape(arange(n), tuple(n if e == d else 1 for e in range(x.ndim)))
+        for d, n in enumerate(x.shape)
+    ]
+    target: Any = x
+    return reshape(target.at[tuple(index)].set(new, mode=mode), shape)
+
+
+def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
+    """The array with values, one after the other, where a mask is true.
+
+    Raises:
+      ValueError: ``inplace``; sizes that differ; no values.
+    """
+    _immutable("place", inplace)
+    x, where_, values = (as_array("place", y, i) for i, y in enumerate((arr, mask, vals)))
+    if x.size != where_.size:
+        raise ValueError(
+            f"place: arr and mask must have the same size, got {x.size} and {where_.size}"
+        )
+    flat = ravel(values)
+    if not flat.size:
+        raise ValueError("place: there are no values to place")
+    if not x.size:
+        return x
+    true = lax.convert_element_type(ravel(where_), np.bool_)
+    count = cumsum(true) - 1
+    chosen = lax.convert_element_type(flat[count % flat.size], x.dtype)
+    return reshape(where(true, chosen, ravel(x)), x.shape)
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:
+    """The array with its main diagonal filled by a value, or by several in turn.
+
+    Raises:
+      ValueError: ``inplace``; fewer than two dimensions, or, for more than two, sizes that differ.
+      NotImplementedError: ``wrap``.
+    """
+    _immutable("fill_diagonal", inplace)
+    if wrap:
+        raise NotImplementedError("fill_diagonal: wrap=True is not supported")
+    x, value = as_array("fill_diagonal", a), as_array("fill_diagonal", val, 1)
+    if x.ndim < 2:
+        raise ValueError(f"fill_diagonal takes at least two dimensions, got shape {x.shape}")
+    if x.ndim > 2 and len(set(x.shape)) > 1:
+        raise ValueError(f"fill_diagonal: all dimensions must be of one size, got {x.shape}")
+    count = min(x.shape)
+    index = (arange(count),) * x.ndim
+    target: Any = x
+    return target.at[index].set(value if value.ndim == 0 else _repeated(value, count))
+
+
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array:
+    """Elements picked from several arrays: ``choices[a[i]][i]``.
+
+    Args:
+      a: integers.
+      choices: arrays that are broadcast together with ``a``.
+      mode: what integers out of bounds do: "raise" (not under a transformation), "wrap" or "clip".
+    Raises:
+      ValueError: no integers; an integer out of bounds; unknown mode.
+    """
+    if out is not None:
+        raise NotImplementedError("choose: the argument out is not supported")
+    index = as_array("choose", a)
+    arrays = [as_array("choose", c, 1) for c in choices]
+    if not _dtypes.issubdtype(index.dtype, np.integer):
+        raise ValueError("choose: a must be of an integer type")
+    count = len(arrays)
+    if mode == "raise":
+        if bool(any_((index < 0) | (index >= count))):
+            raise ValueError(f"choose: an entry is not in [0, {count})")
+    elif mode == "wrap":
+        index = index % count
+    elif mode == "clip":
+        index = clip(index, 0, count - 1)
+    else:
+        raise ValueError(f"choose: mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
+    index, *arrays = broadcast_arrays(index, *arrays)
+    picked = take_along_axis(stack(arrays), expand_dims(index, 0), 0)
+    return picked[0]
+
+
+def compress(
+    condition: Any,
+    a: Any,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = 0,
+    out: None = None,
+) -> Array:
+    """The slices along an axis (elements, without one) for which a condition holds.
+
+    Args:
+      condition: a vector of bools; it may be shorter than the axis.
+      a, axis: the array.
+      size: the number of slices in the result, which a traced condition needs; ``fill_value`` fills
+        it up.
+    Raises:
+      ValueError: the condition is no vector, or holds beyond the end.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.compress(gnp.array([True, False, True]), gnp.arange(4))
+      Array([0, 2], dtype=int32)
+    """
+    if out is not None:
+        raise NotImplementedError("compress: the argument out is not supported")
+    holds, x = as_array("compress", condition), as_array("compress", a, 1)
+    holds = lax.convert_element_type(holds, np.bool_)
+    if holds.ndim != 1:
+        raise ValueError(f"compress: the condition must be a vector, got shape {holds.shape}")
+    if axis is None:
+        x, axis = ravel(x), 0
+    x = moveaxis(x, axis, 0)
+    beyond, holds = holds[x.shape[0] :], holds[: x.shape[0]]
+    if size is None:
+        if beyond.size and bool(any_(beyond)):
+            raise ValueError("compress: the condition holds beyond the end of the array")
+        (index,) = nonzero(holds)
+        return moveaxis(x[index], 0, axis)
+    if not 0 <= size <= x.shape[0]:
+        raise ValueError(f"compress: size must be in [0, {x.shape[0]}], got {size}")
+    (index,) = nonzero(holds, size=size, fill_value=x.shape[0])
+    source: Any = x
+    filled = lax.convert_element_type(as_array("compress", fill_value), x.dtype)
+    rows = source.at[index].get(mode="clip")
+    kept = reshape(index < x.shape[0], (size,) + (1,) * (x.ndim - 1))
+    return moveaxis(where(kept, rows, filled), 0, axis)
+
+
+def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Array:
+    """The elements for which a condition holds, as a vector; see `compress`."""
+    flat = ravel(as_array("extract", condition))
+    return compress(flat, ravel(as_array("extract", arr, 1)), size=size, fill_value=fill_value)
+
+
+def resize(a: Any, new_shape: Any) -> Array:
+    """The elements, over and over, in another shape.
+
+    Raises:
+      ValueError: a negative size.
+    """
+    x = ravel(as_array("resize", a))
+    sizes = (new_shape,) if hasattr(new_shape, "__index__") else tuple(new_shape)
+    shape = tuple(operator.index(n) for n in sizes)
+    if any(n < 0 for n in shape):
+        raise ValueError(f"resize: all sizes of the shape must be at least 0, got {shape}")
+    count = math.prod(shape)
+    if x.size == 0 or count == 0:
+        return zeros(shape, x.dtype)
+    return reshape(_repeated(x, count), shape)
+
+
+def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
+    """Move an axis before the one at ``start``; `moveaxis` is easier to read."""
+    x = as_array("rollaxis", a)
+    axis = canonical_axis(axis, x.ndim)
+    start = operator.index(start)
+    if not -x.ndim <= start <= x.ndim:
+        raise ValueError(f"rollaxis: start {start} must be in [{-x.ndim}, {x.ndim}]")
+    start += x.ndim if start < 0 else 0
+    return moveaxis(x, axis, start - 1 if axis < start else start)
+
+
+def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
+    """The array without the zeros at its front ("f") and back ("b"), along some axes.
+
+    The shape of the result depends on values, so the array cannot be traced.
+    """
+    x = as_array("trim_zeros", filt)
+    axes = axis_tuple("trim_zeros", axis, x.ndim)
+    front, back = "f" in trim.lower(), "b" in trim.lower()
+    if not axes or not (front or back):
+        return x
+    # A bool of a traced array is an error that says what to do.
+    bool(any_(x))
+    value = np.asarray(x)
+    index = []
+    for d in range(x.ndim):
+        used = np.nonzero((value != 0).any(axis=tuple(e for e in range(x.ndim) if e != d)))[0]
+        if d not in axes:
+            index.append(slice(None))
+        elif not used.size:
+            index.append(slice(0, 0))
+        else:
+            stop = int(used[-1]) + 1 if back else None
+            index.append(slice(int(used[0]) if front else None, stop))
+    return x[tuple(index)]
+
+
+# ------------------------------------------------------------------------------------ bits of bytes
+
+
+def _bit_places(order: str) -> np.ndarray:
+    if order not in ("big", "little"):
+        raise ValueError(f"bitorder must be 'big' or 'little', got {order!r}")
+    places = np.arange(8, dtype=np.uint8)
+    return places[::-1].copy() if order == "big" else places
+
+
+def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
+    """Eight truth values to a byte, along an axis.
+
+    Raises:
+      TypeError: neither integers nor bools. ValueError: unknown order.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.packbits(gnp.array([1, 0, 1]))
+      Array([160], dtype=uint8)
+    """
+    x = as_array("packbits", a)
+    if not (_dtypes.issubdtype(x.dtype, np.integer) or x.dtype == np.bool_):
+        raise TypeError(f"packbits takes integers or bools, got {x.dtype.name}")
+    places = as_array("packbits", _bit_places(bitorder))
+    bits = lax.convert_element_type(lax.ne(x, lax.full_like(x, 0)), np.uint8)
+    if axis is None:
+        bits, axis = ravel(bits), 0
+    bits = swapaxes(bits, axis, -1)
+    rest = -bits.shape[-1] % 8
+    bits = lax.pad(bits, np.uint8(0), [(0, 0, 0)] * (bits.ndim - 1) + [(0, rest, 0)])
+    bits = reshape(bits, (*bits.shape[:-1], bits.shape[-1] // 8, 8))
+    return swapaxes(sum_(bits << places, axis=-1, dtype=np.uint8), axis, -1)
+
+
+def unpackbits(
+    a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Array:
+    """The bits of bytes, along an axis; ``count`` of them (a negative one counts from the end).
+
+    Raises:
+      TypeError: the dtype is not uint8. ValueError: unknown order.
+    """
+    x = as_array("unpackbits", a)
+    if x.dtype != np.uint8:
+        raise TypeError(f"unpackbits takes uint8, got {x.dtype.name}")
+    places = as_array("unpackbits", _bit_places(bitorder))
+    if axis is None:
+        x, axis = ravel(x), 0
+    x = swapaxes(x, axis, -1)
+    bits = (expand_dims(x, -1) >> places) & np.uint8(1)
+    bits = reshape(bits, (*x.shape[:-1], x.shape[-1] * 8))
+    if count is not None:
+        if count > bits.shape[-1]:
+            bits = lax.pad(
+                bits,
+                np.uint8(0),
+                [(0, 0, 0)] * (bits.ndim - 1) + [(0, count - bits.shape[-1], 0)],
+            )
+        else:
+            bits = bits[..., :count]
+    return swapaxes(bits, axis, -1)
+
+
+__all__ = [
+    "choose",
+    "compress",
+    "extract",
+    "fill_diagonal",
+    "packbits",
+    "place",
+    "put",
+    "put_along_axis",
+    "resize",
+    "rollaxis",
+    "trim_zeros",
+    "unpackbits",
+]

@@ -1,0 +1,173 @@
+"""Convolution and correlation of vectors, windows, and the Bessel function that they need."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array, wrap
+from gnomon.dialects.types import is_complex, is_floating
+from gnomon.numpy._arguments import as_array, promoted
+from gnomon.numpy._creation import ones
+from gnomon.numpy._manipulation import flip, reshape
+
+
+def _sliding(
+    function: str, x: Any, y: Any, mode: str, precision: Any, preferred_element_type: Any
+) -> Array:
+    """Sums of products of a vector and another one at each place along it."""
+    # Without a dtype of its own the result is inexact, as in NumPy.
+    inexact = preferred_element_type is None
+    x, y = promoted(function, x, y, inexact=inexact)
+    if x.ndim != 1 or y.ndim != 1:
+        raise ValueError(f"{function} takes one-dimensional arrays, got {x.shape} and {y.shape}")
+    if not x.size or not y.size:
+        raise ValueError(f"{function} takes no empty arrays, got {x.shape} and {y.shape}")
+    backwards = False
+    if function == "correlate":
+        y = lax.conj(y) if is_complex(y.dtype) else y
+        backwards = x.size < y.size
+    if x.size < y.size:
+        x, y = y, x
+    if function == "convolve":
+        y = flip(y)
+    size = y.size
+    paddings = {
+        "valid": (0, 0),
+        "same": (size // 2, size - size // 2 - 1),
+        "full": (size - 1, size - 1),
+    }
+    if mode not in paddings:
+        raise ValueError(f"{function}: mode must be 'full', 'same' or 'valid', got {mode!r}")
+    result = lax.conv_general_dilated(
+        reshape(x, (1, 1, -1)),
+        reshape(y, (1, 1, -1)),
+        (1,),
+        [paddings[mode]],
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+    result = reshape(result, (-1,))
+    return flip(result) if backwards else result
+
+
+def convolve(
+    a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
+    """The convolution of two vectors.
+
+    Args:
+      a, v: vectors.
+      mode: "full": wherever they overlap; "same": as many as the longer one has, in the middle;
+        "valid": where they overlap wholly.
+      precision, preferred_element_type: see `lax.conv_general_dilated`.
+    Raises:
+      ValueError: no vectors, an empty one, or unknown mode.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.convolve(gnp.array([1.0, 2.0, 3.0]), gnp.array([1.0, 1.0]))
+      Array([1., 3., 5., 3.], dtype=float32)
+    """
+    return _sliding("convolve", a, v, mode, precision, preferred_element_type)
+
+
+def correlate(
+    a: Any,
+    v: Any,
+    mode: str = "valid",
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
+    """The cross-correlation of two vectors, the second one conjugated; see `convolve`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.correlate(gnp.array([1.0, 2.0, 3.0]), gnp.array([0.0, 1.0, 0.5]))
+      Array([3.5], dtype=float32)
+    """
+    return _sliding("correlate", a, v, mode, precision, preferred_element_type)
+
+
+def i0(x: Any) -> Array:
+    """The modified Bessel function of the first kind, of order 0.
+
+    Raises:
+      ValueError: complex numbers.
+    """
+    (y,) = promoted("i0", x, inexact=True)
+    if not is_floating(y.dtype):
+        raise ValueError(f"i0 takes real numbers, got {y.dtype.name}")
+    size = lax.abs(y)
+    return lax.mul(lax.exp(size), lax.bessel_i0e(size))
+
+
+# ----------------------------------------------------------------------------------------- windows
+
+
+def _window(function: str, M: Any, cosines: tuple[float, ...] | None) -> Array:
+    """A sum of cosines over ``M`` places, or (None) a triangle."""
+    count = operator.index(M)
+    dtype = _dtypes.default_float_dtype()
+    if count <= 1:
+        return ones((max(count, 0),), dtype)
+    places = np.arange(count, dtype=np.float64)
+    if cosines is None:
+        values = 1 - np.abs(2 * places / (count - 1) - 1)
+    else:
+        angles = 2 * np.pi * places / (count - 1)
+        values = np.cos(np.outer(angles, np.arange(len(cosines)))) @ np.array(cosines)
+    return wrap(np.asarray(values, dtype))
+
+
+def bartlett(M: int) -> Array:
+    """The triangular window of ``M`` points."""
+    return _window("bartlett", M, None)
+
+
+def hanning(M: int) -> Array:
+    """The Hann window of ``M`` points.
+
+    Example:
+      >>> hanning(5)
+      Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
+    """
+    return _window("hanning", M, (0.5, -0.5))
+
+
+def hamming(M: int) -> Array:
+    """The Hamming window of ``M`` points."""
+    return _window("hamming", M, (0.54, -0.46))
+
+
+def blackman(M: int) -> Array:
+    """The Blackman window of ``M`` points."""
+    return _window("blackman", M, (0.42, -0.5, 0.08))
+
+
+def kaiser(M: int, beta: Any) -> Array:
+    """The Kaiser window of ``M`` points, of shape ``beta``."""
+    count = operator.index(M)
+    dtype = _dtypes.default_float_dtype()
+    if count <= 1:
+        return ones((max(count, 0),), dtype)
+    places = (2 * np.arange(count, dtype=np.float64) / (count - 1)) - 1
+    radius = wrap(np.sqrt(np.maximum(0.0, 1 - places * places)).astype(dtype))
+    shape = as_array("kaiser", beta)
+    return i0(shape * radius) / i0(shape)
+
+
+__all__ = [
+    "bartlett",
+    "blackman",
+    "convolve",
+    "correlate",
+    "hamming",
+    "hanning",
+    "i0",
+    "kaiser",
+]
