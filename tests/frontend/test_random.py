@@ -100,6 +100,11 @@ BAD: dict[str, tuple[Any, Any]] = {
     "choice of nothing": (lambda r: r.choice(r.key(0), 0, (3,)), ValueError),
     "choice of shape": (lambda r: r.choice(r.key(0), 3, 3), TypeError),
     "probabilities of choice": (lambda r: r.choice(r.key(0), 3, (3,), p=np.ones(2)), ValueError),
+    "draws without replacement": (lambda r: r.choice(r.key(0), 3, (4,), replace=False), ValueError),
+    "permutation of a float": (lambda r: r.permutation(r.key(0), 1.5), TypeError),
+    "integer gamma": (lambda r: r.gamma(r.key(0), 1.0, dtype=int), ValueError),
+    "parameters of beta": (lambda r: r.beta(r.key(0), np.ones(2), 1.0, (3,)), ValueError),
+    "concentration": (lambda r: r.dirichlet(r.key(0), 1.0), ValueError),
     "key in arithmetic": (
         lambda r: (lax if r is random else jax.lax).add(r.key(0), r.key(0)),
         TypeError,
@@ -123,10 +128,6 @@ def test_errors(what: str) -> None:
 def test_what_is_not_implemented_says_so() -> None:
     with pytest.raises(NotImplementedError, match="threefry2x32"):
         random.key(0, impl="rbg")
-    with pytest.raises(NotImplementedError, match="sorting"):
-        random.choice(OURS, 5, (3,), replace=False)
-    with pytest.raises(NotImplementedError, match="top_k"):
-        random.categorical(OURS, np.zeros(3), replace=False)
 
 
 def test_key_arrays() -> None:
@@ -322,6 +323,60 @@ def test_choice() -> None:
     p = jax.nn.softmax(logits[0])
     theirs = jrandom.choice(THEIRS, 6, (200,), p=p)
     np.testing.assert_array_equal(random.choice(OURS, 6, (200,), p=_ours(p)), theirs)
+
+
+SMALL_AND_LARGE = jnp.array([0.01, 0.3, 1.0, 2.5, 30.0])
+
+
+def test_gamma_family() -> None:
+    close = {"ulps": 64, "absolute": 1e-6}
+    compare("gamma", SMALL_AND_LARGE, (40, 5), **close)
+    compare("gamma", 2.0, (0,))
+    compare("loggamma", SMALL_AND_LARGE, (40, 5), ulps=512, absolute=1e-6)
+    compare("beta", SMALL_AND_LARGE, 0.5, **close)
+    compare("f", SMALL_AND_LARGE, 3.0, **close)
+    compare("t", SMALL_AND_LARGE[1:], (20, 4), **close)
+    compare("ball", 3, 1.5, (20,), **close)
+
+
+def test_counts_of_events() -> None:
+    compare("poisson", jnp.array([0.0, 0.5, 9.9, 10.0, 50.0, 1e5, jnp.nan]))
+    compare("poisson", 4.0, (200,), "int16")
+    compare("binomial", jnp.array([0.0, 1.0, 10.0, 1e5, jnp.nan, -1.0, jnp.inf]), 0.3)
+    compare("binomial", 100, jnp.array([0.0, 1.0, 0.5, 1.5, -1.0, jnp.nan]), (3, 6))
+    compare("multinomial", jnp.array([10, 1000]), jnp.array([0.2, 0.3, 0.5]), shape=(2, 3))
+
+
+def test_orders() -> None:
+    matrix = jrandom.normal(jrandom.key(1), (5, 6))
+    for args in ((10,), (1,), (0,), (jnp.arange(3000),), (matrix, 1), (matrix, 0, True)):
+        compare("permutation", *args)
+    for args in ((10, (3, 2), False), (matrix, (2, 2), False, None, 1), (6, (0,), False)):
+        compare("choice", *args)
+    compare("choice", 6, (2, 2), False, jax.nn.softmax(matrix[0]))
+    compare("categorical", matrix, shape=(3, 5), replace=False)
+    compare("categorical", matrix, axis=0, shape=(2, 2, 6), replace=False)
+
+
+def test_rejection_under_transformations() -> None:
+    keys = random.split(OURS, 3)
+
+    def draw(key: Any) -> Any:
+        return random.gamma(key, 0.7, (4,)), random.poisson(key, 12.0, (2,))
+
+    each = [draw(k) for k in keys]
+    for wrapped in (gn.vmap(draw), gn.jit(gn.vmap(draw))):
+        for found, expected in zip(wrapped(keys), zip(*each, strict=True), strict=True):
+            np.testing.assert_allclose(found, np.stack(expected), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gamma", "loggamma", "dirichlet"])
+def test_derivatives_of_gamma_numbers(name: str) -> None:
+    weights = np.arange(5, dtype=np.float32)
+    ours = gn.grad(lambda a: (getattr(random, name)(OURS, a) * weights).sum())
+    theirs = jax.grad(lambda a: (getattr(jrandom, name)(THEIRS, a) * weights).sum())
+    expected = np.asarray(theirs(SMALL_AND_LARGE))
+    np.testing.assert_allclose(ours(np.asarray(SMALL_AND_LARGE)), expected, rtol=1e-4, atol=1e-9)
 
 
 def test_derivatives() -> None:

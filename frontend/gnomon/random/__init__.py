@@ -11,7 +11,8 @@ partitionable Threefry; where logarithms, erf_inv and the like take part, they a
 in the last place. Sampling in any shape, batching by `vmap` and compiling give the same numbers.
 """
 
-from gnomon.random._choices import categorical, choice, gumbel, rademacher
+from gnomon.random._choices import categorical, choice, gumbel, permutation, rademacher
+from gnomon.random._counts import binomial, multinomial, poisson
 from gnomon.random._distributions import (
     cauchy,
     double_sided_maxwell,
@@ -26,6 +27,17 @@ from gnomon.random._distributions import (
     triangular,
     wald,
     weibull_min,
+)
+from gnomon.random._gamma import (
+    ball,
+    beta,
+    chisquare,
+    dirichlet,
+    f,
+    gamma,
+    generalized_normal,
+    loggamma,
+    t,
 )
 from gnomon.random._key_array import KeyArray, key_dtype
 from gnomon.random._keys import (
@@ -50,15 +62,23 @@ from gnomon.random._samplers import (
 __all__ = [
     "KeyArray",
     "PRNGKey",
+    "ball",
     "bernoulli",
+    "beta",
+    "binomial",
     "bits",
     "categorical",
     "cauchy",
+    "chisquare",
     "choice",
     "clone",
+    "dirichlet",
     "double_sided_maxwell",
     "exponential",
+    "f",
     "fold_in",
+    "gamma",
+    "generalized_normal",
     "geometric",
     "gumbel",
     "key",
@@ -66,15 +86,20 @@ __all__ = [
     "key_dtype",
     "key_impl",
     "laplace",
+    "loggamma",
     "logistic",
     "lognormal",
     "maxwell",
+    "multinomial",
     "normal",
     "pareto",
+    "permutation",
+    "poisson",
     "rademacher",
     "randint",
     "rayleigh",
     "split",
+    "t",
     "triangular",
     "truncated_normal",
     "uniform",

@@ -1,4 +1,4 @@
-"""Draws from few: signs, categories by their probabilities, elements of an array."""
+"""Draws from few: signs, categories by their probabilities, elements of an array, orders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gnomon import _dtypes, lax
 from gnomon._array import Array
 from gnomon._tracing import as_operand, bind
 from gnomon.dialects.emit import ops
-from gnomon.dialects.types import is_floating
+from gnomon.dialects.types import is_floating, is_integer
 from gnomon.lax._operands import as_shape, broadcast
 from gnomon.lax._structural import canonical_axis
 from gnomon.random._key_array import KeyArray
@@ -23,10 +23,12 @@ from gnomon.random._samplers import (
     between,
     constant,
     float_dtype,
+    keys_from,
     no_sharding,
     one_key,
     parameter,
     randint,
+    raw_bits,
     sample_shape,
     unit_interval,
 )
@@ -91,7 +93,7 @@ def categorical(
       axis: which dimension of ``logits``.
       shape: the shape of the result; that of ``logits`` without ``axis`` by default, and otherwise
         one that ends with it.
-      replace: True; drawing without replacement is not implemented.
+      replace: False draws different categories along the leading dimensions of ``shape``.
       mode: see `gumbel`.
     Returns:
       Indices of the default integer dtype.
@@ -106,8 +108,6 @@ def categorical(
     """
     no_sharding("categorical", out_sharding)
     words = one_key("categorical", key)
-    if not replace:
-        raise NotImplementedError("random.categorical: replace=False needs top_k, not implemented")
     x = as_operand(logits)
     dtype = _dtypes.to_inexact_dtype(x.dtype)
     if not is_floating(dtype):
@@ -117,11 +117,29 @@ def categorical(
     batch = (*x.shape[:axis], *x.shape[axis + 1 :])
     sizes = batch if shape is None else sample_shape("categorical", shape, np.empty(batch))
     prefix = sizes[: len(sizes) - len(batch)]
+    if not replace:
+        noise = standard_gumbel(words, x.shape, dtype, mode)
+        return _largest(lax.add(x, noise), axis, prefix)
     place = axis + len(prefix)
     drawn = (*sizes[:place], x.shape[axis], *sizes[place:])
     noise = standard_gumbel(words, drawn, dtype, mode)
     shifted = lax.add(noise, broadcast(x, drawn))
     return lax.argmax(shifted, place, _dtypes.default_int_dtype())
+
+
+def _largest(x: Array, axis: int, shape: Shape) -> Array:
+    """Indices of the largest elements along an axis, as many as a shape holds, in its place."""
+    count = math.prod(shape)
+    if count > x.shape[axis]:
+        raise ValueError(
+            f"random.categorical: {count} draws without replacement are more than the "
+            f"{x.shape[axis]} categories"
+        )
+    last = x.ndim - 1
+    order = [d for d in range(x.ndim) if d != axis]
+    indices = lax.top_k(lax.transpose(x, (*order, axis)), count)[1]
+    front = lax.transpose(indices, (last, *range(last)))
+    return lax.reshape(front, (*shape, *front.shape[1:]))
 
 
 def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
@@ -155,19 +173,24 @@ def choice(
     axis: int = 0,
     mode: str | None = None,
 ) -> Array:
-    """Elements of an array (or numbers below an integer), drawn with replacement.
+    """Elements of an array (or numbers below an integer).
 
     Args:
       key: one key.
       a: an array, or an integer n, which stands for 0, ..., n - 1.
       shape: the shape of the draws.
-      replace: True; drawing without replacement needs sorting, which is not implemented.
+      replace: False draws different elements.
       p: probabilities of the elements along ``axis``; uniform by default.
       axis: the dimension of ``a`` whose slices are drawn.
-      mode: as in `gumbel`; draws with replacement do not use it.
+      mode: as in `gumbel`, for draws by ``p`` without replacement.
     Raises:
       TypeError: ``shape`` is not a sequence.
-      ValueError: there is nothing to draw from, or ``p`` has another length.
+      ValueError: there are too few elements to draw from, or ``p`` has another length.
+
+    Example:
+      >>> from gnomon import random
+      >>> choice(random.key(0), 5, (5,), replace=False).sum()
+      Array(10, dtype=int32)
     """
     words = one_key("choice", key)
     if not isinstance(shape, (tuple, list)):
@@ -181,28 +204,38 @@ def choice(
         return lax.full(sizes, 0, x.dtype)
     if count <= 0:
         raise ValueError("random.choice: a must be greater than 0 unless no samples are taken")
-    if not replace:
-        raise NotImplementedError(
-            "random.choice: replace=False needs sorting, which is not implemented"
+    draws = math.prod(sizes)
+    if not replace and draws > count:
+        raise ValueError(
+            f"random.choice: {draws} draws without replacement are more than the {count} elements"
         )
-    int_dtype = _dtypes.default_int_dtype()
-    if p is None:
+    if p is not None:
+        chosen = _by_probability(words, as_operand(p), count, sizes, replace, mode)
+    elif replace:
         chosen = randint(KeyArray(*words), sizes, 0, count)
     else:
-        chosen = _by_probability(words, as_operand(p), count, sizes, int_dtype)
-    if scalar:
-        return chosen
-    return _taken(x, chosen, axis)
+        order = permuted(words, count if scalar else x, axis)
+        taken = lax.slice_in_dim(order, 0, draws, axis=axis)
+        return lax.reshape(taken, (*order.shape[:axis], *sizes, *order.shape[axis + 1 :]))
+    return chosen if scalar else _taken(x, chosen, axis)
 
 
-def _by_probability(key: Words, p: Array, count: int, shape: Shape, int_dtype: DType) -> Array:
+def _by_probability(
+    key: Words, p: Array, count: int, shape: Shape, replace: bool, mode: str | None
+) -> Array:
     if p.shape != (count,):
         raise ValueError(
             "random.choice: p must be a vector with one probability for each element, got shape "
             f"{p.shape} for {count} elements"
         )
     dtype = _dtypes.to_inexact_dtype(p.dtype)
-    sums = lax.cumsum(parameter("choice", p, dtype, p.shape))
+    int_dtype = _dtypes.default_int_dtype()
+    weights = parameter("choice", p, dtype, p.shape)
+    if not replace:
+        noisy = lax.add(standard_gumbel(key, (count,), dtype, mode), lax.log(weights))
+        indices = lax.top_k(noisy, math.prod(shape))[1]
+        return lax.reshape(lax.convert_element_type(indices, int_dtype), shape)
+    sums = lax.cumsum(weights)
     unit = unit_interval(key, shape, dtype)
     drawn = lax.mul(lax.index_in_dim(sums, -1, 0, keepdims=False), lax.sub(constant(unit, 1), unit))
     # The number of sums below a draw is its place among them.
@@ -212,6 +245,66 @@ def _by_probability(key: Words, p: Array, count: int, shape: Shape, int_dtype: D
         lax.broadcast_in_dim(drawn, grid, tuple(range(len(shape)))),
     )
     return lax.reduce_sum(bind(ops.convert, below, dtype=int_dtype), (len(shape),))
+
+
+# ------------------------------------------------------------------------------------------ orders
+
+
+def permutation(
+    key: Any, x: Any, axis: int = 0, independent: bool = False, *, out_sharding: Any = None
+) -> Array:
+    """An array with its slices in random order, or the numbers below an integer so.
+
+    Args:
+      key: one key.
+      x: an array, or an integer n, which stands for 0, ..., n - 1.
+      axis: the dimension along which the order is random.
+      independent: give each vector along ``axis`` an order of its own.
+    Raises:
+      TypeError: ``x`` is a number, and not an integer.
+
+    Example:
+      >>> from gnomon import random
+      >>> permutation(random.key(0), 4).sum()
+      Array(6, dtype=int32)
+    """
+    no_sharding("permutation", out_sharding)
+    words = one_key("permutation", key)
+    array = as_operand(x)
+    if array.ndim == 0:
+        if not is_integer(array.dtype):
+            raise TypeError(
+                "random.permutation: x must be an integer or have one dimension at least, got "
+                f"{array.aval}"
+            )
+        canonical_axis(axis, 1)
+        return permuted(words, int(x), 0)
+    place = canonical_axis(axis, array.ndim)
+    return _shuffled(words, array, place) if independent else permuted(words, array, place)
+
+
+def permuted(key: Words, x: Array | int, axis: int) -> Array:
+    """`permutation` on checked arguments, with one order for all vectors along the axis."""
+    if isinstance(x, int):
+        return _shuffled(key, lax.iota(_dtypes.default_int_dtype(), x), 0)
+    if x.ndim == 1:
+        return _shuffled(key, x, axis)
+    order = _shuffled(key, lax.iota(_dtypes.default_int_dtype(), x.shape[axis]), 0)
+    return _taken(x, order, axis)
+
+
+# The product of the numbers of keys must be this power of the number of elements, so that two
+# elements have equal keys in all rounds with little probability.
+_EXPONENT = 3
+
+
+def _shuffled(key: Words, x: Array, axis: int) -> Array:
+    """Sorted by random keys, as many times as it takes to tell all elements apart."""
+    rounds = math.ceil(_EXPONENT * math.log(max(1, x.size)) / math.log(2**32 - 1))
+    for _ in range(rounds):
+        key, drawn_from = keys_from(key, 2)
+        x = lax.sort_key_val(raw_bits(drawn_from, 32, x.shape), x, axis)[1]
+    return x
 
 
 def _taken(x: Array, indices: Array, axis: int) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 
 from gnomon import _dtypes, lax
 from gnomon._array import Array, wrap
+from gnomon._promotion import TypePromotionError
 from gnomon._tracing import as_operand, bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex, is_floating, is_integer, real_dtype
@@ -75,6 +76,20 @@ def sample_shape(function: str, shape: Any, *parameters: Any) -> Shape:
     return sizes
 
 
+def check_casts(function: str, dtype: DType, *parameters: Any) -> None:
+    """Raise ``TypePromotionError`` for a parameter that the dtype cannot hold.
+
+    Python numbers, and arrays made from them, fit every dtype.
+    """
+    for value in parameters:
+        x = as_operand(value)
+        if x.dtype != dtype and _dtypes.result_type(x, dtype) != dtype:
+            raise TypePromotionError(
+                f"random.{function}: a parameter of {x.aval} cannot be cast to {dtype.name} "
+                "without loss; convert it, or give a wider dtype"
+            )
+
+
 def no_sharding(function: str, sharding: Any) -> None:
     """Raise ``NotImplementedError`` for an argument that places the result."""
     if sharding is not None:
@@ -102,11 +117,15 @@ def parameter(function: str, value: Any, dtype: DType, shape: Shape) -> Array:
 
 def raw_bits(key: Words, bits: int, shape: Shape) -> Array:
     """Random unsigned integers of a width of 8, 16, 32 or 64 bits."""
-    high, low = hashed_counters(*key, shape)
+    return joined_words(*hashed_counters(*key, shape), bits)
+
+
+def joined_words(high: Array, low: Array, bits: int) -> Array:
+    """Two random words as one unsigned integer of a width of 8, 16, 32 or 64 bits."""
     if bits == 64:
         wide = np.dtype(np.uint64)
+        shift = broadcast(wrap(np.array(32, wide)), high.shape)
         high, low = (bind(ops.convert, word, dtype=wide) for word in (high, low))
-        shift = broadcast(wrap(np.array(32, wide)), shape)
         return bind(ops.or_, bind(ops.shift_left, high, shift), low)
     mixed = bind(ops.xor, high, low)
     return mixed if bits == 32 else bind(ops.convert, mixed, dtype=np.dtype(f"uint{bits}"))
@@ -143,18 +162,28 @@ def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = No
 # ---------------------------------------------------------------------------------------- uniform
 
 
+def drawn_bits(dtype: DType) -> int:
+    """How many random bits a uniform number of a dtype takes."""
+    info = ml_dtypes.finfo(dtype)
+    return 8 if info.nmant < 8 else int(info.bits)
+
+
 def unit_interval(key: Words, shape: Shape, dtype: DType) -> Array:
     """Uniform numbers in [0, 1): random bits as the mantissa of a number in [1, 2), less one."""
+    return bits_to_unit(raw_bits(key, drawn_bits(dtype), shape), dtype)
+
+
+def bits_to_unit(random: Array, dtype: DType) -> Array:
+    """The end of `unit_interval`: from as many random bits as `drawn_bits` says."""
     info = ml_dtypes.finfo(dtype)
-    width, mantissa = info.bits, info.nmant
-    drawn = 8 if mantissa < 8 else width
-    random = raw_bits(key, drawn, shape)
+    drawn, width, mantissa = drawn_bits(dtype), int(info.bits), int(info.nmant)
     unsigned = np.dtype(f"uint{width}")
     known = host_values(random)
     if known is not None:
         return wrap(_from_bits(known[0].astype(unsigned, copy=False), drawn - mantissa, dtype))
     if drawn != width:
         random = bind(ops.convert, random, dtype=unsigned)
+    shape = random.shape
     shift = broadcast(wrap(np.array(drawn - mantissa, unsigned)), shape)
     one = np.array(1.0, dtype)
     exponent = broadcast(wrap(one.view(unsigned)), shape)
@@ -175,9 +204,14 @@ def _from_bits(random: np.ndarray[Any, Any], shift: int, dtype: DType) -> np.nda
 
 def between(key: Words, shape: Shape, dtype: DType, low: Any, high: Any) -> Array:
     """Uniform numbers in [low, high), for bounds of the dtype that broadcast to the shape."""
-    unit = unit_interval(key, shape, dtype)
+    return stretched(unit_interval(key, shape, dtype), low, high)
+
+
+def stretched(unit: Array, low: Any, high: Any) -> Array:
+    """Numbers in [0, 1) as numbers in [low, high)."""
     if type(low) in (int, float) and type(high) in (int, float) and (low, high) == (0, 1):
         return unit  # scaling by one and adding zero change nothing
+    dtype, shape = unit.dtype, unit.shape
     low, high = (parameter("uniform", bound, dtype, np.shape(bound)) for bound in (low, high))
     span = broadcast(lax.sub(*_aligned(high, low)), shape)
     low = broadcast(low, shape)
@@ -225,9 +259,15 @@ def uniform(
 
 
 def _real_normal(key: Words, shape: Shape, dtype: DType) -> Array:
+    return unit_to_normal(unit_interval(key, shape, dtype))
+
+
+def unit_to_normal(unit: Array) -> Array:
+    """Normal numbers from uniform ones in [0, 1)."""
+    dtype = unit.dtype
     # Symmetric about zero: the bounds leave out -1, whose image is infinite.
     low = np.nextafter(np.array(-1.0, dtype), np.array(0.0, dtype)).astype(dtype)
-    u = between(key, shape, dtype, low, np.array(1.0, dtype))
+    u = stretched(unit, low, np.array(1.0, dtype))
     return lax.mul(constant(u, np.sqrt(2)), lax.erf_inv(u))
 
 

@@ -1,0 +1,371 @@
+"""The gamma distribution, and those that are made of gamma distributed numbers.
+
+Samples are drawn by rejection, so how many random numbers one takes is not known before: each
+element has a key of its own. The derivative of a sample by its parameter does not go through the
+rejection; it is that of the distribution function (`random_gamma_grad`).
+"""
+
+from __future__ import annotations
+
+import math
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon._array import Array
+from gnomon._tracing import as_operand, bind
+from gnomon.dialects.emit import ops
+from gnomon.lax._operands import as_shape, broadcast, constant_like
+from gnomon.random._choices import rademacher
+from gnomon.random._distributions import exponential
+from gnomon.random._key_array import KeyArray
+from gnomon.random._keys import hashed_counters, threefry
+from gnomon.random._samplers import (
+    DType,
+    Shape,
+    Words,
+    bits_to_unit,
+    check_casts,
+    constant,
+    drawn_bits,
+    float_dtype,
+    joined_words,
+    keys_from,
+    no_sharding,
+    one_key,
+    parameter,
+    sample_shape,
+    standard_normal,
+    unit_to_normal,
+)
+
+# ------------------------------------------------------------------------- a key for each element
+
+
+def _split_each(keys: Words, count: int) -> list[Words]:
+    """Each key of an array of keys split: ``count`` arrays of keys."""
+    zero = constant_like(keys[0], 0)
+    return [threefry(*keys, zero, constant_like(zero, i)) for i in range(count)]
+
+
+def _unit_each(keys: Words, dtype: DType) -> Array:
+    """A uniform number in [0, 1) of each key."""
+    zero = constant_like(keys[0], 0)
+    return bits_to_unit(joined_words(*threefry(*keys, zero, zero), drawn_bits(dtype)), dtype)
+
+
+def _chosen(condition: Array, new: Any, old: Any) -> tuple[Any, ...]:
+    return tuple(lax.select(condition, a, b) for a, b in zip(new, old, strict=True))
+
+
+# ------------------------------------------------------------------------------------------- gamma
+
+
+def _accepted_cubes(keys: Words, c: Array, d: Array) -> Array:
+    """The cubes v of which d v is gamma distributed, by rejection.
+
+    G. Marsaglia, W. W. Tsang, A Simple Method for Generating Gamma Variables (2000).
+
+    A round takes a key for normal numbers x, of which it draws until 1 + c x, the root of the cube,
+    is positive, and a key for one uniform number u. Both loops are one here: an iteration draws one
+    normal number, and begins a round where the last root was positive.
+    """
+    dtype = c.dtype
+    zero, one = constant_like(c, 0), constant_like(c, 1)
+
+    def rejected(square: Array, root: Array, u: Array) -> Array:
+        v = lax.mul(lax.mul(root, root), root)
+        squeeze = lax.sub(one, lax.mul(constant_like(c, 0.0331), lax.square(square)))
+        growth = lax.mul(d, lax.add(lax.sub(one, v), lax.log(v)))
+        bound = lax.add(lax.mul(square, constant_like(c, 0.5)), growth)
+        failed = lax.bitwise_and(lax.ge(u, squeeze), lax.ge(lax.log(u), bound))
+        return lax.bitwise_or(failed, lax.le(root, zero))
+
+    def some_rejected(state: Any) -> Array:
+        return lax.reduce_or(rejected(*state[6:]), (0,))
+
+    def again(state: Any) -> Any:
+        square, root, u = state[6:]
+        begins = [word for key in _split_each(state[:2], 3) for word in key]
+        state_keys = _chosen(lax.gt(root, zero), begins, state[:6])
+        normal_keys, uniform_keys = state_keys[2:4], state_keys[4:]
+        normal_keys, drawn_from = _split_each(normal_keys, 2)
+        x = unit_to_normal(_unit_each(drawn_from, dtype))
+        numbers = lax.mul(x, x), lax.add(one, lax.mul(x, c)), _unit_each(uniform_keys, dtype)
+        new = (*state_keys[:2], *normal_keys, *uniform_keys, *numbers)
+        return _chosen(rejected(square, root, u), new, state)
+
+    # Numbers that are rejected, whatever c and d.
+    start = (*keys, *keys, *keys, zero, one, constant_like(c, 2))
+    root = lax.while_loop(some_rejected, again, start)[7]
+    return lax.mul(lax.mul(root, root), root)
+
+
+def _gamma(key: Words, a: Array, log_space: bool) -> Array:
+    """Samples of the shape and dtype of ``a``, or their logarithms."""
+    shape, dtype = a.shape, a.dtype
+    size = math.prod(shape)
+    if size == 0:
+        return a
+    alpha = lax.stop_gradient(lax.reshape(a, (size,)))
+    one = constant_like(alpha, 1)
+    is_large = lax.ge(alpha, one)
+    # Below one, a sample of alpha + 1 times a power of a uniform number.
+    raised = lax.select(is_large, alpha, lax.add(alpha, one))
+    third = constant_like(alpha, 1.0 / 3.0)
+    d = lax.sub(raised, third)
+    c = lax.div(third, lax.sqrt(d))
+    keys, boost_keys = _split_each(hashed_counters(*key, (size,)), 2)
+    v = _accepted_cubes(keys, c, d)
+    u = _unit_each(boost_keys, dtype)
+    inverse = lax.div(one, alpha)
+    if log_space:
+        logarithm = lax.log1p(lax.neg(u))
+        zero = constant_like(alpha, 0)
+        none = lax.bitwise_or(is_large, lax.eq(logarithm, zero))
+        boost = lax.select(none, zero, lax.mul(logarithm, inverse))
+        sample = lax.add(lax.add(lax.log(d), lax.log(v)), boost)
+    else:
+        boost = lax.select(is_large, one, lax.pow(lax.sub(one, u), inverse))
+        sample = lax.mul(lax.mul(d, v), boost)
+    return bind(ops.gamma_sample, a, lax.reshape(sample, shape), log_space=log_space)
+
+
+def _sampled(
+    function: str, key: Any, a: Any, shape: Any, dtype: Any, out_sharding: Any, log_space: bool
+) -> Array:
+    no_sharding(function, out_sharding)
+    words = one_key(function, key)
+    checked = float_dtype(function, dtype)
+    sizes = sample_shape(function, shape, a)
+    return _gamma(words, parameter(function, a, checked, sizes), log_space)
+
+
+def gamma(
+    key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Numbers of the gamma distribution of parameter a and scale one.
+
+    They are differentiable by ``a``.
+
+    Args:
+      key: one key.
+      a: positive parameters that broadcast to the shape.
+      shape: the shape of the result; that of ``a`` by default.
+      dtype: a floating point dtype; float32 by default.
+    Raises:
+      ValueError: another dtype, or ``a`` does not broadcast to the shape.
+
+    Example:
+      >>> from gnomon import random
+      >>> gamma(random.key(0), 2.0, (3,)).shape
+      (3,)
+    """
+    return _sampled("gamma", key, a, shape, dtype, out_sharding, log_space=False)
+
+
+def loggamma(
+    key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Logarithms of gamma distributed numbers, finite where those vanish; see `gamma`."""
+    return _sampled("loggamma", key, a, shape, dtype, out_sharding, log_space=True)
+
+
+# -------------------------------------------------------------------------------- quotients of them
+
+
+def beta(
+    key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Numbers of the beta distribution.
+
+    Args:
+      key: one key.
+      a, b: positive parameters that broadcast to the shape.
+      shape: the shape of the result; that of the parameters together by default.
+      dtype: a floating point dtype; float32 by default.
+    """
+    no_sharding("beta", out_sharding)
+    words = one_key("beta", key)
+    checked = float_dtype("beta", dtype)
+    check_casts("beta", checked, a, b)
+    sizes = sample_shape("beta", shape, a, b)
+    first, second = (
+        _gamma(k, parameter("beta", v, checked, sizes), log_space=True)
+        for k, v in zip(keys_from(words, 2), (a, b), strict=True)
+    )
+    largest = lax.max(first, second)
+    first, second = (lax.exp(lax.sub(v, largest)) for v in (first, second))
+    return lax.div(first, lax.add(first, second))
+
+
+def dirichlet(
+    key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Vectors of the Dirichlet distribution: positive numbers that add up to one.
+
+    Args:
+      key: one key.
+      alpha: positive parameters of shape (..., n).
+      shape: the shape of the result without its last dimension, to which the leading dimensions of
+        ``alpha`` broadcast; those themselves by default.
+      dtype: a floating point dtype; float32 by default.
+    Raises:
+      ValueError: ``alpha`` has no dimension, or shapes do not fit.
+    """
+    no_sharding("dirichlet", out_sharding)
+    words = one_key("dirichlet", key)
+    checked = float_dtype("dirichlet", dtype)
+    if np.ndim(alpha) < 1:
+        raise ValueError("random.dirichlet: alpha must have one dimension at least, got a scalar")
+    batch, count = np.shape(alpha)[:-1], np.shape(alpha)[-1]
+    sizes = (*sample_shape("dirichlet", shape, np.empty(batch)), count)
+    logs = _gamma(words, parameter("dirichlet", alpha, checked, sizes), log_space=True)
+    axis = (len(sizes) - 1,)
+    kept = tuple(range(len(sizes) - 1))
+    largest = lax.stop_gradient(lax.reduce_max(logs, axis))
+    numbers = lax.exp(lax.sub(logs, lax.broadcast_in_dim(largest, sizes, kept)))
+    return lax.div(numbers, lax.broadcast_in_dim(lax.reduce_sum(numbers, axis), sizes, kept))
+
+
+def _chisquare(key: Words, df: Array) -> Array:
+    two = constant_like(df, 2)
+    return lax.mul(lax.exp(_gamma(key, lax.div(df, two), log_space=True)), two)
+
+
+def chisquare(
+    key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Numbers of the chi-square distribution.
+
+    Args:
+      key: one key.
+      df: degrees of freedom, positive numbers that broadcast to the shape.
+      shape: the shape of the result; that of ``df`` by default.
+      dtype: a floating point dtype; float32 by default.
+    """
+    no_sharding("chisquare", out_sharding)
+    words = one_key("chisquare", key)
+    checked = float_dtype("chisquare", dtype)
+    check_casts("chisquare", checked, df)
+    sizes = sample_shape("chisquare", shape, df)
+    return _chisquare(words, parameter("chisquare", df, checked, sizes))
+
+
+def f(
+    key: Any,
+    dfnum: Any,
+    dfden: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Numbers of the F distribution: the quotient of two chi-square numbers, each over its df.
+
+    Args:
+      key: one key.
+      dfnum, dfden: degrees of freedom of the numerator and of the denominator.
+      shape: the shape of the result; that of the parameters together by default.
+      dtype: a floating point dtype; float32 by default.
+    """
+    no_sharding("f", out_sharding)
+    words = one_key("f", key)
+    checked = float_dtype("f", dtype)
+    check_casts("f", checked, dfnum, dfden)
+    sizes = sample_shape("f", shape, dfnum, dfden)
+    above, below = (parameter("f", v, checked, sizes) for v in (dfnum, dfden))
+    below_key, above_key = keys_from(words, 2)
+    numerator = lax.div(_chisquare(above_key, above), above)
+    return lax.div(numerator, lax.div(_chisquare(below_key, below), below))
+
+
+def t(
+    key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Numbers of Student's t distribution; arguments as in `chisquare`."""
+    no_sharding("t", out_sharding)
+    words = one_key("t", key)
+    checked = float_dtype("t", dtype)
+    sizes = sample_shape("t", shape, df)
+    check_casts("t", checked, df)
+    normal_key, gamma_key = keys_from(words, 2)
+    half = parameter("t", df, checked, sizes)
+    half = lax.div(half, constant_like(half, 2))
+    drawn = standard_normal(normal_key, sizes, checked)
+    return lax.mul(drawn, lax.sqrt(lax.div(half, _gamma(gamma_key, half, log_space=False))))
+
+
+# --------------------------------------------------------------------------------- powers and balls
+
+
+def generalized_normal(
+    key: Any, p: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Numbers with a density proportional to exp(-abs(x)**p).
+
+    Args:
+      key: one key.
+      p: the power, a positive number.
+      shape: the shape of the result.
+      dtype: a floating point dtype; float32 by default.
+    """
+    no_sharding("generalized_normal", out_sharding)
+    words = one_key("generalized_normal", key)
+    checked = float_dtype("generalized_normal", dtype)
+    sizes = as_shape("random.generalized_normal", shape)
+    inverse = _inverse(p, checked)
+    return _generalized_normal(words, inverse, sizes)
+
+
+def _inverse(p: Any, dtype: DType) -> Array:
+    power = parameter("generalized_normal", p, dtype, np.shape(as_operand(p)))
+    return lax.div(constant(power, 1), power)
+
+
+def _generalized_normal(key: Words, inverse: Array, shape: Shape) -> Array:
+    gamma_key, sign_key = keys_from(key, 2)
+    exponent = broadcast(inverse, shape)
+    drawn = _gamma(gamma_key, exponent, log_space=False)
+    signs = rademacher(KeyArray(*sign_key), shape, inverse.dtype)
+    return lax.mul(signs, lax.pow(drawn, exponent))
+
+
+def ball(
+    key: Any,
+    d: int,
+    p: Any = 2,
+    shape: Any = (),
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Points distributed uniformly in the unit ball of the p-norm.
+
+    F. Barthe, O. Guédon, S. Mendelson, A. Naor, A probabilistic approach to the geometry of the
+    lp ball (2005).
+
+    Args:
+      key: one key.
+      d: the dimension of the space.
+      p: the norm, a positive number.
+      shape: the shape of the draws.
+      dtype: a floating point dtype; float32 by default.
+    Returns:
+      An array of shape ``(*shape, d)``.
+    """
+    no_sharding("ball", out_sharding)
+    words = one_key("ball", key)
+    checked = float_dtype("ball", dtype)
+    sizes = as_shape("random.ball", shape)
+    inverse = _inverse(p, checked)
+    power = parameter("ball", p, checked, np.shape(as_operand(p)))
+    point_key, radius_key = keys_from(words, 2)
+    out = (*sizes, index(d))
+    point = _generalized_normal(point_key, inverse, out)
+    drawn = exponential(KeyArray(*radius_key), sizes, checked)
+    norms = lax.reduce_sum(lax.pow(lax.abs(point), broadcast(power, out)), (len(sizes),))
+    radius = lax.pow(lax.add(norms, drawn), broadcast(inverse, sizes))
+    return lax.div(point, lax.broadcast_in_dim(radius, out, tuple(range(len(sizes)))))
