@@ -140,7 +140,7 @@ def poisson(
         _poisson_by_products(words, small, checked, rounds),
         _poisson_by_rejection(words, large, checked, rounds),
     )
-    return gnp.where(rate == 0, constant_like(result, 0), result)
+    return gnp.where(gnp.equal(rate, 0), constant_like(result, 0), result)
 
 
 # ---------------------------------------------------------------------------------------- binomial
@@ -314,7 +314,7 @@ def multinomial(
     trials = gnp.broadcast_to(trials, sizes[:-1])
     weights = gnp.moveaxis(gnp.broadcast_to(probabilities, sizes), -1, 0)
     left = lax.cumsum(weights, 0, reverse=True)
-    ratios = weights / gnp.where(left == 0, 1, left)
+    ratios = weights / gnp.where(gnp.equal(left, 0), 1, left)
     keys = hashed_counters(*words, (ratios.shape[0],))
 
     def draw(remainder: Array, outcome: Any) -> tuple[Array, Array]:
