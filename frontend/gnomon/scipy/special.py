@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,24 +13,83 @@ from gnomon import numpy as gnp
 from gnomon._array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import promoted
+from gnomon.scipy._gamma_functions import (
+    bernoulli,
+    beta,
+    betainc,
+    betaln,
+    comb,
+    factorial,
+    gamma,
+    gammainc,
+    gammaincc,
+    gammaln,
+    gammasgn,
+    multigammaln,
+    poch,
+)
+from gnomon.scipy._integrals import bessel_jn, exp1, expi, expn, fresnel, sici, spence
+from gnomon.scipy._probability_functions import (
+    boxcox,
+    boxcox1p,
+    dawsn,
+    entr,
+    erfcx,
+    kl_div,
+    log_ndtr,
+    ndtri,
+    rel_entr,
+    xlog1py,
+    xlogy,
+)
 
 __all__ = [
+    "bernoulli",
+    "bessel_jn",
+    "beta",
+    "betainc",
+    "betaln",
+    "boxcox",
+    "boxcox1p",
+    "comb",
+    "dawsn",
     "digamma",
+    "entr",
     "erf",
     "erfc",
+    "erfcx",
     "erfinv",
+    "exp1",
+    "expi",
     "expit",
+    "expn",
+    "factorial",
+    "fresnel",
+    "gamma",
+    "gammainc",
+    "gammaincc",
     "gammaln",
+    "gammasgn",
     "i0",
     "i0e",
     "i1",
     "i1e",
+    "kl_div",
+    "log_ndtr",
     "log_softmax",
     "logit",
     "logsumexp",
+    "multigammaln",
     "ndtr",
+    "ndtri",
+    "poch",
     "polygamma",
+    "rel_entr",
+    "sici",
     "softmax",
+    "spence",
+    "xlog1py",
+    "xlogy",
     "zeta",
 ]
 
@@ -126,16 +186,18 @@ def _elementwise(name: str, function: Callable[..., Array], summary: str, *names
 erf = _elementwise("erf", lax.erf, "The error function.", "x")
 erfc = _elementwise("erfc", lax.erfc, "The complementary error function 1 - erf(x).", "x")
 erfinv = _elementwise("erfinv", lax.erf_inv, "The inverse of the error function.", "x")
-gammaln = _elementwise(
-    "gammaln", lax.lgamma, "The logarithm of the absolute value of the gamma function.", "x"
-)
 digamma = _elementwise("digamma", lax.digamma, "The derivative of `gammaln`.", "x")
 polygamma = _elementwise(
     "polygamma", lax.polygamma, "The derivative of order n of `digamma`.", "n", "x"
 )
-zeta = _elementwise("zeta", lax.zeta, "The Hurwitz zeta function.", "x", "q")
 i0e = _elementwise("i0e", lax.bessel_i0e, "`i0`, times exp(-abs(x)).", "x")
 i1e = _elementwise("i1e", lax.bessel_i1e, "`i1`, times exp(-abs(x)).", "x")
+
+
+def zeta(x: Any, q: Any = None) -> Array:
+    """The Hurwitz zeta function, the sum of (q + k) ** -x; Riemann's (q = 1) by default."""
+    operands = promoted("zeta", x, 1.0 if q is None else q, inexact=True)
+    return lax.zeta(*gnp.broadcast_arrays(*operands))
 
 
 def i0(x: Any) -> Array:
@@ -165,4 +227,4 @@ def logit(x: Any) -> Array:
 def ndtr(x: Any) -> Array:
     """The cumulative distribution function of the standard normal distribution."""
     (x,) = promoted("ndtr", x, inexact=True)
-    return lax.erfc(x * -np.sqrt(0.5)) * 0.5
+    return lax.erfc(x * -math.sqrt(0.5)) * 0.5

@@ -1,0 +1,206 @@
+"""The gamma function, its integrals, and what is made of them: factorials, beta functions."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon._custom_derivatives import custom_jvp
+from gnomon.dialects.types import is_complex
+from gnomon.numpy._arguments import promoted
+
+
+def real_arguments(name: str, *xs: Any) -> list[Array]:
+    """Arguments as real arrays of one dtype and shape.
+
+    Raises:
+      ValueError: one is complex.
+    """
+    arrays = promoted(name, *xs, inexact=True)
+    if is_complex(arrays[0].dtype):
+        raise ValueError(f"{name} does not support complex-valued inputs, got {arrays[0].aval}")
+    return list(gnp.broadcast_arrays(*arrays))
+
+
+def gammaln(x: Any) -> Array:
+    """The logarithm of the absolute value of the gamma function.
+
+    Args:
+      x: a real array or scalar.
+
+    Example:
+      >>> gammaln(3.0)
+      Array(0.6931472, dtype=float32, weak_type=True)
+    """
+    (x,) = promoted("gammaln", x, inexact=True)
+    return lax.lgamma(x)
+
+
+def gammasgn(x: Any) -> Array:
+    """The sign of the gamma function: nan at negative integers, that of the zero at zeros."""
+    (x,) = real_arguments("gammasgn", x)
+    whole = lax.floor(x)
+    below = x < 0
+    is_odd = gnp.not_equal(lax.rem(whole, lax.full_like(x, 2)), 0)
+    negative = (below & is_odd) | (gnp.equal(x, 0) & gnp.signbit(x))
+    undefined = (below & gnp.equal(x, whole)) | gnp.isnan(x)
+    sign = gnp.where(negative, lax.full_like(x, -1), lax.full_like(x, 1))
+    return gnp.where(undefined, lax.full_like(x, np.nan), sign)
+
+
+def gamma(x: Any) -> Array:
+    """The gamma function: infinite at zeros, nan at negative integers.
+
+    Example:
+      >>> gamma(1.0)
+      Array(1., dtype=float32, weak_type=True)
+    """
+    (x,) = real_arguments("gamma", x)
+    value = gammasgn(x) * lax.exp(lax.lgamma(x))
+    return gnp.where(gnp.equal(x, -np.inf), lax.full_like(x, np.nan), value)
+
+
+def betaln(a: Any, b: Any) -> Array:
+    """The logarithm of the absolute value of the beta function."""
+    a, b = real_arguments("betaln", a, b)
+    naive = lax.lgamma(a) + lax.lgamma(b) - lax.lgamma(a + b)
+    # The logarithms of large arguments cancel: those are put together by Stirling's formula.
+    small, large = gnp.minimum(a, b), gnp.maximum(a, b)
+    is_large = (large >= 10) & (small > 0) & (small < large) & gnp.isfinite(large)
+    p, q = gnp.where(is_large, small, 1.0), gnp.where(is_large, large, 20.0)
+    total = p + q
+    rests = _stirling_rest(total) - _stirling_rest(q)
+    growth = p * lax.log(total) - p + (q - 0.5) * lax.log1p(p / q) + rests
+    return gnp.where(is_large, lax.lgamma(p) - growth, naive)
+
+
+def _stirling_rest(x: Array) -> Array:
+    """What lgamma is above Stirling's formula, of numbers from ten upwards."""
+    inverse = 1 / (x * x)
+    total = lax.full_like(x, 0)
+    for term in (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12):
+        total = total * inverse + term
+    return total / x
+
+
+def beta(a: Any, b: Any) -> Array:
+    """The beta function gamma(a) gamma(b) / gamma(a + b)."""
+    a, b = real_arguments("beta", a, b)
+    return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * lax.exp(betaln(a, b))
+
+
+def betainc(a: Any, b: Any, x: Any) -> Array:
+    """The regularized incomplete beta function; see `gnomon.lax.betainc`."""
+    return lax.betainc(*real_arguments("betainc", a, b, x))
+
+
+def gammainc(a: Any, x: Any) -> Array:
+    """The regularized lower incomplete gamma function of parameter ``a`` at ``x``."""
+    return lax.igamma(*real_arguments("gammainc", a, x))
+
+
+def gammaincc(a: Any, x: Any) -> Array:
+    """The regularized upper incomplete gamma function, ``1 - gammainc(a, x)``."""
+    return lax.igammac(*real_arguments("gammaincc", a, x))
+
+
+def factorial(n: Any, exact: bool = False) -> Array:
+    """The factorial of real numbers, gamma(n + 1); 0 for negative ones.
+
+    Args:
+      n: a real array or scalar.
+      exact: False; exact integers are not supported.
+    """
+    if exact:
+        raise NotImplementedError("factorial with exact=True: arrays hold no integers of any size")
+    (n,) = real_arguments("factorial", n)
+    return gnp.where(n < 0, 0, lax.exp(lax.lgamma(n + 1)))
+
+
+def comb(N: Any, k: Any, *, repetition: bool = False) -> Array:
+    """How many ways there are to choose k things of N.
+
+    Args:
+      N, k: real arrays or scalars; the result is 0 where one is negative or k > N.
+      repetition: things may be chosen several times.
+    """
+    total, chosen = real_arguments("comb", N, k)
+    if repetition:
+        empty = gnp.equal(chosen, 0) & (total >= 0)
+        return gnp.where(empty, 1.0, comb(total + chosen - 1, chosen))
+    possible = (chosen <= total) & (total >= 0) & (chosen >= 0)
+    n, m = gnp.where(possible, total, 0.0), gnp.where(possible, chosen, 0.0)
+    value = lax.exp(lax.lgamma(n + 1) - lax.lgamma(m + 1) - lax.lgamma(n + 1 - m))
+    return gnp.where(possible, value, 0.0)
+
+
+def multigammaln(a: Any, d: int) -> Array:
+    """The logarithm of the multivariate gamma function of dimension d.
+
+    Args:
+      a: a real array or scalar, greater than (d - 1) / 2.
+      d: a static integer.
+    """
+    d = index(d)
+    (a,) = real_arguments("multigammaln", a)
+    constant = d * (d - 1) / 4 * math.log(math.pi)
+    halves = gnp.arange(d, dtype=a.dtype) / 2
+    terms = lax.lgamma(gnp.expand_dims(a, -1) - halves)
+    return gnp.sum(terms, axis=-1) + constant
+
+
+@custom_jvp
+def _poch(z: Array, m: Array) -> Array:
+    return gnp.where(gnp.equal(m, 0), lax.full_like(z, 1), gamma(z + m) / gamma(z))
+
+
+_poch.defjvps(
+    lambda t, out, z, m: (lax.digamma(z + m) - lax.digamma(z)) * _poch(z, m) * t,
+    lambda t, out, z, m: lax.digamma(z + m) * _poch(z, m) * t,
+)
+
+
+def poch(z: Any, m: Any) -> Array:
+    """The Pochhammer symbol gamma(z + m) / gamma(z)."""
+    result: Array = _poch(*real_arguments("poch", z, m))
+    return result
+
+
+def bernoulli(n: int) -> Array:
+    """The first n + 1 Bernoulli numbers B(0), ..., B(n), with B(1) = -1/2.
+
+    Args:
+      n: a static integer, not negative.
+
+    Example:
+      >>> bernoulli(4)
+      Array([ 1.        , -0.5       ,  0.16666667,  0.        , -0.03333334],      dtype=float32)
+    """
+    count = index(n)
+    if count < 0:
+        raise ValueError(f"bernoulli: n must be a non-negative integer, got {n}")
+    numbers = [Fraction(1)]
+    for m in range(1, count + 1):
+        if m > 1 and m % 2:
+            numbers.append(Fraction(0))
+            continue
+        terms = (math.comb(m + 1, k) * b for k, b in enumerate(numbers) if b)
+        numbers.append(-sum(terms, Fraction(0)) / (m + 1))
+    dtype = _dtypes.default_float_dtype()
+    values = [_as_float(b) for b in numbers]
+    with np.errstate(over="ignore"):
+        return gnp.array(np.array(values).astype(dtype))
+
+
+def _as_float(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)

@@ -1,0 +1,236 @@
+"""Entropies, the normal distribution's functions, and the Box-Cox transformations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon._custom_derivatives import custom_jvp
+from gnomon.numpy._arguments import promoted
+from gnomon.scipy._gamma_functions import real_arguments
+
+_HALF_LOG_2PI = math.log(2 * math.pi) / 2
+# So many terms of the series in the lower tail are exact to the last digit where it is used.
+_SERIES_TERMS = 8
+
+# ------------------------------------------------------------------------------------------ entropy
+
+
+@custom_jvp
+def _xlogy(x: Array, y: Array) -> Array:
+    return gnp.where(gnp.equal(x, 0), lax.full_like(x, 0), x * lax.log(y))
+
+
+_xlogy.defjvps(lambda t, out, x, y: t * lax.log(y), lambda t, out, x, y: t * x / y)
+
+
+@custom_jvp
+def _xlog1py(x: Array, y: Array) -> Array:
+    return gnp.where(gnp.equal(x, 0), lax.full_like(x, 0), x * lax.log1p(y))
+
+
+_xlog1py.defjvps(lambda t, out, x, y: t * lax.log1p(y), lambda t, out, x, y: t * x / (1 + y))
+
+
+def xlogy(x: Any, y: Any) -> Array:
+    """Elementwise x log(y), 0 where x is 0."""
+    result: Array = _xlogy(*gnp.broadcast_arrays(*promoted("xlogy", x, y, inexact=True)))
+    return result
+
+
+def xlog1py(x: Any, y: Any) -> Array:
+    """Elementwise x log(1 + y), 0 where x is 0."""
+    result: Array = _xlog1py(*gnp.broadcast_arrays(*promoted("xlog1py", x, y, inexact=True)))
+    return result
+
+
+def entr(x: Any) -> Array:
+    """Elementwise entropy -x log(x); 0 at 0, -inf below.
+
+    Example:
+      >>> entr(0.5)
+      Array(0.34657359, dtype=float32, weak_type=True)
+    """
+    (x,) = real_arguments("entr", x)
+    value = -_xlogy(x, x)
+    return gnp.where(x < 0, lax.full_like(x, -np.inf), value)
+
+
+def rel_entr(p: Any, q: Any) -> Array:
+    """Elementwise relative entropy p log(p / q); 0 where p is 0, infinite where one is negative."""
+    p, q = real_arguments("rel_entr", p, q)
+    positive = (p > 0) & (q > 0)
+    safe_p, safe_q = gnp.where(positive, p, 1), gnp.where(positive, q, 1)
+    value = _xlogy(safe_p, safe_p) - _xlogy(safe_p, safe_q)
+    at_zero = gnp.equal(p, 0) & (q >= 0)
+    value = gnp.where(positive, value, gnp.where(at_zero, 0.0, np.inf))
+    return gnp.where(gnp.isnan(p) | gnp.isnan(q), lax.full_like(p, np.nan), value)
+
+
+def kl_div(p: Any, q: Any) -> Array:
+    """Elementwise Kullback-Leibler divergence p log(p / q) - p + q."""
+    p, q = real_arguments("kl_div", p, q)
+    return rel_entr(p, q) - p + q
+
+
+# ----------------------------------------------------------------------------------- normal numbers
+
+
+def erfcx(x: Any) -> Array:
+    """The scaled complementary error function exp(x²) erfc(x), without overflow for large x."""
+    (x,) = real_arguments("erfcx", x)
+    result: Array = _erfcx(x)
+    return result
+
+
+@custom_jvp
+def _erfcx(x: Array) -> Array:
+    near = gnp.clip(x, -30, 3)
+    direct = lax.exp(near * near) * lax.erfc(near)
+    # The continued fraction of Laplace, from its end.
+    far = gnp.maximum(x, 2)
+    tail = lax.full_like(x, 0)
+    for k in range(50 if x.dtype == np.float64 else 24, 0, -1):
+        tail = k / 2 / (far + tail)
+    return gnp.where(x < 3, direct, 1 / math.sqrt(math.pi) / (far + tail))
+
+
+_erfcx.defjvps(lambda t, out, x: t * (2 * x * out - 2 / math.sqrt(math.pi)))
+
+
+def dawsn(x: Any) -> Array:
+    """Dawson's integral, exp(-x²) times the integral of exp(t²) from 0 to x.
+
+    G. B. Rybicki, Dawson's Integral and the Sampling Theorem (1989).
+    """
+    (x,) = real_arguments("dawsn", x)
+    result: Array = _dawsn(x)
+    return result
+
+
+@custom_jvp
+def _dawsn(x: Array) -> Array:
+    step, reach = (0.25, 27) if x.dtype == np.float64 else (0.4, 11)
+    magnitude = gnp.abs(x)
+    finite = gnp.minimum(magnitude, 1e6)
+    even = 2 * lax.round(finite / (2 * step), lax.RoundingMethod.TO_NEAREST_EVEN)
+    rest = finite - even * step
+    total = lax.full_like(x, 0)
+    for n in range(-reach, reach + 1, 2):
+        total = total + lax.exp(-((rest - n * step) ** 2)) / (even + n)
+    far = total / math.sqrt(math.pi)
+    square = x * x
+    series = lax.full_like(x, 1)
+    for k in range(12, 0, -1):
+        series = 1 - 2 * square / (2 * k + 1) * series
+    near = x * series
+    large = 0.5 / gnp.maximum(magnitude, 1)
+    far = gnp.where(magnitude > 1e5, large, far)
+    return gnp.where(magnitude < 0.5, near, gnp.where(x < 0, -far, far))
+
+
+_dawsn.defjvps(lambda t, out, x: t * (1 - 2 * x * out))
+
+
+def log_ndtr(x: Any, series_order: int = 3) -> Array:
+    """The logarithm of the normal distribution function, without loss in either tail.
+
+    Args:
+      x: a real array or scalar of float32 or float64.
+      series_order: from 0 to 30: how many terms of the asymptotic series describe the lower tail,
+        and eight at least.
+    """
+    if not 0 <= series_order <= 30:
+        raise ValueError(f"log_ndtr: series_order must be from 0 to 30, got {series_order}")
+    (x,) = real_arguments("log_ndtr", x)
+    if x.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise TypeError(f"log_ndtr takes float32 and float64, got {x.dtype.name}")
+    result: Array = _log_ndtr(x, series_order)
+    return result
+
+
+def _log_ndtr_of(x: Array, series_order: int) -> Array:
+    low, high = (-20.0, 8.0) if x.dtype == np.float64 else (-10.0, 5.0)
+    root = math.sqrt(0.5)
+    upper = lax.log1p(-0.5 * lax.erfc(gnp.maximum(x, 0) * root))
+    middle = lax.log(0.5 * lax.erfc(-gnp.clip(x, low, high) * root))
+    tail = gnp.minimum(x, low)
+    square = tail * tail
+    total, term = lax.full_like(x, 1), lax.full_like(x, 1)
+    for k in range(1, max(series_order, _SERIES_TERMS) + 1):
+        term = -term * (2 * k - 1) / square
+        total = total + term
+    lower = -0.5 * square - lax.log(-tail) - _HALF_LOG_2PI + lax.log(total)
+    return gnp.where(x > high, upper, gnp.where(x > low, middle, lower))
+
+
+# The order is no array: it takes no part in differentiation.
+_log_ndtr = custom_jvp(_log_ndtr_of, nondiff_argnums=(1,))
+
+
+@_log_ndtr.defjvp
+def _log_ndtr_jvp(series_order: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (x,), (t,) = primals, tangents
+    out = _log_ndtr(x, series_order)
+    return out, t * lax.exp(-0.5 * x * x - _HALF_LOG_2PI - out)
+
+
+def ndtri(p: Any) -> Array:
+    """The inverse of the normal distribution function `ndtr`; nan outside of [0, 1].
+
+    Args:
+      p: a real array or scalar of float32 or float64.
+    """
+    (p,) = real_arguments("ndtri", p)
+    if p.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise TypeError(f"ndtri takes float32 and float64, got {p.dtype.name}")
+    result: Array = _ndtri(p)
+    return result
+
+
+@custom_jvp
+def _ndtri(p: Array) -> Array:
+    lower = gnp.minimum(p, 1 - p)
+    center = -math.sqrt(2) * lax.erf_inv(1 - 2 * lower)
+    # In the tails, Newton's method on the logarithm of the distribution function.
+    tail = gnp.clip(lower, float(np.finfo(p.dtype).tiny), 0.1)
+    logarithm = lax.log(tail)
+    y = lax.sqrt(-2 * logarithm)
+    x = -(y - (lax.log(y) + _HALF_LOG_2PI) / y)
+    for _ in range(5):
+        reached = _log_ndtr_of(x, 0)
+        slope = lax.exp(-0.5 * x * x - _HALF_LOG_2PI - reached)
+        x = x - (reached - logarithm) / slope
+    value = gnp.where(lower < 0.1, x, center)
+    value = gnp.where(p > 0.5, -value, value)
+    value = gnp.where(gnp.equal(p, 0), -np.inf, gnp.where(gnp.equal(p, 1), np.inf, value))
+    return gnp.where((p < 0) | (p > 1) | gnp.isnan(p), lax.full_like(p, np.nan), value)
+
+
+_ndtri.defjvps(lambda t, out, p: t * lax.exp(0.5 * out * out + _HALF_LOG_2PI))
+
+
+# ------------------------------------------------------------------------------------------ Box-Cox
+
+
+def boxcox(x: Any, lmbda: Any) -> Array:
+    """The Box-Cox transformation (x**lmbda - 1) / lmbda; log(x) where lmbda is 0."""
+    x, power = real_arguments("boxcox", x, lmbda)
+    return _expm1_over(power, lax.log(x))
+
+
+def boxcox1p(x: Any, lmbda: Any) -> Array:
+    """The Box-Cox transformation of 1 + x."""
+    x, power = real_arguments("boxcox1p", x, lmbda)
+    return _expm1_over(power, lax.log1p(x))
+
+
+def _expm1_over(power: Array, logarithm: Array) -> Array:
+    is_zero = gnp.equal(power, 0)
+    safe = gnp.where(is_zero, 1, power)
+    return gnp.where(is_zero, logarithm, lax.expm1(safe * logarithm) / safe)

@@ -1,0 +1,132 @@
+"""gnomon.scipy.special against SciPy in both precisions, and its derivatives against JAX's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.scipy.special as theirs
+import numpy as np
+import pytest
+from scipy import special as reference
+
+import gnomon as gn
+from gnomon.scipy import special
+
+RNG = np.random.default_rng(0)
+REAL = np.concatenate([RNG.uniform(-6, 6, 40), RNG.uniform(0, 1, 20), [0.0, 1.0, 2.0, np.nan]])
+POSITIVE = np.abs(REAL)
+FAR = np.concatenate([POSITIVE, RNG.uniform(5, 50, 20), [np.inf]])
+UNIT = np.concatenate([10.0 ** RNG.uniform(-30, 0, 30), [0.0, 0.1, 0.5, 0.9, 1.0, 2.0]])
+OTHER = RNG.uniform(0.1, 10, REAL.size)
+
+# (function, arguments, accuracy in units of the dtype's epsilon)
+CASES: dict[str, tuple[tuple[Any, ...], float]] = {
+    "gammaln": ((POSITIVE,), 64),
+    "gammasgn": ((REAL,), 0),
+    "gamma": ((REAL,), 128),
+    "beta": ((OTHER, REAL), 256),
+    "betaln": ((OTHER, POSITIVE * 10), 512),
+    "betainc": ((OTHER, 2.5, RNG.uniform(0, 1, OTHER.size)), 64),
+    "gammainc": ((OTHER, POSITIVE), 64),
+    "gammaincc": ((OTHER, POSITIVE), 64),
+    "poch": ((OTHER, 1.5), 128),
+    "factorial": ((POSITIVE,), 64),
+    "xlogy": ((REAL, OTHER), 8),
+    "xlog1py": ((REAL, OTHER), 8),
+    "entr": ((REAL,), 8),
+    "rel_entr": ((POSITIVE, OTHER), 2048),
+    "kl_div": ((POSITIVE, OTHER), 2048),
+    "boxcox": ((OTHER, REAL), 64),
+    "boxcox1p": ((OTHER, REAL), 64),
+    "erfcx": ((REAL,), 64),
+    "dawsn": ((REAL,), 16),
+    "log_ndtr": ((REAL * 10,), 64),
+    "ndtri": ((UNIT,), 32),
+    "exp1": ((FAR,), 32),
+    "expi": ((REAL,), 64),
+    "spence": ((POSITIVE,), 16),
+    "sici": ((FAR,), 128),
+    "fresnel": ((REAL,), 128),
+}
+
+
+def assert_near(ours: Any, expected: Any, ulps: float, eps: float) -> None:
+    a, b = np.asarray(ours, np.float64), np.asarray(expected, np.float64)
+    np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+    infinite = np.isinf(b)
+    np.testing.assert_array_equal(a[infinite], b[infinite])
+    finite = np.isfinite(b)
+    scale = np.maximum(np.abs(b[finite]), 1e-2)
+    assert (np.abs(a[finite] - b[finite]) <= ulps * eps * scale).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(name: str) -> None:
+    arguments, ulps = CASES[name]
+    function, expected = getattr(special, name), getattr(reference, name)
+    for dtype in (np.float32, np.float64):
+        given = [np.asarray(a, dtype) for a in arguments]
+        with gn.enable_x64(), np.errstate(all="ignore"):
+            ours = function(*given)
+            right = expected(*(a.astype(np.float64) for a in given))
+        pairs = zip(ours, right, strict=True) if isinstance(ours, tuple) else [(ours, right)]
+        for a, b in pairs:
+            assert a.dtype == dtype
+            if name == "gammasgn":
+                b = np.where((given[0] < 0) & (b == 0), np.nan, b)
+            assert_near(a, b, ulps, float(np.finfo(dtype).eps))
+
+
+DERIVATIVES: dict[str, Callable[[Any, Any], Any]] = {
+    "xlogy": lambda s, x: s.xlogy(x, 2.0 + x),
+    "entr": lambda s, x: s.entr(x),
+    "log_ndtr": lambda s, x: s.log_ndtr(-4 * x),
+    "ndtri": lambda s, x: s.ndtri(x / 4),
+    "expi": lambda s, x: s.expi(x),
+    "expn": lambda s, x: s.expn(3, x),
+    "fresnel": lambda s, x: s.fresnel(x)[0],
+    "sici": lambda s, x: s.sici(x)[1],
+    "poch": lambda s, x: s.poch(x, 1.5),
+    "gammainc": lambda s, x: s.gammainc(2.0, x),
+    "betainc": lambda s, x: s.betainc(2.0, 0.7, x / 4),
+    "multigammaln": lambda s, x: s.multigammaln(x + 2, 3),
+}
+
+
+def test_derivatives() -> None:
+    x = np.array([0.25, 0.8, 1.7, 3.1], np.float32)
+
+    def total(s: Any) -> Callable[[Any], Any]:
+        return lambda v: sum((f(s, v) for f in DERIVATIVES.values()), start=0.0 * v)
+
+    for name, f in DERIVATIVES.items():
+        ours = gn.grad(lambda v: f(special, v).sum())(x)  # noqa: B023
+        right = jax.grad(lambda v: f(theirs, v).sum())(x)  # noqa: B023
+        np.testing.assert_allclose(ours, right, rtol=2e-4, atol=1e-6, err_msg=name)
+    twice = gn.jit(gn.vmap(gn.grad(lambda v: total(special)(v))))(x)
+    np.testing.assert_allclose(twice, gn.vmap(gn.grad(lambda v: total(special)(v)))(x), rtol=1e-3)
+
+
+def test_numbers_and_shapes() -> None:
+    np.testing.assert_allclose(special.bernoulli(12), reference.bernoulli(12), rtol=1e-5)
+    np.testing.assert_allclose(special.comb(7, np.arange(9)), reference.comb(7, np.arange(9)), 1e-5)
+    bessel = special.bessel_jn(np.array([0.0, 0.5, 3.0], np.float32), v=3)
+    expected = [reference.jv(k, [0.0, 0.5, 3.0]) for k in range(4)]
+    np.testing.assert_allclose(bessel, expected, rtol=1e-5, atol=1e-7)
+    assert special.zeta(2.0) == pytest.approx(np.pi**2 / 6, rel=1e-6)
+    assert special.betainc(np.ones((2, 1)), 2.0, np.ones(3)).shape == (2, 3)
+    for n in (0, 2, 5):
+        np.testing.assert_allclose(special.expn(n, 0.7), reference.expn(n, 0.7), rtol=4e-6)
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match="complex"):
+        special.gamma(1j)
+    with pytest.raises(NotImplementedError, match="exact"):
+        special.factorial(3, exact=True)
+    with pytest.raises(ValueError, match="non-negative"):
+        special.bernoulli(-1)
+    with pytest.raises(TypeError, match="float16"):
+        special.ndtri(np.float16(0.5))
