@@ -1,4 +1,4 @@
-"""Sorting, searching, sets, quantiles and histograms of `gnomon.numpy`, against JAX and NumPy."""
+"""Sorting, searching, choosing, sets, quantiles, histograms of `gnomon.numpy`, against JAX."""
 
 from __future__ import annotations
 
@@ -64,6 +64,17 @@ CASES: list[Case] = [
     ("histogram2d", (FLOATS[0], FLOATS[1], [2, EDGES]), {}),
     ("histogramdd", (FLOATS, 2), {"range": [(-1, 1), None, None, (-2, 2), None]}),
     ("bincount", (TIES,), {"minlength": 6}),
+    ("nanargmax", (HOLES,), {"axis": 1}),
+    ("nanargmin", (HOLES[:3],), {"axis": 0, "keepdims": True}),
+    ("nancumsum", (HOLES,), {"axis": 0}),
+    ("nancumprod", (HOLES,), {}),
+    ("cumulative_prod", (TIES,), {"include_initial": True}),
+    ("compress", (np.array([1, 0, 1, 0]), FLOATS), {"axis": 0}),
+    ("compress", (np.array([1, 0, 1]), FLOATS), {"axis": 1, "size": 3, "fill_value": 7}),
+    ("extract", (HOLES > 0, HOLES), {}),
+    ("put_along_axis", (FLOATS, TIES[:5][None], 2.0, 0), {"inplace": False}),
+    ("take", (FLOATS, np.array([-1, 9, 2])), {"axis": 0, "mode": "clip"}),
+    ("take_along_axis", (FLOATS, -TIES[:5][None], 0), {"wrap_negative_indices": False}),
     ("bincount", (TIES - 1,), {"length": 2, "weights": TIES * 0.5}),
 ]
 

@@ -388,6 +388,14 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Ar
     """
     x = argument("reduce_precision", operand)
     accept("reduce_precision", x, FLOAT)
+    if operator.index(exponent_bits) < 1:
+        raise ValueError(
+            f"lax.reduce_precision: exponent_bits must be positive; got {exponent_bits}"
+        )
+    if operator.index(mantissa_bits) < 0:
+        raise ValueError(
+            f"lax.reduce_precision: mantissa_bits must be non-negative; got {mantissa_bits}"
+        )
     return bind(
         ops.reduce_precision,
         x,

@@ -560,8 +560,7 @@ def take(
       a: an array; flattened where ``axis`` is None.
       indices: integers; negative ones count from the end.
       mode: for positions out of bounds: ``"fill"`` (nan, or the extreme integer; the default),
-      ``"clip"``
-        or ``"wrap"``.
+        ``"clip"``, for which negative ones are out of bounds, or ``"wrap"``.
     Raises:
       TypeError: the indices are not integers.
     """
@@ -579,6 +578,10 @@ def take(
             index = lax.rem(lax.add(lax.rem(index, wide), wide), wide)
         else:
             index = as_operand(np.asarray(concrete_value(index)) % max(size, 1))
+    elif mode == "clip" and size:
+        # Negative positions are out of bounds too, as in NumPy.
+        bounds = [converted(as_operand(n), index.dtype) for n in (0, size - 1)]
+        index = lax.clamp(bounds[0], index, bounds[1])
     elif mode not in (None, "fill", "clip", "promise_in_bounds"):
         raise ValueError(f"take: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
     chosen = "fill" if mode is None else "clip" if mode == "wrap" else mode
@@ -593,9 +596,26 @@ def take(
 
 
 def take_along_axis(
-    arr: Any, indices: Any, axis: int | None = -1, mode: str | None = None, fill_value: Any = None
+    arr: Any,
+    indices: Any,
+    axis: int | None = -1,
+    mode: str | None = None,
+    fill_value: Any = None,
+    *,
+    wrap_negative_indices: bool | None = None,
 ) -> Array:
-    """For each position, the element at the index given there along a dimension."""
+    """For each position, the element at the index given there along a dimension.
+
+    Args:
+      arr: an array.
+      indices: integers, an array of the same rank that fits it in the other dimensions.
+      axis: the dimension; None: of the flat array, ``indices`` being 1-dimensional.
+      mode: for indices out of bounds: ``"fill"`` (the default), ``"clip"``,
+        ``"promise_in_bounds"``.
+      fill_value: what ``"fill"`` gives; nan, or the extreme integer.
+      wrap_negative_indices: negative indices count from the end (the default); otherwise they are
+        out of bounds.
+    """
     x = as_array("take_along_axis", arr)
     index = as_array("take_along_axis", indices, 1)
     if axis is None:
@@ -622,7 +642,11 @@ def take_along_axis(
             sizes[i] = shape[i]
             grid.append(np.arange(shape[i]).reshape(sizes))
     spread: Any = broadcast_to(x, wide)
-    found: Array = spread.at[tuple(grid)].get(mode=mode or "fill", fill_value=fill_value)
+    found: Array = spread.at[tuple(grid)].get(
+        mode=mode or "fill",
+        fill_value=fill_value,
+        wrap_negative_indices=True if wrap_negative_indices is None else wrap_negative_indices,
+    )
     return found
 
 
