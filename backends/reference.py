@@ -63,13 +63,18 @@ class Evaluator:
       program: the program; transformations that it holds are expanded when they are met.
       calls: an optional hook ``(program, name) -> callable or None`` that may run a called function
         in another way than here (compiled code).
+      check: an optional hook that is called behind each op with the op and its results.
     """
 
     def __init__(
-        self, program: Program, calls: Callable[[Program, str], Callee | None] | None = None
+        self,
+        program: Program,
+        calls: Callable[[Program, str], Callee | None] | None = None,
+        check: Callable[[ir.Operation, Arrays], None] | None = None,
     ) -> None:
         self.program = program
         self._calls = calls
+        self._check = check
         self._functions: dict[str, Callee] = {}
         self._expander: Expander | None = None
 
@@ -109,6 +114,18 @@ class Evaluator:
 
     def step(self, op: ir.Operation) -> Callee:
         """One operation as a Python callable on arrays."""
+        run, check = self._step(op), self._check
+        if check is None:
+            return run
+
+        def checked(*operands: np.ndarray) -> Arrays:
+            out = run(*operands)
+            check(op, out)
+            return out
+
+        return checked
+
+    def _step(self, op: ir.Operation) -> Callee:
         if op.name in TRANSFORMATIONS:
             self.expander.expand(callee(op))
             return self._deferred(self.expander.derive(op))

@@ -23,6 +23,7 @@ from gnomon._api import (
     device_get,
     device_put,
     devices,
+    effects_barrier,
     eval_shape,
     local_device_count,
     local_devices,
@@ -35,7 +36,7 @@ from gnomon._api import (
 from gnomon._array import Array
 from gnomon._callbacks import pure_callback
 from gnomon._checkpoint import checkpoint, checkpoint_policies, remat
-from gnomon._config import config, enable_x64
+from gnomon._config import config, debug_infs, debug_nans, disable_jit, enable_x64
 from gnomon._custom_derivatives import closure_convert, custom_gradient, custom_jvp, custom_vjp
 from gnomon._differentiate import (
     grad,
@@ -49,7 +50,7 @@ from gnomon._differentiate import (
     vjp,
 )
 from gnomon._jit import ShapeDtypeStruct, clear_caches, jit
-from gnomon._tracing import named_scope
+from gnomon._tracing import ensure_compile_time_eval, named_scope
 from gnomon._vmap import vmap
 
 __version__ = "0.1.0"
@@ -69,13 +70,18 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "debug",
+    "debug_infs",
+    "debug_nans",
     "default_backend",
     "device_count",
     "device_get",
     "device_put",
     "devices",
+    "disable_jit",
     "dtypes",
+    "effects_barrier",
     "enable_x64",
+    "ensure_compile_time_eval",
     "errors",
     "eval_shape",
     "grad",

@@ -121,6 +121,13 @@ def block_until_ready(x: Any) -> Any:
     return x
 
 
+def effects_barrier() -> None:
+    """Wait until the effects of all programs have happened.
+
+    They have: a program that calls Python returns when it is done.
+    """
+
+
 def devices(backend: str | None = None) -> list[Device]:
     """The devices of a platform.
 

@@ -13,7 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["config", "enable_x64", "numpy_dtype_promotion"]
+__all__ = [
+    "config",
+    "debug_infs",
+    "debug_nans",
+    "disable_jit",
+    "enable_x64",
+    "numpy_dtype_promotion",
+]
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,11 @@ _OPTIONS: dict[str, _Option] = {
         "'strict' refuses implicit promotion of different dtypes",
         ("standard", "strict"),
     ),
+    "disable_jit": _Option(
+        "disable_jit", False, "jitted functions, loops and branches run as plain Python"
+    ),
+    "debug_nans": _Option("debug_nans", False, "a nan among results raises, and names the op"),
+    "debug_infs": _Option("debug_infs", False, "an infinity likewise"),
 }
 _PREFIXES = ("gnomon_", "jax_")
 
@@ -82,19 +94,26 @@ class Config(threading.local):
     Attributes:
       x64: 64-bit types are on.
       numpy_dtype_promotion: ``"standard"`` or ``"strict"``.
+      disable_jit: jitted functions, loops and branches run as plain Python.
+      debug_nans, debug_infs: a nan or an infinity among results raises.
+      checks_values: one of those two is on.
       token: a hashable value, equal where all options that steer tracing are equal.
     """
 
     x64: bool
     numpy_dtype_promotion: str
+    disable_jit: bool
+    debug_nans: bool
+    debug_infs: bool
+    checks_values: bool
     token: tuple[Any, ...]
 
     def update(self, name: str, value: Any) -> None:
         """Set an option for the process.
 
         Args:
-          name: ``gnomon_enable_x64`` or ``gnomon_numpy_dtype_promotion``; the prefix ``jax_`` means
-            the same.
+          name: ``gnomon_enable_x64``, ``gnomon_numpy_dtype_promotion``, ``gnomon_disable_jit``,
+            ``gnomon_debug_nans`` or ``gnomon_debug_infs``; the prefix ``jax_`` means the same.
           value: the new value.
 
         Raises:
@@ -153,8 +172,12 @@ def _refresh_tokens() -> None:
     """Recompute the token of the process and of each thread that overrides an option."""
     names = [option.attribute for option in _OPTIONS.values()]
     Config.token = tuple(getattr(Config, name) for name in names)
+    Config.checks_values = Config.debug_nans or Config.debug_infs
     for overrides in _active_overrides:
         overrides["token"] = tuple(overrides.get(n, getattr(Config, n)) for n in names)
+        overrides["checks_values"] = any(
+            overrides.get(n, getattr(Config, n)) for n in ("debug_nans", "debug_infs")
+        )
 
 
 def _from_environment(name: str, option: _Option) -> Any:
@@ -188,3 +211,44 @@ def enable_x64(new_val: bool = True) -> Any:
 def numpy_dtype_promotion(new_val: str) -> Any:
     """A context manager that sets how different dtypes meet: ``"standard"`` or ``"strict"``."""
     return config.override("gnomon_numpy_dtype_promotion", new_val)
+
+
+def disable_jit(disable: bool = True) -> Any:
+    """A context manager in which jitted functions run as plain Python, op by op.
+
+    So do the bodies of ``lax.scan``, ``while_loop``, ``fori_loop``, ``cond`` and ``switch`` where
+    what steers them is known: Python's ``print`` and debugger see the values.
+
+    Example:
+      >>> import gnomon as gn
+      >>> @gn.jit
+      ... def f(x):
+      ...     print(x)
+      ...     return x + 1
+      >>> with gn.disable_jit():
+      ...     _ = f(gn.numpy.arange(2))
+      [0 1]
+    """
+    return config.override("gnomon_disable_jit", disable)
+
+
+def debug_nans(new_val: bool = True) -> Any:
+    """A context manager in which a nan among the results of an op raises `FloatingPointError`.
+
+    The error names the op and the user's line. A jitted function whose results hold a nan is run
+    again, op by op, to find where it came from.
+
+    Example:
+      >>> import gnomon as gn
+      >>> with gn.debug_nans(True):
+      ...     gn.numpy.log(gn.numpy.float32(-1))
+      Traceback (most recent call last):
+          ...
+      FloatingPointError: invalid value (nan) encountered in log...
+    """
+    return config.override("gnomon_debug_nans", new_val)
+
+
+def debug_infs(new_val: bool = True) -> Any:
+    """A context manager in which an infinite result of an op raises; see `debug_nans`."""
+    return config.override("gnomon_debug_infs", new_val)

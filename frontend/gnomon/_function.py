@@ -15,12 +15,11 @@ from gnomon._tracing import (
     Trace,
     active,
     as_operand,
-    compiled_calls,
     concrete_value,
+    evaluator,
     trace_for,
     user_location,
 )
-from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import Op
 from gnomon.dialects.functions import Program, emit_call
@@ -148,8 +147,8 @@ def evaluate_op(
         from_types, lambda *given: emit_call(program, op, name, list(given), **params)
     )
     main = program.add("main", body)
-    evaluator = Evaluator(program, compiled_calls())
-    results: list[Array] = [wrap(r) for r in evaluator(main, *arrays)]
+    run = evaluator(program)
+    results: list[Array] = [wrap(r) for r in run(main, *arrays)]
     program.erase(main)
     return results
 
@@ -185,8 +184,8 @@ def bind_bodies(
     if trace is not None:
         values = trace.emit(lambda *given: op.build(given, params, bodies), operands)
         return [trace.tracer(v) for v in values]
-    evaluator = Evaluator(program, compiled_calls())
-    prepared = [evaluator.prepare(body) for body in bodies]
+    run = evaluator(program)
+    prepared = [run.prepare(body) for body in bodies]
     arrays = [concrete_value(o) for o in operands]
     with np.errstate(all="ignore"):
         results = op.evaluate(*arrays, bodies=prepared, **params)  # type: ignore[operator]

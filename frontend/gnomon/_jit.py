@@ -27,6 +27,7 @@ from gnomon._tracing import (
     as_operand,
     differentiation_order,
     evaluation,
+    invalid_value,
     is_tracer,
     program_memo,
     set_compiled_calls,
@@ -298,6 +299,8 @@ class JitFunction:
         if (key is None or staging()) and trace_for(leaves) is not None:
             return self._call_traced(args, kwargs)
         if entry is None:
+            if config.disable_jit:
+                return self._fun(*args, **kwargs)
             call = _Call(self, args, kwargs)
             with evaluation():
                 traced = self._trace(call)
@@ -307,6 +310,8 @@ class JitFunction:
                 # one.
                 return self._call_traced(args, kwargs)
             entry = Lowered(traced, call, keep_stages=False).compile().entry
+            if config.checks_values:
+                entry = _CheckedEntry(entry, self._fun, call)
             assert key is not None  # only calls with tracers have none
             self._cache.insert(key, entry)
         return entry(leaves)
@@ -379,6 +384,8 @@ class JitFunction:
     # -------------------------------------------------------------------------- inside of a trace
 
     def _call_traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if config.disable_jit:
+            return self._fun(*args, **kwargs)
         call = _Call(self, args, kwargs)
         leaves = [as_operand(leaf) for leaf in call.leaves]
         memo = program_memo()
@@ -607,6 +614,31 @@ class Entry:
         return tree_util.tree_unflatten(
             self._tree, [wrap_buffer(b, a) for b, a in zip(buffers, self._avals, strict=True)]
         )
+
+
+class _CheckedEntry:
+    """An entry under `debug_nans` or `debug_infs`, which finds the op that bad results are of."""
+
+    def __init__(self, entry: Entry, fun: Callable[..., Any], call: _Call) -> None:
+        self._entry = entry
+        self._fun = fun
+        self._call = call
+
+    def __call__(self, leaves: list[Any]) -> Any:
+        """Run on the dynamic leaves of a call."""
+        args, kwargs = self._call.arguments([as_operand(leaf) for leaf in leaves])
+        out = self._entry(leaves)
+        kind = invalid_value([leaf.numpy_value() for leaf in tree_util.tree_leaves(out)])
+        if kind is not None:
+            what = f"invalid value ({kind}) encountered in jit of {name_of(self._fun)}"
+            if self._call.donated:
+                raise FloatingPointError(
+                    f"{what}; it donates arguments, so it cannot be run again to find the op"
+                )
+            with config.override("gnomon_disable_jit", True), evaluation():
+                self._fun(*args, **kwargs)
+            raise FloatingPointError(f"{what}; run op by op, no op gives one")
+        return out
 
 
 # ------------------------------------------------------- calls of jitted functions in eager code

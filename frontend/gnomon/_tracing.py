@@ -30,6 +30,7 @@ import numpy as np
 from gnomon import _dtypes
 from gnomon._array import Array, ConcreteArray, wrap
 from gnomon._aval import ShapedArray, shaped_array
+from gnomon._config import config
 from gnomon._errors import (
     ConcretizationTypeError,
     TracerArrayConversionError,
@@ -44,7 +45,7 @@ from gnomon.dialects.contract import Op, has_effects
 from gnomon.dialects.emit import constant
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir
-from gnomon.dialects.types import type_of
+from gnomon.dialects.types import is_inexact, type_of
 
 # Captured arrays up to this many elements become literals of the program, larger ones arguments.
 LITERAL_SIZE = 4
@@ -65,8 +66,11 @@ _state = _State()
 
 
 def staging() -> bool:
-    """True where every op is staged, constants included: inside of `jit` and of loop bodies."""
-    return _state.staging is not None
+    """True where an op takes the long way through `bind`, constants included.
+
+    So inside of `jit` and of loop bodies, which stage it, and where its results are checked.
+    """
+    return _state.staging is not None or config.checks_values
 
 
 def tracing_depth() -> int:
@@ -287,7 +291,7 @@ class Trace:
         work = [value]
         arguments = {a: i for i, a in enumerate(self.body.arguments)}
         if self._evaluator is None:
-            self._evaluator = Evaluator(self.program, compiled_calls())
+            self._evaluator = evaluator(self.program)
         while work:
             current = work[-1]
             if current in known:
@@ -627,9 +631,48 @@ def bind(op: Op, *operands: Any, **params: Any) -> Any:
     except RuntimeError:  # the context is in use further up
         with np.errstate(all="ignore"):
             result = op.evaluate(*arrays, **params)  # type: ignore[operator]
+    if config.checks_values:
+        _check_values(op.full_name, [result] if op.results == 1 else result, user_frame)
     if op.results == 1:
         return wrap(result if type(result) is np.ndarray else np.asarray(result), weak)
     return [wrap(np.asarray(r), weak) for r in result]
+
+
+def invalid_value(arrays: Sequence[Any]) -> str | None:
+    """What `debug_nans` and `debug_infs`, where they are on, find among arrays: nan, inf."""
+    for array in arrays:
+        array = np.asarray(array)
+        if is_inexact(array.dtype):
+            if config.debug_nans and np.isnan(array).any():
+                return "nan"
+            if config.debug_infs and np.isinf(array).any():
+                return "inf"
+    return None
+
+
+def _check_values(name: str, arrays: Sequence[Any], where: Callable[[], tuple[str, int]]) -> None:
+    kind = invalid_value(arrays)
+    if kind is not None:
+        filename, line = where()
+        raise FloatingPointError(
+            f"invalid value ({kind}) encountered in {name.removeprefix('gnomon.')} "
+            f"({filename}:{line})"
+        )
+
+
+def _check_step(op: ir.Operation, arrays: Sequence[Any]) -> None:
+    def where() -> tuple[str, int]:
+        found = _FILE_AND_LINE.search(str(op.location))
+        return (found[1], int(found[2])) if found else user_frame()
+
+    _check_values(op.name, arrays, where)
+
+
+def evaluator(program: Program) -> Evaluator:
+    """What evaluates functions of a program: jitted ones compiled, unless results are checked."""
+    if config.checks_values:
+        return Evaluator(program, None, _check_step)
+    return Evaluator(program, compiled_calls())
 
 
 def as_operand(x: Any) -> Array:
@@ -655,6 +698,26 @@ def as_operand(x: Any) -> Array:
         f"{x!r} of type {type(x).__name__} is not an array: give a gnomon or NumPy array or a "
         "Python number (of a list, make an array with gnomon.numpy.array)"
     )
+
+
+@contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """A context manager in which ops on known values are evaluated while a function is traced.
+
+    What depends on traced values is traced all the same.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> @gn.jit
+      ... def f(x):
+      ...     with gn.ensure_compile_time_eval():
+      ...         small = bool(gnp.sum(gnp.arange(3)) < 4)  # known, and good for Python's if
+      ...     return x if small else -x
+      >>> int(f(1))
+      1
+    """
+    with evaluation():
+        yield
 
 
 # Set by `_jit`: how a call of a jitted function inside of eager code runs (compiled).

@@ -62,7 +62,7 @@ def test_an_override_holds_for_its_own_thread_only() -> None:
             inside.set()
             done.wait(10)
             # A change of the process's value is seen where it is not overridden.
-            seen.append((config.x64, config.token))
+            seen.append((config.x64, config.token[:2]))
         seen.append(config.x64)
 
     thread = threading.Thread(target=other)
@@ -76,7 +76,8 @@ def test_an_override_holds_for_its_own_thread_only() -> None:
     finally:
         config.update("gnomon_numpy_dtype_promotion", "standard")
     assert seen == [True, (True, (True, "strict")), False]
-    assert config.token == Config.token == (False, "standard")
+    assert config.token == Config.token
+    assert config.token[:2] == (False, "standard")
 
 
 @pytest.mark.parametrize(

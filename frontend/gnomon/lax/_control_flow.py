@@ -10,6 +10,8 @@ import numpy as np
 from gnomon import _dtypes, tree_util
 from gnomon._array import Array, wrap
 from gnomon._aval import ShapedArray
+from gnomon._config import config
+from gnomon._errors import ConcretizationTypeError
 from gnomon._function import (
     Traced,
     bind_bodies,
@@ -90,6 +92,8 @@ def switch(
         raise TypeError(f"switch: the index must be an integer, got {index.dtype.name}")
     if len(branches) == 1:
         return branches[0](*operands)
+    if config.disable_jit and (known := concrete_value(index)) is not None:
+        return branches[min(max(int(known), 0), len(branches) - 1)](*operands)
     if index.dtype != _INT32:
         # Clamp first: a wide index must not wrap around.
         limits = [wrap(np.asarray(v, index.dtype)) for v in (0, len(branches) - 1)]
@@ -132,6 +136,8 @@ def cond(
     pred = as_operand(pred)
     if pred.shape != ():
         raise TypeError(f"cond: pred must be a scalar, got an array of shape {pred.shape}")
+    if config.disable_jit and (known := concrete_value(pred)) is not None:
+        return (true_fun if known else false_fun)(*operands)
     if pred.dtype != np.bool_:
         dtype = pred.dtype
         if not (is_integer(dtype) or is_floating(dtype)):
@@ -302,6 +308,10 @@ def scan(
     steps = _scan_length(slices, xs_tree, length)
     if not isinstance(unroll, (bool, int)) or (unroll is not True and unroll < 0):
         raise ValueError(f"scan: unroll must be a bool or a non-negative int, got {unroll!r}")
+    if config.disable_jit:
+        return _scan_in_python(
+            f, tree_util.tree_unflatten(carry_tree, carry), slices, xs_tree, steps, reverse
+        )
     in_tree = tree_util.tree_structure(
         (
             tree_util.tree_unflatten(carry_tree, carry),
@@ -348,6 +358,36 @@ def scan(
     final = tree_util.tree_unflatten(carry_tree, outs)
     ys = with_avals(results[count:], traced.avals[count:])
     return final, tree_util.tree_unflatten(ys_tree, ys)
+
+
+def _scan_in_python(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    carry: Any,
+    slices: list[Array],
+    xs_tree: Any,
+    steps: int,
+    reverse: bool,
+) -> tuple[Any, Any]:
+    """The scan as its definition says, for `disable_jit`."""
+    if steps == 0:
+        raise ValueError(
+            "zero-length scan is not supported in disable_jit() mode because the output type is "
+            "unknown."
+        )
+    rows: list[Any] = [None] * steps
+    for i in reversed(range(steps)) if reverse else range(steps):
+        parts = [
+            bind(ops.reshape, _slice(x, i, i + 1), shape=x.shape[1:]) if x.ndim else x
+            for x in slices
+        ]
+        carry, rows[i] = f(carry, tree_util.tree_unflatten(xs_tree, parts))
+
+    def stack(*values: Any) -> Any:
+        arrays = [as_operand(v) for v in values]
+        pieces = [bind(ops.reshape, a, shape=(1, *a.shape)) for a in arrays]
+        return bind(ops.concatenate, *pieces, dimension=0) if steps > 1 else pieces[0]
+
+    return carry, tree_util.tree_map(stack, *rows)
 
 
 def _trace_pair(
@@ -415,6 +455,14 @@ def while_loop(
     """
     check_callable(cond_fun, "while_loop")
     check_callable(body_fun, "while_loop")
+    if config.disable_jit and _is_known(init_val):
+        try:
+            value = init_val
+            while cond_fun(value):
+                value = body_fun(value)
+            return value
+        except ConcretizationTypeError:
+            pass  # the condition is traced after all
     carry, tree = _leaves(init_val, "while_loop's init_val")
     in_tree = tree_util.tree_structure((init_val,))
     traced = _trace_body(body_fun, "while_loop", in_tree, [c.aval for c in carry])
@@ -444,6 +492,11 @@ def while_loop(
     operands = [*condition.captures, *traced.captures, *carry]
     results = bind_bodies(ops.while_, traced.program, operands, bodies, params)
     return tree_util.tree_unflatten(tree, with_avals(results, avals))
+
+
+def _is_known(tree: Any) -> bool:
+    """Whether no array of a pytree is traced without a value."""
+    return not any(is_tracer(x) and x.concrete() is None for x in tree_util.tree_leaves(tree))
 
 
 def fori_loop(
