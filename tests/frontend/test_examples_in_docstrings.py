@@ -15,6 +15,7 @@ import gnomon.nn
 import gnomon.numpy.linalg
 import gnomon.random
 import gnomon.scipy
+import gnomon.scipy.linalg
 
 PACKAGES: tuple[ModuleType, ...] = (
     gnomon.lax,
@@ -22,6 +23,7 @@ PACKAGES: tuple[ModuleType, ...] = (
     gnomon.numpy.linalg,
     gnomon.random,
     gnomon.scipy,
+    gnomon.scipy.linalg,
 )
 MODULES = [
     found.name

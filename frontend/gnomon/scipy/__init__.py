@@ -1,5 +1,5 @@
 """`gnomon.scipy`: functions of SciPy on arrays of gnomon."""
 
-from gnomon.scipy import special
+from gnomon.scipy import linalg, special
 
-__all__ = ["special"]
+__all__ = ["linalg", "special"]

@@ -1,0 +1,305 @@
+"""Matrices of a named structure."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon.numpy._arguments import as_array, promoted
+from gnomon.numpy._indexing import getitem
+
+
+def block_diag(*arrs: Any) -> Array:
+    """A matrix with the arrays on its diagonal, zero elsewhere.
+
+    Args:
+      arrs: arrays of at most two dimensions; scalars and vectors are rows.
+    Raises:
+      ValueError: an array has more dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> block_diag(gnp.ones((1, 2)), gnp.array([[3.0]]))
+      Array([[1., 1., 0.],
+             [0., 0., 3.]], dtype=float32)
+    """
+    arrays = promoted("scipy.linalg.block_diag", *(arrs or (gnp.zeros((1, 0)),)))
+    for i, x in enumerate(arrays):
+        if x.ndim > 2:
+            raise ValueError(
+                "Arguments to scipy.linalg.block_diag must have at most 2 dimensions, got shape "
+                f"{x.shape} at argument {i}."
+            )
+    blocks = [gnp.atleast_2d(x) for x in arrays]
+    width, left, rows = sum(x.shape[1] for x in blocks), 0, []
+    for x in blocks:
+        rows.append(gnp.pad(x, ((0, 0), (left, width - left - x.shape[1]))))
+        left += x.shape[1]
+    return gnp.concatenate(rows, axis=0)
+
+
+def _vector(function: str, x: Any) -> Array:
+    return gnp.atleast_1d(as_array(f"scipy.linalg.{function}", x))
+
+
+def _pair(function: str, c: Any, r: Any) -> tuple[Array, Array]:
+    """Two (batches of) vectors of one dtype with the same leading dimensions."""
+    first, second = (gnp.atleast_1d(x) for x in promoted(f"scipy.linalg.{function}", c, r))
+    batch = tuple(lax.broadcast_shapes(first.shape[:-1], second.shape[:-1]))
+    return (
+        gnp.broadcast_to(first, (*batch, first.shape[-1])),
+        gnp.broadcast_to(second, (*batch, second.shape[-1])),
+    )
+
+
+def toeplitz(c: Any, r: Any = None) -> Array:
+    """Matrices that are constant along their diagonals.
+
+    Args:
+      c: the first column ``[..., m]``.
+      r: the first row ``[..., n]``, whose first element is not used; by default ``conj(c)``.
+    Returns:
+      ``[..., m, n]``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> toeplitz(gnp.array([1, 2, 3]), gnp.array([1, 4]))
+      Array([[1, 4],
+             [2, 1],
+             [3, 2]], dtype=int32)
+    """
+    column = _vector("toeplitz", c)
+    column, row = _pair("toeplitz", column, gnp.conj(column) if r is None else r)
+    m, n = column.shape[-1], row.shape[-1]
+    if not (m and n):
+        return gnp.zeros((*column.shape[:-1], m, n), column.dtype)
+    elements = gnp.concatenate([gnp.flip(column, -1), getitem(row, (..., slice(1, None)))], -1)
+    return getitem(elements, (..., m - 1 - np.arange(m)[:, None] + np.arange(n)))
+
+
+def hankel(c: Any, r: Any = None) -> Array:
+    """Matrices that are constant along their anti-diagonals.
+
+    Args:
+      c: the first column ``[..., m]``.
+      r: the last row ``[..., n]``, whose first element is not used; by default zeros.
+    Raises:
+      ValueError: an argument is a scalar.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> hankel(gnp.array([1, 2, 3]))
+      Array([[1, 2, 3],
+             [2, 3, 0],
+             [3, 0, 0]], dtype=int32)
+    """
+    column = as_array("scipy.linalg.hankel", c)
+    row = gnp.zeros_like(column) if r is None else as_array("scipy.linalg.hankel", r, 1)
+    if not (column.ndim and row.ndim):
+        raise ValueError("hankel: c and r must be at least 1-dimensional, got a scalar.")
+    column, row = _pair("hankel", column, row)
+    m, n = column.shape[-1], row.shape[-1]
+    if not (m and n):
+        return gnp.zeros((*column.shape[:-1], m, n), column.dtype)
+    elements = gnp.concatenate([column, getitem(row, (..., slice(1, None)))], -1)
+    return getitem(elements, (..., np.arange(m)[:, None] + np.arange(n)))
+
+
+def circulant(c: Any) -> Array:
+    """Matrices each column of which is the one before, moved down by one.
+
+    Args:
+      c: the first column ``[..., n]``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> circulant(gnp.array([1, 2, 3]))
+      Array([[1, 3, 2],
+             [2, 1, 3],
+             [3, 2, 1]], dtype=int32)
+    """
+    column = _vector("circulant", c)
+    n = column.shape[-1]
+    places = np.arange(n)
+    return getitem(column, (..., (places[:, None] - places) % max(n, 1)))
+
+
+def companion(a: Any) -> Array:
+    """The companion matrix of a polynomial.
+
+    Args:
+      a: the coefficients ``[..., n]``, the highest first.
+    Returns:
+      ``[..., n - 1, n - 1]``.
+    Raises:
+      ValueError: there are less than two coefficients.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> companion(gnp.array([1.0, -3.0, 2.0]))
+      Array([[ 3., -2.],
+             [ 1.,  0.]], dtype=float32)
+    """
+    (x,) = promoted("scipy.linalg.companion", a, inexact=True)
+    x = gnp.atleast_1d(x)
+    n = x.shape[-1]
+    if n < 2:
+        raise ValueError(
+            f"The length of `a` along the last axis must be at least 2; got shape {x.shape}."
+        )
+    row = -getitem(x, (..., slice(1, None))) / getitem(x, (..., slice(0, 1)))
+    below = gnp.broadcast_to(gnp.eye(n - 2, n - 1, dtype=row.dtype), (*x.shape[:-1], n - 2, n - 1))
+    return gnp.concatenate([gnp.expand_dims(row, -2), below], axis=-2)
+
+
+def leslie(f: Any, s: Any) -> Array:
+    """The matrix of Leslie's model of a population.
+
+    Args:
+      f: fecundities ``[..., n]``, the first row.
+      s: survival rates ``[..., n - 1]``, below the diagonal.
+    Raises:
+      ValueError: the lengths do not fit.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> leslie(gnp.array([0.0, 2.0]), gnp.array([0.5]))
+      Array([[0. , 2. ],
+             [0.5, 0. ]], dtype=float32)
+    """
+    row, rates = _pair("leslie", f, s)
+    n = row.shape[-1]
+    if n < 2 or rates.shape[-1] != n - 1:
+        raise ValueError(
+            "The length of f along the last axis must be at least 2, and that of s one less; got "
+            f"f shape {row.shape} and s shape {rates.shape}."
+        )
+    diagonal = gnp.expand_dims(rates, -1) * gnp.eye(n - 1, n, dtype=rates.dtype)
+    return gnp.concatenate([gnp.expand_dims(row, -2), diagonal], axis=-2)
+
+
+def fiedler(a: Any) -> Array:
+    """The distances of all pairs of elements: ``|a[i] - a[j]|``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> fiedler(gnp.array([1, 4]))
+      Array([[0, 3],
+             [3, 0]], dtype=int32)
+    """
+    x = _vector("fiedler", a)
+    return gnp.abs(gnp.expand_dims(x, -1) - gnp.expand_dims(x, -2))
+
+
+def hilbert(n: int) -> Array:
+    """The Hilbert matrix: ``1 / (i + j + 1)``.
+
+    Example:
+      >>> hilbert(2)
+      Array([[1.        , 0.5       ],
+             [0.5       , 0.33333334]], dtype=float32)
+    """
+    places = gnp.arange(n, dtype=float)
+    return 1 / (gnp.expand_dims(places, 1) + gnp.expand_dims(places, 0) + 1)
+
+
+def pascal(n: int, kind: str | None = None) -> Array:
+    """Pascal's triangle as a matrix of float32.
+
+    Args:
+      n: the size.
+      kind: ``"symmetric"`` (the default), ``"lower"`` or ``"upper"``.
+    Raises:
+      ValueError: ``kind`` is something else.
+
+    Example:
+      >>> pascal(3)
+      Array([[1., 1., 1.],
+             [1., 2., 3.],
+             [1., 3., 6.]], dtype=float32)
+    """
+    if kind not in (None, "symmetric", "lower", "upper"):
+        raise ValueError(f"Expected kind to be one of: ['symmetric', 'lower', 'upper']; got {kind}")
+    if kind in ("lower", "upper"):
+        rows = [[math.comb(i, j) for j in range(n)] for i in range(n)]
+    else:
+        rows = [[math.comb(i + j, i) for j in range(n)] for i in range(n)]
+    result = gnp.asarray(np.array(rows, np.float32).reshape(n, n))
+    return gnp.matrix_transpose(result) if kind == "upper" else result
+
+
+def helmert(n: int, full: bool = False) -> Array:
+    """The Helmert matrix: orthonormal contrasts.
+
+    Args:
+      n: the number of columns.
+      full: with the constant row in front.
+    Raises:
+      ValueError: ``n`` is not positive.
+
+    Example:
+      >>> helmert(2, full=True).round(3)
+      Array([[ 0.707,  0.707],
+             [ 0.707, -0.707]], dtype=float32)
+    """
+    if n < 1:
+        raise ValueError(f"n must be a positive integer; got {n}.")
+    i, j = np.arange(1, n)[:, None], np.arange(n)
+    contrasts = np.where(j < i, 1.0, np.where(j == i, -1.0 * i, 0.0)) / np.sqrt(i * (i + 1.0))
+    if full:
+        contrasts = np.concatenate([np.full((1, n), n**-0.5), contrasts])
+    return gnp.array(contrasts, float)
+
+
+def hadamard(n: int, dtype: Any = int) -> Array:
+    """Sylvester's Hadamard matrix.
+
+    Args:
+      n: a power of two.
+      dtype: of the result.
+    Raises:
+      ValueError: ``n`` is no power of two.
+
+    Example:
+      >>> hadamard(2)
+      Array([[ 1,  1],
+             [ 1, -1]], dtype=int32)
+    """
+    if n < 1 or n & (n - 1):
+        raise ValueError(f"n must be a positive power of 2; got {n}.")
+    result = np.ones((1, 1), np.int64)
+    while result.shape[0] < n:
+        result = np.block([[result, result], [result, -result]])
+    return gnp.array(result, dtype)
+
+
+def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
+    """The matrix of the discrete Fourier transform.
+
+    Args:
+      n: the size.
+      scale: None, ``"sqrtn"`` (unitary), or ``"n"``.
+      dtype: complex.
+    Raises:
+      ValueError: an argument is something else.
+
+    Example:
+      >>> dft(2).real
+      Array([[ 1.,  1.],
+             [ 1., -1.]], dtype=float32)
+    """
+    if scale not in (None, "sqrtn", "n"):
+        raise ValueError(f"scale must be None, 'sqrtn', or 'n'; got {scale!r}.")
+    kind = gnp.zeros((), complex if dtype is None else dtype).dtype
+    if kind.kind != "c":
+        raise ValueError(f"dtype must be a complex floating-point type; got {kind}.")
+    places = np.arange(n)
+    # Angles are reduced in integers: no digits are lost, whatever the size.
+    result = np.exp(-2j * np.pi * (np.outer(places, places) % max(n, 1)) / max(n, 1))
+    factor = {None: 1.0, "sqrtn": max(n, 1) ** -0.5, "n": 1.0 / max(n, 1)}[scale]
+    return gnp.array(result * factor, kind)

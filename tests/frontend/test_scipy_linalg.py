@@ -1,0 +1,123 @@
+"""`gnomon.scipy.linalg` against JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg as theirs
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+import gnomon.scipy.linalg as ours
+from tests.frontend.oracle import check, sample, to_gnomon
+from tests.frontend.test_linalg import ABSOLUTE, ULPS, positive, regular
+
+
+def equal(name: str, *args: Any, **kwargs: Any) -> None:
+    check(
+        getattr(ours, name),
+        getattr(theirs, name),
+        *args,
+        ulps=ULPS,
+        absolute=ABSOLUTE,
+        weak=False,
+        **kwargs,
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("complex64", marks=pytest.mark.slow)])
+def test_factorizations_and_systems(dtype: str) -> None:
+    a, b = positive((3, 3), dtype), sample(dtype, (3, 2))
+    for lower in (True, False):
+        equal("cholesky", a, lower=lower)
+        equal("cho_solve", (theirs.cholesky(a, lower=lower), lower), b)
+        equal("solve", a, b, assume_a="pos", lower=lower)
+        for trans in (0, 1, 2, "T", "no"):
+            equal("solve_triangular", a, b, trans=trans, lower=lower)
+    x = regular((3, 3), dtype)[jnp.array([2, 0, 1])]
+    for trans in (0, 1, 2):
+        equal("lu_solve", theirs.lu_factor(x), b, trans=trans)
+        equal("lu_solve", theirs.lu_factor(x), b[:, 0], trans=trans)
+    for y in (x, x[:2], x[:, :2]):
+        equal("lu", y)
+        equal("lu", y, permute_l=True)
+        equal("lu_factor", y)
+        for mode in ("full", "economic", "r", "no"):
+            equal("qr", y, mode=mode)
+    equal("qr", x, pivoting=True, mode="r")
+    equal("inv", x)
+    equal("det", x)
+    equal("svd", x, compute_uv=False)
+    equal("eigh", a, eigvals_only=True)
+    equal("hessenberg", x)
+    equal("hessenberg", x, calc_q=True)
+    equal("expm", x / 4)
+    equal("expm", sample(dtype, (2, 3, 3)), max_squarings=8)
+    equal("expm_frechet", x / 4, x / 3)
+    equal("sqrtm", a)
+    equal("polar", x, method="svd")
+    equal("polar", x, "left", method="svd")
+    t, z = ours.schur(to_gnomon(x), output="complex")
+    np.testing.assert_allclose(z @ t @ z.conj().T, x, atol=1e-4)
+    assert not np.tril(t, -1).any()
+
+
+def test_the_rest() -> None:
+    d, e = sample("float32", (4,)), sample("float32", (3,))
+    equal("eigh_tridiagonal", d, e, eigvals_only=True)
+    equal("eigh_tridiagonal", d, e, eigvals_only=True, select="i", select_range=(1, 2))
+    equal("eigh_tridiagonal", d, e, select="v")
+    equal("expm", jnp.full((2, 2), 1e8))
+    equal("expm", jnp.triu(regular((3, 3))) / 4, upper_triangular=True)
+    equal("expm", jnp.ones((2, 3)))
+    equal("expm", jnp.zeros((3, 3)))
+    equal("block_diag", jnp.ones((1, 2)), 3, jnp.arange(2))
+    equal("block_diag")
+    equal("block_diag", jnp.ones((1, 2, 2)))
+    c, r = jnp.arange(3), jnp.array([7.0, 8.0])
+    for name in ("toeplitz", "hankel"):
+        equal(name, c)
+        equal(name, c, r)
+        equal(name, sample("complex64", (2, 3)))
+        equal(name, jnp.zeros(0))
+    equal("circulant", c)
+    equal("companion", jnp.array([2.0, 3.0, 4.0]))
+    equal("companion", r[:1])
+    equal("leslie", jnp.arange(3.0), r)
+    equal("leslie", r, r)
+    equal("fiedler", sample("float32", (2, 3)))
+    for n in (1, 3):
+        equal("hilbert", n)
+        equal("helmert", n)
+        equal("helmert", n, full=True)
+        equal("pascal", n)
+        equal("pascal", n, kind="lower")
+        equal("dft", n, scale="sqrtn")
+    equal("hadamard", 4)
+    equal("hadamard", 3)
+    equal("dft", 4, scale="no")
+
+
+def test_gradients() -> None:
+    x = regular((2, 3, 3)) / 5
+    cases = {
+        "expm": lambda m, np_, x: m.expm(x),
+        "cho": lambda m, np_, x: m.cho_solve(m.cho_factor(x @ x.T + np_.eye(3)), x),
+        "lu": lambda m, np_, x: m.lu_solve(m.lu_factor(x), x**2, trans=1),
+        "toeplitz": lambda m, np_, x: m.toeplitz(x[0], x[1]) ** 2,
+    }
+    for name, case in cases.items():
+
+        def of(m: Any, np_: Any, case: Any = case) -> Any:
+            return lambda x: np_.sum(np_.cos(case(m, np_, x)) * np_.arange(3.0))
+
+        np.testing.assert_allclose(
+            gn.vmap(gn.grad(of(ours, gnp)))(to_gnomon(x)),
+            jax.vmap(jax.grad(of(theirs, jnp)))(x),
+            atol=2e-3,
+            err_msg=name,
+        )
