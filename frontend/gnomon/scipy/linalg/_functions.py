@@ -165,7 +165,7 @@ def sqrtm(A: Any, blocksize: int = 1) -> Array:
         j, u = carry
         i = j - 1 - step
         rest = form[i, j] - gnp.sum(u[i, :] * u[:, j])
-        value = gnp.where(rest == 0, 0, rest / (roots[i] + roots[j]))
+        value = gnp.where(gnp.equal(rest, 0), 0, rest / (roots[i] + roots[j]))
         return j, u.at[i, j].set(value)
 
     def column(j: Any, u: Array) -> Array:
