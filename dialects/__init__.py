@@ -22,6 +22,7 @@ from gnomon.dialects import (  # noqa: F401
     host_call,
     indexing,
     linear_algebra,
+    linear_solve,
     random_bits,
     reduction,
     sorting,

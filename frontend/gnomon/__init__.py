@@ -51,6 +51,7 @@ from gnomon._differentiate import (
 )
 from gnomon._jit import ShapeDtypeStruct, clear_caches, jit
 from gnomon._tracing import ensure_compile_time_eval, named_scope
+from gnomon._transpose import fwd_and_bwd, linear_transpose
 from gnomon._vmap import vmap
 
 __version__ = "0.1.0"
@@ -84,6 +85,7 @@ __all__ = [
     "ensure_compile_time_eval",
     "errors",
     "eval_shape",
+    "fwd_and_bwd",
     "grad",
     "hessian",
     "image",
@@ -93,6 +95,7 @@ __all__ = [
     "jit",
     "jvp",
     "lax",
+    "linear_transpose",
     "linearize",
     "local_device_count",
     "local_devices",

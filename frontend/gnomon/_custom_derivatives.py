@@ -195,9 +195,18 @@ class _Call:
 
 
 def _emit(
-    op: Any, call: _Call, traced: Traced, rules: Sequence[_Rule], wrt: Sequence[int], failure: str
+    op: Any,
+    call: _Call,
+    traced: Traced,
+    rules: Sequence[_Rule],
+    wrt: Sequence[int],
+    failure: str,
+    fixed: bool = False,
 ) -> Any:
-    """The op of a call; its results as the function's result."""
+    """The op of a call; its results as the function's result.
+
+    ``fixed``: nothing is differentiated by what the function and its rules close over.
+    """
     consts: dict[int, Array] = {id(c): c for c in traced.captures}
     for rule in rules:
         consts.update((id(c), c) for c in rule.captures)
@@ -217,7 +226,10 @@ def _emit(
         "name": traced.name,
         "failure": failure,
     }
-    operands = [*consts.values(), *call.operands]
+    closed_over = list(consts.values())
+    if fixed:
+        closed_over = [_without_tangents(c) for c in closed_over]
+    operands = [*closed_over, *call.operands]
     results = bind_bodies(op, traced.program, operands, bodies, params)
     return tree_util.tree_unflatten(traced.tree, with_avals(results, traced.avals))
 
@@ -284,6 +296,8 @@ class custom_jvp(_Custom):  # noqa: N801
     """
 
     jvp: Callable[..., Any] | None = None
+    # Where a rule knows all that the result depends on, as that of `custom_root` does.
+    closes_over_fixed = False
 
     def defjvp(
         self, jvp: Callable[..., tuple[Any, Any]], symbolic_zeros: bool = False
@@ -347,7 +361,7 @@ class custom_jvp(_Custom):  # noqa: N801
                 rules = [self._trace_rule(call, traced, wrt)]
             except Exception as error:
                 failure = remember_failure(error)
-        return _emit(ops.custom_jvp, call, traced, rules, wrt, failure)
+        return _emit(ops.custom_jvp, call, traced, rules, wrt, failure, self.closes_over_fixed)
 
     def _trace_rule(self, call: _Call, traced: Traced, wrt: list[int]) -> _Rule:
         rule = self.jvp

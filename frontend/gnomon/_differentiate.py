@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from gnomon import tree_util
 from gnomon._array import Array, wrap
+from gnomon._aval import ShapedArray
 from gnomon._dtypes import float0
 from gnomon._function import (
     Traced,
@@ -27,7 +29,9 @@ from gnomon._tracing import as_operand, bind, is_tracer, user_location
 from gnomon._vmap import vmap
 from gnomon.dialects import functions
 from gnomon.dialects.emit import ops
+from gnomon.dialects.functions import Program
 from gnomon.dialects.types import is_complex, is_inexact
+from gnomon.passes.differentiate import Differentiator
 from gnomon.passes.expand import Expander
 
 
@@ -377,13 +381,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
       tangents like ``primals`` and returns the tangent of ``out``.
     """
     check_callable(fun, "linearize")
-    parts = _Linear(fun, primals, has_aux, "linearize")
-
-    def linear(*tangents: Any) -> Any:
-        _, _, _, _, directions = _jvp_inputs("the linear function", parts.primals, tangents)
-        return parts.push_forward(directions)
-
-    return parts.returned(linear)
+    return _linearized(fun, primals, has_aux, "linearize", Pushforward)
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
@@ -396,71 +394,106 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
     Returns:
       ``(out, pullback)``, with ``has_aux`` ``(out, pullback, aux)``. ``pullback(cotangent)`` takes
       a pytree like ``out`` and returns a tuple of cotangents like ``primals``. The primal
-      computation is not repeated, however often it is called.
+      computation is not repeated, however often it is called. It is a pytree of what it keeps, so
+      that jitted functions may return and take it.
     Raises:
       TypeError: (from the pullback) the cotangent's structure, shapes or dtypes are not those of
         ``out``.
     """
     check_callable(fun, "vjp")
-    parts = _Linear(fun, primals, has_aux, "vjp")
-    return parts.returned(parts.pull_back)
+    return _linearized(fun, primals, has_aux, "vjp", Pullback)
 
 
-class _Linear:
-    """A function linearized at a point: the values, the residuals, the linear function."""
+def _linearized(
+    fun: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, name: str, kind: type[_Linear]
+) -> tuple[Any, ...]:
+    """What `linearize` and `vjp` return."""
+    leaves, in_tree = tree_util.tree_flatten(primals)
+    leaves = [as_operand(leaf) for leaf in leaves]
+    wrt = [i for i, leaf in enumerate(leaves) if is_inexact(leaf.dtype)]
+    operands = [leaves[i] for i in wrt]
+    traced = trace_function(
+        _call_on(fun, leaves, in_tree, wrt, has_aux),
+        fun,
+        name,
+        [o.aval for o in operands],
+        staging=False,
+        sources=operands,
+    )
+    program = traced.program
+    function = program.add(traced.name, traced.body, location=user_location())
+    expander = Expander(program)
+    expander.expand(function)
+    nonzero = [True] * len(operands) + [False] * len(traced.captures)
+    forward, linear, parts = expander.differentiator.linearize_function(function, tuple(nonzero))
+    results = call_function(program, forward, [*operands, *traced.captures])
+    values = with_avals(results[: len(traced.avals)], traced.avals)
+    out_tree = traced.extra[0] if has_aux else traced.tree
+    linear_map = _LinearMap(
+        program,
+        expander.differentiator,
+        linear,
+        parts.out_nonzero,
+        [leaf.aval for leaf in leaves],
+        in_tree,
+        traced.avals,
+        out_tree,
+    )
+    mapping = kind(linear_map, results[len(traced.avals) :])
+    count = out_tree.num_leaves
+    out = tree_util.tree_unflatten(out_tree, values[:count])
+    if not has_aux:
+        return out, mapping
+    return out, mapping, tree_util.tree_unflatten(traced.extra[1], values[count:])
+
+
+class _LinearMap:
+    """A linear function of a program with its types: from residuals and tangents to tangents."""
 
     def __init__(
-        self, fun: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, name: str
+        self,
+        program: Program,
+        differentiator: Differentiator,
+        name: str,
+        out_nonzero: Sequence[bool],
+        in_avals: Sequence[ShapedArray],
+        in_tree: Any,
+        out_avals: Sequence[ShapedArray],
+        out_tree: Any,
     ) -> None:
-        leaves, self.in_tree = tree_util.tree_flatten(primals)
-        self.leaves = [as_operand(leaf) for leaf in leaves]
-        self.primals = tree_util.tree_unflatten(self.in_tree, self.leaves)
-        self.wrt = [i for i, leaf in enumerate(self.leaves) if is_inexact(leaf.dtype)]
-        self.has_aux = has_aux
-        operands = [self.leaves[i] for i in self.wrt]
-        traced = trace_function(
-            _call_on(fun, self.leaves, self.in_tree, self.wrt, has_aux),
-            fun,
-            name,
-            [o.aval for o in operands],
-            staging=False,
-            sources=operands,
-        )
-        self.traced = traced
-        self.program = traced.program
-        function = self.program.add(traced.name, traced.body, location=user_location())
-        expander = Expander(self.program)
-        expander.expand(function)
-        self.differentiator = expander.differentiator
-        nonzero = [True] * len(operands) + [False] * len(traced.captures)
-        forward, self.linear, self.parts = self.differentiator.linearize_function(
-            function, tuple(nonzero)
-        )
-        values = call_function(self.program, forward, [*operands, *traced.captures])
-        count = len(traced.avals)
-        self.values = with_avals(values[:count], traced.avals)
-        self.residuals = values[count:]
+        self.program = program
+        self.differentiator = differentiator
+        self.name = name
+        self.out_nonzero = out_nonzero
+        self.in_avals = in_avals
+        self.in_tree = in_tree
+        self.out_avals = out_avals
+        self.out_tree = out_tree
+        self._detached: _LinearMap | None = None
 
     @property
-    def out_tree(self) -> Any:
-        """The tree of the result without auxiliary data."""
-        return self.traced.extra[0] if self.has_aux else self.traced.tree
+    def wrt(self) -> list[int]:
+        """The arguments that have tangents."""
+        return [i for i, a in enumerate(self.in_avals) if is_inexact(a.dtype)]
 
-    def returned(self, function: Callable[..., Any]) -> tuple[Any, ...]:
-        """What `vjp` and `linearize` return."""
-        count = self.out_tree.num_leaves
-        out = tree_util.tree_unflatten(self.out_tree, self.values[:count])
-        if not self.has_aux:
-            return out, function
-        aux = tree_util.tree_unflatten(self.traced.extra[1], self.values[count:])
-        return out, function, aux
+    def detached(self) -> _LinearMap:
+        """The same map in a program of its own, which outlives the one being traced."""
+        if self._detached is None:
+            program = Program()
+            name = program.import_function(self.program, self.name, {})
+            self._detached = copy.copy(self)
+            self._detached.program = program
+            self._detached.name = name
+            self._detached.differentiator = Differentiator(program)
+            self._detached._detached = self._detached
+        return self._detached
 
-    def push_forward(self, tangents: list[Array]) -> Any:
+    def push_forward(self, residuals: list[Any], tangents: list[Array]) -> Any:
         """The tangent of the result."""
-        found = iter(call_function(self.program, self.linear, [*self.residuals, *tangents]))
+        found = iter(call_function(self.program, self.name, [*residuals, *tangents]))
         weak = all(t.aval.weak_type for t in tangents)
         out: list[Any] = []
-        for aval, nonzero in zip(self.traced.avals, self.parts.out_nonzero, strict=True):
+        for aval, nonzero in zip(self.out_avals, self.out_nonzero, strict=True):
             if nonzero:
                 tangent = next(found)
                 out += with_avals([tangent], [aval]) if weak else [tangent]
@@ -470,7 +503,7 @@ class _Linear:
                 out.append(np.zeros(aval.shape, float0))
         return tree_util.tree_unflatten(self.out_tree, out[: self.out_tree.num_leaves])
 
-    def pull_back(self, cotangent: Any) -> Any:
+    def pull_back(self, residuals: list[Any], cotangent: Any) -> Any:
         """Cotangents of the primals."""
         given, tree = tree_util.tree_flatten(cotangent)
         if tree != self.out_tree:
@@ -482,45 +515,79 @@ class _Linear:
         seeds: list[Any] = []
         weak = True
         present: list[bool] = []
-        for i, (aval, nonzero) in enumerate(
-            zip(self.traced.avals, self.parts.out_nonzero, strict=True)
-        ):
-            ct = self._check(given[i], aval) if i < count else None
+        for i, (aval, nonzero) in enumerate(zip(self.out_avals, self.out_nonzero, strict=True)):
+            ct = checked_cotangent(given[i], aval) if i < count else None
             if nonzero:
                 present.append(ct is not None)
                 # A strong cotangent of a weak result makes all that comes of it strong.
                 weak = weak and (ct is None or not aval.weak_type or ct.aval.weak_type)
                 seeds += [ct] if ct is not None else []
-        linear = [False] * len(self.residuals) + [True] * len(self.wrt)
-        backward = self.differentiator.transpose_function(
-            self.linear, tuple(linear), tuple(present)
-        )
-        results = call_function(self.program, backward, [*self.residuals, *seeds])
+        linear = [False] * len(residuals) + [True] * len(self.wrt)
+        backward = self.differentiator.transpose_function(self.name, tuple(linear), tuple(present))
+        results = call_function(self.program, backward, [*residuals, *seeds])
         if weak:
-            results = with_avals(results, [self.leaves[i].aval for i in self.wrt])
-        found = iter(results)
+            results = with_avals(results, [self.in_avals[i] for i in self.wrt])
+        found = dict(zip(self.wrt, results, strict=True))
         filled = [
-            next(found) if i in set(self.wrt) else np.zeros(leaf.shape, float0)
-            for i, leaf in enumerate(self.leaves)
+            found[i] if i in found else np.zeros(aval.shape, float0)
+            for i, aval in enumerate(self.in_avals)
         ]
         return tree_util.tree_unflatten(self.in_tree, filled)
 
-    def _check(self, ct: Any, aval: Any) -> Array | None:
-        if not is_inexact(aval.dtype):
-            if getattr(ct, "dtype", None) != float0:
-                raise ValueError(
-                    f"the output of dtype {aval.dtype.name} takes a cotangent of dtype float0 "
-                    "(np.zeros(shape, gnomon.dtypes.float0)), got "
-                    f"{getattr(ct, 'dtype', type(ct).__name__)}"
-                )
-            return None
-        array = match_dtype(as_operand(ct), wrap(np.zeros((), aval.dtype)))
-        if array.shape != aval.shape or array.dtype != aval.dtype:
+
+class _Linear:
+    """A linear map with its residuals; a pytree of them."""
+
+    def __init__(self, linear_map: _LinearMap, residuals: list[Any]) -> None:
+        self._map = linear_map
+        self._residuals = residuals
+
+
+class Pushforward(_Linear):
+    """What `linearize` returns: from tangents of the arguments to the tangent of the result."""
+
+    def __call__(self, *tangents: Any) -> Any:
+        """The tangent of the result."""
+        linear_map = self._map
+        zeros = [wrap(np.zeros(a.shape, a.dtype), a.weak_type) for a in linear_map.in_avals]
+        primals = tree_util.tree_unflatten(linear_map.in_tree, zeros)
+        _, _, _, _, directions = _jvp_inputs("the linear function", primals, tangents)
+        return linear_map.push_forward(self._residuals, directions)
+
+
+class Pullback(_Linear):
+    """What `vjp` returns: from a cotangent of the result to cotangents of the arguments."""
+
+    def __call__(self, cotangent: Any) -> Any:
+        """A tuple of the cotangents of the arguments."""
+        return self._map.pull_back(self._residuals, cotangent)
+
+
+for _kind in (Pushforward, Pullback):
+    tree_util.register_pytree_node(
+        _kind,
+        lambda linear: (tuple(linear._residuals), linear._map.detached()),
+        functools.partial(lambda kind, aux, children: kind(aux, list(children)), _kind),
+    )
+
+
+def checked_cotangent(ct: Any, aval: ShapedArray) -> Array | None:
+    """A cotangent, if it is of the type of an output; ``None`` for an integer output."""
+    if not is_inexact(aval.dtype):
+        if getattr(ct, "dtype", None) != float0:
             raise ValueError(
-                "the cotangent must have the shape and dtype of the function's output: expected "
-                f"{aval}, got {array.aval}"
+                f"the output of dtype {aval.dtype.name} takes a cotangent of dtype float0 "
+                "(np.zeros(shape, gnomon.dtypes.float0)), got "
+                f"{getattr(ct, 'dtype', type(ct).__name__)}"
             )
-        return array
+        return None
+    array = match_dtype(as_operand(ct), wrap(np.zeros((), aval.dtype)))
+    if array.shape != aval.shape or array.dtype != aval.dtype:
+        raise ValueError(
+            "the cotangent must have the shape and dtype of the function's output: expected "
+            f"{aval}, got {array.aval}"
+        )
+    return array
 
 
 # --------------------------------------------------------------------------------------- jacobians

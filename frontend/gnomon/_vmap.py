@@ -42,6 +42,8 @@ def vmap(
         does not depend on a mapped argument.
       axis_name: a name for the axis, for collectives (`gnomon.lax.psum`).
       axis_size: the size of the axis; needed only where nothing is mapped.
+      spmd_axis_name: taken for compatibility: it names a mesh axis of sharded arrays, and there is
+        one device.
     Returns:
       A function of the same arguments, with the mapped axis added.
     Raises:
@@ -55,10 +57,6 @@ def vmap(
       Array([2., 2., 2.], dtype=float32)
     """
     check_callable(fun, "vmap")
-    if spmd_axis_name is not None:
-        raise NotImplementedError(
-            "vmap: spmd_axis_name needs sharded arrays, which do not exist yet"
-        )
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if not (in_axes is None or isinstance(in_axes, (int, tuple))):

@@ -33,7 +33,26 @@ def _body(dtype: np.dtype) -> tuple[Body, ...]:
     return (Body.build(types, lambda x, n: [ops.sin(ops.mul(x, ops.exp(x))), n]),)
 
 
+def _system(dtype: np.dtype) -> tuple[Body, ...]:
+    """The solution of ``a x = b``, elementwise: all four bodies are multiples."""
+    types = [TensorType((2, 3), dtype)] * 2
+    solve, matvec = (
+        lambda: Body.build(types, lambda a, b: [ops.div(b, a)]),
+        lambda: Body.build(types, lambda a, x: [ops.mul(a, x)]),
+    )
+    return (solve(), matvec(), solve(), matvec())
+
+
 ROWS = [
+    Row(
+        "custom_linear_solve",
+        (Operand((2, 3), 1.0, 2.0), Operand((2, 3))),
+        lambda a, b: b / a,
+        params={"consts": 1},
+        dtypes=SMOOTH,
+        differentiable=(0, 1),
+        bodies=_system,
+    ),
     Row(
         "custom_jvp",
         (Operand((2, 3)), Operand((2, 3))),

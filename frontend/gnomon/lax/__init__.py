@@ -145,6 +145,8 @@ from gnomon.lax._general_reductions import (
     reduce_window_shape_tuple,
 )
 from gnomon.lax._gradient import stop_gradient
+from gnomon.lax._higher_order import associative_scan, platform_dependent
+from gnomon.lax._implicit import custom_linear_solve, custom_root
 from gnomon.lax._indexing import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -231,6 +233,7 @@ __all__ = [
     "argmin",
     "asin",
     "asinh",
+    "associative_scan",
     "atan",
     "atan2",
     "atanh",
@@ -279,6 +282,8 @@ __all__ = [
     "cummin",
     "cumprod",
     "cumsum",
+    "custom_linear_solve",
+    "custom_root",
     "digamma",
     "div",
     "dot",
@@ -333,6 +338,7 @@ __all__ = [
     "pad",
     "padtype_to_pads",
     "pbroadcast",
+    "platform_dependent",
     "pmax",
     "pmean",
     "pmin",

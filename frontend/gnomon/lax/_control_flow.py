@@ -34,6 +34,7 @@ from gnomon.dialects.types import TensorType, is_floating, is_integer
 from gnomon.lax._operands import with_weak_type
 
 _INT32 = np.dtype(np.int32)
+_NOT_GIVEN: Any = object()
 
 
 def _trace_body(
@@ -62,7 +63,7 @@ def _cast(array: Array, aval: ShapedArray) -> Any:
 
 
 def switch(
-    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = None
+    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NOT_GIVEN
 ) -> Any:
     """Apply one of several functions, chosen by an index.
 
@@ -76,7 +77,7 @@ def switch(
     Raises:
       TypeError: the index is not an integer scalar, or the branches' results differ in type.
     """
-    if operand is not None:
+    if operand is not _NOT_GIVEN:
         if operands:
             raise TypeError("switch: give operands by position or operand=, not both")
         operands = (operand,)
@@ -104,10 +105,10 @@ def switch(
 
 def cond(
     pred: Any,
-    true_fun: Callable[..., Any],
-    false_fun: Callable[..., Any],
+    true_fun: Any,
+    false_fun: Any,
     *operands: Any,
-    operand: Any = None,
+    operand: Any = _NOT_GIVEN,
     linear: Any = None,
 ) -> Any:
     """Apply one of two functions, chosen by a predicate.
@@ -127,10 +128,16 @@ def cond(
       >>> float(lax.cond(True, lambda x: x + 1.0, lambda x: x - 1.0, 1.0))
       2.0
     """
-    if operand is not None:
+    if operand is not _NOT_GIVEN:
         if operands:
             raise TypeError("cond: give operands by position or operand=, not both")
         operands = (operand,)
+    if not callable(true_fun) and len(operands) == 2 and callable(operands[1]):
+        # The older form: cond(pred, true_operand, true_fun, false_operand, false_fun).
+        on_true, on_false = false_fun, operands[1]
+        true_operand, false_operand = true_fun, operands[0]
+        true_fun, false_fun = lambda a, b: on_true(a), lambda a, b: on_false(b)
+        operands = (true_operand, false_operand)
     check_callable(true_fun, "cond")
     check_callable(false_fun, "cond")
     pred = as_operand(pred)

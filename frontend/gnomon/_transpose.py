@@ -1,0 +1,148 @@
+"""The transpose of a linear function, and the two halves of a gradient: `linear_transpose`,
+`fwd_and_bwd`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import tree_util
+from gnomon._aval import shaped_array
+from gnomon._differentiate import checked_cotangent, vjp
+from gnomon._function import (
+    call_function,
+    check_callable,
+    name_of,
+    trace_function,
+    with_avals,
+)
+from gnomon._jit import ShapeDtypeStruct, jit
+from gnomon._tracing import as_operand, user_location
+from gnomon.dialects.types import is_inexact
+from gnomon.passes.expand import Expander
+
+
+def linear_transpose(
+    fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[str] = ()
+) -> Callable[[Any], tuple[Any, ...]]:
+    """The transpose of a function that is linear in all its arguments.
+
+    Args:
+      fun: a linear function of floating point or complex arrays and pytrees of them.
+      primals: arguments, of which only shapes and dtypes count (`ShapeDtypeStruct` will do).
+    Returns:
+      A function from a cotangent, of the structure of ``fun``'s result, to a tuple of cotangents of
+      the arguments.
+    Raises:
+      TypeError: an argument or a result is not floating point or complex, or ``fun`` is not linear
+        in some argument; the message names the op.
+
+    Example:
+      >>> import gnomon as gn
+      >>> print(gn.linear_transpose(lambda x: 3.0 * x, 1.0)(2.0)[0])
+      6.0
+    """
+    check_callable(fun, "linear_transpose")
+    if reduce_axes:
+        raise NotImplementedError("linear_transpose: reduce_axes does not exist any more")
+    leaves, in_tree = tree_util.tree_flatten(primals)
+    avals = [
+        shaped_array(leaf.shape, leaf.dtype, leaf.weak_type)
+        if isinstance(leaf, ShapeDtypeStruct)
+        else as_operand(leaf).aval
+        for leaf in leaves
+    ]
+
+    def call(tracers: list[Any]) -> tuple[Any, Any]:
+        return fun(*tree_util.tree_unflatten(in_tree, tracers)), None
+
+    traced = trace_function(call, fun, "linear_transpose", avals, staging=True)
+    for aval in (*avals, *traced.avals):
+        if not is_inexact(aval.dtype):
+            raise TypeError(
+                "linear_transpose takes functions from floating point or complex arrays to such; "
+                f"{name_of(fun)} takes or returns {aval}"
+            )
+    program = traced.program
+    function = program.add(traced.name, traced.body, location=user_location())
+    expander = Expander(program)
+    expander.expand(function)
+    captures = traced.captures
+    linear = [True] * len(avals) + [False] * len(captures)
+    present = [True] * len(traced.avals)
+    backward = expander.differentiator.transpose_function(function, tuple(linear), tuple(present))
+
+    def transposed(cotangent: Any) -> tuple[Any, ...]:
+        given, tree = tree_util.tree_flatten(cotangent)
+        if tree != traced.tree:
+            raise TypeError(
+                "cotangent type does not match function output, expected the structure "
+                f"{traced.tree}, got {tree}"
+            )
+        try:
+            seeds = [checked_cotangent(ct, a) for ct, a in zip(given, traced.avals, strict=True)]
+        except ValueError as error:
+            raise TypeError(f"cotangent type does not match function output: {error}") from None
+        results = call_function(program, backward, [*captures, *seeds])
+        if all(seed.aval.weak_type for seed in seeds if seed is not None):
+            results = with_avals(results, avals)
+        out: tuple[Any, ...] = tree_util.tree_unflatten(in_tree, results)
+        return out
+
+    return transposed
+
+
+def fwd_and_bwd(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int],
+    has_aux: bool = False,
+    jitted: bool = True,
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The forward and the backward pass of a function as two functions.
+
+    Unlike `vjp`, it gives one backward function for all points, compiled once.
+
+    Args:
+      fun: a function of arrays and pytrees of them.
+      argnums: which arguments to differentiate by.
+      has_aux: whether ``fun`` returns a pair of its result and auxiliary data.
+      jitted: compile both.
+    Returns:
+      ``(fwd, bwd)``: ``fwd(*args)`` returns the result and what the backward pass needs (and the
+      auxiliary data), ``bwd(residuals, cotangent)`` the gradient, a tuple where ``argnums`` is one.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> fwd, bwd = gn.fwd_and_bwd(gnp.sin, argnums=0)
+      >>> y, residuals = fwd(0.0)
+      >>> print(bwd(residuals, 2.0))
+      2.0
+    """
+    check_callable(fun, "fwd_and_bwd")
+    single = isinstance(argnums, (int, np.integer))
+    wanted: list[Any] = np.atleast_1d(argnums).tolist()
+
+    def fwd(*args: Any) -> Any:
+        positions = [i % len(args) for i in wanted]
+
+        def on_chosen(*chosen: Any) -> Any:
+            given = list(args)
+            for i, value in zip(positions, chosen, strict=True):
+                given[i] = value
+            return fun(*given)
+
+        return vjp(on_chosen, *(args[i] for i in positions), has_aux=has_aux)
+
+    def bwd(residuals: Any, cotangent: Any) -> Any:
+        found = residuals(cotangent)
+        return found[0] if single else found
+
+    fwd.__name__ = f"{name_of(fun)}_fwd"
+    bwd.__name__ = f"{name_of(fun)}_bwd"
+    return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)
+
+
+__all__ = ["fwd_and_bwd", "linear_transpose"]

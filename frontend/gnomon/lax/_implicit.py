@@ -1,0 +1,182 @@
+"""Solutions differentiated by the equation that they solve: `custom_root`,
+`custom_linear_solve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gnomon import tree_util
+from gnomon._array import Array
+from gnomon._custom_derivatives import closure_convert, custom_jvp, zero_from_primal
+from gnomon._differentiate import jvp, linearize
+from gnomon._function import (
+    Traced,
+    bind_bodies,
+    check_callable,
+    rearranged,
+    trace_function,
+    with_avals,
+)
+from gnomon._tracing import as_operand, bind, tracing_depth
+from gnomon._transpose import linear_transpose
+from gnomon.dialects.emit import ops
+from gnomon.lax._gradient import stop_gradient
+
+
+def _like(what: str, out: Any, expected: Any) -> Any:
+    """A solver's result, if it is of the structure and the shapes that are expected."""
+    tree, wanted = tree_util.tree_structure(out), tree_util.tree_structure(expected)
+    if tree != wanted:
+        raise TypeError(f"{what} must return a pytree of structure {wanted}, got {tree}")
+    pairs = zip(tree_util.tree_leaves(out), tree_util.tree_leaves(expected), strict=True)
+    for a, b in ((as_operand(x), as_operand(y)) for x, y in pairs):
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            raise TypeError(f"{what} must return arrays like {b.aval}, got {a.aval}")
+    return out
+
+
+def custom_root(
+    f: Callable[[Any], Any],
+    initial_guess: Any,
+    solve: Callable[[Callable[[Any], Any], Any], Any],
+    tangent_solve: Callable[[Callable[[Any], Any], Any], Any],
+    has_aux: bool = False,
+) -> Any:
+    """A root of a function, differentiated by the implicit function theorem.
+
+    Args:
+      f: the function whose root is looked for; the derivative is by the values that it closes over.
+      initial_guess: where the solver starts; no derivative flows through it.
+      solve: ``solve(f, initial_guess)`` returns the root, with ``has_aux`` a pair of it and
+        auxiliary data. It may be anything: Python's loops, `lax.while_loop`.
+      tangent_solve: ``tangent_solve(g, y)`` solves ``g(x) = y`` for a linear ``g``; for scalars
+        ``lambda g, y: y / g(1.0)``.
+    Returns:
+      What ``solve`` returns.
+    Raises:
+      TypeError: the root is not of the structure and the shapes of the guess.
+
+    Example:
+      >>> import gnomon as gn
+      >>> def newton(f, x):
+      ...     for _ in range(20):
+      ...         x = x - f(x) / gn.grad(f)(x)
+      ...     return x
+      >>> def sqrt(a):
+      ...     return custom_root(lambda x: x * x - a, 1.0, newton, lambda g, y: y / g(1.0))
+      >>> round(float(gn.grad(sqrt)(4.0)), 4)
+      0.25
+    """
+    for function in (f, solve, tangent_solve):
+        check_callable(function, "custom_root")
+    guess = stop_gradient(tree_util.tree_map(as_operand, initial_guess))
+    equation, params = closure_convert(f, guess)
+
+    def root(*params: Any) -> Any:
+        out = solve(lambda x: equation(x, *params), guess)
+        if has_aux:
+            solution, aux = out
+            return _like("custom_root: solve", solution, guess), aux
+        return _like("custom_root: solve", out, guess)
+
+    solved = custom_jvp(root)
+    solved.closes_over_fixed = True  # the solver may use what it likes
+
+    @solved.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        out = solved(*primals)
+        solution = out[0] if has_aux else out
+        _, change = jvp(lambda *p: equation(solution, *p), primals, tangents)
+        _, linear = linearize(lambda x: equation(x, *primals), solution)
+        negated = tree_util.tree_map(lambda t: bind(ops.neg, t), change)
+        tangent = _like("custom_root: tangent_solve", tangent_solve(linear, negated), solution)
+        if has_aux:
+            return out, (tangent, tree_util.tree_map(zero_from_primal, out[1]))
+        return out, tangent
+
+    return solved(*params)
+
+
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: Any,
+    solve: Callable[[Callable[[Any], Any], Any], Any],
+    transpose_solve: Callable[[Callable[[Any], Any], Any], Any] | None = None,
+    symmetric: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """The solution of a linear system by any solver, differentiated by the equation.
+
+    Args:
+      matvec: the linear map ``A``; the derivative is by the values that it closes over, and by
+        ``b``.
+      b: the right-hand side, a pytree of arrays.
+      solve: ``solve(matvec, b)`` returns ``x`` with ``matvec(x) = b``, with ``has_aux`` a pair of
+        it and auxiliary data.
+      transpose_solve: likewise for the transposed map; needed for reverse mode.
+      symmetric: promises that the map is its own transpose, so that ``solve`` serves both.
+    Returns:
+      What ``solve`` returns.
+    Raises:
+      TypeError: a solution is not of the structure and the shapes of ``b``; or (in reverse mode)
+        ``transpose_solve`` is missing.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> a = gnp.array([2.0, 4.0])
+      >>> print(custom_linear_solve(lambda x: a * x, a, lambda f, b: b / a, symmetric=True))
+      [1. 1.]
+    """
+    for function in (matvec, solve):
+        check_callable(function, "custom_linear_solve")
+    leaves, tree = tree_util.tree_flatten(b)
+    sides = [as_operand(leaf) for leaf in leaves]
+    b = tree_util.tree_unflatten(tree, sides)
+
+    def checked(name: str, out: Any, aux: bool) -> Any:
+        solution = out[0] if aux else out
+        _like(f"custom_linear_solve: {name}", solution, b)
+        return out
+
+    if not tracing_depth():
+        return checked("solve", solve(matvec, b), has_aux)
+    avals = [x.aval for x in sides]
+
+    def trace(function: Callable[[Any], Any], name: str, aux: bool = False) -> Traced:
+        def call(tracers: list[Any]) -> tuple[Any, Any]:
+            return checked(name, function(tree_util.tree_unflatten(tree, tracers)), aux), None
+
+        return trace_function(call, function, "custom_linear_solve", avals, staging=True)
+
+    def vecmat(y: Any) -> Any:
+        return linear_transpose(matvec, b)(y)[0]
+
+    traced = [trace(lambda y: solve(matvec, y), "solve", has_aux), trace(matvec, "matvec")]
+    if symmetric:
+        backward = transpose_solve or solve
+        traced.append(trace(lambda y: backward(matvec, y), "solve", has_aux))
+        traced.append(trace(matvec, "matvec"))
+    elif transpose_solve is not None:
+        given = transpose_solve
+        traced.append(trace(lambda y: given(vecmat, y), "transpose_solve", has_aux))
+        traced.append(trace(vecmat, "matvec"))
+    consts: dict[int, Array] = {id(c): c for t in traced for c in t.captures}
+    place = {key: i for i, key in enumerate(consts)}
+    types = [*(c.aval.type for c in consts.values()), *(a.type for a in avals)]
+    bodies = [
+        rearranged(
+            t.body,
+            [*(len(consts) + i for i in range(len(avals))), *(place[id(c)] for c in t.captures)],
+            types,
+        )
+        for t in traced
+    ]
+    operands = [*consts.values(), *sides]
+    params = {"consts": len(consts)}
+    results = bind_bodies(ops.custom_linear_solve, traced[0].program, operands, bodies, params)
+    return tree_util.tree_unflatten(traced[0].tree, with_avals(results, traced[0].avals))
+
+
+__all__ = ["custom_linear_solve", "custom_root"]

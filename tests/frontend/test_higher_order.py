@@ -1,0 +1,175 @@
+"""Functions of functions: associative scans, transposes, implicit derivatives; against JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon
+import gnomon.numpy as gnp
+
+jax = pytest.importorskip("jax")
+jax_numpy = pytest.importorskip("jax.numpy")
+
+OURS = SimpleNamespace(api=gnomon, np=gnp, lax=gnomon.lax)
+THEIRS = SimpleNamespace(api=jax, np=jax_numpy, lax=jax.lax)
+
+A = np.array([[3.0, 1.0], [0.5, 2.0]], np.float32)
+B = np.array([1.0, 2.0], np.float32)
+ROOTS = np.array([1.0, 4.0, 9.0], np.float32)
+
+Case = Callable[[Any], Any]
+
+
+def _prefix(ns: Any, size: int, reverse: bool) -> Any:
+    x = np.arange(6 * size, dtype=np.float32).reshape(2, size, 3) / 7 + 0.5
+    return ns.lax.associative_scan(
+        lambda p, q: {"a": p["a"] * q["a"], "b": p["b"] * q["a"] + q["b"]},
+        {"a": x / 3, "b": x},
+        reverse=reverse,
+        axis=1,
+    )
+
+
+def _products(ns: Any, reverse: bool) -> Any:
+    return lambda x: ns.np.sum(ns.lax.associative_scan(ns.np.multiply, x, reverse=reverse))
+
+
+def _sqrt(ns: Any) -> Any:
+    def newton(f: Any, x: Any) -> Any:
+        return ns.lax.while_loop(
+            lambda x: abs(f(x)) > 1e-5, lambda x: x - f(x) / ns.api.grad(f)(x), x
+        )
+
+    return lambda v: ns.lax.custom_root(
+        lambda x: x * x - v, 1.0 * v, newton, lambda g, y: y / g(1.0)
+    )
+
+
+def _solve(ns: Any) -> Any:
+    def richardson(matvec: Any, b: Any) -> Any:
+        return ns.lax.fori_loop(0, 60, lambda i, x: x + 0.3 * (b - matvec(x)), 0 * b)
+
+    return lambda a, b: ns.lax.custom_linear_solve(lambda x: a @ x, b, richardson, richardson)
+
+
+def _total(ns: Any, f: Any) -> Any:
+    return lambda *args: ns.np.sum(f(*args))
+
+
+CASES: dict[str, Case] = {
+    "scan forward": lambda ns: [_prefix(ns, n, False) for n in (0, 1, 2, 5, 8)],
+    "scan reverse": lambda ns: [_prefix(ns, n, True) for n in (0, 1, 2, 5, 8)],
+    "scan grad": lambda ns: ns.api.grad(_products(ns, True))(ROOTS),
+    "transpose": lambda ns: ns.api.linear_transpose(lambda x, y: A @ x - 2 * y, B, B)(B),
+    "transpose of a tree": lambda ns: ns.api.linear_transpose(
+        lambda d: (2 * d["a"], d["a"]), {"a": B}
+    )((B, B)),
+    "transpose of a scan": lambda ns: ns.api.linear_transpose(
+        lambda x: ns.lax.scan(lambda c, v: (c + v, c), 0.0 * x[0], x), ROOTS
+    )((np.float32(1), ROOTS)),
+    "grad of transpose": lambda ns: ns.api.grad(
+        lambda w: ns.np.sum(ns.api.linear_transpose(lambda x: w @ x, B)(B)[0] ** 2)
+    )(A),
+    "root": lambda ns: ns.api.value_and_grad(_sqrt(ns))(4.0),
+    "root twice": lambda ns: ns.api.grad(ns.api.grad(_sqrt(ns)))(4.0),
+    "root jvp": lambda ns: ns.api.jvp(_sqrt(ns), (4.0,), (1.0,)),
+    "root vmap": lambda ns: ns.api.vmap(ns.api.grad(_sqrt(ns)))(ROOTS),
+    "grad of vmap of root": lambda ns: ns.api.grad(_total(ns, ns.api.vmap(_sqrt(ns))))(ROOTS),
+    "solve jvp": lambda ns: ns.api.jvp(_solve(ns), (A, B), (A * 0.1, B)),
+    "solve grad": lambda ns: ns.api.grad(_total(ns, _solve(ns)), (0, 1))(A, B),
+    "solve hessian": lambda ns: ns.api.hessian(lambda b: ns.np.sum(_solve(ns)(A * b[0], b) ** 2))(
+        B
+    ),
+    "solve vmap": lambda ns: ns.api.grad(
+        lambda a: ns.np.sum(ns.api.vmap(_solve(ns), (None, 0))(a, np.stack([B, 2 * B])))
+    )(A),
+    "symmetric": lambda ns: ns.api.grad(
+        lambda b: ns.np.sum(
+            ns.lax.custom_linear_solve(lambda x: 2 * x, b, lambda f, b: b / 2, symmetric=True)
+        )
+    )(B),
+    "cond without operand": lambda ns: ns.lax.cond(
+        True, lambda x: 1.0, lambda x: 2.0, operand=None
+    ),
+    "cond with two operands": lambda ns: ns.lax.cond(True, 3.0, lambda x: x, 4.0, lambda y: 2 * y),
+    "platform": lambda ns: ns.lax.platform_dependent(1.0, cpu=lambda x: x + 1, tpu=lambda x: x),
+    "spmd": lambda ns: ns.api.vmap(ns.np.sin, spmd_axis_name="i")(B),
+    "passes": lambda ns: _passes(ns),
+    "pullback through jit": lambda ns: ns.api.jit(lambda p, c: p(c))(
+        ns.api.vjp(ns.np.sin, 1.0)[1], 2.0
+    ),
+}
+
+
+def _passes(ns: Any) -> Any:
+    forward, backward = ns.api.fwd_and_bwd(lambda x, y: (ns.np.sin(x) * y, x), (0, 1), has_aux=True)
+    out, residuals, aux = forward(1.0, 2.0)
+    return out, aux, backward(residuals, 1.0), backward(forward(2.0, 3.0)[1], 2.0)
+
+
+def close(ours: Any, theirs: Any, ulps: float = 512.0) -> None:
+    ours_leaves = gnomon.tree_util.tree_leaves(ours)
+    theirs_leaves = jax.tree_util.tree_leaves(theirs)
+    assert len(ours_leaves) == len(theirs_leaves)
+    for a, b in zip(ours_leaves, theirs_leaves, strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        scale = max(1.0, float(np.abs(b).max(initial=0.0)))
+        np.testing.assert_allclose(a, b, rtol=0, atol=ulps * np.finfo(np.float32).eps * scale)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equals_jax(case: str) -> None:
+    close(CASES[case](OURS), CASES[case](THEIRS))
+
+
+def test_compiled() -> None:
+    def program(ns: Any) -> Any:
+        return ns.api.jit(
+            lambda r, a, b: (
+                ns.api.grad(_products(ns, True))(r),
+                ns.api.vmap(ns.api.grad(_sqrt(ns)))(r),
+                ns.api.grad(_total(ns, _solve(ns)), (0, 1))(a, b),
+                ns.api.linear_transpose(lambda x: a @ x, b)(b),
+            )
+        )(ROOTS, A, B)
+
+    close(program(OURS), program(THEIRS))
+
+
+def test_auxiliary_data() -> None:
+    def root(v: Any) -> Any:
+        return gnomon.lax.custom_root(
+            lambda x: x * x - v,
+            1.0,
+            lambda f, x: (gnp.sqrt(v), {"steps": 3}),
+            lambda g, y: y / g(1.0),
+            has_aux=True,
+        )
+
+    (value, aux), gradient = gnomon.value_and_grad(root, has_aux=True)(4.0)
+    assert (float(value), int(aux["steps"]), float(gradient)) == (2.0, 3, 0.25)
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match="same first dimension"):
+        gnomon.lax.associative_scan(gnp.add, (gnp.ones(3), gnp.ones(4)))
+    with pytest.raises(TypeError, match="callable"):
+        gnomon.lax.associative_scan(1, gnp.ones(3))
+    with pytest.raises(TypeError, match="no transpose"):
+        gnomon.linear_transpose(lambda x: gnp.sin(x), 1.0)
+    with pytest.raises(TypeError, match="cotangent type"):
+        gnomon.linear_transpose(lambda x: 2 * x, 1.0)(gnp.ones(3))
+    with pytest.raises(NotImplementedError, match="no default"):
+        gnomon.lax.platform_dependent(1.0, tpu=lambda x: x)
+    with pytest.raises(TypeError, match="transpose_solve"):
+        gnomon.grad(
+            lambda b: gnomon.lax.custom_linear_solve(lambda x: 2 * x, b, lambda f, b: b / 2)
+        )(1.0)
+    with pytest.raises(TypeError, match="must return arrays like"):
+        gnomon.lax.custom_linear_solve(lambda x: x, 1.0, lambda f, b: gnp.ones(3))
