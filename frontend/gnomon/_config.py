@@ -97,6 +97,7 @@ class Config(threading.local):
       disable_jit: jitted functions, loops and branches run as plain Python.
       debug_nans, debug_infs: a nan or an infinity among results raises.
       checks_values: one of those two is on.
+      checks_somewhere: it is on for some thread; read from the class, which is cheaper.
       token: a hashable value, equal where all options that steer tracing are equal.
     """
 
@@ -106,6 +107,7 @@ class Config(threading.local):
     debug_nans: bool
     debug_infs: bool
     checks_values: bool
+    checks_somewhere: bool
     token: tuple[Any, ...]
 
     def update(self, name: str, value: Any) -> None:
@@ -178,6 +180,9 @@ def _refresh_tokens() -> None:
         overrides["checks_values"] = any(
             overrides.get(n, getattr(Config, n)) for n in ("debug_nans", "debug_infs")
         )
+    Config.checks_somewhere = Config.checks_values or any(
+        overrides["checks_values"] for overrides in _active_overrides
+    )
 
 
 def _from_environment(name: str, option: _Option) -> Any:

@@ -30,7 +30,7 @@ import numpy as np
 from gnomon import _dtypes
 from gnomon._array import Array, ConcreteArray, wrap
 from gnomon._aval import ShapedArray, shaped_array
-from gnomon._config import config
+from gnomon._config import Config, config
 from gnomon._errors import (
     ConcretizationTypeError,
     TracerArrayConversionError,
@@ -70,7 +70,7 @@ def staging() -> bool:
 
     So inside of `jit` and of loop bodies, which stage it, and where its results are checked.
     """
-    return _state.staging is not None or config.checks_values
+    return _state.staging is not None or (Config.checks_somewhere and config.checks_values)
 
 
 def tracing_depth() -> int:
@@ -631,7 +631,7 @@ def bind(op: Op, *operands: Any, **params: Any) -> Any:
     except RuntimeError:  # the context is in use further up
         with np.errstate(all="ignore"):
             result = op.evaluate(*arrays, **params)  # type: ignore[operator]
-    if config.checks_values:
+    if Config.checks_somewhere and config.checks_values:
         _check_values(op.full_name, [result] if op.results == 1 else result, user_frame)
     if op.results == 1:
         return wrap(result if type(result) is np.ndarray else np.asarray(result), weak)
