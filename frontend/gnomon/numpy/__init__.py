@@ -238,10 +238,12 @@ from gnomon.numpy._polynomials import (
     polyadd,
     polyder,
     polydiv,
+    polyfit,
     polyint,
     polymul,
     polysub,
     polyval,
+    roots,
 )
 from gnomon.numpy._reductions import (
     all,
@@ -755,6 +757,7 @@ __all__ = [
     "polyadd",
     "polyder",
     "polydiv",
+    "polyfit",
     "polyint",
     "polymul",
     "polysub",
@@ -785,6 +788,7 @@ __all__ = [
     "rint",
     "roll",
     "rollaxis",
+    "roots",
     "rot90",
     "round",
     "s_",

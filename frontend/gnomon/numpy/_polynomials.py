@@ -8,13 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import lax
+from gnomon import _dtypes, lax
 from gnomon._array import Array, wrap
-from gnomon.numpy._arguments import promoted
-from gnomon.numpy._creation import full, ones, zeros
-from gnomon.numpy._manipulation import atleast_1d, concatenate, stack
+from gnomon.numpy import linalg
+from gnomon.numpy._arguments import as_array, promoted
+from gnomon.numpy._creation import arange, full, ones, vander, zeros
+from gnomon.numpy._linear_algebra import dot
+from gnomon.numpy._manipulation import (
+    atleast_1d,
+    concatenate,
+    expand_dims,
+    roll,
+    stack,
+    transpose,
+)
 from gnomon.numpy._placement import trim_zeros
+from gnomon.numpy._reductions import all as all_
+from gnomon.numpy._reductions import argmin
+from gnomon.numpy._reductions import sum as sum_
+from gnomon.numpy._selection import where
 from gnomon.numpy._signals import convolve
+from gnomon.numpy._sorting import argsort
+from gnomon.numpy._ufuncs import sqrt
 
 
 def _with_zeros(p: Array, count: int) -> Array:
@@ -164,31 +179,152 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
 
 
 def poly(seq_of_zeros: Any) -> Array:
-    """The polynomial with given roots.
+    """The polynomial with given roots, or the characteristic one of a matrix.
 
     Raises:
-      ValueError: they are not a vector.
+      ValueError: they are neither a vector nor a square matrix.
 
     Example:
       >>> import gnomon.numpy as gnp
       >>> gnp.poly(gnp.array([1.0, 2.0]))
       Array([ 1., -3.,  2.], dtype=float32)
     """
-    (roots,) = promoted("poly", seq_of_zeros, inexact=True)
-    roots = atleast_1d(roots)
-    if roots.ndim == 2 and roots.shape[0] == roots.shape[1] != 0:
-        raise NotImplementedError(
-            "poly of a matrix needs its eigenvalues, which are not available; give the roots"
+    (given,) = promoted("poly", seq_of_zeros, inexact=True)
+    given = atleast_1d(given)
+    if given.ndim == 2 and given.shape[0] == given.shape[1] != 0:
+        given = linalg.eigvals(given)
+    if given.ndim != 1:
+        raise ValueError(
+            f"poly takes a vector of roots or a square matrix, got shape {given.shape}"
         )
-    if roots.ndim != 1:
-        raise ValueError(f"poly takes a vector of roots, got shape {roots.shape}")
-    if not roots.shape[0]:
-        return ones((), roots.dtype)
-    result = ones((1,), roots.dtype)
-    one = ones((), roots.dtype)
-    for k in range(roots.shape[0]):
-        result = convolve(result, stack([one, -roots[k]]))
+    if not given.shape[0]:
+        return ones((), given.dtype)
+    result = ones((1,), given.dtype)
+    one = ones((), given.dtype)
+    for k in range(given.shape[0]):
+        result = convolve(result, stack([one, -given[k]]))
     return result
 
 
-__all__ = ["poly", "polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval"]
+def roots(p: Any, *, strip_zeros: bool = True) -> Array:
+    """The roots of a polynomial: the eigenvalues of its companion matrix.
+
+    Args:
+      p: coefficients.
+      strip_zeros: leading zeros are dropped, which values that are traced do not allow; else they
+        give roots that are nan, at the end.
+    Raises:
+      ValueError: ``p`` is no vector.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.sort(gnp.roots(gnp.array([1.0, -3.0, 2.0])).real)
+      Array([1., 2.], dtype=float32)
+    """
+    (c,) = promoted("roots", p, inexact=True)
+    c = atleast_1d(c)
+    if c.ndim != 1:
+        raise ValueError(f"roots takes a vector of coefficients, got shape {c.shape}")
+    dtype = _dtypes.to_complex_dtype(c.dtype)
+    if c.shape[0] < 2:
+        return zeros((0,), dtype)
+    if strip_zeros:
+        return _companion_roots(trim_zeros(c, "f"))
+    zero = lax.eq(c, lax.full_like(c, 0))
+    leading = where(all_(zero), c.shape[0], argmin(zero))
+    # The leading zeros go to the end, where each is one more root at zero: the last ones are nan.
+    c = where(all_(zero), lax.full_like(c, 1), c)
+    found = _companion_roots(roll(c, -leading))
+    found = found[argsort(lax.eq(found, lax.full_like(found, 0)))]
+    kept = arange(found.shape[0]) < found.shape[0] - leading
+    return where(kept, found, lax.full_like(found, complex(np.nan, np.nan)))
+
+
+def _companion_roots(c: Array) -> Array:
+    if c.shape[0] < 2:
+        return zeros((0,), _dtypes.to_complex_dtype(c.dtype))
+    below = np.eye(c.shape[0] - 2, c.shape[0] - 1).astype(c.dtype)
+    first = expand_dims(-c[1:] / c[0], 0)
+    return linalg.eigvals(concatenate([first, wrap(below)]))
+
+
+def polyfit(
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: Any = None,
+    cov: bool | str = False,
+) -> Any:
+    """The polynomial of a degree that fits points best, by least squares.
+
+    Args:
+      x: coordinates, a vector.
+      y: values, a vector or a column for each of several polynomials.
+      deg: the degree.
+      rcond: singular values below so much of the largest one count as zero.
+      full: return residuals, rank, singular values and ``rcond`` too.
+      w: weights of the points.
+      cov: return the covariances of the coefficients too; "unscaled": without the residuals.
+    Raises:
+      TypeError: shapes that do not fit. ValueError: a negative degree, or too few points.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.arange(4.0)
+      >>> gnp.round(gnp.polyfit(x, 2 * x + 1, 1), 3)
+      Array([2., 1.], dtype=float32)
+    """
+    if w is None:
+        at, values = promoted("polyfit", x, y, inexact=True)
+    else:
+        at, values, weights = promoted("polyfit", x, y, w, inexact=True)
+    order = operator.index(deg) + 1
+    if order < 1:
+        raise ValueError(f"polyfit: the degree must be at least 0, got {deg}")
+    if at.ndim != 1 or not at.size:
+        raise TypeError(f"polyfit: x must be a vector that is not empty, got shape {at.shape}")
+    if values.ndim not in (1, 2) or values.shape[0] != at.shape[0]:
+        raise TypeError(
+            f"polyfit: y must be a vector or matrix of {at.shape[0]} rows, got {values.shape}"
+        )
+    rcond = at.size * float(np.finfo(at.dtype).eps) if rcond is None else float(rcond)
+    rows = vander(at, order)
+    if w is not None:
+        if weights.shape != at.shape:
+            raise TypeError(f"polyfit: w must be a vector like x, got shape {weights.shape}")
+        rows = rows * weights[:, None]
+        values = values * (weights if values.ndim == 1 else weights[:, None])
+    scale = sqrt(sum_(rows * rows, axis=0))
+    rows = rows / scale
+    found, residuals, rank, singular = linalg.lstsq(rows, values, rcond)
+    found = found / (scale if found.ndim == 1 else scale[:, None])
+    if full:
+        return found, residuals, rank, singular, as_array("polyfit", rcond)
+    if not cov:
+        return found
+    covariance = linalg.inv(dot(transpose(rows), rows)) / (scale[:, None] * scale)
+    if cov == "unscaled":
+        factor: Any = ones((1,), covariance.dtype)
+    elif at.shape[0] <= order:
+        raise ValueError("polyfit: more points than coefficients are needed to scale covariances")
+    else:
+        factor = atleast_1d(residuals) / (at.shape[0] - order)
+    if values.ndim == 1:
+        return found, covariance * factor[None]
+    return found, covariance[:, :, None] * factor[None, None, :]
+
+
+__all__ = [
+    "poly",
+    "polyadd",
+    "polyder",
+    "polydiv",
+    "polyfit",
+    "polyint",
+    "polymul",
+    "polysub",
+    "polyval",
+    "roots",
+]

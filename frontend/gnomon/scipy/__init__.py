@@ -3,3 +3,6 @@
 from gnomon.scipy import linalg, special
 
 __all__ = ["linalg", "special"]
+from gnomon.scipy import fft, signal
+
+__all__ = ["fft", "signal", "special"]

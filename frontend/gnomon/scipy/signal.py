@@ -1,0 +1,236 @@
+"""`gnomon.scipy.signal`: convolutions and correlations over any number of dimensions, trends."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import gnomon.numpy as gnp
+from gnomon import _dtypes, lax
+from gnomon._array import Array
+from gnomon._vmap import vmap
+from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._arguments import as_array, promoted
+
+__all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "detrend", "fftconvolve"]
+
+_MODES = ("full", "same", "valid")
+
+
+def _check_mode(function: str, mode: str) -> None:
+    if mode not in _MODES:
+        raise ValueError(f"{function}: mode must be 'full', 'same' or 'valid', got {mode!r}")
+
+
+def _by_size(function: str, x: Array, y: Array) -> tuple[Array, Array, bool]:
+    """The larger and the smaller one, and whether they were exchanged."""
+    if x.ndim != y.ndim:
+        raise ValueError(f"{function} takes arrays of one rank, got shapes {x.shape} and {y.shape}")
+    if not x.size or not y.size:
+        raise ValueError(f"{function} takes no empty arrays, got {x.shape} and {y.shape}")
+    pairs = list(zip(x.shape, y.shape, strict=True))
+    if all(m <= n for m, n in pairs):
+        return y, x, True
+    if all(m >= n for m, n in pairs):
+        return x, y, False
+    raise ValueError(
+        f"{function}: one array must be the smaller in every dimension, got {x.shape} and {y.shape}"
+    )
+
+
+def _direct(function: str, in1: Any, in2: Any, mode: str, precision: Any) -> Array:
+    _check_mode(function, mode)
+    x, y = promoted(function, in1, in2, inexact=True)
+    second = y.shape
+    x, y, _ = _by_size(function, x, y)
+    paddings = {
+        "valid": [(0, 0) for _ in y.shape],
+        # "same" is the middle part, of the size of the first array.
+        "same": [
+            (n - 1 - (m - 1) // 2, n - m + (m - 1) // 2)
+            for n, m in zip(y.shape, second, strict=True)
+        ],
+        "full": [(n - 1, n - 1) for n in y.shape],
+    }
+    result = lax.conv_general_dilated(
+        gnp.expand_dims(x, (0, 1)),
+        gnp.expand_dims(gnp.flip(y), (0, 1)),
+        (1,) * x.ndim,
+        paddings[mode],
+        precision=precision,
+    )
+    return gnp.squeeze(result, (0, 1))
+
+
+def convolve(
+    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
+) -> Array:
+    """The convolution of two arrays of one rank.
+
+    Args:
+      in1, in2: arrays; one is at most as large as the other in every dimension.
+      mode: "full": wherever they overlap; "same": of the size of the first one, in the middle;
+        "valid": where they overlap wholly.
+      method: "direct" ("auto" is that), or "fft".
+      precision: see `lax.Precision`.
+    Raises:
+      ValueError: shapes that do not fit, unknown mode or method.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> convolve(gnp.array([1.0, 2.0, 3.0]), gnp.array([1.0, 1.0]), mode="same")
+      Array([1., 3., 5.], dtype=float32)
+    """
+    if method == "fft":
+        return fftconvolve(in1, in2, mode)
+    if method not in ("auto", "direct"):
+        raise ValueError(f"convolve: method must be 'auto', 'direct' or 'fft', got {method!r}")
+    return _direct("convolve", in1, in2, mode, precision)
+
+
+def correlate(
+    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
+) -> Array:
+    """The cross-correlation of two arrays, the second one conjugated; see `convolve`."""
+    return convolve(in1, gnp.flip(gnp.conj(in2)), mode, method, precision)
+
+
+def fftconvolve(
+    in1: Any, in2: Any, mode: str = "full", axes: int | Sequence[int] | None = None
+) -> Array:
+    """`convolve` by Fourier transforms.
+
+    Args:
+      in1, in2, mode: see `convolve`.
+      axes: those to convolve along; the others must have equal sizes and run along together.
+    """
+    x, y = promoted("fftconvolve", in1, in2, inexact=True)
+    _check_mode("fftconvolve", mode)
+    if x.ndim != y.ndim:
+        raise ValueError(
+            f"fftconvolve takes arrays of one rank, got shapes {x.shape} and {y.shape}"
+        )
+    function: Callable[..., Any] = lambda x, y: _by_transforms(x, y, mode)  # noqa: E731
+    if axes is None:
+        return function(x, y)
+    given = (axes,) if hasattr(axes, "__index__") else tuple(axes)
+    along = {canonical_axis(axis, x.ndim) for axis in given}
+    others = [d for d in range(x.ndim) if d not in along]
+    if any(x.shape[d] != y.shape[d] for d in others):
+        raise ValueError(
+            f"fftconvolve: dimensions other than {tuple(along)} must have equal sizes, got "
+            f"{x.shape} and {y.shape}"
+        )
+    for d in others:
+        function = vmap(function, in_axes=d, out_axes=d)
+    return function(x, y)
+
+
+def _by_transforms(x: Array, y: Array, mode: str) -> Array:
+    first = x.shape
+    x, y, _ = _by_size("fftconvolve", x, y)
+    shape = tuple(m + n - 1 for m, n in zip(x.shape, y.shape, strict=True))
+    if _dtypes.issubdtype(x.dtype, np.complexfloating):
+        product = gnp.fft.ifftn(gnp.fft.fftn(x, shape) * gnp.fft.fftn(y, shape), shape)
+    else:
+        product = gnp.fft.irfftn(gnp.fft.rfftn(x, shape) * gnp.fft.rfftn(y, shape), shape)
+    if mode == "full":
+        sizes = shape
+    elif mode == "same":
+        sizes = first
+    else:
+        sizes = tuple(m - n + 1 for m, n in zip(x.shape, y.shape, strict=True))
+    starts = [(n - size) // 2 for n, size in zip(shape, sizes, strict=True)]
+    limits = [start + size for start, size in zip(starts, sizes, strict=True)]
+    return lax.convert_element_type(lax.slice(product, starts, limits), x.dtype)
+
+
+def _planar(function: str, boundary: str, fillvalue: float, *arrays: Any) -> list[Array]:
+    if boundary != "fill" or fillvalue != 0:
+        raise NotImplementedError(f"{function} supports boundary='fill' and fillvalue=0 only")
+    found = [as_array(function, x, i) for i, x in enumerate(arrays)]
+    if any(x.ndim != 2 for x in found):
+        raise ValueError(f"{function} takes matrices, got shapes {[x.shape for x in found]}")
+    return found
+
+
+def convolve2d(
+    in1: Any,
+    in2: Any,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: float = 0,
+    precision: Any = None,
+) -> Array:
+    """`convolve` of two matrices."""
+    x, y = _planar("convolve2d", boundary, fillvalue, in1, in2)
+    return _direct("convolve2d", x, y, mode, precision)
+
+
+def correlate2d(
+    in1: Any,
+    in2: Any,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: float = 0,
+    precision: Any = None,
+) -> Array:
+    """`correlate` of two matrices; in mode "same" an even size leans the other way."""
+    x, y = _planar("correlate2d", boundary, fillvalue, in1, in2)
+    smaller = all(m <= n for m, n in zip(x.shape, y.shape, strict=True))
+    if smaller and mode != "same" and not (mode == "valid" and x.shape == y.shape):
+        result = _direct("correlate2d", gnp.flip(y), gnp.conj(x), mode, precision)
+        return gnp.conj(result) if mode == "full" else result
+    return gnp.flip(_direct("correlate2d", gnp.flip(x), gnp.conj(y), mode, precision))
+
+
+def detrend(
+    data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None
+) -> Array:
+    """The data without their mean, or without their linear trend.
+
+    Args:
+      data: an array.
+      axis: the axis of the trend.
+      type: "linear" or "constant".
+      bp: where new trends begin.
+    Raises:
+      ValueError: unknown type, or breaks beyond the data.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> detrend(gnp.array([1.0, 2.0, 6.0]), type="constant")
+      Array([-2., -1.,  3.], dtype=float32)
+    """
+    if overwrite_data is not None:
+        raise NotImplementedError("detrend: arrays are immutable, overwrite_data is not supported")
+    if type not in ("constant", "linear"):
+        raise ValueError(f"detrend: type must be 'linear' or 'constant', got {type!r}")
+    (x,) = promoted("detrend", gnp.asarray(data), inexact=True)
+    if type == "constant":
+        return x - gnp.mean(x, axis, keepdims=True)
+    place = canonical_axis(axis, x.ndim)
+    size = x.shape[place]
+    breaks = sorted({0, size, *(int(b) for b in np.atleast_1d(np.asarray(bp)))})
+    if breaks[0] < 0 or breaks[-1] > size:
+        raise ValueError(f"detrend: breaks must be in [0, {size}], got {bp}")
+    parts = [
+        _without_trend(lax.slice_in_dim(x, start, stop, axis=place), place)
+        for start, stop in itertools.pairwise(breaks)
+    ]
+    return gnp.concatenate(parts, place) if parts else x
+
+
+def _without_trend(x: Array, axis: int) -> Array:
+    """The residuals of a line, whose slope is the covariance by the variance of the places."""
+    size = x.shape[axis]
+    places = np.arange(size) - (size - 1) / 2
+    shape = tuple(size if d == axis else 1 for d in range(x.ndim))
+    t = gnp.asarray(places.reshape(shape).astype(x.dtype))
+    centred = x - gnp.mean(x, axis, keepdims=True)
+    spread = float(np.sum(places * places))
+    slope = gnp.sum(t * centred, axis, keepdims=True) / (spread if spread else 1.0)
+    return centred - slope * t

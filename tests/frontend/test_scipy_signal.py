@@ -1,0 +1,87 @@
+"""`scipy.signal`, `scipy.fft` and what needs linear algebra among polynomials, against JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.fft
+import jax.scipy.signal
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from tests.frontend.oracle import check, sample, to_gnomon
+
+CLOSE: dict[str, Any] = {"ulps": 64.0, "absolute": 3e-5}
+A, B = sample("float32", (5, 7), 1), sample("float32", (3, 4), 2)
+V, C = sample("float32", (6,), 3), sample("complex64", (4,), 4)
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_convolutions(mode: str) -> None:
+    ours, theirs = gn.scipy.signal, jax.scipy.signal
+    for name in ("convolve2d", "correlate2d"):
+        check(getattr(ours, name), getattr(theirs, name), A, B, mode, **CLOSE)
+        check(getattr(ours, name), getattr(theirs, name), B, A, mode, **CLOSE)
+    check(ours.convolve, theirs.convolve, V, C, mode, **CLOSE)
+    check(ours.correlate, theirs.correlate, V, C, mode, **CLOSE)
+    check(ours.convolve, theirs.convolve, A, B, mode, method="fft", **CLOSE)
+    check(ours.fftconvolve, theirs.fftconvolve, C, V, mode, **CLOSE)
+    check(ours.fftconvolve, theirs.fftconvolve, A, A[:, :3], mode, axes=1, **CLOSE)
+
+
+def test_errors() -> None:
+    ours, theirs = gn.scipy.signal, jax.scipy.signal
+    check(ours.convolve, theirs.convolve, A, A.T)
+    check(ours.convolve, theirs.convolve, A, V)
+    check(ours.convolve, theirs.convolve, V, V, "all")
+    check(ours.convolve, theirs.convolve, V, V, method="slow")
+    check(ours.convolve2d, theirs.convolve2d, A, B, boundary="wrap")
+    check(ours.convolve2d, theirs.convolve2d, V, V)
+    check(ours.fftconvolve, theirs.fftconvolve, A, A[:, :3], axes=0)
+    check(ours.detrend, theirs.detrend, V, type="square")
+    check(gn.scipy.fft.dct, jax.scipy.fft.dct, V, 3)
+    check(gn.scipy.fft.dct, jax.scipy.fft.dct, V, norm="forward")
+
+
+def test_trends() -> None:
+    ours, theirs = gn.scipy.signal.detrend, jax.scipy.signal.detrend
+    check(ours, theirs, A, **CLOSE)
+    check(ours, theirs, A, 0, "constant", **CLOSE)
+    check(ours, theirs, A, bp=(3, 5), **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["dct", "idct"])
+def test_cosine_transforms(name: str) -> None:
+    ours, theirs = getattr(gn.scipy.fft, name), getattr(jax.scipy.fft, name)
+    check(ours, theirs, A, **CLOSE)
+    check(ours, theirs, A, n=3, axis=0, norm="ortho", **CLOSE)
+    check(ours, theirs, C, n=7, **CLOSE)
+    ours, theirs = getattr(gn.scipy.fft, f"{name}n"), getattr(jax.scipy.fft, f"{name}n")
+    check(ours, theirs, A, **CLOSE)
+    check(ours, theirs, A, s=(4,), norm="ortho", **CLOSE)
+    check(ours, theirs, A, s=(4, 9), axes=(1, 0), **CLOSE)
+
+
+def test_fits_and_roots() -> None:
+    x = jnp.arange(6.0) / 3
+    close: dict[str, Any] = {"ulps": 2048.0, "absolute": 1e-4}
+    check(gnp.polyfit, jnp.polyfit, x, V, 2, **close)
+    check(gnp.polyfit, jnp.polyfit, x, jnp.stack([V, 2 * V], 1), 1, w=abs(V), **close)
+    check(gnp.polyfit, jnp.polyfit, x, V, 2, cov=True, **close)
+    check(gnp.polyfit, jnp.polyfit, x, V, 1, full=True, **close)
+    check(gnp.polyfit, jnp.polyfit, x, V, -1)
+    check(gnp.polyfit, jnp.polyfit, x, V[:2], 1)
+    for p in (jnp.array([0.0, 1.0, -3.0, 2.0]), jnp.array([2.0]), jnp.array([1, 0, 1, 0])):
+        ours = np.sort_complex(np.asarray(gnp.roots(to_gnomon(p))))
+        np.testing.assert_allclose(ours, np.sort_complex(np.roots(np.asarray(p))), atol=1e-5)
+    kept = np.asarray(
+        gn.jit(lambda p: gnp.roots(p, strip_zeros=False))(gnp.array([0.0, 1.0, -2.0]))
+    )
+    np.testing.assert_allclose(kept, [2.0, np.nan], atol=1e-5)
+    np.testing.assert_allclose(
+        np.asarray(gnp.poly(gnp.array([[1.0, 2.0], [0.0, 3.0]]))).real, [1, -4, 3], atol=1e-5
+    )
