@@ -49,6 +49,7 @@ from gnomon.dialects.types import (
 
 __all__ = [
     "WINDOW_ATTRIBUTES",
+    "first_of_two",
     "fold_windows",
     "reduce_window_max",
     "reduce_window_min",
@@ -427,6 +428,24 @@ reduce_window_min = _windowed(
 )
 
 
+def first_of_two(build: Any, beyond: str, a: Values, b: Values) -> list[ir.Value]:
+    """Of two values with their places the extreme one; of equal ones the first.
+
+    Args:
+      build: `ops`, or `lowered` for StableHLO.
+      beyond: the op by which one value is more extreme than another.
+      a, b: a value and its place; a nan is the most extreme.
+    """
+    (x, i), (y, j) = a, b
+    first, same = getattr(build, beyond)(x, y), build.eq(x, y)
+    if is_floating(type_of(x).dtype):
+        x_nan, y_nan = build.ne(x, x), build.ne(y, y)
+        first = build.or_(first, build.and_(x_nan, build.not_(y_nan)))
+        same = build.or_(same, build.and_(x_nan, y_nan))
+    first = build.or_(first, build.and_(same, build.lt(i, j)))
+    return [build.select(first, x, y), build.select(first, i, j)]
+
+
 def _place_of_extremum(
     name: str, *, doc: str, identity: Callable[[np.dtype], np.ndarray], beyond: str
 ) -> Op:
@@ -471,14 +490,8 @@ def _place_of_extremum(
         own = ops.sub(places, ops.mul(member, full(type_, size)))
         return [ops.min(own, full(type_, size))], [0]
 
-    def combine(x: ir.Value, i: ir.Value, y: ir.Value, j: ir.Value) -> tuple[ir.Value, ir.Value]:
-        first, same = getattr(lowered, beyond)(x, y), lowered.eq(x, y)
-        if is_floating(type_of(x).dtype):
-            x_nan, y_nan = lowered.ne(x, x), lowered.ne(y, y)
-            first = lowered.or_(first, lowered.and_(x_nan, lowered.not_(y_nan)))
-            same = lowered.or_(same, lowered.and_(x_nan, y_nan))
-        first = lowered.or_(first, lowered.and_(same, lowered.lt(i, j)))
-        return lowered.select(first, x, y), lowered.select(first, i, j)
+    def combine(x: ir.Value, i: ir.Value, y: ir.Value, j: ir.Value) -> list[ir.Value]:
+        return first_of_two(lowered, beyond, (x, i), (y, j))
 
     def lower(inst: Instance) -> list[ir.Value]:
         (type_,) = inst.operand_types
