@@ -493,3 +493,27 @@ def vecmat(x1: Any, x2: Any, /) -> Array:
     rows = lax.conj(x) if x.dtype.kind == "c" else x
     product = matmul(reshape(rows, (*x.shape[:-1], 1, x.shape[-1])), y)
     return reshape(product, (*product.shape[:-2], product.shape[-1]))
+
+
+def einsum_path(
+    subscripts: Any, /, *operands: Any, optimize: bool | str | list[tuple[int, ...]] = "auto"
+) -> tuple[list[tuple[int, ...]], Any]:
+    """The order in which `einsum` contracts its operands, and what it costs.
+
+    Args:
+      subscripts, operands: as those of `einsum`.
+      optimize: how to search: a name that opt_einsum knows, True for the best order, False for the
+        given one.
+    Returns:
+      The pairs to contract one after the other, and a description of them.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.ones((2, 2))
+      >>> einsum_path("ij,jk,kl", x, x, x)[0]
+      [(0, 1), (0, 1)]
+    """
+    search: Any = optimize
+    if isinstance(optimize, bool):
+        search = "optimal" if optimize else [tuple(range(len(operands)))]
+    return opt_einsum.contract_path(subscripts, *operands, optimize=search)

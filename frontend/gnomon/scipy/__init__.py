@@ -1,8 +1,5 @@
 """`gnomon.scipy`: functions of SciPy on arrays of gnomon."""
 
-from gnomon.scipy import linalg, special
+from gnomon.scipy import fft, linalg, signal, special
 
-__all__ = ["linalg", "special"]
-from gnomon.scipy import fft, signal
-
-__all__ = ["fft", "signal", "special"]
+__all__ = ["fft", "linalg", "signal", "special"]
