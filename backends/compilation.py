@@ -12,6 +12,7 @@ from gnomon.backends.iree.compiler import (
     compile_artifact,
 )
 from gnomon.backends.iree.device import cpu_device
+from gnomon.backends.iree.errors import CompilationFailed, CompilerCrashed
 from gnomon.backends.iree.executable import Executable
 from gnomon.backends.iree.host import collect, publish
 from gnomon.backends.iree.legalize import legalize
@@ -116,7 +117,14 @@ def lower(
 def compile_lowered(artifact: Artifact, donate: tuple[int, ...] = ()) -> Executable:
     """Compile a lowered program for the CPU."""
     options = artifact.options
-    vmfb = compile_artifact(artifact.portable, target=TARGETS["cpu"], options=options)
+    try:
+        vmfb = compile_artifact(artifact.portable, target=TARGETS["cpu"], options=options)
+    except (CompilationFailed, CompilerCrashed):
+        if not options.data_tiling:
+            raise
+        # It makes programs faster, and a few too large for the compiler.
+        options = replace(options, data_tiling=False)
+        vmfb = compile_artifact(artifact.portable, target=TARGETS["cpu"], options=options)
     return Executable(
         vmfb,
         input_types=artifact.input_types,

@@ -12,7 +12,7 @@ from gnomon.dialects.types import TensorType, type_of
 # A loop whose trip count is not known is taken to run so often.
 UNKNOWN_TRIP_COUNT = 100
 # Contractions with three sizes of at least this much are large.
-LARGE = 512
+LARGE = 64
 
 
 @dataclass
@@ -23,20 +23,22 @@ class Cost:
       flops: arithmetic operations.
       bytes_accessed: bytes of operands and results, as if a fused kernel read them once.
       dispatches: kernels one after another.
-      contraction_flops: flops in large unbatched contractions.
+      contraction_flops: flops in large unbatched contractions outside of loops.
+      batched_flops: flops in batched contractions.
     """
 
     flops: float = 0.0
     bytes_accessed: float = 0.0
     dispatches: float = 0.0
     contraction_flops: float = 0.0
+    batched_flops: float = 0.0
 
     def add(self, other: Cost, times: float = 1.0) -> None:
-        """Add ``times`` another cost."""
+        """Add ``times`` the cost of a body that is run in a loop or branch."""
         self.flops += times * other.flops
         self.bytes_accessed += times * other.bytes_accessed
         self.dispatches += times * other.dispatches
-        self.contraction_flops += times * other.contraction_flops
+        self.batched_flops += times * other.batched_flops
 
 
 def _nbytes(type_: TensorType) -> int:
@@ -64,18 +66,16 @@ def estimate(body: Body) -> Cost:
         operands = [type_of(o) for o in operands_of(op)]
         size = max((t.size for t in (*results, *operands)), default=0)
         if definition.name == "dot_general":
-            contracting = params_of(op, definition)["lhs_contracting"]
-            depth = math.prod(operands[0].shape[d] for d in contracting)
+            params = params_of(op, definition)
+            depth = math.prod(operands[0].shape[d] for d in params["lhs_contracting"])
             flops = 2.0 * results[0].size * depth
             total.flops += flops
             rows = operands[0].size / max(depth, 1)
             columns = operands[1].size / max(depth, 1)
-            if min(rows, columns, depth) >= LARGE:
+            if params["lhs_batch"]:
+                total.batched_flops += flops
+            elif min(rows, columns, depth) >= LARGE:
                 total.contraction_flops += flops
-        elif definition.name == "conv_general_dilated":
-            out_features = params_of(op, definition)["rhs_spec"][0]
-            depth = operands[1].size / max(operands[1].shape[out_features], 1)
-            total.flops += 2.0 * results[0].size * depth
         else:
             total.flops += size
         if definition.name in ("dot_general", "conv_general_dilated") or any(

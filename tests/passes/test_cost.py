@@ -1,0 +1,64 @@
+"""What a program is estimated to cost, and how it is compiled for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon import lax
+from gnomon.backends import compilation
+from gnomon.backends.iree.errors import CompilationFailed
+from gnomon.backends.iree.options import CompileOptions
+
+
+def options_of(function: Callable[..., Any], *shapes: tuple[int, ...]) -> CompileOptions:
+    lowered = gn.jit(function).lower(*(gn.ShapeDtypeStruct(s, np.float32) for s in shapes))
+    options: CompileOptions = lowered._artifact.options
+    return options
+
+
+def loss(weights: Any, x: Any) -> Any:
+    return gnp.sum(gnp.tanh(x @ weights) ** 2)
+
+
+def in_a_loop(weights: Any, x: Any) -> Any:
+    return lax.fori_loop(0, 10, lambda i, x: gnp.tanh(x @ weights), x)
+
+
+def attention(weights: Any, x: Any) -> Any:
+    heads = gnp.reshape(x @ weights, (128, 8, 64))
+    return gnp.einsum("shd,thd->hst", heads, heads)
+
+
+def test_operands_of_large_products_are_tiled() -> None:
+    square = (512, 512)
+    assert options_of(lambda a, b: a @ b, square, (512, 256)).data_tiling
+    assert options_of(gn.grad(loss), square, (128, 512)).data_tiling
+    assert not options_of(lambda a, b: a @ b, (64, 64), (64, 64)).data_tiling
+    assert not options_of(lambda a, b: a @ b, square, (512, 8)).data_tiling
+    assert not options_of(in_a_loop, square, (128, 512)).data_tiling
+    assert not options_of(attention, square, (128, 512)).data_tiling
+
+
+def test_a_program_that_cannot_be_tiled_is_compiled_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[bool] = []
+    compile_artifact = compilation.compile_artifact
+
+    def refusing(artifact: bytes, *, options: CompileOptions, **rest: Any) -> bytes:
+        tried.append(options.data_tiling)
+        if options.data_tiling:
+            raise CompilationFailed("refused", diagnostics="", reproducer=None)
+        return compile_artifact(artifact, options=options, **rest)
+
+    monkeypatch.setattr(compilation, "compile_artifact", refusing)
+    x = gnp.full((256, 512), 0.5)
+    y = gn.jit(lambda a, b: a @ b.T)(x, x)
+    assert tried == [True, False]
+    np.testing.assert_array_equal(y, np.full((256, 256), 128.0))
