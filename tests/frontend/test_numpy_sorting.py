@@ -93,13 +93,20 @@ def test_equals_jax(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 @pytest.mark.parametrize("method", ["scan", "scan_unrolled", "compare_all", "sort"])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_searchsorted(method: str, side: str) -> None:
-    places = np.sort(SPECIAL)
-    for a in (places, places[:1], places[:0], TIES[:1]):
-        found = gnp.searchsorted(a, SPECIAL, side, method=method)
-        np.testing.assert_array_equal(found, np.searchsorted(a, SPECIAL, side))
-    order = np.argsort(SPECIAL)
-    found = gnp.searchsorted(SPECIAL, np.float32(1), side, order, method=method)
-    assert int(found) == np.searchsorted(places, 1, side)
+    places, order = np.sort(SPECIAL), np.argsort(SPECIAL)
+    columns = [places, places[:1], places[:0], TIES[:1]]
+
+    def search(v: Any) -> Any:
+        # Inside of vmap values are traced, so this is the search of compiled code.
+        found = [gnp.searchsorted(a, v, side, method=method) for a in columns]
+        return [*found, gnp.searchsorted(SPECIAL, v, side, order, method=method)]
+
+    expected = [np.searchsorted(a, SPECIAL, side) for a in (*columns, places)]
+    for found in (search(SPECIAL), gn.vmap(search)(SPECIAL)):
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    mixed = gnp.searchsorted(np.sort(COMPLEX), COMPLEX, side, method=method)
+    np.testing.assert_array_equal(mixed, np.searchsorted(np.sort(COMPLEX), COMPLEX, side))
 
 
 @pytest.mark.parametrize(

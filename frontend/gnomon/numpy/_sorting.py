@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gnomon import _dtypes, lax
-from gnomon._array import Array
-from gnomon._tracing import bind
+from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._tracing import bind, staging
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex, is_inexact
 from gnomon.lax._creation import converted
@@ -205,18 +205,39 @@ def _comes_before(x: Array, y: Array, *, or_equal: bool) -> Array:
     return bind(ops.lt, x, y) | (y_nan & ~x_nan)
 
 
-def _by_halves(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
-    """Binary search for all values at once; the steps are unrolled."""
-    n = a.shape[0]
-    low = lax.full(v.shape, 0, dtype)
-    high = lax.full(v.shape, n, dtype)
-    for _ in range(n.bit_length()):
-        middle = lax.shift_right_logical(low + high, lax.full(v.shape, 1, dtype))
+def _halving(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
+    """One step of a binary search for all values at once, on the bounds of each."""
+    n, one = a.shape[0], lax.full(v.shape, 1, dtype)
+
+    def step(bounds: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = bounds
+        middle = lax.shift_right_logical(low + high, one)
         # Once all is found the middle is the end, which is not read from.
         element = a.at[middle].get(mode="clip")
-        is_right = _comes_before(element, v, or_equal=side == "right") & (middle < n) & (low < high)
-        low, high = where(is_right, middle + 1, low), where(is_right, high, middle)
-    return low
+        before = _comes_before(element, v, or_equal=side == "right")
+        is_right = before & (middle < n) & (low < high)
+        return where(is_right, middle + 1, low), where(is_right, high, middle)
+
+    return step
+
+
+def _start(a: Array, v: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    return lax.full(v.shape, 0, dtype), lax.full(v.shape, a.shape[0], dtype)
+
+
+def _by_halves(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
+    """Binary search in a loop."""
+    step, steps = _halving(a, v, side, dtype), a.shape[0].bit_length()
+    found: Array = lax.fori_loop(0, steps, lambda _, b: step(b), _start(a, v, dtype))[0]
+    return found
+
+
+def _by_halves_unrolled(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
+    """Binary search in as many steps one after the other: more to compile, one kernel."""
+    step, bounds = _halving(a, v, side, dtype), _start(a, v, dtype)
+    for _ in range(a.shape[0].bit_length()):
+        bounds = step(bounds)
+    return bounds[0]
 
 
 def _by_comparison(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
@@ -244,7 +265,7 @@ def _by_sorting(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
 
 _SEARCHES: dict[str, Callable[[Array, Array, str, np.dtype[Any]], Array]] = {
     "scan": _by_halves,
-    "scan_unrolled": _by_halves,
+    "scan_unrolled": _by_halves_unrolled,
     "compare_all": _by_comparison,
     "sort": _by_sorting,
 }
@@ -260,8 +281,8 @@ def searchsorted(
       v: values to insert.
       side: ``"left"``: in front of equal elements, ``"right"``: behind them.
       sorter: positions that sort ``a``, where it is not.
-      method: ``"scan"``, ``"scan_unrolled"``: binary search; ``"compare_all"``: comparison with
-        every element; ``"sort"``: by sorting both together. The result is the same.
+      method: ``"scan"``: binary search; ``"scan_unrolled"``: without a loop; ``"compare_all"``:
+        comparison with every element; ``"sort"``: by sorting both together. The result is the same.
     Returns:
       Integers of the shape of ``v``, between 0 and the size of ``a``.
     Raises:
@@ -288,6 +309,10 @@ def searchsorted(
     dtype = np.dtype(np.int32 if x.shape[0] <= np.iinfo(np.int32).max else np.int64)
     if not x.shape[0]:
         return lax.full(values.shape, 0, dtype)
+    if type(x) is ConcreteArray and type(values) is ConcreteArray and not staging():
+        elements, given = x.numpy_value(), values.numpy_value()
+        if elements.dtype.kind in "biuf":  # NumPy's order of other dtypes is not that of sorting
+            return wrap(np.asarray(np.searchsorted(elements, given, side), dtype))
     return with_weak_type(_SEARCHES[method](x, values, side, dtype), False)
 
 
