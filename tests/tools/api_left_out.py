@@ -1,0 +1,186 @@
+"""Names of JAX that gnomon does not have, and why: data of `api_table`."""
+
+from __future__ import annotations
+
+# Names of modules under ``jax``.
+MODULES: tuple[str, ...] = (
+    "", "lax", "lax.linalg", "numpy", "numpy.linalg", "numpy.fft", "random", "nn",
+    "nn.initializers", "scipy.cluster.vq", "scipy.fft", "scipy.integrate", "scipy.interpolate",
+    "scipy.linalg", "scipy.ndimage", "scipy.optimize", "scipy.signal", "scipy.sparse.linalg",
+    "scipy.special", "scipy.stats", "tree", "tree_util", "ops", "image", "dtypes", "errors",
+    "debug", "export", "flatten_util", "stages", "typing", "profiler", "ad_checkpoint",
+    "custom_batching", "custom_derivatives", "experimental.checkify",
+)  # fmt: skip
+
+_PRIMITIVES = "primitives of JAX; ours are the ops of the dialect, docs/ops.md"
+_DEVICES = "needs several devices or processes, which are not supported yet"
+_INTERNAL = "JAX's own workings, or a name that leaked into its public module"
+_CONFIG = "an option of JAX's configuration, as a context manager; gnomon.config has ours"
+_DEVICE_CODE = "for accelerator code, or a feature of XLA alone"
+_NARROW = "a dtype of fewer than 8 bits, or an 8-bit format that StableHLO does not have"
+_NOT_YET = "not yet"
+
+# Module (or "*" for all) to reason to patterns of names. A name that is there needs no entry.
+LEFT_OUT: dict[str, dict[str, str]] = {
+    "*": {_PRIMITIVES: "*_p", _NOT_YET: "no-such-name"},
+    "": {
+        _DEVICES: """
+            NamedSharding P Shard distributed make_array_from_* make_mesh pmap reshard set_mesh
+            shard_map sharding smap host_count host_id host_ids process_indices thread_guard
+            remove_size_one_mesh_axis_from_type copy_to_host_async auto_pcast
+        """,
+        _INTERNAL: """
+            ad api_util core interpreters lib array_garbage_collection_guard make_user_context
+            monitoring version experimental memory float0 print_environment_info live_arrays
+            jax2tf_associative_scan_reductions softmax_custom_jvp Device
+        """,
+        _CONFIG: """
+            allow_f16_reductions check_tracer_leaks checking_leaks debug_infs debug_key_reuse
+            debug_nans default_device default_matmul_precision default_prng_impl enable_checks
+            enable_custom_prng explain_cache_misses legacy_prng_key log_compiles no_execution
+            no_tracing numpy_dtype_promotion numpy_rank_promotion threefry_partitionable
+            transfer_guard*
+        """,
+        _DEVICE_CODE: "Ref ds empty_ref free_ref freeze new_ref ref ffi",
+        _NOT_YET: """
+            custom_batching disable_jit dlpack effects_barrier ensure_compile_time_eval export
+            fwd_and_bwd linear_transpose profiler stages typing flatten_util image scipy custom_*
+        """,
+    },
+    "lax": {
+        _DEVICES: "pcast precv psend ragged_all_to_all with_sharding_constraint",
+        _INTERNAL: "custom_root dce_sink dtype stage",
+        _DEVICE_CODE: """
+            DotAlgorithm DotAlgorithmPreset RandomAlgorithm after_all composite create_token
+            platform_dependent rng_bit_generator rng_uniform Tolerance
+        """,
+        _NOT_YET: """
+            RaggedDotDimensionNumbers associative_scan custom_linear_solve custom_root
+            optimization_barrier ragged_dot ragged_dot_general scaled_dot scatter_apply
+        """,
+    },
+    "lax.linalg": {_NOT_YET: "*"},
+    "numpy": {
+        _NARROW: "float4_* float6_* float8_* int1 int2 uint1 uint2",
+        _NOT_YET: "einsum_path polyfit roots",
+    },
+    "numpy.linalg": {_NOT_YET: "*"},
+    "numpy.fft": {_NOT_YET: "*"},
+    "random": {_NOT_YET: "multivariate_normal orthogonal"},
+    "nn": {
+        _DEVICE_CODE: "get_scaled_dot_general_config scaled_dot_general scaled_matmul",
+        _NOT_YET: "dot_product_attention",
+    },
+    "nn.initializers": {_NOT_YET: "delta_orthogonal orthogonal"},
+    "scipy.cluster.vq": {_NOT_YET: "*"},
+    "scipy.fft": {_NOT_YET: "*"},
+    "scipy.integrate": {_NOT_YET: "*"},
+    "scipy.interpolate": {_NOT_YET: "*"},
+    "scipy.linalg": {_NOT_YET: "*"},
+    "scipy.ndimage": {_NOT_YET: "*"},
+    "scipy.optimize": {_NOT_YET: "*"},
+    "scipy.signal": {_NOT_YET: "*"},
+    "scipy.sparse.linalg": {_NOT_YET: "*"},
+    "scipy.stats": {_NOT_YET: "*"},
+    "scipy.special", "scipy.stats", "tree", "tree_util", "ops", "image", "dtypes", "errors",
+    "debug", "export", "flatten_util", "stages", "typing", "profiler", "ad_checkpoint",
+    "custom_batching", "custom_derivatives", "experimental.checkify",
+)  # fmt: skip
+
+_PRIMITIVES = "primitives of JAX; ours are the ops of the dialect, docs/ops.md"
+_DEVICES = "needs several devices or processes, which are not supported yet"
+_INTERNAL = "JAX's own workings, or a name that leaked into its public module"
+_CONFIG = "an option of JAX's configuration, as a context manager; gnomon.config has ours"
+_DEVICE_CODE = "for accelerator code, or a feature of XLA alone"
+_NARROW = "a dtype of fewer than 8 bits, or an 8-bit format that StableHLO does not have"
+_NOT_YET = "not yet"
+
+# Module (or "*" for all) to reason to patterns of names. A name that is there needs no entry.
+LEFT_OUT: dict[str, dict[str, str]] = {
+    "*": {_PRIMITIVES: "*_p", _NOT_YET: "no-such-name"},
+    "": {
+        _DEVICES: """
+            NamedSharding P Shard distributed make_array_from_* make_mesh pmap reshard set_mesh
+            shard_map sharding smap host_count host_id host_ids process_indices thread_guard
+            remove_size_one_mesh_axis_from_type copy_to_host_async auto_pcast
+        """,
+        _INTERNAL: """
+            ad api_util core interpreters lib array_garbage_collection_guard make_user_context
+            monitoring version experimental memory float0 print_environment_info live_arrays
+            jax2tf_associative_scan_reductions softmax_custom_jvp Device
+        """,
+        _CONFIG: """
+            allow_f16_reductions check_tracer_leaks checking_leaks debug_infs debug_key_reuse
+            debug_nans default_device default_matmul_precision default_prng_impl enable_checks
+            enable_custom_prng explain_cache_misses legacy_prng_key log_compiles no_execution
+            no_tracing numpy_dtype_promotion numpy_rank_promotion threefry_partitionable
+            transfer_guard*
+        """,
+        _DEVICE_CODE: "Ref ds empty_ref free_ref freeze new_ref ref ffi",
+        _NOT_YET: """
+            custom_batching disable_jit dlpack effects_barrier ensure_compile_time_eval export
+            fwd_and_bwd linear_transpose profiler stages typing flatten_util image scipy custom_*
+        """,
+    },
+    "lax": {
+        _DEVICES: "pcast precv psend ragged_all_to_all with_sharding_constraint",
+        _INTERNAL: "custom_root dce_sink dtype stage",
+        _DEVICE_CODE: """
+            DotAlgorithm DotAlgorithmPreset RandomAlgorithm after_all composite create_token
+            platform_dependent rng_bit_generator rng_uniform Tolerance
+        """,
+        _NOT_YET: """
+            RaggedDotDimensionNumbers associative_scan custom_linear_solve custom_root
+            optimization_barrier ragged_dot ragged_dot_general scaled_dot scatter_apply
+        """,
+    },
+    "lax.linalg": {_NOT_YET: "*"},
+    "numpy": {
+        _NARROW: "float4_* float6_* float8_* int1 int2 uint1 uint2",
+        _NOT_YET: "einsum_path polyfit roots",
+    },
+    "numpy.linalg": {_NOT_YET: "*"},
+    "numpy.fft": {_NOT_YET: "*"},
+    "random": {_NOT_YET: "multivariate_normal orthogonal"},
+    "nn": {
+        _DEVICE_CODE: "get_scaled_dot_general_config scaled_dot_general scaled_matmul",
+        _NOT_YET: "dot_product_attention",
+    },
+    "nn.initializers": {_NOT_YET: "delta_orthogonal orthogonal"},
+    **{
+        f"scipy.{name}": {_NOT_YET: "*"}
+        for name in [
+            "cluster.vq",
+            "fft",
+            "integrate",
+            "interpolate",
+            "linalg",
+            "ndimage",
+            "optimize",
+            "signal",
+            "sparse.linalg",
+            "stats",
+        ]
+    },
+    "scipy.special": {_NOT_YET: "hyp1f1 hyp2f1 loggamma owens_t sph_harm_y wofz"},
+    "tree_util": {_INTERNAL: "default_registry"},
+    "image": {_NOT_YET: "*"},
+    "ops": {_NOT_YET: "*"},
+    "errors": {
+        _INTERNAL: "InconclusiveDimensionOperation Jax* JAX* KeyReuseError",
+    },
+    "debug": {
+        _INTERNAL: "DebugEffect OrderedDebugEffect",
+        _DEVICES: "inspect_array_sharding visualize_*",
+        _NOT_YET: "log",
+    },
+    "export": {_NOT_YET: "*"},
+    "flatten_util": {_NOT_YET: "*"},
+    "stages": {_NOT_YET: "*"},
+    "typing": {_NOT_YET: "*"},
+    "profiler": {_NOT_YET: "*"},
+    "ad_checkpoint": {_NOT_YET: "*"},
+    "custom_batching": {_NOT_YET: "*"},
+    "custom_derivatives": {_NOT_YET: "linear_call"},
+    "experimental.checkify": {_NOT_YET: "*"},
+}

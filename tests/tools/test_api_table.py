@@ -1,0 +1,28 @@
+"""docs/api.md: no public name of JAX is missing without a reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jax")
+
+from tests.tools.api_left_out import LEFT_OUT, MODULES
+from tests.tools.api_table import states, table
+
+
+def test_every_name_is_there_or_left_out_for_a_reason() -> None:
+    unexplained = {s.title: s.unexplained for s in states() if s.unexplained}
+    assert not unexplained, "say why in tools/api_left_out.py, or add them"
+    assert set(LEFT_OUT) <= {"*", *MODULES}
+
+
+def test_the_page_lists_the_modules() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
+    headings = [line for line in table().splitlines() if line.startswith("| `gnomon")]
+    assert len(headings) == len(MODULES)
+    for module in MODULES:
+        assert f"| `gnomon{'.' if module else ''}{module}` |" in page, (
+            "run: python -m tests.tools.api_table > docs/api.md"
+        )
