@@ -1,0 +1,42 @@
+"""The Bernoulli distribution: 1 with probability p, otherwise 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon.scipy import special
+from gnomon.scipy._gamma_functions import real_arguments
+
+
+def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
+    """The logarithm of the probability of a number."""
+    k, p, loc = real_arguments("bernoulli.logpmf", k, p, loc)
+    n = k - loc
+    value = special.xlogy(n, p) + special.xlog1py(1 - n, -p)
+    return gnp.where(gnp.equal(n, 0) | gnp.equal(n, 1), value, -np.inf)
+
+
+def pmf(k: Any, p: Any, loc: Any = 0) -> Array:
+    """The probability of a number."""
+    return lax.exp(logpmf(k, p, loc))
+
+
+def cdf(k: Any, p: Any) -> Array:
+    """The distribution function."""
+    k, p = real_arguments("bernoulli.cdf", k, p)
+    value = gnp.where(k < 0, 0, gnp.where(k < 1, 1 - p, 1))
+    return gnp.where(gnp.isnan(k) | gnp.isnan(p) | (p < 0) | (p > 1), np.nan, value)
+
+
+def ppf(q: Any, p: Any) -> Array:
+    """The quantile function, the inverse of `cdf`."""
+    q, p = real_arguments("bernoulli.ppf", q, p)
+    value = gnp.where(q <= 1 - p, lax.full_like(q, 0), lax.full_like(q, 1))
+    lost = (q < 0) | (q > 1) | (p < 0) | (p > 1) | gnp.isnan(q) | gnp.isnan(p)
+    value = gnp.where(gnp.equal(q, 0), -1.0, value)
+    return gnp.where(lost, np.nan, value)

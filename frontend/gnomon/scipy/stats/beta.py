@@ -1,0 +1,51 @@
+"""The beta distribution of parameters a and b, on [loc, loc + scale]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon.scipy import special
+from gnomon.scipy._gamma_functions import real_arguments
+
+
+def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the density."""
+    x, a, b, loc, scale = real_arguments("beta.logpdf", x, a, b, loc, scale)
+    z = (x - loc) / scale
+    inside = (z >= 0) & (z <= 1)
+    safe = gnp.where(inside, z, 0.5)
+    shape = special.xlogy(a - 1, safe) + special.xlog1py(b - 1, -safe)
+    value = shape - special.betaln(a, b) - lax.log(scale)
+    return gnp.where(inside, value, -np.inf)
+
+
+def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The density."""
+    return lax.exp(logpdf(x, a, b, loc, scale))
+
+
+def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The distribution function."""
+    x, a, b, loc, scale = real_arguments("beta.cdf", x, a, b, loc, scale)
+    return lax.betainc(a, b, gnp.clip((x - loc) / scale, 0, 1))
+
+
+def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the distribution function."""
+    return lax.log(cdf(x, a, b, loc, scale))
+
+
+def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The survival function, one less the distribution function."""
+    x, a, b, loc, scale = real_arguments("beta.sf", x, a, b, loc, scale)
+    return lax.betainc(b, a, gnp.clip(1 - (x - loc) / scale, 0, 1))
+
+
+def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the survival function."""
+    return lax.log(sf(x, a, b, loc, scale))

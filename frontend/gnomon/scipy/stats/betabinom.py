@@ -1,0 +1,30 @@
+"""The beta-binomial distribution: successes in n trials of a beta distributed chance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon.scipy import special
+from gnomon.scipy._gamma_functions import real_arguments
+
+
+def logpmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
+    """The logarithm of the probability of a number."""
+    k, n, a, b, loc = real_arguments("betabinom.logpmf", k, n, a, b, loc)
+    count = lax.floor(k) - loc
+    inside = (count >= 0) & (count <= n)
+    safe = gnp.where(inside, count, 0)
+    ways = -lax.log1p(n) - special.betaln(n - safe + 1, safe + 1)
+    value = ways + special.betaln(safe + a, n - safe + b) - special.betaln(a, b)
+    value = gnp.where(inside, value, -np.inf)
+    return gnp.where((n < 0) | (a <= 0) | (b <= 0), np.nan, value)
+
+
+def pmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
+    """The probability of a number."""
+    return lax.exp(logpmf(k, n, a, b, loc))

@@ -1,0 +1,29 @@
+"""The binomial distribution: successes in n trials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon.scipy import special
+from gnomon.scipy._gamma_functions import real_arguments
+
+
+def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
+    """The logarithm of the probability of a number."""
+    k, n, p, loc = real_arguments("binom.logpmf", k, n, p, loc)
+    count = k - loc
+    inside = (count >= 0) & (count <= n)
+    safe = gnp.where(inside, count, 0)
+    ways = lax.lgamma(n + 1) - lax.lgamma(safe + 1) - lax.lgamma(n - safe + 1)
+    value = ways + special.xlogy(safe, p) + special.xlog1py(n - safe, -p)
+    return gnp.where(inside, value, -np.inf)
+
+
+def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
+    """The probability of a number."""
+    return lax.exp(logpmf(k, n, p, loc))

@@ -1,0 +1,52 @@
+"""The chi-square distribution of df degrees of freedom."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon.scipy import special
+from gnomon.scipy._gamma_functions import real_arguments
+
+
+def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the density."""
+    x, df, loc, scale = real_arguments("chi2.logpdf", x, df, loc, scale)
+    z = (x - loc) / scale
+    inside = z >= 0
+    safe, half = gnp.where(inside, z, 1), df / 2
+    normalizer = half * math.log(2) + lax.lgamma(half) + lax.log(scale)
+    value = special.xlogy(half - 1, safe) - safe / 2 - normalizer
+    return gnp.where(inside, value, -np.inf)
+
+
+def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The density."""
+    return lax.exp(logpdf(x, df, loc, scale))
+
+
+def cdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The distribution function."""
+    x, df, loc, scale = real_arguments("chi2.cdf", x, df, loc, scale)
+    return lax.igamma(df / 2, gnp.maximum((x - loc) / scale, 0) / 2)
+
+
+def logcdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the distribution function."""
+    return lax.log(cdf(x, df, loc, scale))
+
+
+def sf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The survival function, one less the distribution function."""
+    x, df, loc, scale = real_arguments("chi2.sf", x, df, loc, scale)
+    return lax.igammac(df / 2, gnp.maximum((x - loc) / scale, 0) / 2)
+
+
+def logsf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the survival function."""
+    return lax.log(sf(x, df, loc, scale))

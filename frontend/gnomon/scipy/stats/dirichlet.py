@@ -1,0 +1,45 @@
+"""The Dirichlet distribution of parameters alpha, on vectors that add up to one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon.numpy._arguments import promoted
+from gnomon.scipy import special
+
+
+def logpdf(x: Any, alpha: Any) -> Array:
+    """The logarithm of the density.
+
+    Args:
+      x: vectors along the first dimension; with one entry less than ``alpha`` the last is what is
+        left to one.
+      alpha: a vector of positive parameters.
+    Raises:
+      ValueError: ``alpha`` is no vector, or the sizes do not fit.
+    """
+    x, alpha = promoted("dirichlet.logpdf", x, alpha, inexact=True)
+    if alpha.ndim != 1:
+        raise ValueError(f"dirichlet: alpha must be a vector, got shape {alpha.shape}")
+    if x.shape[0] not in (alpha.shape[0], alpha.shape[0] - 1):
+        raise ValueError(
+            f"dirichlet: x must have as many entries as alpha ({alpha.shape[0]}), or one less, "
+            f"got shape {x.shape}"
+        )
+    if x.shape[0] != alpha.shape[0]:
+        x = gnp.concatenate([x, 1 - gnp.sum(x, axis=0, keepdims=True)], axis=0)
+    normalizer = gnp.sum(lax.lgamma(alpha)) - lax.lgamma(gnp.sum(alpha))
+    powers = gnp.reshape(alpha - 1, (-1,) + (1,) * (x.ndim - 1))
+    value = gnp.sum(special.xlogy(powers, x), axis=0) - normalizer
+    inside = gnp.all(x > 0, axis=0) & (gnp.abs(gnp.sum(x, axis=0) - 1) < 1e-6)
+    return gnp.where(inside, value, -np.inf)
+
+
+def pdf(x: Any, alpha: Any) -> Array:
+    """The density; see `logpdf`."""
+    return lax.exp(logpdf(x, alpha))

@@ -1,0 +1,50 @@
+"""The gamma distribution of a parameter a."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon.scipy import special
+from gnomon.scipy._gamma_functions import real_arguments
+
+
+def logpdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the density."""
+    x, a, loc, scale = real_arguments("gamma.logpdf", x, a, loc, scale)
+    z = (x - loc) / scale
+    inside = z >= 0
+    safe = gnp.where(inside, z, 1)
+    value = special.xlogy(a - 1, safe) - safe - lax.lgamma(a) - lax.log(scale)
+    return gnp.where(inside, value, -np.inf)
+
+
+def pdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The density."""
+    return lax.exp(logpdf(x, a, loc, scale))
+
+
+def cdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The distribution function."""
+    x, a, loc, scale = real_arguments("gamma.cdf", x, a, loc, scale)
+    return lax.igamma(a, gnp.maximum((x - loc) / scale, 0))
+
+
+def logcdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the distribution function."""
+    return lax.log(cdf(x, a, loc, scale))
+
+
+def sf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The survival function, one less the distribution function."""
+    x, a, loc, scale = real_arguments("gamma.sf", x, a, loc, scale)
+    return lax.igammac(a, gnp.maximum((x - loc) / scale, 0))
+
+
+def logsf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the survival function."""
+    return lax.log(sf(x, a, loc, scale))

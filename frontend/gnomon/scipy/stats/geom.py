@@ -1,0 +1,26 @@
+"""The geometric distribution: the number of the first success."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon.scipy import special
+from gnomon.scipy._gamma_functions import real_arguments
+
+
+def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
+    """The logarithm of the probability of a number."""
+    k, p, loc = real_arguments("geom.logpmf", k, p, loc)
+    n = k - loc
+    value = special.xlog1py(n - 1, -p) + lax.log(p)
+    return gnp.where(n <= 0, -np.inf, value)
+
+
+def pmf(k: Any, p: Any, loc: Any = 0) -> Array:
+    """The probability of a number."""
+    return lax.exp(logpmf(k, p, loc))

@@ -1,0 +1,33 @@
+"""The multinomial distribution: counts of the outcomes of n trials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon.numpy._arguments import promoted
+from gnomon.scipy import special
+
+
+def logpmf(x: Any, n: Any, p: Any) -> Array:
+    """The logarithm of the probability of counts.
+
+    Args:
+      x: counts along the last dimension.
+      n: how many trials.
+      p: the probabilities of the outcomes along the last dimension.
+    """
+    (p,) = promoted("multinomial.logpmf", p, inexact=True)
+    x = gnp.astype(gnp.asarray(x), p.dtype)
+    n = gnp.astype(gnp.asarray(n), p.dtype)
+    value = lax.lgamma(n + 1) + gnp.sum(special.xlogy(x, p) - special.gammaln(x + 1), axis=-1)
+    return gnp.where(gnp.equal(gnp.sum(x, axis=-1), n), value, -np.inf)
+
+
+def pmf(x: Any, n: Any, p: Any) -> Array:
+    """The probability of counts; see `logpmf`."""
+    return lax.exp(logpmf(x, n, p))

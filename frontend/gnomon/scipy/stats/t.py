@@ -1,0 +1,25 @@
+"""Student's t distribution of df degrees of freedom."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gnomon import lax
+from gnomon._array import Array
+from gnomon.scipy._gamma_functions import real_arguments
+
+
+def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the density."""
+    x, df, loc, scale = real_arguments("t.logpdf", x, df, loc, scale)
+    z = (x - loc) / scale
+    half = df / 2
+    normalizer = lax.lgamma(half + 0.5) - lax.lgamma(half)
+    normalizer = normalizer - 0.5 * lax.log(math.pi * df) - lax.log(scale)
+    return normalizer - (half + 0.5) * lax.log1p(z * z / df)
+
+
+def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The density."""
+    return lax.exp(logpdf(x, df, loc, scale))

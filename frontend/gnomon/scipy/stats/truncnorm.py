@@ -1,0 +1,63 @@
+"""The normal distribution cut off at ``a`` and ``b`` standard deviations from ``loc``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon.scipy import special
+from gnomon.scipy._gamma_functions import real_arguments
+
+_HALF_LOG_2PI = math.log(2 * math.pi) / 2
+
+
+def _log_mass(a: Array, b: Array) -> Array:
+    """The logarithm of the normal probability of [a, b], from the tail that they lie in."""
+    above = a > 0
+    low, high = gnp.where(above, -b, a), gnp.where(above, -a, b)
+    upper, lower = special.log_ndtr(high), special.log_ndtr(low)
+    return upper + lax.log1p(-lax.exp(lower - upper))
+
+
+def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the density."""
+    x, a, b, loc, scale = real_arguments("truncnorm.logpdf", x, a, b, loc, scale)
+    z = (x - loc) / scale
+    value = -0.5 * z * z - _HALF_LOG_2PI - lax.log(scale) - _log_mass(a, b)
+    return gnp.where((z < a) | (z > b), -np.inf, value)
+
+
+def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The density."""
+    return lax.exp(logpdf(x, a, b, loc, scale))
+
+
+def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the distribution function."""
+    x, a, b, loc, scale = real_arguments("truncnorm.logcdf", x, a, b, loc, scale)
+    z = (x - loc) / scale
+    inside = gnp.clip(z, a, b)
+    return gnp.where(z <= a, -np.inf, gnp.where(z >= b, 0, _log_mass(a, inside) - _log_mass(a, b)))
+
+
+def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The distribution function."""
+    return lax.exp(logcdf(x, a, b, loc, scale))
+
+
+def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The logarithm of the survival function."""
+    x, a, b, loc, scale = real_arguments("truncnorm.logsf", x, a, b, loc, scale)
+    z = (x - loc) / scale
+    inside = gnp.clip(z, a, b)
+    return gnp.where(z <= a, 0, gnp.where(z >= b, -np.inf, _log_mass(inside, b) - _log_mass(a, b)))
+
+
+def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+    """The survival function, one less the distribution function."""
+    return lax.exp(logsf(x, a, b, loc, scale))

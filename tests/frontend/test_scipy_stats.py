@@ -1,0 +1,107 @@
+"""gnomon.scipy.stats against SciPy, in both precisions and at the ends of the supports."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import jax.scipy.stats as theirs
+import numpy as np
+import pytest
+from scipy import stats as reference
+
+import gnomon as gn
+from gnomon.scipy import stats
+
+RNG = np.random.default_rng(0)
+REAL = np.concatenate([RNG.normal(0, 3, 20), [0.0, 1.0, -1.0, 2.0]])
+WHOLE = np.arange(-2.0, 10.0)
+UNIT = np.concatenate([RNG.uniform(0, 1, 10), [0.05, 0.5, 0.95]])
+
+# Parameters without loc and scale; where the distribution is looked at.
+CASES: dict[str, tuple[tuple[Any, ...], Any]] = {
+    "norm": ((), REAL),
+    "uniform": ((), REAL),
+    "expon": ((), REAL),
+    "cauchy": ((), REAL),
+    "laplace": ((), REAL),
+    "logistic": ((), REAL),
+    "gumbel_r": ((), REAL),
+    "gumbel_l": ((), REAL),
+    "gamma": ((2.3,), REAL),
+    "chi2": ((3.1,), REAL),
+    "beta": ((1.7, 0.6), np.concatenate([RNG.uniform(0.01, 0.99, 10), [-0.5, 1.5]])),
+    "pareto": ((2.5,), REAL),
+    "t": ((4.5,), REAL),
+    "gennorm": ((1.4,), REAL),
+    "truncnorm": ((-1.0, 2.5), REAL),
+    "vonmises": ((2.1,), RNG.uniform(-3, 3, 10)),
+    "wrapcauchy": ((0.4,), np.concatenate([RNG.uniform(0.1, 6.2, 10), [-1.0, 7.0]])),
+    "poisson": ((3.4,), WHOLE),
+    "bernoulli": ((0.3,), WHOLE),
+    "geom": ((0.3,), WHOLE),
+    "binom": ((7.0, 0.3), WHOLE),
+    "nbinom": ((3.0, 0.3), WHOLE),
+    "betabinom": ((7.0, 1.3, 2.2), WHOLE),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_distributions(name: str) -> None:
+    parameters, points = CASES[name]
+    ours, right = getattr(stats, name), getattr(reference, name)
+    wanted = [f for f in dir(getattr(theirs, name)) if hasattr(right, f) and f[0] != "_"]
+    assert set(wanted) - {"entropy"} <= set(dir(ours))
+    for function in wanted:
+        if function == "entropy":
+            continue
+        where = UNIT if function in ("ppf", "isf") else points
+        arguments: list[Any] = [where, *parameters]
+        names = list(inspect.signature(getattr(ours, function)).parameters)
+        jax_names = list(inspect.signature(getattr(getattr(theirs, name), function)).parameters)
+        assert names == jax_names
+        if "scale" in names and name != "beta":
+            arguments += [0.4, 1.7]
+        for dtype in (np.float32, np.float64):
+            given = [np.asarray(a, dtype) for a in arguments]
+            with gn.enable_x64(), np.errstate(all="ignore"):
+                found = getattr(ours, function)(*given)
+                expected = getattr(right, function)(*(g.astype(np.float64) for g in given))
+            assert found.dtype == dtype
+            tolerance = 2e-5 if dtype == np.float32 else 1e-11
+            label = f"{name}.{function} {dtype.__name__}"
+            np.testing.assert_allclose(
+                found, expected, rtol=tolerance, atol=tolerance / 10, err_msg=label
+            )
+
+
+def test_vectors() -> None:
+    alpha, x = np.array([1.5, 2.0, 0.7]), np.array([0.2, 0.5, 0.3])
+    expected = reference.dirichlet.logpdf(x, alpha)
+    assert stats.dirichlet.logpdf(x, alpha) == pytest.approx(expected, rel=1e-5)
+    assert stats.dirichlet.pdf(x[:2], alpha) == pytest.approx(np.exp(expected), rel=1e-5)
+    counts, p = np.array([2, 0, 3]), np.array([0.2, 0.3, 0.5])
+    expected = reference.multinomial.pmf(counts, 5, p)
+    assert stats.multinomial.pmf(counts, 5, p) == pytest.approx(expected, rel=1e-5)
+    assert float(stats.multinomial.pmf(counts, 4, p)) == 0.0
+    points, mean = RNG.normal(size=(4, 2)), np.array([0.3, -0.2])
+    cov = np.array([[2.0, 0.5], [0.5, 1.0]])
+    expected = reference.multivariate_normal.logpdf(points, mean, cov)
+    found = stats.multivariate_normal.logpdf(points, mean, cov)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        stats.multivariate_normal.logpdf(points, mean, 2.0),
+        reference.multivariate_normal.logpdf(points, mean, 2.0),
+        rtol=1e-5,
+    )
+
+
+def test_gradients_and_errors() -> None:
+    slope = gn.grad(lambda x: stats.gamma.logpdf(x, 2.0))(3.0)
+    assert float(slope) == pytest.approx(1 / 3 - 1, rel=1e-5)
+    assert float(gn.grad(lambda x: stats.norm.logcdf(x))(-30.0)) == pytest.approx(30.033, rel=1e-3)
+    assert np.isfinite(gn.grad(lambda x: stats.beta.logpdf(x, 2.0, 2.0))(1.5))
+    with pytest.raises(ValueError, match="as many entries as alpha"):
+        stats.dirichlet.pdf(np.ones(2), np.ones(5))
+    with pytest.raises(ValueError, match="must be a matrix"):
+        stats.multivariate_normal.pdf(np.ones(2), np.ones(2), np.ones(2))
