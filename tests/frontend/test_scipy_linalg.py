@@ -121,3 +121,33 @@ def test_gradients() -> None:
             atol=2e-3,
             err_msg=name,
         )
+
+
+def test_samples_by_factorizations() -> None:
+    pair = (gn.random.key(3), jax.random.key(3))
+
+    def same(name: str, *args: Any, **kwargs: Any) -> None:
+        check(
+            lambda *a, **k: getattr(gn.random, name)(pair[0], *a, **k),
+            lambda *a, **k: getattr(jax.random, name)(pair[1], *a, **k),
+            *args,
+            ulps=ULPS,
+            absolute=1e-4,
+            weak=False,
+            **kwargs,
+        )
+
+    same("orthogonal", 3)
+    same("orthogonal", 2, (2,), m=4)
+    cov = positive((2, 2))
+    same("multivariate_normal", jnp.arange(2.0), cov)
+    same("multivariate_normal", jnp.ones((3, 1, 2)), cov, (3, 2))
+    same("multivariate_normal", jnp.arange(2.0), cov, (4,), method="no")
+    same("multivariate_normal", jnp.arange(3.0), cov)
+    for ours_, theirs_ in (
+        (gn.nn.initializers.orthogonal, jax.nn.initializers.orthogonal),
+        (gn.nn.initializers.delta_orthogonal, jax.nn.initializers.delta_orthogonal),
+    ):
+        np.testing.assert_allclose(
+            ours_(2.0)(pair[0], (3, 2, 4)), theirs_(2.0)(pair[1], (3, 2, 4)), atol=1e-4
+        )

@@ -18,6 +18,7 @@ from gnomon.lax._structural import canonical_axis
 __all__ = [
     "Initializer",
     "constant",
+    "delta_orthogonal",
     "glorot_normal",
     "glorot_uniform",
     "he_normal",
@@ -28,6 +29,7 @@ __all__ = [
     "lecun_uniform",
     "normal",
     "ones",
+    "orthogonal",
     "truncated_normal",
     "uniform",
     "variance_scaling",
@@ -268,3 +270,70 @@ he_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", _HE)
 
 xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
+
+
+def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """An initializer of uniformly distributed orthogonal matrices.
+
+    Weights that are not square have orthonormal rows or columns, whichever are fewer.
+
+    Args:
+      scale: a factor.
+      column_axis: the dimension of the columns; the others together are the rows.
+      dtype: the default dtype of the initializer.
+    Returns:
+      An `Initializer`; it raises ``ValueError`` for weights of fewer than two dimensions.
+
+    Example:
+      >>> import gnomon
+      >>> orthogonal()(gnomon.random.key(42), (2, 3)).shape
+      (2, 3)
+    """
+
+    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
+        _no_sharding(out_sharding)
+        sizes, dtype = as_shape("nn.initializers", shape), _dtype(dtype)
+        if len(sizes) < 2:
+            raise ValueError(
+                f"the orthogonal initializer requires at least two dimensions, got shape {sizes}"
+            )
+        if 0 in sizes:
+            return gnp.zeros(sizes, dtype)
+        axis = canonical_axis(column_axis, len(sizes))
+        others = tuple(n for d, n in enumerate(sizes) if d != axis)
+        q = random.orthogonal(key, math.prod(others), (), dtype, sizes[axis])
+        return _factor(scale, dtype) * gnp.moveaxis(q.reshape((*others, sizes[axis])), -1, axis)
+
+    return init
+
+
+def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """An initializer of convolutions: zero but for an orthogonal matrix in the middle.
+
+    Args:
+      scale, column_axis, dtype: see `orthogonal`.
+    Returns:
+      An `Initializer` of weights of three to five dimensions, the last two input and output; it
+      raises ``ValueError`` for others, and where there are more inputs than outputs.
+
+    Example:
+      >>> import gnomon
+      >>> delta_orthogonal()(gnomon.random.key(42), (3, 2, 2))[0]
+      Array([[0., 0.],
+             [0., 0.]], dtype=float32)
+    """
+
+    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
+        _no_sharding(out_sharding)
+        sizes, dtype = as_shape("nn.initializers", shape), _dtype(dtype)
+        if len(sizes) not in (3, 4, 5):
+            raise ValueError(
+                f"the delta orthogonal initializer requires three to five dimensions, got {sizes}"
+            )
+        if sizes[-1] < sizes[-2]:
+            raise ValueError("`fan_in` must be less or equal than `fan_out`. ")
+        matrix = orthogonal(scale, column_axis, dtype)(key, sizes[-2:])
+        middle = tuple((n - 1) // 2 for n in sizes[:-2])
+        return gnp.zeros(sizes, dtype).at[middle].set(matrix)
+
+    return init

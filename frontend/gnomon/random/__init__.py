@@ -50,6 +50,7 @@ from gnomon.random._keys import (
     split,
     wrap_key_data,
 )
+from gnomon.random._matrices import multivariate_normal, orthogonal
 from gnomon.random._samplers import (
     bernoulli,
     bits,
@@ -91,7 +92,9 @@ __all__ = [
     "lognormal",
     "maxwell",
     "multinomial",
+    "multivariate_normal",
     "normal",
+    "orthogonal",
     "pareto",
     "permutation",
     "poisson",
