@@ -302,7 +302,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
         axis = canonical_axis(column_axis, len(sizes))
         others = tuple(n for d, n in enumerate(sizes) if d != axis)
         q = random.orthogonal(key, math.prod(others), (), dtype, sizes[axis])
-        return _factor(scale, dtype) * gnp.moveaxis(q.reshape((*others, sizes[axis])), -1, axis)
+        return gnp.moveaxis(q.reshape((*others, sizes[axis])), -1, axis) * _factor(scale, dtype)
 
     return init
 
