@@ -16,6 +16,12 @@ from gnomon.backends.iree.errors import CompilationFailed, CompilerCrashed
 from gnomon.backends.iree.executable import Executable
 from gnomon.backends.iree.host import collect, publish
 from gnomon.backends.iree.legalize import legalize
+from gnomon.backends.iree.legalize.host_control import (
+    guard_loops,
+    has_control_flow,
+    host_control,
+    runs_on_host,
+)
 from gnomon.backends.iree.targets import TARGETS
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.functions import Program
@@ -63,6 +69,7 @@ class Artifact:
 
     Attributes:
       portable: the portable StableHLO artifact (VHLO bytecode).
+      code: what the compiler gets: the same, or text where control flow runs on the host.
       input_types, output_types: of ``main``.
       options: how the backend should compile it.
       cost: what it does, as estimated.
@@ -71,6 +78,7 @@ class Artifact:
     """
 
     portable: bytes
+    code: bytes
     input_types: Sequence[TensorType]
     output_types: Sequence[TensorType]
     options: CompileOptions
@@ -105,12 +113,16 @@ def lower(
         stages.legalized = Text.of(module)
     run_passes(module, LOWER, observe)
     publish(module, functions)
+    on_host = not functions and runs_on_host(module)
+    if not on_host and has_control_flow(module):
+        guard_loops(module)
     text = str(module)
     if keep_stages:
         stages.stablehlo = Text.of(module)
     portable = stablehlo.serialize_portable_artifact_str(text, stablehlo.get_current_version())
+    code = host_control(module).encode() if on_host else portable
     return Artifact(
-        portable, signature.arguments, signature.results, options, cost, callbacks, stages
+        portable, code, signature.arguments, signature.results, options, cost, callbacks, stages
     )
 
 
@@ -118,13 +130,13 @@ def compile_lowered(artifact: Artifact, donate: tuple[int, ...] = ()) -> Executa
     """Compile a lowered program for the CPU."""
     options = artifact.options
     try:
-        vmfb = compile_artifact(artifact.portable, target=TARGETS["cpu"], options=options)
+        vmfb = compile_artifact(artifact.code, target=TARGETS["cpu"], options=options)
     except (CompilationFailed, CompilerCrashed):
         if not options.data_tiling:
             raise
         # It makes programs faster, and a few too large for the compiler.
         options = replace(options, data_tiling=False)
-        vmfb = compile_artifact(artifact.portable, target=TARGETS["cpu"], options=options)
+        vmfb = compile_artifact(artifact.code, target=TARGETS["cpu"], options=options)
     return Executable(
         vmfb,
         input_types=artifact.input_types,

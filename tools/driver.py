@@ -97,9 +97,7 @@ def parse_input(text: str, type_: TensorType) -> np.ndarray:
 def compile_command(options: argparse.Namespace) -> None:
     """``gnomon compile``"""
     artifact = lowered(options.file)
-    data = compile_artifact(
-        artifact.portable, target=TARGETS[options.target], options=artifact.options
-    )
+    data = compile_artifact(artifact.code, target=TARGETS[options.target], options=artifact.options)
     output = options.output or str(Path(options.file).with_suffix(".vmfb"))
     write(output, data)
 

@@ -79,6 +79,11 @@ _INPUT_FLAGS = (
     Flag("--iree-input-demote-f64-to-f32=false", "by default f64 is computed in f32, silently"),
     Flag("--iree-input-demote-i64-to-i32=false", "the default; it must not change"),
     Flag("--iree-input-demote-f32-to-f16=false", "as above"),
+    Flag(
+        "--iree-opt-const-eval=false",
+        "constants are computed when the program is loaded, not by a second compilation, which "
+        "takes time and does not link what calls the C library",
+    ),
     Flag("--iree-vm-bytecode-module-strip-source-map=true", "smaller; we keep locations ourselves"),
 )
 

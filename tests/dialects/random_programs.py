@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gnomon.dialects.body import Body
-from gnomon.dialects.emit import broadcast_scalar, constant, ops
+from gnomon.dialects.emit import broadcast_scalar, constant, ops, slice_along
 from gnomon.dialects.types import TensorType
 
 Run = Callable[..., list[Any]]
@@ -67,6 +67,20 @@ class Plain:
 
     def select(self, b: Any, x: Any, y: Any) -> Any:
         return np.where(b, x, y)
+
+    def write(self, v: Any, s: Any, i: Any) -> Any:
+        v = v.copy()
+        v[min(max(int(i), 0), SIZE - 1)] = s
+        return v
+
+    def read(self, v: Any, i: Any) -> Any:
+        return np.asarray(v[min(max(int(i), 0), SIZE - 1)])
+
+    def shift(self, v: Any, i: Any) -> Any:
+        start = min(max(int(i), 0), 1)
+        new = v.copy()
+        new[start : start + SIZE - 1] = v[1:]
+        return new
 
     def switch(self, index: Any, branches: Sequence[Run], kinds: str, values: Any) -> list[Any]:
         return branches[min(max(int(index), 0), len(branches) - 1)](self, *values)
@@ -134,6 +148,15 @@ class Dialect:
 
     def select(self, b: Any, x: Any, y: Any) -> Any:
         return ops.select(b, x, y)
+
+    def write(self, v: Any, s: Any, i: Any) -> Any:
+        return ops.dynamic_update_slice(v, ops.reshape(s, shape=(1,)), i)
+
+    def read(self, v: Any, i: Any) -> Any:
+        return ops.reshape(ops.dynamic_slice(v, i, sizes=(1,)), shape=())
+
+    def shift(self, v: Any, i: Any) -> Any:
+        return ops.dynamic_update_slice(v, slice_along(v, 0, 1, SIZE), i)
 
     def body(self, run: Run, kinds: str) -> Body:
         return Body.build([TYPES[k] for k in kinds], lambda *values: run(self, *values))
@@ -264,8 +287,16 @@ class _Draw:
     """Draws ops from a seed; ``values`` grows by what they give."""
 
     def __init__(
-        self, seed: int, lang: Any, kinds: str, values: Sequence[Any], depth: int, loops: bool
+        self,
+        seed: int,
+        lang: Any,
+        kinds: str,
+        values: Sequence[Any],
+        depth: int,
+        loops: bool,
+        updates: bool,
     ) -> None:
+        self.updates = updates
         self.rng = np.random.default_rng(seed)
         self.lang = lang
         self.depth = depth
@@ -293,7 +324,7 @@ class _Draw:
 
     def body(self, takes: str, gives: str) -> Run:
         seed, depth, loops = int(self.rng.integers(2**31)), self.depth - 1, self.loops
-        return random_body(seed, takes, gives, depth, loops)
+        return random_body(seed, takes, gives, depth, loops, self.updates)
 
     def picks(self, kinds: str) -> list[Any]:
         return [self.pick(k) for k in kinds]
@@ -301,6 +332,7 @@ class _Draw:
     def step(self) -> None:
         """Draw one op."""
         simple = ["sin", "mul", "add", "mix", "less", "total", "spread", "count", "real", "select"]
+        simple += ["write", "write", "read", "shift"] * self.updates
         nested = ["switch", "scan", "scan", "cond"] + ["loop"] * 2 * self.loops
         name = self.rng.choice(nested if self.depth and self.rng.random() < 0.55 else simple)
         kinds, values = getattr(self, f"draw_{name}")()
@@ -343,6 +375,15 @@ class _Draw:
     def draw_select(self) -> Any:
         kind = self.rng.choice(["v", "s", "i", "b"])
         return kind, [self.lang.select(self.pick("b"), *self.picks(kind * 2))]
+
+    def draw_write(self) -> Any:
+        return "v", [self.lang.write(*self.picks("vsi"))]
+
+    def draw_read(self) -> Any:
+        return "s", [self.lang.read(*self.picks("vi"))]
+
+    def draw_shift(self) -> Any:
+        return "v", [self.lang.shift(*self.picks("vi"))]
 
     def draw_switch(self) -> Any:
         takes, gives = self.kinds(1, 4), self.kinds(1, 3)
@@ -400,7 +441,9 @@ class _Draw:
         return carry, self.lang.loop(cond, body, (consts, carry), self.picks(consts), values)
 
 
-def random_body(seed: int, takes: str, gives: str, depth: int, loops: bool = True) -> Run:
+def random_body(
+    seed: int, takes: str, gives: str, depth: int, loops: bool = True, updates: bool = False
+) -> Run:
     """A random function from values of kinds ``takes`` to kinds ``gives``.
 
     Args:
@@ -408,10 +451,11 @@ def random_body(seed: int, takes: str, gives: str, depth: int, loops: bool = Tru
       takes, gives: kinds of arguments and results, one letter each.
       depth: how deep control flow nests.
       loops: whether there are while loops, which have no reverse mode.
+      updates: whether elements of vectors are read and replaced at computed places.
     """
 
     def run(lang: Any, *values: Any) -> list[Any]:
-        draw = _Draw(seed, lang, takes, values, depth, loops)
+        draw = _Draw(seed, lang, takes, values, depth, loops, updates)
         for _ in range(draw.rng.integers(3, 6)):
             draw.step()
         # Results may be arguments: carries that pass through or swap.

@@ -1,15 +1,10 @@
 """Loops: ``gnomon.while`` in a form that IREE compiles rightly.
 
-IREE 3.13 refuses or crashes on many loops whose carries pass through, swap places or stand for each
-other (18 of 40 random nested programs), because its simplifications of ``scf.while`` prune the two
-regions differently. Two rewrites leave them nothing to prune:
+- A carry that every iteration passes on becomes a constant of the loop.
+- A condition that has effects may not be computed twice, which `guard_loops` does: it becomes a
+  carry, computed before the loop and at the end of each iteration.
 
-- a carry that every iteration passes on becomes a constant of the loop;
-- each other carry leaves the body as ``select(condition, new, old)``, the condition recomputed from
-  the carries on entry, where it always holds.
-
-A condition that has effects may not be computed twice: it becomes a carry, computed before the loop
-and at the end of each iteration.
+What else IREE needs of a loop is done when it is StableHLO: see `host_control`.
 """
 
 from __future__ import annotations
@@ -22,7 +17,7 @@ from gnomon.dialects.body import Body
 from gnomon.dialects.contract import Instance, has_effects
 from gnomon.dialects.control_flow import while_
 from gnomon.dialects.control_flow.bodies import split
-from gnomon.dialects.emit import broadcast_scalar, constant, ops
+from gnomon.dialects.emit import constant, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
 
@@ -64,21 +59,17 @@ def legalize_while(inst: Instance) -> Sequence[ir.Value]:
         return cond.inline([*consts, *arrange(fixed, moved)])
 
     def emit_body(*arguments: ir.Value) -> list[ir.Value]:
-        cond_values, body_values, fixed, moved = split(
-            arguments, len(for_cond), len(for_body), len(still)
-        )
-        old = arrange(fixed, moved)
-        (running,) = cond.inline([*cond_values, *old])
-        new = body.inline([*body_values, *old])
-        return [_select(running, new[i], old[i]) for i in moving]
+        consts, fixed, moved = split(arguments, len(for_body), len(still))
+        new = body.inline([*consts, *arrange(fixed, moved)])
+        return [new[i] for i in moving]
 
     cond_types = [type_of(v) for v in (*for_cond, *constants, *state)]
-    body_types = [type_of(v) for v in (*for_cond, *for_body, *constants, *state)]
+    body_types = [type_of(v) for v in (*for_body, *constants, *state)]
     results = while_.build(
-        [*for_cond, *constants, *for_cond, *for_body, *constants, *state],
+        [*for_cond, *constants, *for_body, *constants, *state],
         {
             "cond_consts": len(for_cond) + len(constants),
-            "body_consts": len(for_cond) + len(for_body) + len(constants),
+            "body_consts": len(for_body) + len(constants),
         },
         [Body.build(cond_types, emit_cond), Body.build(body_types, emit_body)],
     )
@@ -120,7 +111,3 @@ def _with_carried_condition(inst: Instance) -> Sequence[ir.Value]:
         ],
     )
     return legalize_while(loop)[1:]
-
-
-def _select(running: ir.Value, new: ir.Value, old: ir.Value) -> ir.Value:
-    return ops.select(broadcast_scalar(running, type_of(new).shape), new, old)

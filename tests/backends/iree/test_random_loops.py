@@ -1,0 +1,95 @@
+"""Random nested programs with real inputs, compiled by IREE, against NumPy.
+
+Compilations are dear: a few programs, each of several random ones side by side.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gnomon.backends.compilation import compile_lowered, lower
+from gnomon.backends.reference import Evaluator
+from gnomon.dialects.body import Body
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import ir
+from gnomon.passes.differentiate import Differentiator
+from tests.dialects.random_programs import TYPES, Dialect, Plain, random_body
+from tests.dialects.test_control_flow import draw
+
+TAKES, GIVES = "vvssib", "vvsib"
+TOGETHER = 3
+
+
+def arguments_of(seed: int) -> list[np.ndarray]:
+    return [np.asarray(x) for x in draw(np.random.default_rng(seed), TAKES)]
+
+
+def check(body: Body, arguments: list[np.ndarray], expected: list[Any]) -> None:
+    """Compile a body, run it twice (an update in place must not reach the arguments), compare."""
+    program = Program()
+    program.add("main", body, public=True)
+    executable = compile_lowered(lower(program))
+    given = [x.copy() for x in arguments]
+    for _ in range(2):
+        for result, value in zip(executable(arguments), expected, strict=True):
+            wanted = np.asarray(value)
+            got = result.to_numpy()
+            assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
+            np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-9)
+    for before, after in zip(given, arguments, strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def side_by_side(bodies: list[Body]) -> Body:
+    """One body that runs several on arguments of their own."""
+    counts = [len(body.argument_types) for body in bodies]
+
+    def emit(*values: ir.Value) -> list[ir.Value]:
+        results, at = [], 0
+        for body, count in zip(bodies, counts, strict=True):
+            results += body.inline(values[at : at + count])
+            at += count
+        return results
+
+    return Body.build([t for body in bodies for t in body.argument_types], emit)
+
+
+def group(n: int) -> Any:
+    return n if n < 4 else pytest.param(n, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("number", [group(n) for n in range(70)])
+def test_scans_and_branches_with_updates(number: int) -> None:
+    """Carries that pass, swap, are constant, are updated in place and read in one iteration."""
+    seeds = range(TOGETHER * number, TOGETHER * (number + 1))
+    functions = [random_body(seed, TAKES, GIVES, 2, loops=False, updates=True) for seed in seeds]
+    arguments = [arguments_of(seed) for seed in seeds]
+    expected = [f(Plain(), *given) for f, given in zip(functions, arguments, strict=True)]
+    check(
+        side_by_side([Dialect().body(f, TAKES) for f in functions]),
+        [x for given in arguments for x in given],
+        [value for values in expected for value in values],
+    )
+
+
+@pytest.mark.parametrize("number", [group(n) for n in range(20)])
+def test_gradients_of_scans(number: int) -> None:
+    function = random_body(number, TAKES, "vs", 2, loops=False)
+    body = Differentiator(Program()).vjp(Dialect().body(function, TAKES), [0, 1, 2, 3], [0, 1])
+    rng = np.random.default_rng(number)
+    cotangents = [np.asarray(rng.uniform(-1, 1, TYPES[kind].shape)) for kind in "vs"]
+    arguments = [*arguments_of(number), *cotangents]
+    program = Program()
+    program.add("main", body.clone(), public=True)
+    check(body, arguments, Evaluator(program)("main", *arguments))
+
+
+def test_while_loops() -> None:
+    """Loops that do not count, in each other, in branches and in scans."""
+    for seed in (3, 9):
+        function = random_body(seed, TAKES, GIVES, 2)
+        arguments = arguments_of(seed)
+        check(Dialect().body(function, TAKES), arguments, function(Plain(), *arguments))
