@@ -19,12 +19,14 @@ import numpy as np
 from gnomon.dialects.attributes import INT, INTS, STRING
 from gnomon.dialects.body import Body, operands_of, results_of
 from gnomon.dialects.combinators import Tangents, Values, require
-from gnomon.dialects.contract import EXPANDED, NOT_LINEAR, Instance, MappedAxis, Op, lookup
+from gnomon.dialects.contract import EXPANDED, Instance, MappedAxis, Op, lookup
 from gnomon.dialects.control_flow.bodies import (
     check_arguments,
     chosen,
     either,
     instantiated,
+    nonzero_mask,
+    present,
     split,
     spread,
 )
@@ -75,6 +77,14 @@ def _evaluate(*operands: np.ndarray, bodies: Sequence[Any], **params: Any) -> An
 
 def _inline(inst: Instance) -> list[ir.Value]:
     return inst.bodies[0].inline(inst.operands)
+
+
+def _transpose_body(
+    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+) -> list[ir.Value | None]:
+    """Of a function that a rule applies to a tangent: it is linear, and its rule is not asked."""
+    body = inst.engine.transpose(inst.bodies[0], linear, nonzero_mask(cotangents))
+    return spread(body.inline([*present(inst.operands), *present(cotangents)]), linear)
 
 
 def _inexact(types: Sequence[TensorType]) -> list[TensorType]:
@@ -128,7 +138,10 @@ def _depends_through_bodies(body: Body, first: int) -> bool:
     dependent = set(body.arguments[first:])
     for op in body.operations:
         if any(v in dependent for v in operands_of(op)):
-            if op.regions or "callee" in op.attributes or lookup(op).linearize:
+            definition = lookup(op)
+            # What means its body is linear where that is, and is transposed by it.
+            mixes = op.regions or "callee" in op.attributes or definition.linearize
+            if mixes and not definition.inline:
                 return True
             dependent.update(results_of(op))
     return False
@@ -196,7 +209,7 @@ custom_jvp = Op(
     evaluate=_evaluate,
     jvp=lambda inst, tangents: _tangents_by_rule(inst, tangents, False),
     linearize=lambda inst, tangents: _tangents_by_rule(inst, tangents, True),
-    transpose=NOT_LINEAR,
+    transpose=_transpose_body,
     batch=_batch_jvp,
     lower=EXPANDED,
     inline=_inline,
@@ -329,7 +342,7 @@ custom_vjp = Op(
     evaluate=_evaluate,
     jvp=_no_forward_mode,
     linearize=_linearize_vjp,
-    transpose=NOT_LINEAR,
+    transpose=_transpose_body,
     batch=_batch_vjp,
     lower=EXPANDED,
     inline=_inline,

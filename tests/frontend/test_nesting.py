@@ -107,6 +107,28 @@ def nested_call(ns: Namespace, x: Any) -> Any:
     return ns.np.sum(inner(inner(x) + x))
 
 
+def custom_jvp(ns: Namespace, x: Any) -> Any:
+    @ns.api.custom_jvp
+    def f(v: Any, w: Any) -> Any:
+        return ns.np.sin(v) * w
+
+    @f.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        (v, w), (dv, dw) = primals, tangents
+        return f(v, w), 2.0 * ns.np.cos(v) * w * dv + f(v, dw)
+
+    return ns.np.sum(f(x, x * x) * f(x[0], 3.0))
+
+
+def custom_vjp(ns: Namespace, x: Any) -> Any:
+    f = ns.api.custom_vjp(lambda v, w: ns.np.sin(v) * w)
+    f.defvjp(
+        lambda v, w: (ns.np.sin(v) * w, (v, w)),
+        lambda r, ct: (2.0 * ns.np.cos(r[0]) * r[1] * ct, ns.np.sum(ns.np.sin(r[0]) * ct)),
+    )
+    return ns.np.sum(f(x, x[1] * x[2]))
+
+
 FAMILIES: list[Function] = [
     elementwise,
     selection,
@@ -121,6 +143,8 @@ FAMILIES: list[Function] = [
     cond_in_scan,
     fori,
     nested_call,
+    custom_jvp,
+    custom_vjp,
 ]
 
 
@@ -176,8 +200,28 @@ EAGER: dict[str, Nesting] = {
     "jvp_of_vmap": lambda ns, f: ns.api.jvp(ns.api.vmap(f), (BATCH,), (BATCH * 0.5,)),
     "grad_of_scan_body": lambda ns, f: ns.api.grad(_in_scan(ns, f))(BATCH),
     "grad_of_cond_branch": lambda ns, f: ns.api.grad(_in_cond(ns, f))(X),
+    "grad_of_checkpoint": lambda ns, f: ns.api.grad(ns.api.checkpoint(f))(X),
+    "jvp_of_checkpoint": lambda ns, f: ns.api.jvp(ns.api.checkpoint(f), (X,), (V,)),
+    "hessian_of_checkpoint": lambda ns, f: ns.api.hessian(ns.api.checkpoint(f))(X),
+    "grad_of_vmap_of_checkpoint": lambda ns, f: ns.api.grad(
+        lambda b: ns.np.sum(ns.api.vmap(ns.api.checkpoint(f))(b) ** 2)
+    )(BATCH),
+    "grad_of_checkpoint_of_scan_body": lambda ns, f: ns.api.grad(
+        ns.api.checkpoint(_in_scan(ns, ns.api.checkpoint(f)))
+    )(BATCH),
     "jvp_of_while_body": lambda ns, f: ns.api.jvp(_in_while(ns, f), (X,), (V,)),
     "vmap_of_while_body": lambda ns, f: ns.api.vmap(_in_while(ns, f))(BATCH),
+}
+
+# What takes a function's own tangents: a custom_vjp function has none.
+FORWARD = {
+    "jvp",
+    "linearize",
+    "jacrev_of_jacfwd",
+    "jvp_of_vmap",
+    "jvp_of_checkpoint",
+    "jvp_of_while_body",
+    "jit_of_jvp_of_while_body",
 }
 
 COMPILED: dict[str, Nesting] = {
@@ -193,15 +237,21 @@ COMPILED: dict[str, Nesting] = {
     "jit_of_vmap_of_grad_of_cond": lambda ns, f: ns.api.jit(
         ns.api.vmap(ns.api.grad(_in_cond(ns, f)))
     )(BATCH),
+    "jit_of_grad_of_checkpoint": lambda ns, f: ns.api.jit(ns.api.grad(ns.api.checkpoint(f)))(X),
     "jit_of_jvp_of_while_body": lambda ns, f: ns.api.jit(
         lambda x: ns.api.jvp(_in_while(ns, f), (x,), (V,))
     )(X),
 }
 
 
-def check(family: Function, nesting: Nesting) -> None:
-    ours = nesting(OURS, lambda x: family(OURS, gnp.asarray(x)))
-    theirs = nesting(THEIRS, lambda x: family(THEIRS, jax_numpy.asarray(x)))
+def check(family: Function, nesting: str) -> None:
+    apply = {**EAGER, **COMPILED}[nesting]
+    if family is custom_vjp and nesting in FORWARD:
+        with pytest.raises(TypeError, match="forward-mode autodiff"):
+            apply(OURS, lambda x: family(OURS, gnp.asarray(x)))
+        return
+    ours = apply(OURS, lambda x: family(OURS, gnp.asarray(x)))
+    theirs = apply(THEIRS, lambda x: family(THEIRS, jax_numpy.asarray(x)))
     ours_leaves = gnomon.tree_util.tree_leaves(ours)
     theirs_leaves = jax.tree_util.tree_leaves(theirs)
     assert len(ours_leaves) == len(theirs_leaves)
@@ -217,10 +267,10 @@ def check(family: Function, nesting: Nesting) -> None:
 @pytest.mark.parametrize("nesting", EAGER)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
 def test_eager(family: Function, nesting: str) -> None:
-    check(family, EAGER[nesting])
+    check(family, nesting)
 
 
 @pytest.mark.parametrize("nesting", COMPILED)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
 def test_compiled(family: Function, nesting: str) -> None:
-    check(family, COMPILED[nesting])
+    check(family, nesting)
