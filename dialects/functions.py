@@ -70,6 +70,22 @@ class Program:
             self._effects[name] = any(map(has_effects, self.body(name).operations))
         return self._effects[name]
 
+    def mark_effects(self) -> None:
+        """Mark the calls of functions with effects in text that was not traced."""
+        done: set[str] = set()
+
+        def visit(name: str) -> None:
+            if name in done:
+                return
+            done.add(name)
+            for op in symbol_users(self.body(name)):
+                visit(callee(op))
+                if self.has_effects(callee(op)):
+                    op.attributes[EFFECTS_MARK] = ir.UnitAttr.get(context)
+
+        for name in self.names:
+            visit(name)
+
     @property
     def names(self) -> list[str]:
         """The names of the functions, in order of creation."""

@@ -54,7 +54,18 @@ def _on_bodies(run: Callable[[Body], None]) -> Callable[[Program], None]:
 
 
 def _python(run: Callable[[Program], None]) -> Callable[[ir.Module], None]:
-    return lambda module: run(Program(module))
+    def on_module(module: ir.Module) -> None:
+        program = Program(module)
+        if _has_calls(program):
+            program.mark_effects()
+        run(program)
+
+    return on_module
+
+
+def _has_calls(program: Program) -> bool:
+    """Whether any function is called: there are others than the public ones."""
+    return len(program.functions) > 1
 
 
 PASSES: dict[str, Pass] = {
