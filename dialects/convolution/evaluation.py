@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.convolution.geometry import Dims, Geometry, dilated, inverse, permuted
 from gnomon.dialects.emit import ops
 
 # Bytes of the matrix of windows that are made at a time.
 _CHUNK_BYTES = 1 << 21
+# So many convolutions of vectors are made one by one.
+_FEW_VECTORS = 64
 
 
 def evaluate(
@@ -30,6 +33,8 @@ def evaluate(
         return np.zeros(shape, dtype)
     x, w = _grouped(geometry, lhs, rhs)
     x = _spread(geometry, x)
+    if _is_of_vectors(geometry, x, w):
+        return _of_vectors(geometry, x, w, shape, np.dtype(dtype))
     return _by_products(geometry, x, w, shape, np.dtype(dtype))
 
 
@@ -92,6 +97,28 @@ def _windows(geometry: Geometry, x: np.ndarray, kernel: Dims, out: Dims) -> np.n
         ),
         writeable=False,
     )
+
+
+def _is_of_vectors(geometry: Geometry, x: np.ndarray, w: np.ndarray) -> bool:
+    """Whether this is a few plain convolutions of two vectors."""
+    if geometry.rank != 1 or geometry.rhs_dilation != (1,):
+        return False
+    return w.shape[1] == w.shape[2] == 1 and x.shape[0] * x.shape[1] <= _FEW_VECTORS
+
+
+def _of_vectors(
+    geometry: Geometry, x: np.ndarray, w: np.ndarray, shape: Dims, dtype: np.dtype
+) -> np.ndarray:
+    """By NumPy's own convolution, which needs no matrix of windows."""
+    groups, batch = x.shape[:2]
+    work = np.promote_types(accumulator(x.dtype), accumulator(dtype))
+    (stride,) = geometry.window_strides
+    size = permuted(shape, geometry.out_spec)[2]
+    result = np.empty((batch, groups, size), dtype)
+    for g, n in np.ndindex(groups, batch):
+        signal, kernel = x[g, n, 0].astype(work), w[g, 0, 0, ::-1].astype(work)
+        result[n, g] = np.convolve(signal, kernel, "valid")[::stride]
+    return result.transpose(inverse(geometry.out_spec))
 
 
 def _by_products(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from gnomon.dialects.types import is_complex, is_integer
@@ -124,6 +125,14 @@ ROWS = [
     _row("3d", (1, 2, 3, 3, 4), (2, 2, 2, 1, 2)),
     _row("features-last", (2, 5, 4, 3), (3, 2, 3, 4), specs=NHWC, strides=(2, 1)),
     _row("mixed-specs", (5, 3, 2), (2, 4, 3), specs=((2, 1, 0), (1, 2, 0), (1, 2, 0))),
+    _row(
+        "vectors",
+        (2, 1, 9),
+        (1, 1, 4),
+        strides=(2,),
+        padding=((3, 1),),
+        dtypes="f16 bf16 f32 f64 c128 i8 u32",
+    ),
     _row("strides-leave-rest", (1, 2, 8), (2, 2, 3), strides=(2,), padding=((0, 0),)),
     _row(
         "dilated",
@@ -145,6 +154,7 @@ ROWS = [
     _row("empty-features", (2, 0, 4), (3, 0, 2)),
     _row("empty-space", (2, 2, 0), (3, 2, 2), padding=((2, 1),)),
     _row("to-f32", (2, 3, 5), (4, 3, 2), dtypes="bf16 i8", result=np.float32),
+    _row("vectors-to-bf16", (1, 1, 5), (1, 1, 2), dtypes="i16 f16", result=ml_dtypes.bfloat16),
     _row("to-i32", (2, 3, 5), (4, 3, 2), dtypes="i8", result=np.int32),
     # Large enough to be rewritten for IREE.
     _row("many", (2, 9, 8, 16), (3, 3, 16, 16), specs=NHWC, padding=((1, 1), (1, 1)), dtypes="f32"),

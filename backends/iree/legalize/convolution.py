@@ -22,6 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gnomon.backends.iree.legalize.rewriting import Rule
+from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.convolution import Geometry
 from gnomon.dialects.emit import convert, full, ops, reshape, transpose, zeros
@@ -40,7 +41,11 @@ _FEW_PRODUCTS = 1 << 15
 _MOST_BYTES = 1 << 27
 
 
-def _convolution(inst: Instance) -> Sequence[ir.Value] | None:
+def _convolution(inst: Instance) -> Sequence[ir.Value]:
+    dtype, given = inst.type.dtype, inst.operand_types[0].dtype
+    if dtype != given and accumulator(dtype) != dtype:
+        # Conversions of other dtypes than f32 to bf16 need a library: f32 in between.
+        return [convert(_in_dtype(inst, accumulator(dtype)), dtype)]
     g = Geometry.of(inst.params)
     lhs, rhs = inst.operands
     lhs_type, rhs_type = inst.operand_types
@@ -59,6 +64,16 @@ def _convolution(inst: Instance) -> Sequence[ir.Value] | None:
     if math.prod(out) < math.prod(kernel):
         return [_taps_of_result(product, x, rhs)]
     return [_taps_of_kernel(product, x, rhs)]
+
+
+def _in_dtype(inst: Instance, dtype: np.dtype) -> ir.Value:
+    """The convolution with operands and result of another dtype."""
+    operands = [convert(x, dtype) for x in inst.operands]
+    types = [t.with_dtype(dtype) for t in inst.operand_types]
+    params = {**inst.params, "dtype": dtype}
+    other = Instance(inst.op, operands, types, [inst.type.with_dtype(dtype)], params)
+    (result,) = _convolution(other)
+    return result
 
 
 def _native(
