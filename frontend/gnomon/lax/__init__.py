@@ -160,6 +160,7 @@ from gnomon.lax._indexing import (
     scatter_mul,
     scatter_sub,
 )
+from gnomon.lax._ragged import optimization_barrier, ragged_dot
 from gnomon.lax._reductions import (
     argmax,
     argmin,
@@ -335,6 +336,7 @@ __all__ = [
     "ne",
     "neg",
     "nextafter",
+    "optimization_barrier",
     "pad",
     "padtype_to_pads",
     "pbroadcast",
@@ -350,6 +352,7 @@ __all__ = [
     "psum",
     "psum_scatter",
     "pswapaxes",
+    "ragged_dot",
     "random_gamma_grad",
     "real",
     "reciprocal",
