@@ -358,6 +358,15 @@ def test_orders() -> None:
     compare("categorical", matrix, axis=0, shape=(2, 2, 6), replace=False)
 
 
+def test_matrices() -> None:
+    close = {"ulps": 64, "absolute": 4e-6}
+    compare("orthogonal", 2, (4,), m=5, **close)
+    mean, cov = jnp.array([1.0, 2.0]), jnp.array([[2.0, 0.5], [0.5, 1.0]])
+    compare("multivariate_normal", mean, cov, (5,), **close)
+    drawn = random.multivariate_normal(OURS, _ours(mean), _ours(cov), (20000,), method="eigh")
+    np.testing.assert_allclose(np.cov(np.asarray(drawn).T), cov, atol=0.1)
+
+
 def test_rejection_under_transformations() -> None:
     keys = random.split(OURS, 3)
 

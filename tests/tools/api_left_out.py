@@ -66,12 +66,9 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     },
     "numpy.linalg": {_NOT_YET: "*"},
     "numpy.fft": {_NOT_YET: "*"},
-    "random": {_NOT_YET: "multivariate_normal orthogonal"},
     "nn": {
         _DEVICE_CODE: "get_scaled_dot_general_config scaled_dot_general scaled_matmul",
-        _NOT_YET: "dot_product_attention",
     },
-    "nn.initializers": {_NOT_YET: "delta_orthogonal orthogonal"},
     "scipy.cluster.vq": {_NOT_YET: "*"},
     "scipy.fft": {_NOT_YET: "*"},
     "scipy.integrate": {_NOT_YET: "*"},

@@ -32,11 +32,13 @@ from gnomon.nn._activations import (
     standardize,
     swish,
 )
+from gnomon.nn._attention import dot_product_attention
 from gnomon.numpy import tanh
 from gnomon.scipy.special import logsumexp
 
 __all__ = [
     "celu",
+    "dot_product_attention",
     "elu",
     "gelu",
     "glu",

@@ -1,0 +1,128 @@
+"""Attention by scaled dot products."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon import numpy as gnp
+from gnomon._array import Array
+from gnomon.dialects.types import BOOL
+from gnomon.numpy._arguments import promoted
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    query_seq_lengths: Any = None,
+    key_value_seq_lengths: Any = None,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: str | None = None,
+    return_residual: bool = False,
+) -> Any:
+    """Attention: values averaged with the softmax of scaled products of queries and keys.
+
+    Args:
+      query: of shape (batch, length, heads, size), or without the batch.
+      key, value: of shape (batch, length, heads of keys, size); each of them serves
+        heads / heads of keys consecutive heads of the query.
+      bias: added to the products; it broadcasts to (batch, heads, queries, keys).
+      mask: booleans of such a shape: which keys a query attends to.
+      scale: a factor of the products; 1 / sqrt(size) by default.
+      is_causal: a query attends to no keys behind its own position.
+      query_seq_lengths, key_value_seq_lengths: of shape (batch,), how many queries and keys of each
+        sequence count. The result of other queries is zero.
+      local_window_size: how far before and behind its own position a query attends.
+      implementation: None or ``"xla"``: the only one.
+      return_residual: also return the logarithm of the sum of exponentials, of shape (batch,
+        queries, heads).
+    Returns:
+      An array of the shape of ``query``.
+    Raises:
+      ValueError: shapes do not fit.
+      NotImplementedError: another implementation.
+    """
+    if implementation not in (None, "xla"):
+        raise NotImplementedError(
+            f"dot_product_attention: implementation {implementation!r} is not there; use None"
+        )
+    query, key, value = promoted("dot_product_attention", query, key, value)
+    shape = query.shape
+    if query.ndim == 3:
+        query, key, value = (gnp.expand_dims(x, 0) for x in (query, key, value))
+    if query.ndim != 4 or key.ndim != 4 or key.shape[:3] != value.shape[:3]:
+        raise ValueError(
+            "dot_product_attention: query, key and value must have shapes (batch, length, heads, "
+            f"size), got {query.shape}, {key.shape} and {value.shape}"
+        )
+    batch, length, heads, size = query.shape
+    count, groups = key.shape[1], key.shape[2]
+    if heads % groups or key.shape[0] != batch or key.shape[3] != size:
+        raise ValueError(
+            f"dot_product_attention: keys of shape {key.shape} do not fit queries of shape "
+            f"{query.shape}: the batch and the size must be equal, and the heads of the query a "
+            "multiple of those of the keys"
+        )
+    scale = 1 / math.sqrt(size) if scale is None else scale
+    split = gnp.reshape(query, (batch, length, groups, heads // groups, size))
+    logits = gnp.einsum("btkgh,bskh->bkgts", split, key, preferred_element_type=_FLOAT32)
+    logits = gnp.reshape(logits, (batch, heads, length, count)) * scale
+    if bias is not None:
+        logits = logits + gnp.astype(gnp.asarray(bias), logits.dtype)
+    allowed = _allowed(length, count, is_causal, local_window_size)
+    if mask is not None:
+        given = gnp.asarray(mask)
+        if given.dtype != BOOL:
+            raise ValueError(f"dot_product_attention: mask must be bool, got {given.dtype.name}")
+        allowed = allowed & given
+    rows = gnp.arange(length)[:, None]
+    for lengths, positions in (
+        (query_seq_lengths, rows),
+        (key_value_seq_lengths, gnp.arange(count)[None]),
+    ):
+        if lengths is not None:
+            inside = positions < gnp.reshape(gnp.asarray(lengths), (batch, 1, 1, 1))
+            allowed = allowed & inside
+    # Finite, so that a query without keys gives no nan.
+    least = -0.7 * float(np.finfo(np.float32).max)
+    logits = gnp.where(allowed, logits, least)
+    largest = lax.stop_gradient(gnp.max(logits, axis=-1, keepdims=True))
+    weights = gnp.exp(logits - largest)
+    total = gnp.sum(weights, axis=-1, keepdims=True)
+    shares = gnp.astype(weights / total, key.dtype)
+    shares = gnp.reshape(shares, (batch, groups, heads // groups, length, count))
+    result = gnp.einsum("bkgts,bskh->btkgh", shares, value)
+    result = gnp.reshape(result, (batch, length, heads, value.shape[3]))
+    if query_seq_lengths is not None:
+        counts = gnp.reshape(gnp.asarray(query_seq_lengths), (batch, 1, 1, 1))
+        result = gnp.where(gnp.arange(length)[None, :, None, None] < counts, result, 0)
+    result = gnp.reshape(result, (*shape[:-1], value.shape[3]))
+    if not return_residual:
+        return result
+    residual = gnp.moveaxis((largest + gnp.log(total))[..., 0], 1, 2)
+    return result, gnp.reshape(residual, shape[:-1])
+
+
+def _allowed(
+    length: int, count: int, is_causal: bool, window: int | tuple[int, int] | None
+) -> Array:
+    """Which positions of keys a position of a query attends to."""
+    ahead = gnp.arange(count)[None, :] - gnp.arange(length)[:, None]
+    allowed = gnp.ones((length, count), bool)
+    if is_causal:
+        allowed = allowed & (ahead <= 0)
+    if window is not None:
+        before, behind = (window, window) if isinstance(window, int) else window
+        allowed = allowed & (ahead >= -before) & (ahead <= behind)
+    return allowed
