@@ -10,6 +10,8 @@ What IREE 3.13 gets wrong, and what is done about it:
 - A gather out of bounds reads beyond the buffer: its starts are clamped before.
 - A slice that is updated by a slice of itself is overwritten while it is read: a barrier stands
   before the update.
+- An argument of the program whose last use is an update is overwritten, though it is the caller's:
+  the update is done on a copy.
 - Unsigned integers, bools and complex numbers: see `storage`.
 """
 
@@ -22,7 +24,8 @@ import numpy as np
 
 from gnomon.backends.iree.legalize.rewriting import Rule
 from gnomon.backends.iree.legalize.storage import Storage, storage_of
-from gnomon.dialects.contract import Instance
+from gnomon.dialects.body import operands_of
+from gnomon.dialects.contract import Instance, params_of
 from gnomon.dialects.emit import (
     constant,
     convert,
@@ -241,11 +244,34 @@ def _dynamic_update_slice(inst: Instance) -> Sequence[ir.Value] | None:
         return [update]
     # Without the barrier an update that is a slice of the operand is read while it is overwritten.
     storage = storage_of("gnomon.dynamic_update_slice", inst.type.dtype)
-    barred = ops.optimization_barrier.build([storage.store(update), *indices], {})
+    barred, *indices = ops.optimization_barrier.build([storage.store(update), *indices], {})
     if storage.parts > 1:
-        barred.append(full(type_of(barred[1]), 0))
-    updated = ops.dynamic_update_slice(storage.store(operand), *barred)
-    return [storage.load(updated, inst.type)]
+        indices.append(full(type_of(indices[0]), 0))
+    stored = storage.store(operand)
+    if not _is_borrowed(operand):
+        return [storage.load(ops.dynamic_update_slice(stored, barred, *indices), inst.type)]
+    # IREE would write into the caller's array. One more row makes a copy.
+    type_ = type_of(stored)
+    copy = ops.concatenate(stored, full(type_.with_shape((1, *type_.shape[1:])), 0), dimension=0)
+    last = type_.shape[0] - type_of(barred).shape[0]
+    if last <= np.iinfo(type_of(indices[0]).dtype).max:
+        indices[0] = ops.min(indices[0], full_like(indices[0], last))
+    updated = ops.dynamic_update_slice(copy, barred, *indices)
+    return [storage.load(slice_along(updated, 0, 0, type_.shape[0]), inst.type)]
+
+
+_VIEWS = ("gnomon.reshape", "gnomon.bitcast_convert", "gnomon.optimization_barrier")
+
+
+def _is_borrowed(value: ir.Value) -> bool:
+    """Whether a value may be an argument of the program, or a view of one."""
+    while not isinstance(value.owner, ir.Block):
+        if value.owner.name not in _VIEWS:
+            return False
+        value = operands_of(value.owner.operation)[0]
+    holder = value.owner.owner
+    # A loop's carries are copied where the loop starts.
+    return holder.name != "gnomon.while" or value.arg_number < params_of(holder)["body_consts"]
 
 
 # ----------------------------------------------------------------- reversed and cumulative elements

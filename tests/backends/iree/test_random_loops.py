@@ -93,3 +93,14 @@ def test_while_loops() -> None:
         function = random_body(seed, TAKES, GIVES, 2)
         arguments = arguments_of(seed)
         check(Dialect().body(function, TAKES), arguments, function(Plain(), *arguments))
+
+
+def test_an_argument_that_is_updated_stays_as_it_was() -> None:
+    vector, scalar, index = (TYPES[kind] for kind in "vsi")
+
+    def emit(x: ir.Value, y: ir.Value, i: ir.Value) -> list[ir.Value]:
+        return [x, Dialect().write(x, y, i)]
+
+    arguments = [np.arange(3.0), np.asarray(9.0), np.asarray(7, np.int32)]
+    expected = [np.arange(3.0), np.array([0.0, 1.0, 9.0])]
+    check(Body.build([vector, scalar, index], emit), arguments, expected)
