@@ -180,8 +180,8 @@ def bernoulli(n: int) -> Array:
       n: a static integer, not negative.
 
     Example:
-      >>> bernoulli(4)
-      Array([ 1.        , -0.5       ,  0.16666667,  0.        , -0.03333334],      dtype=float32)
+      >>> bernoulli(2)
+      Array([ 1.        , -0.5       ,  0.16666667], dtype=float32)
     """
     count = index(n)
     if count < 0:

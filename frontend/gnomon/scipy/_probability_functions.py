@@ -54,7 +54,7 @@ def entr(x: Any) -> Array:
 
     Example:
       >>> entr(0.5)
-      Array(0.34657359, dtype=float32, weak_type=True)
+      Array(0.3465736, dtype=float32, weak_type=True)
     """
     (x,) = real_arguments("entr", x)
     value = -_xlogy(x, x)
