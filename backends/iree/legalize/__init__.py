@@ -7,6 +7,7 @@ goes wrong and what was seen to work; the forms themselves are native again for 
 from __future__ import annotations
 
 from gnomon.backends.iree.legalize.branches import RULES as BRANCH_RULES
+from gnomon.backends.iree.legalize.conversions import BFLOAT16_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
 from gnomon.backends.iree.legalize.convolution import RULES as CONVOLUTION_RULES
 from gnomon.backends.iree.legalize.fourier import RULES as FOURIER_RULES
@@ -48,4 +49,5 @@ def legalize(module: ir.Module, target: Target) -> None:
     on_host = host_rules()
     rewrite(program, {**_DECOMPOSITIONS, **sorting_rules(target), **on_host})
     rewrite(program, {**_RULES, **on_host})
+    rewrite(program, BFLOAT16_RULES)
     split_wide_fusions(program)

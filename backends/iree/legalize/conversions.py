@@ -15,7 +15,7 @@ from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import BOOL, bfloat16, is_complex, is_floating, is_integer, type_of
 
-__all__ = ["RULES", "rounded"]
+__all__ = ["BFLOAT16_RULES", "RULES", "rounded"]
 
 _FLOAT32 = np.dtype(np.float32)
 _FLOAT64 = np.dtype(np.float64)
@@ -54,18 +54,23 @@ def _saturated(x: ir.Value, target: np.dtype) -> ir.Value:
     return ops.select(is_below, full_like(converted, info.min), converted)
 
 
-def _convert(inst: Instance) -> Sequence[ir.Value] | None:
+def _into_integer(inst: Instance) -> Sequence[ir.Value] | None:
     x = inst.operand
     source, target = type_of(x).dtype, inst.type.dtype
-    if target == bfloat16 and (is_integer(source) or source == BOOL):
-        return [_to_bfloat16(ops.convert(x, dtype=_FLOAT32))]
     if is_integer(target) and is_complex(source):
         return [_saturated(ops.real(x), target)]
     if is_integer(target) and is_floating(source):
         return [_saturated(x, target)]
-    if target == bfloat16 and source == _FLOAT64:
-        return [_to_bfloat16(ops.convert(x, dtype=_FLOAT32))]
     return None
+
+
+def _into_bfloat16(inst: Instance) -> Sequence[ir.Value] | None:
+    x = inst.operand
+    source = type_of(x).dtype
+    unfused = is_integer(source) or source in (BOOL, _FLOAT64)
+    if inst.type.dtype != bfloat16 or not unfused:
+        return None
+    return [_to_bfloat16(ops.convert(x, dtype=_FLOAT32))]
 
 
 def _iota(inst: Instance) -> Sequence[ir.Value] | None:
@@ -74,4 +79,7 @@ def _iota(inst: Instance) -> Sequence[ir.Value] | None:
     return [_to_bfloat16(ops.iota(**(inst.params | {"dtype": _FLOAT32})))]
 
 
-RULES: dict[str, Rule] = {"gnomon.convert": _convert, "gnomon.iota": _iota}
+RULES: dict[str, Rule] = {"gnomon.convert": _into_integer}
+
+# For what the program converts and for what other rules do: these go last.
+BFLOAT16_RULES: dict[str, Rule] = {"gnomon.convert": _into_bfloat16, "gnomon.iota": _iota}
