@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import iree.runtime as rt
 from iree.runtime import _binding
 
+from gnomon import _native
 from gnomon.backends.iree.targets import TARGETS, Target
 
 __all__ = ["Device", "DriverState", "cpu_device", "runtime_generation"]
@@ -101,7 +102,7 @@ class DriverState:
 
     def __init__(self, driver: str) -> None:
         if DriverState._instance is None:
-            _load_libm()
+            _load_libraries()
             DriverState._instance = rt.VmInstance()
             _make_immortal(DriverState._instance)
         self.driver = driver
@@ -114,15 +115,18 @@ class DriverState:
             _make_immortal(value)
 
 
-def _load_libm() -> None:
-    """Makes the C library's mathematical functions visible to compiled programs.
+def _load_libraries() -> None:
+    """Makes the functions that compiled programs call by name visible to them.
 
-    Their libraries name `sin` and its like without naming libm. Python's own executable nearly
-    always brings it; a statically linked one does not.
+    Their libraries name `sin` and its like without naming libm, which Python's own executable
+    nearly always brings, but a statically linked one does not; and `__truncsfbf2`, which is in none
+    of the system's libraries but in our native module.
     """
-    name = ctypes.util.find_library("m") if os.name == "posix" else None
-    if name is not None:
-        ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+    if os.name != "posix":
+        return
+    for name in (ctypes.util.find_library("m"), _native.__file__):
+        if name is not None:
+            ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
 
 
 class Device:

@@ -1,0 +1,61 @@
+// Conversions to bfloat16 that compiled kernels call by name.
+//
+// LLVM compiles some roundings to bfloat16 to a call of a function of its own runtime library,
+// which is no part of the system's C library: a kernel that reaches one would end the process
+// ("undefined symbol: __truncsfbf2"). Here they are; `backends/iree/device.py` makes them visible
+// to kernels.
+//
+// The result is returned where the platform returns a bfloat16, in the low bits of the first vector
+// register. Not every compiler has the type, so the functions say `double`, which is returned there
+// too (System V on x86-64, AAPCS64).
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__GNUC__)
+#define GNOMON_EXPORT __attribute__((visibility("default"), used))
+#else
+#define GNOMON_EXPORT
+#endif
+
+namespace {
+
+template <typename To, typename From> To bits(From value) {
+    static_assert(sizeof(To) == sizeof(From));
+    To result;
+    std::memcpy(&result, &value, sizeof result);
+    return result;
+}
+
+constexpr std::uint32_t nan_bits = 0x7f800000;
+
+// Round to nearest, ties to even; a nan stays one, whatever bits are cut off.
+std::uint16_t rounded(float value) {
+    std::uint32_t word = bits<std::uint32_t>(value);
+    if ((word & 0x7fffffff) > nan_bits)
+        return static_cast<std::uint16_t>((word >> 16) | 0x40);
+    return static_cast<std::uint16_t>((word + 0x7fff + ((word >> 16) & 1)) >> 16);
+}
+
+// A float that rounds to the same bfloat16 as the double: truncated, its last bit set where
+// anything was cut off ("round to odd"), so that the second rounding cannot see a tie that is none.
+float to_odd(double value) {
+    float nearest = static_cast<float>(value);
+    double back = nearest;
+    if (back == value || value != value)
+        return nearest;
+    std::uint32_t word = bits<std::uint32_t>(nearest);
+    bool away = (value < 0 ? -back : back) > (value < 0 ? -value : value);
+    if (away)
+        --word; // Towards zero; below infinity stands the largest number.
+    return bits<float>(word | 1);
+}
+
+double in_register(std::uint16_t value) { return bits<double>(static_cast<std::uint64_t>(value)); }
+
+} // namespace
+
+extern "C" {
+GNOMON_EXPORT double __truncsfbf2(float value) { return in_register(rounded(value)); }
+GNOMON_EXPORT double __truncdfbf2(double value) { return in_register(rounded(to_odd(value))); }
+}
