@@ -6,6 +6,7 @@ goes wrong and what was seen to work; the forms themselves are native again for 
 
 from __future__ import annotations
 
+from gnomon.backends.iree.legalize.barriers import drop_barriers_of_buffers
 from gnomon.backends.iree.legalize.branches import RULES as BRANCH_RULES
 from gnomon.backends.iree.legalize.conversions import BFLOAT16_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
@@ -46,6 +47,7 @@ _RULES: dict[str, Rule] = {
 def legalize(module: ir.Module, target: Target) -> None:
     """Rewrite a module in place so that IREE compiles it for ``target``, and rightly."""
     program = Program(module)
+    drop_barriers_of_buffers(program)
     on_host = host_rules()
     rewrite(program, {**_DECOMPOSITIONS, **sorting_rules(target), **on_host})
     rewrite(program, {**_RULES, **on_host})

@@ -53,6 +53,16 @@ _BARRIER = "stablehlo.optimization_barrier"
 _AFFINITY = "#hal.device.promise<@__device_0>"
 
 
+_VIEWS = frozenset({"stablehlo.reshape", "stablehlo.bitcast_convert", _BARRIER})
+_UPDATES = frozenset({"stablehlo.dynamic_update_slice", "stablehlo.scatter"})
+
+
+def _passes_on(use: ir.OpOperand) -> bool:
+    """Whether an op may give a value's buffer on, whole, in part or written to."""
+    op = use.owner.operation
+    return op.name in {_WHILE, _CASE} | _VIEWS | _UPDATES or len(op.results) == 0
+
+
 def has_control_flow(module: ir.Module) -> bool:
     """Whether a StableHLO module has loops or branches."""
     found = False
@@ -366,16 +376,22 @@ class _Emitter:
         return ir.WalkResult.ADVANCE
 
     def _barrier(self, op: ir.Operation) -> None:
-        """An update that is made from what it updates becomes a copy; others need no barrier.
+        """A barrier stays in front of what computes with its value, as one for each value.
 
-        IREE loses track of buffers that go through a barrier in a loop.
+        In front of what passes the buffer on it goes, since IREE loses track of such buffers in a
+        loop; an update that is made from what it updates becomes a copy instead.
         """
         for value, result in zip(op.operands, op.results, strict=True):
             if value in self.scalars:
                 self.scalars[result] = self.scalars[value]
                 continue
             new = self.tensors[value]
-            self.tensors[result] = self._copy(new) if updates_its_origin(result) else new
+            if updates_its_origin(result):
+                new = self._copy(new)
+            elif not any(_passes_on(use) for use in result.uses):
+                with ir.InsertionPoint(self.position.block):
+                    (new,) = self.create(_BARRIER, [new.type], [new])
+            self.tensors[result] = new
 
     # ------------------------------------------------------------------------ what the host can do
 

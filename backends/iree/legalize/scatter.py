@@ -189,6 +189,8 @@ def _scatter_rows(
     """Scatter whole rows, of a copy that has one more row for what is out of bounds."""
     type_ = type_of(rows)
     count, width = type_.shape
+    if type_of(new_rows).shape[0] == 1:
+        return _update_row(storage.op, rows, reshape(numbers, ()), new_rows)
     spare = full(type_.with_shape((1, width)), 0)
     copy = ops.concatenate(rows, spare, dimension=0)
     params = {
@@ -199,6 +201,26 @@ def _scatter_rows(
     }
     written = getattr(ops, storage.op)(copy, numbers, new_rows, **params)
     return slice_along(written, 0, 0, count)
+
+
+# The op that makes the new row of the old one and the update.
+_COMBINE = {"scatter_add": "add", "scatter_mul": "mul", "scatter_min": "min", "scatter_max": "max"}
+
+
+def _update_row(name: str, rows: ir.Value, number: ir.Value, new_row: ir.Value) -> ir.Value:
+    """Read one row, combine and write it back: no copy of the others, as in ``x.at[i].add(y)``.
+
+    IREE also refuses some scatters of one number that was sliced out of an array ("expected rank to
+    be smaller or equal to the other rank").
+    """
+    count, width = type_of(rows).shape
+    starts = [ops.min(number, full_like(number, count - 1)), full_like(number, 0)]
+    old = ops.dynamic_slice(rows, *starts, sizes=(1, width))
+    inside = ops.lt(number, full_like(number, count))
+    mask = ops.broadcast_in_dim(inside, shape=(1, width), dims=())
+    combine = _COMBINE.get(name)
+    new = new_row if combine is None else getattr(ops, combine)(old, new_row)
+    return _update_slice(rows, ops.select(mask, new, old), starts)
 
 
 # ------------------------------------------------------------------------------------------ gather
@@ -242,22 +264,28 @@ def _dynamic_update_slice(inst: Instance) -> Sequence[ir.Value] | None:
         return [operand]
     if not indices:
         return [update]
-    # Without the barrier an update that is a slice of the operand is read while it is overwritten.
     storage = storage_of("gnomon.dynamic_update_slice", inst.type.dtype)
-    barred, *indices = ops.optimization_barrier.build([storage.store(update), *indices], {})
     if storage.parts > 1:
         indices.append(full(type_of(indices[0]), 0))
-    stored = storage.store(operand)
+    updated = _update_slice(storage.store(operand), storage.store(update), indices)
+    return [storage.load(updated, inst.type)]
+
+
+def _update_slice(operand: ir.Value, update: ir.Value, starts: Sequence[ir.Value]) -> ir.Value:
+    """Write a slice, of the operand or of a copy of it."""
+    # Without the barrier an update that is a slice of the operand is read while it is overwritten.
+    indices: list[ir.Value]
+    update, *indices = ops.optimization_barrier.build([update, *starts], {})
     if not _is_borrowed(operand):
-        return [storage.load(ops.dynamic_update_slice(stored, barred, *indices), inst.type)]
+        return ops.dynamic_update_slice(operand, update, *indices)
     # IREE would write into the caller's array. One more row makes a copy.
-    type_ = type_of(stored)
-    copy = ops.concatenate(stored, full(type_.with_shape((1, *type_.shape[1:])), 0), dimension=0)
-    last = type_.shape[0] - type_of(barred).shape[0]
+    type_ = type_of(operand)
+    copy = ops.concatenate(operand, full(type_.with_shape((1, *type_.shape[1:])), 0), dimension=0)
+    last = type_.shape[0] - type_of(update).shape[0]
     if last <= np.iinfo(type_of(indices[0]).dtype).max:
         indices[0] = ops.min(indices[0], full_like(indices[0], last))
-    updated = ops.dynamic_update_slice(copy, barred, *indices)
-    return [storage.load(slice_along(updated, 0, 0, type_.shape[0]), inst.type)]
+    updated = ops.dynamic_update_slice(copy, update, *indices)
+    return slice_along(updated, 0, 0, type_.shape[0])
 
 
 _VIEWS = ("gnomon.reshape", "gnomon.bitcast_convert", "gnomon.optimization_barrier")

@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon import lax
 from gnomon.backends.compilation import compile_lowered, lower
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body
@@ -243,3 +246,33 @@ def test_an_operand_updated_by_itself(in_loop: bool, dtype: str) -> None:
     if in_loop:
         emits = [_looped(e) for e in emits]
     assert not differences(emits, arguments)
+
+
+def test_one_element_is_updated_by_another() -> None:
+    """``x.at[i].add(x[j])``, which IREE refuses as a scatter; alone and in every kind of loop."""
+
+    def updated(c: Any, i: Any) -> Any:
+        return c.at[i].add(c[1])
+
+    def program(x: Any, n: Any) -> Any:
+        return (
+            updated(x, n),
+            x.at[n].min(x[1]),
+            x.at[n + 10].multiply(x[1]),
+            lax.fori_loop(0, 3, lambda i, c: updated(c, i), x),
+            lax.fori_loop(0, n, lambda i, c: updated(c, i - 1), x),
+            lax.scan(lambda c, i: (updated(c, i), c[i]), x, gnp.arange(3)),
+        )
+
+    def waiting(x: Any) -> Any:
+        def done(s: Any) -> Any:
+            return s[1][1] < 20
+
+        return lax.while_loop(done, lambda s: (s[0] + 1, updated(s[1], s[0] % 3)), (0, x))
+
+    x = gnp.arange(1.0, 6.0)
+    for function, arguments in ((program, (x, 3)), (waiting, (x,))):
+        compiled = gn.tree.leaves(gn.jit(function)(*arguments))
+        evaluated = gn.tree.leaves(function(*arguments))
+        for given, wanted in zip(compiled, evaluated, strict=True):
+            np.testing.assert_array_equal(np.asarray(given), np.asarray(wanted))

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon import lax
 from gnomon.backends.compilation import compile_lowered, lower
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body
@@ -104,3 +107,24 @@ def test_an_argument_that_is_updated_stays_as_it_was() -> None:
     arguments = [np.arange(3.0), np.asarray(9.0), np.asarray(7, np.int32)]
     expected = [np.arange(3.0), np.array([0.0, 1.0, 9.0])]
     check(Body.build([vector, scalar, index], emit), arguments, expected)
+
+
+def test_barriers_do_not_alias_what_is_updated() -> None:
+    """A barrier that a user writes, around arrays that are updated in place while others read."""
+    barrier = lax.optimization_barrier
+
+    def program(x: Any) -> Any:
+        y = barrier(x)
+        summed = lax.while_loop(lambda c: c.sum() < 300, lambda c: c.at[1].multiply(2.0) + y[0], y)
+        steps = lax.while_loop(
+            lambda s: s[1][0] < 100,
+            lambda s: (s[0] + 1, barrier(s[1]).at[s[0] % 2].add(10.0)),
+            (0, x),
+        )
+        return summed, steps, y, x, barrier(x).at[0].set(9.0)
+
+    x = gnp.arange(5.0)
+    for given, wanted in zip(
+        gn.tree.leaves(gn.jit(program)(x)), gn.tree.leaves(program(x)), strict=True
+    ):
+        np.testing.assert_array_equal(np.asarray(given), np.asarray(wanted))

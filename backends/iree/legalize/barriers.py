@@ -1,0 +1,49 @@
+"""Barriers that a program brings along, from `lax.optimization_barrier` and `checkpoint`.
+
+A barrier that a buffer is passed on through, into a loop, an update or out of the function, makes
+IREE lose track of it: it was seen updated in place while others still read it, which gave wrong
+numbers. Such a barrier is dropped. One in front of what computes with its value stays.
+"""
+
+from __future__ import annotations
+
+from gnomon.dialects.barrier import optimization_barrier
+from gnomon.dialects.body import PACK, TERMINATORS, Body, erase, operands_of, results_of
+from gnomon.dialects.contract import bodies_of, lookup
+from gnomon.dialects.functions import Program, symbol_name
+from gnomon.dialects.mlir import ir
+
+__all__ = ["drop_barriers_of_buffers"]
+
+_VIEWS = ("gnomon.reshape", "gnomon.bitcast_convert", "gnomon.optimization_barrier")
+_UPDATES = ("gnomon.dynamic_update_slice", "gnomon.scatter")
+
+
+def _passes_on(user: ir.Operation) -> bool:
+    """Whether an op may give an operand's buffer on, whole, in part or written to."""
+    if user.name == PACK:
+        return any(_passes_on(use.owner.operation) for use in user.results[0].uses)
+    if user.name in TERMINATORS or user.name in _VIEWS or user.name.startswith(_UPDATES):
+        return True
+    return lookup(user).is_control_flow
+
+
+def drop_barriers_of_buffers(program: Program) -> None:
+    """Drop the barriers of a program that pass a buffer on; in place."""
+    for function in program.functions:
+        _drop(program.body(symbol_name(function)))
+
+
+def _drop(body: Body) -> None:
+    for op in body.operations:
+        if lookup(op).is_control_flow:
+            for inner in bodies_of(op):
+                _drop(inner)
+        if op.name != optimization_barrier.full_name:
+            continue
+        with ir.InsertionPoint(op), op.location:
+            for value, result in zip(operands_of(op), results_of(op), strict=True):
+                if not any(_passes_on(use.owner.operation) for use in result.uses):
+                    (value,) = optimization_barrier.build([value], {})
+                result.replace_all_uses_with(value)
+        erase(op)
