@@ -19,6 +19,7 @@ from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
 from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
 from gnomon.backends.iree.legalize.sorting import sorting_rules
 from gnomon.backends.iree.legalize.special_functions import RULES as FUNCTION_RULES
+from gnomon.backends.iree.legalize.sums import RULES as SUM_RULES
 from gnomon.backends.iree.legalize.wide_fusions import split_wide_fusions
 from gnomon.backends.iree.legalize.windows import RULES as WINDOW_RULES
 from gnomon.backends.iree.targets import Target
@@ -41,6 +42,7 @@ _RULES: dict[str, Rule] = {
     **CONVOLUTION_RULES,
     **FUNCTION_RULES,
     **SCATTER_RULES,
+    **SUM_RULES,
 }
 
 
