@@ -169,10 +169,9 @@ def _named(method: Function, name: str, doc: str) -> Function:
 
 
 def _method(name: str, namespace: Mapping[str, Any]) -> Function:
+    function = namespace[name]
+
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        function = namespace.get(name)
-        if function is None:
-            raise NotImplementedError(f"Array.{name}: gnomon.numpy has no function {name} yet")
         return function(self, *args, **kwargs)
 
     return _named(method, name, f"See `gnomon.numpy.{name}`.")
@@ -217,10 +216,7 @@ def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
 
     def compress(self: Any, condition: Any, axis: int | None = None, **kwargs: Any) -> Array:
         """See `gnomon.numpy.compress`."""
-        function = namespace.get("compress")
-        if function is None:
-            raise NotImplementedError("Array.compress: gnomon.numpy has no function compress yet")
-        result: Array = function(condition, self, axis, **kwargs)
+        result: Array = namespace["compress"](condition, self, axis, **kwargs)
         return result
 
     def to_device(self: Any, device: Any, *, stream: Any = None) -> Array:
