@@ -1,34 +1,28 @@
-"""From a program of the gnomon dialect to something that runs: the pipeline of a backend."""
+"""From a program of the gnomon dialect to a portable artifact: what is common to all backends.
+
+A backend's `lower` walks a program down by a `Lowering`, with what is its own in between:
+
+    lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
+    cost = lowering.expand()                    # transformations and calls are gone
+    ...                                         # the backend's legalization
+    lowering.to_stablehlo()
+    return lowering.artifact(plan=...)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
-from gnomon.backends.iree.compiler import (
-    CompileOptions,
-    ProgramCost,
-    choose_options,
-    compile_artifact,
-)
-from gnomon.backends.iree.device import cpu_device
-from gnomon.backends.iree.errors import CompilationFailed, CompilerCrashed
-from gnomon.backends.iree.executable import Executable
-from gnomon.backends.iree.host import collect, publish
-from gnomon.backends.iree.legalize import legalize
-from gnomon.backends.iree.legalize.host_control import (
-    guard_loops,
-    has_control_flow,
-    host_control,
-    runs_on_host,
-)
-from gnomon.backends.iree.targets import TARGETS
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir, stablehlo
 from gnomon.dialects.types import TensorType
-from gnomon.passes.cost import estimate
-from gnomon.passes.pipeline import EXPAND, LOWER, PASSES, Pass, run_passes
+from gnomon.passes.cost import Cost, estimate
+from gnomon.passes.pipeline import EXPAND, LOWER, Pass, run_passes
+
+__all__ = ["Artifact", "Lowering", "Observer", "Stages", "Text"]
 
 Observer = Callable[[Pass, ir.Module], None]
 
@@ -69,83 +63,96 @@ class Artifact:
 
     Attributes:
       portable: the portable StableHLO artifact (VHLO bytecode).
-      code: what the compiler gets: the same, or text where control flow runs on the host.
       input_types, output_types: of ``main``.
-      options: how the backend should compile it.
       cost: what it does, as estimated.
       callbacks: the Python functions that it calls.
       stages: texts, where they were asked for.
+      plan: what else the backend that lowered it needs to compile it.
     """
 
     portable: bytes
-    code: bytes
     input_types: Sequence[TensorType]
     output_types: Sequence[TensorType]
-    options: CompileOptions
-    cost: ProgramCost
+    cost: Cost
     callbacks: tuple[Callback, ...] = ()
     stages: Stages = field(default_factory=Stages)
+    plan: Any = None
 
 
-def lower(
-    program: Program, *, keep_stages: bool = False, observe: Observer | None = None
-) -> Artifact:
-    """Lower a program whose public function is ``main``; the module is consumed."""
-    module = program.module
-    signature = program.signature("main")
-    stages = Stages()
-    if keep_stages:
-        stages.traced = Text.of(module)
-    run_passes(module, EXPAND, observe)
-    if keep_stages:
-        stages.expanded = Text.of(module)
-    cost = ProgramCost(**vars(estimate(Program(module).body("main"))))
-    options = choose_options(cost)
-    run_passes(module, ("expand-scan",), observe)
-    legalize(module, TARGETS["cpu"])
-    if observe is not None:
-        observe(Pass("legalize-for-iree", "rewrite what IREE cannot take", lambda _: None), module)
-    functions, callbacks = collect(module)
-    if functions and options.execution_model == "async":
-        # The program's thread waits for the operands of a host call, so it is not free to return.
-        options = replace(options, execution_model="blocking")
-    if keep_stages:
-        stages.legalized = Text.of(module)
-    run_passes(module, LOWER, observe)
-    publish(module, functions)
-    on_host = not functions and runs_on_host(module)
-    if not on_host and has_control_flow(module):
-        guard_loops(module)
-    text = str(module)
-    if keep_stages:
-        stages.stablehlo = Text.of(module)
-    portable = stablehlo.serialize_portable_artifact_str(text, stablehlo.get_current_version())
-    code = host_control(module).encode() if on_host else portable
-    return Artifact(
-        portable, code, signature.arguments, signature.results, options, cost, callbacks, stages
-    )
+class Lowering:
+    """A program on its way to StableHLO.
 
+    Args:
+      program: its public function is ``main``; the module is consumed.
+      keep_stages: keep its text at each stage.
+      observe: called behind each pass.
 
-def compile_lowered(artifact: Artifact, donate: tuple[int, ...] = ()) -> Executable:
-    """Compile a lowered program for the CPU."""
-    options = artifact.options
-    try:
-        vmfb = compile_artifact(artifact.code, target=TARGETS["cpu"], options=options)
-    except (CompilationFailed, CompilerCrashed):
-        if not options.data_tiling:
-            raise
-        # It makes programs faster, and a few too large for the compiler.
-        options = replace(options, data_tiling=False)
-        vmfb = compile_artifact(artifact.code, target=TARGETS["cpu"], options=options)
-    return Executable(
-        vmfb,
-        input_types=artifact.input_types,
-        output_types=artifact.output_types,
-        device=cpu_device(),
-        execution_model=options.execution_model,
-        donate=donate,
-        callbacks=artifact.callbacks,
-    )
+    Attributes:
+      module: the program as it is now.
+      stages: the texts so far.
+      cost: what the program does, once it is expanded.
+    """
 
+    def __init__(
+        self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
+    ) -> None:
+        self.module = program.module
+        self.stages = Stages()
+        self.cost = Cost()
+        self._signature = program.signature("main")
+        self._keep_stages = keep_stages
+        self._observe = observe
+        self._keep("traced")
 
-__all__ = ["PASSES", "Artifact", "Stages", "Text", "compile_lowered", "lower"]
+    def _keep(self, stage: str) -> None:
+        if self._keep_stages:
+            setattr(self.stages, stage, Text.of(self.module))
+
+    def run(self, names: Sequence[str]) -> None:
+        """Run passes of the common table."""
+        run_passes(self.module, names, self._observe)
+
+    def expand(self) -> Cost:
+        """Expand transformations and inline calls; what the program then costs."""
+        self.run(EXPAND)
+        self._keep("expanded")
+        self.cost = estimate(Program(self.module).body("main"))
+        return self.cost
+
+    def legalize(self, step: Pass) -> None:
+        """Run a pass of the backend's own."""
+        step.run(self.module)
+        if self._observe is not None:
+            self._observe(step, self.module)
+
+    def to_stablehlo(self) -> None:
+        """Lower to StableHLO what the backend made of the program."""
+        self._keep("legalized")
+        self.run(LOWER)
+
+    def artifact(
+        self,
+        *,
+        version: str | None = None,
+        plan: Any = None,
+        callbacks: tuple[Callback, ...] = (),
+    ) -> Artifact:
+        """Serialize the program.
+
+        Args:
+          version: of StableHLO; the newest by default.
+          plan, callbacks: see `Artifact`.
+        """
+        self._keep("stablehlo")
+        portable = stablehlo.serialize_portable_artifact_str(
+            str(self.module), version or stablehlo.get_current_version()
+        )
+        return Artifact(
+            portable,
+            self._signature.arguments,
+            self._signature.results,
+            self.cost,
+            callbacks,
+            self.stages,
+            plan,
+        )

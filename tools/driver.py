@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from gnomon.backends.cache import default_cache
-from gnomon.backends.compilation import Artifact, compile_lowered, lower
-from gnomon.backends.iree.compiler import compile_artifact
-from gnomon.backends.iree.errors import CompilationError
+from gnomon.backends.compilation import Artifact
+from gnomon.backends.errors import BackendUnavailable, CompilationError
+from gnomon.backends.iree.backend import iree_backend
 from gnomon.backends.iree.targets import TARGETS
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.functions import Program
@@ -34,6 +34,9 @@ _DTYPES = {short_name(d): d for d in ANY}
 
 class DriverError(Exception):
     """What the tool prints and exits with status 1 for."""
+
+
+_ERRORS = (DriverError, BackendUnavailable, CompilationError)
 
 
 def read_program(path: str) -> Program:
@@ -50,9 +53,9 @@ def read_program(path: str) -> Program:
     return program
 
 
-def lowered(path: str) -> Artifact:
-    """The lowered program of a file."""
-    return lower(read_program(path), keep_stages=True)
+def lowered(path: str, target: str = "cpu") -> Artifact:
+    """The program of a file, lowered for a target."""
+    return iree_backend(target).lower(read_program(path), keep_stages=True)
 
 
 def write(path: str, data: bytes | str) -> None:
@@ -96,8 +99,7 @@ def parse_input(text: str, type_: TensorType) -> np.ndarray:
 
 def compile_command(options: argparse.Namespace) -> None:
     """``gnomon compile``"""
-    artifact = lowered(options.file)
-    data = compile_artifact(artifact.code, target=TARGETS[options.target], options=artifact.options)
+    data = iree_backend(options.target).executable_bytes(lowered(options.file, options.target))
     output = options.output or str(Path(options.file).with_suffix(".vmfb"))
     write(output, data)
 
@@ -122,7 +124,8 @@ def run_command(options: argparse.Namespace) -> None:
     if options.evaluate:
         results = Evaluator(program)("main", *arrays)
     else:
-        executable = compile_lowered(lower(program))
+        backend = iree_backend("cpu")
+        executable = backend.compile(backend.lower(program))
         results = [buffer.to_numpy() for buffer in executable(arrays)]
     for result in results:
         print(f"{TensorType(result.shape, result.dtype)}")
@@ -195,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse_arguments(arguments)
     try:
         options.run(options)
-    except (DriverError, CompilationError, TypeError, ValueError, OSError, ir.MLIRError) as error:
+    except (*_ERRORS, TypeError, ValueError, OSError, ir.MLIRError) as error:
         print(f"gnomon: {error}", file=sys.stderr)
         return 1
     return 0

@@ -10,8 +10,8 @@ import iree.runtime as rt
 import ml_dtypes
 import numpy as np
 
+from gnomon.backends.errors import BufferDeletedError, ExecutionError
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
-from gnomon.backends.iree.errors import BufferDeletedError, ExecutionError
 
 __all__ = [
     "IMPORTED_USAGE_BIT",
@@ -343,6 +343,10 @@ class Buffer:
         if self._pending is not None:
             self._pending.wait()
             self._pending = None
+
+    def copy_to_host_async(self) -> None:
+        """Nothing is to be done: the host reads the memory itself."""
+        self._check_alive()
 
     def delete(self, reason: str = "delete() was called on it") -> None:
         """Lets go of the memory; any later use raises. Arrays from `to_numpy` stay valid."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from gnomon.backends.cache import ExecutableCache, cache_directory, cache_key, default_cache
-from gnomon.backends.iree.errors import (
+from gnomon.backends.errors import (
     CompilationError,
     CompilationFailed,
     CompilerCrashed,

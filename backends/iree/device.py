@@ -25,7 +25,7 @@ from iree.runtime import _binding
 from gnomon import _native
 from gnomon.backends.iree.targets import TARGETS, Target
 
-__all__ = ["Device", "DriverState", "cpu_device", "runtime_generation"]
+__all__ = ["Device", "DriverState", "cpu_device", "devices_of", "runtime_generation"]
 
 # nanobind reports, at exit, every object that a global variable of the user still holds.
 _binding.disable_leak_checker()
@@ -136,13 +136,16 @@ class Device:
         id: its number among all devices.
         target: how programs are compiled for it.
         process_index: the process that it belongs to, 0 in a program of one process.
+        backend: the backend whose device it is, which sets it.
 
     Example:
         >>> cpu_device()
         CpuDevice(id=0)
     """
 
-    __slots__ = ("id", "process_index", "target")
+    __slots__ = ("__weakref__", "backend", "id", "process_index", "target")
+
+    backend: Any
 
     def __init__(self, id: int, target: Target, process_index: int = 0) -> None:
         self.id = id
@@ -158,6 +161,10 @@ class Device:
     def device_kind(self) -> str:
         """What kind of machine it is; for a CPU just "cpu"."""
         return self.target.platform
+
+    def memory_stats(self) -> dict[str, int] | None:
+        """None: the memory is the process's own, and nobody counts it."""
+        return None
 
     def __repr__(self) -> str:
         return f"{self.platform.capitalize()}Device(id={self.id})"
@@ -181,12 +188,17 @@ class Device:
         return state
 
 
+def devices_of(target: Target) -> tuple[Device, ...]:
+    """Returns the devices of a target, always the same objects."""
+    with _Process.lock:
+        if target.name not in _devices:
+            _devices[target.name] = (Device(0, target),)
+        return _devices[target.name]
+
+
 def cpu_device() -> Device:
     """Returns the CPU."""
-    with _Process.lock:
-        if "cpu" not in _devices:
-            _devices["cpu"] = (Device(0, TARGETS["cpu"]),)
-        return _devices["cpu"][0]
+    return devices_of(TARGETS["cpu"])[0]
 
 
 def _wait_for_all_work() -> None:

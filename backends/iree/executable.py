@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import iree.runtime as rt
 import numpy as np
 
+from gnomon.backends.errors import ExecutionError
 from gnomon.backends.iree.buffer import (
     IMPORTED_USAGE_BIT,
     Buffer,
@@ -17,7 +18,6 @@ from gnomon.backends.iree.buffer import (
     result_buffer,
 )
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
-from gnomon.backends.iree.errors import ExecutionError
 from gnomon.backends.iree.host import HostModule, read_table
 from gnomon.dialects.callbacks import Callback
 

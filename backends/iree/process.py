@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from gnomon.backends.errors import CompilerUnavailable
 from gnomon.backends.iree import worker as worker_program
-from gnomon.backends.iree.errors import CompilerUnavailable
 
 __all__ = ["COMPILER", "CompilerProcess", "ProcessDiedError", "ProcessTimeoutError", "Reply"]
 

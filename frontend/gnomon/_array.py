@@ -6,36 +6,18 @@ Operators, methods such as ``sum`` and indexing are installed on `Array` by `gno
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gnomon._aval import ShapedArray, shaped_array
 from gnomon._device import HOST, Device
 from gnomon._dlpack import export_capsule
+from gnomon.backends.interface import Buffer
 
-__all__ = ["Array", "ConcreteArray", "DeviceBuffer", "wrap", "wrap_buffer"]
+__all__ = ["Array", "ConcreteArray", "wrap", "wrap_buffer"]
 
 _ndarray = np.ndarray
-
-
-class DeviceBuffer(Protocol):
-    """What an array asks of a buffer on a device."""
-
-    def to_numpy(self) -> np.ndarray[Any, Any]:
-        """The value in host memory; waits for it."""
-
-    def wait(self) -> None:
-        """Wait until the value is there."""
-
-    def is_ready(self) -> bool:
-        """True where the value is there."""
-
-    def delete(self) -> None:
-        """Free the memory."""
-
-    def is_deleted(self) -> bool:
-        """True after `delete`, or after the buffer was donated to a call."""
 
 
 class Array:
@@ -176,10 +158,10 @@ class ConcreteArray(Array):
 
     # What is in the slots:
     # _value: an np.ndarray that nobody writes to, or None where only the device has the value.
-    # _buffer: a DeviceBuffer or None. Both None: the array was deleted; _aval is set then.
+    # _buffer: a Buffer or None. Both None: the array was deleted; _aval is set then.
     # _aval: interned, or None until somebody asks.
     _value: np.ndarray[Any, Any] | None
-    _buffer: DeviceBuffer | None
+    _buffer: Buffer | None
     _aval: ShapedArray | None
     _device: Device
     weak_type: bool
@@ -234,7 +216,7 @@ class ConcreteArray(Array):
             self._value = value
         return value
 
-    def _live_buffer(self) -> DeviceBuffer:
+    def _live_buffer(self) -> Buffer:
         buffer = self._buffer
         if buffer is None or buffer.is_deleted():
             raise self._deleted_error()
@@ -471,7 +453,7 @@ def wrap(value: np.ndarray[Any, Any], weak_type: bool = False) -> ConcreteArray:
     return array
 
 
-def wrap_buffer(buffer: DeviceBuffer, aval: ShapedArray, device: Device = HOST) -> ConcreteArray:
+def wrap_buffer(buffer: Buffer, aval: ShapedArray, device: Device = HOST) -> ConcreteArray:
     """An array of a value on a device, which is read when it is asked for."""
     array = _new(ConcreteArray)
     array._value = None

@@ -14,6 +14,7 @@ from gnomon import _native, tree_util
 from gnomon._array import Array, ConcreteArray, wrap_buffer
 from gnomon._aval import ShapedArray, shaped_array
 from gnomon._config import config
+from gnomon._device import HOST
 from gnomon._function import (
     Traced,
     call_function,
@@ -35,9 +36,8 @@ from gnomon._tracing import (
     trace_for,
 )
 from gnomon._tree import flatten_one_level
-from gnomon.backends.compilation import Artifact, Stages, compile_lowered, lower
-from gnomon.backends.iree.buffer import Buffer
-from gnomon.backends.iree.executable import Executable
+from gnomon.backends.compilation import Artifact, Stages
+from gnomon.backends.interface import Buffer, Executable
 from gnomon.dialects.functions import Program
 
 
@@ -475,7 +475,7 @@ class Lowered:
         program = traced.program
         program.add("main", traced.body, public=True)
         program.rename(f"jit_{traced.name}")
-        self._artifact: Artifact = lower(program, keep_stages=keep_stages)
+        self._artifact: Artifact = HOST.backend.lower(program, keep_stages=keep_stages)
 
     @property
     def stages(self) -> Stages:
@@ -525,7 +525,7 @@ class Lowered:
 
     def compile(self) -> Compiled:
         """Compile for the CPU."""
-        executable = compile_lowered(self._artifact)
+        executable = HOST.backend.compile(self._artifact, device=HOST)
         return Compiled(self, executable, Entry(executable, self._traced, self._call.donated))
 
 
@@ -577,7 +577,7 @@ def _buffer_of(leaf: Any) -> Buffer:
     """The buffer of an array, made on first use, or of what stands for one."""
     array: Any = leaf if type(leaf) is ConcreteArray else as_operand(leaf)
     if array._buffer is None:
-        array._buffer = Buffer.from_numpy(array.numpy_value())
+        array._buffer = HOST.backend.put(array.numpy_value(), HOST)
     buffer: Buffer = array._buffer
     return buffer
 
@@ -591,7 +591,7 @@ class Entry:
         self._executable = executable
         self._avals = traced.avals
         self._tree = traced.tree
-        self._captures = [Buffer.from_numpy(c.numpy_value()) for c in traced.captures]
+        self._captures = [HOST.backend.put(c.numpy_value(), HOST) for c in traced.captures]
         self._donated = donated
         self._types = executable.input_types
         self._single = traced.tree == tree_util.tree_structure(0)
@@ -658,7 +658,9 @@ def _run_compiled(program: Program, name: str) -> Callable[..., Any] | None:
         text = str(copy.module)
         executable = _compiled_functions.get(text)
         if executable is None:
-            executable = _compiled_functions[text] = compile_lowered(lower(copy))
+            executable = _compiled_functions[text] = HOST.backend.compile(
+                HOST.backend.lower(copy), device=HOST
+            )
         return [b.to_numpy() for b in executable(arrays)]
 
     return run

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gnomon.backends.compilation import compile_lowered, lower
+from gnomon.backends.iree.backend import iree_backend
 from gnomon.backends.iree.legalize.host_ops import HOST_OPS
 from gnomon.dialects.body import Body
 from gnomon.dialects.functions import Program
@@ -29,6 +29,8 @@ from tests.ops.check import (
     types_of,
 )
 from tests.ops.row import Row
+
+BACKEND = iree_backend("cpu")
 
 Case = tuple[Row, np.dtype]
 
@@ -116,7 +118,7 @@ def _joint_program(cases: list[Case], operands: list[list[np.ndarray]]) -> Progr
 
 def _compare(cases: list[Case], operands: list[list[np.ndarray]], label: str) -> None:
     program = _joint_program(cases, operands)
-    executable = compile_lowered(lower(program))
+    executable = BACKEND.compile(BACKEND.lower(program))
     flat = [np.ascontiguousarray(a).reshape(a.shape) for arrays in operands for a in arrays]
     results = iter(b.to_numpy() for b in executable(flat))
     problems = []

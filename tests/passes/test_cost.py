@@ -12,13 +12,13 @@ import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
 from gnomon.backends import compilation
-from gnomon.backends.iree.errors import CompilationFailed
+from gnomon.backends.errors import CompilationFailed
 from gnomon.backends.iree.options import CompileOptions
 
 
 def options_of(function: Callable[..., Any], *shapes: tuple[int, ...]) -> CompileOptions:
     lowered = gn.jit(function).lower(*(gn.ShapeDtypeStruct(s, np.float32) for s in shapes))
-    options: CompileOptions = lowered._artifact.options
+    options: CompileOptions = lowered._artifact.plan.options
     return options
 
 

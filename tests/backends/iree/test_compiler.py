@@ -15,6 +15,12 @@ import numpy as np
 import pytest
 
 from gnomon.backends.cache import ExecutableCache
+from gnomon.backends.errors import (
+    CompilationError,
+    CompilationFailed,
+    CompilerCrashed,
+    CompilerTimeout,
+)
 from gnomon.backends.iree import process
 from gnomon.backends.iree.compiler import (
     CompileOptions,
@@ -22,12 +28,6 @@ from gnomon.backends.iree.compiler import (
     compile_flags,
     prestart,
     shutdown,
-)
-from gnomon.backends.iree.errors import (
-    CompilationError,
-    CompilationFailed,
-    CompilerCrashed,
-    CompilerTimeout,
 )
 from gnomon.backends.iree.options import ProgramCost, choose_options
 from gnomon.backends.iree.targets import (

@@ -13,9 +13,9 @@ import iree.runtime
 import numpy as np
 import pytest
 
+from gnomon.backends.errors import BufferDeletedError, ExecutionError
 from gnomon.backends.iree.buffer import Buffer, Pending
 from gnomon.backends.iree.device import cpu_device
-from gnomon.backends.iree.errors import BufferDeletedError, ExecutionError
 from gnomon.backends.iree.executable import Executable
 from tests.backends.iree.programs import compiled, executable, spec
 

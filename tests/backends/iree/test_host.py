@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gnomon.backends.compilation import compile_lowered, lower
+from gnomon.backends.iree.backend import iree_backend
 from gnomon.backends.iree.executable import Executable
 from gnomon.backends.iree.legalize import host_ops
 from gnomon.backends.reference import Evaluator
@@ -26,6 +26,8 @@ from gnomon.dialects.emit import constant, ops
 from gnomon.dialects.functions import Program
 from gnomon.dialects.host_call import call_on_host
 from gnomon.dialects.types import COMPLEX, FLOATING, TensorType
+
+BACKEND = iree_backend("cpu")
 
 F32, I32 = np.dtype(np.float32), np.dtype(np.int32)
 S, V, N = TensorType((), F32), TensorType((4,), F32), TensorType((), I32)
@@ -38,7 +40,7 @@ def program_of(types: Sequence[TensorType], emit: Callable[..., Any]) -> Program
 
 
 def build(types: Sequence[TensorType], emit: Callable[..., Any]) -> Executable:
-    return compile_lowered(lower(program_of(types, emit)))
+    return BACKEND.compile(BACKEND.lower(program_of(types, emit)))
 
 
 def run(executable: Executable, *arrays: Any) -> list[np.ndarray]:
@@ -109,10 +111,10 @@ def test_ops_of_the_table_are_evaluated_by_numpy(monkeypatch: pytest.MonkeyPatch
     program = program_of([matrix, words], emit)
     arrays = [np.arange(6, dtype=np.float32).reshape(2, 3), np.array([1, 2], np.uint32)]
     expected = Evaluator(program)("main", *arrays)
-    artifact = lower(program, keep_stages=True)
+    artifact = BACKEND.lower(program, keep_stages=True)
     assert str(artifact.stages.legalized.plain).count("gnomon.host_call") == 4
     assert "gnomon.cumsum" not in str(artifact.stages.legalized.plain)
-    for result, wanted in zip(run(compile_lowered(artifact), *arrays), expected, strict=True):
+    for result, wanted in zip(run(BACKEND.compile(artifact), *arrays), expected, strict=True):
         np.testing.assert_allclose(result, wanted, rtol=1e-6)
 
 
@@ -159,7 +161,7 @@ def test_loops_and_branches_call_as_often_as_they_run() -> None:
         ("cond", 0), ("even", 0), ("cond", 1), ("odd", 1), ("cond", 2), ("even", 2), ("cond", 3),
         ("after", 3),
     ]  # fmt: skip
-    executable = compile_lowered(lower(program))
+    executable = BACKEND.compile(BACKEND.lower(program))
     (result,) = run(executable, 3, np.ones(4))
     assert log == expected
     np.testing.assert_array_equal(result, np.full(4, 32.0))
@@ -266,11 +268,11 @@ def test_programs_that_differ_in_their_functions_share_the_compiled_code() -> No
     for factor in (2, 3):
         callback = Callback(lambda x, factor=factor: (factor * x,))
         program = program_of([V], lambda x, c=callback: call(c, ops.neg(x), given=[V]))
-        artifacts.append(lower(program))
+        artifacts.append(BACKEND.lower(program))
     first, second = artifacts
     assert first.portable == second.portable
     for artifact, factor in zip(artifacts, (2, 3), strict=True):
-        (result,) = run(compile_lowered(artifact), np.ones(4))
+        (result,) = run(BACKEND.compile(artifact), np.ones(4))
         np.testing.assert_array_equal(result, np.full(4, -factor))
 
 

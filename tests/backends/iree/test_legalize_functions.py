@@ -11,13 +11,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from gnomon.backends.compilation import compile_lowered, lower
+from gnomon.backends.iree.backend import iree_backend
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body
 from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType
+
+BACKEND = iree_backend("cpu")
 
 FLOATS = [np.dtype(t) for t in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)]
 INTEGERS = [np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)]
@@ -48,7 +50,7 @@ def compiled_and_evaluated(
         new.add("main", Body.build(types, emit), public=True)
         return new
 
-    compiled = [b.to_numpy() for b in compile_lowered(lower(program()))(list(arguments))]
+    compiled = [b.to_numpy() for b in BACKEND.compile(BACKEND.lower(program()))(list(arguments))]
     evaluated = Evaluator(program())("main", *arguments)
     return list(zip(compiled, evaluated, strict=True))
 

@@ -15,7 +15,7 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon.backends.compilation import compile_lowered, lower
+from gnomon.backends.iree.backend import iree_backend
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import REGISTRY
@@ -26,6 +26,8 @@ from gnomon.dialects.indexing.windows import Dimensions
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
 from tests.ops.test_indexing_random import OPS, Case, _is_unique, draw
+
+BACKEND = iree_backend("cpu")
 
 I32 = np.dtype(np.int32)
 F32 = np.dtype(np.float32)
@@ -55,7 +57,7 @@ def differences(
 
     flat = [np.ascontiguousarray(a).reshape(a.shape) for args in arguments for a in args]
     expected = Evaluator(build())("main", *flat)
-    actual = [buffer.to_numpy() for buffer in compile_lowered(lower(build()))(flat)]
+    actual = [buffer.to_numpy() for buffer in BACKEND.compile(BACKEND.lower(build()))(flat)]
     wrong = []
     for n, (a, e) in enumerate(zip(actual, expected, strict=True)):
         assert (a.shape, a.dtype) == (e.shape, e.dtype)
@@ -124,7 +126,7 @@ def test_the_last_of_several_updates_or_another_one_stays() -> None:
     types = [TensorType(a.shape, a.dtype) for a in (x, i, u)]
     body = Body.build(types, lambda *xs: [ops.scatter(*xs, **params)])
     program.add("main", body, public=True)
-    (result,) = (b.to_numpy() for b in compile_lowered(lower(program))([x, i, u]))
+    (result,) = (b.to_numpy() for b in BACKEND.compile(BACKEND.lower(program))([x, i, u]))
     assert result[1] in (5, 6, 8)
     assert result[[0, 2, 3]].tolist() == [0, 0, 7]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gnomon.backends.compilation import compile_lowered, lower
+from gnomon.backends.iree.backend import iree_backend
 from gnomon.backends.iree.legalize.rewriting import rewrite
 from gnomon.backends.iree.legalize.sorting import sorting_rules
 from gnomon.backends.iree.targets import TARGETS
@@ -15,6 +15,8 @@ from gnomon.dialects.body import Body
 from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program
 from tests.ops.check import run, types_of
+
+BACKEND = iree_backend("cpu")
 
 CPU = TARGETS["cpu"]
 WITHOUT_HOST = replace(CPU, capabilities=replace(CPU.capabilities, host_memory=False))
@@ -60,7 +62,7 @@ def test_the_network_compiles() -> None:
     program = _program(arrays, 2, 5)
     expected = run(program, "main", arrays)
     rewrite(program, sorting_rules(WITHOUT_HOST))
-    executable = compile_lowered(lower(program))
+    executable = BACKEND.compile(BACKEND.lower(program))
     for found, wanted in zip(executable(arrays), expected, strict=True):
         np.testing.assert_array_equal(found.to_numpy(), wanted)
 

@@ -13,7 +13,7 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon.backends.compilation import compile_lowered, lower
+from gnomon.backends.iree.backend import iree_backend
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body
 from gnomon.dialects.functions import Program
@@ -21,6 +21,8 @@ from gnomon.dialects.mlir import ir
 from gnomon.passes.differentiate import Differentiator
 from tests.dialects.random_programs import TYPES, Dialect, Plain, random_body
 from tests.dialects.test_control_flow import draw
+
+BACKEND = iree_backend("cpu")
 
 TAKES, GIVES = "vvssib", "vvsib"
 TOGETHER = 3
@@ -34,7 +36,7 @@ def check(body: Body, arguments: list[np.ndarray], expected: list[Any]) -> None:
     """Compile a body, run it twice (an update in place must not reach the arguments), compare."""
     program = Program()
     program.add("main", body, public=True)
-    executable = compile_lowered(lower(program))
+    executable = BACKEND.compile(BACKEND.lower(program))
     given = [x.copy() for x in arguments]
     for _ in range(2):
         for result, value in zip(executable(arguments), expected, strict=True):

@@ -1,7 +1,7 @@
-"""What can go wrong between a portable artifact and a value, by name.
+"""What can go wrong between a program and a value, by name; the same for all backends.
 
-All three compilation errors carry a reproducer: the artifact and the command line that compiles it
-again outside of this process.
+Compilation errors carry what the compiler said and, where it could be written, a reproducer: the
+program and the command line that compiles it again outside of this process.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 __all__ = [
+    "BackendUnavailable",
     "BufferDeletedError",
     "CompilationError",
     "CompilationFailed",
@@ -16,7 +17,17 @@ __all__ = [
     "CompilerTimeout",
     "CompilerUnavailable",
     "ExecutionError",
+    "OutOfMemory",
+    "UnsupportedOnTarget",
 ]
+
+
+class BackendUnavailable(RuntimeError):  # noqa: N818 - says what happened
+    """A platform cannot be used here: no such name, driver, plugin or device.
+
+    The message says what was looked for, and what to install or set. Other platforms go on working,
+    and asking again looks again.
+    """
 
 
 class CompilationError(RuntimeError):
@@ -35,7 +46,7 @@ class CompilationError(RuntimeError):
         self.reproducer = reproducer
 
 
-class CompilationFailed(CompilationError):  # noqa: N818 - says what happened
+class CompilationFailed(CompilationError):  # noqa: N818
     """The compiler refused the program and said why."""
 
 
@@ -44,15 +55,26 @@ class CompilerCrashed(CompilationError):  # noqa: N818
 
 
 class CompilerTimeout(CompilationError):  # noqa: N818
-    """The compiler did not finish within `CompileOptions.timeout_s`."""
+    """The compiler did not finish in the time that it was given."""
 
 
 class CompilerUnavailable(CompilationError):  # noqa: N818
     """The compiler is not installed, or its process cannot be started."""
 
 
+class UnsupportedOnTarget(CompilationError):  # noqa: N818
+    """The program holds an op or a dtype that the target has no form of.
+
+    The message names it; what can be done instead is in the documentation's table of targets.
+    """
+
+
 class ExecutionError(RuntimeError):
     """A compiled program, or a program whose result it reads, failed while it ran."""
+
+
+class OutOfMemory(RuntimeError):  # noqa: N818
+    """The memory of a device does not hold an array, or what a program needs."""
 
 
 class BufferDeletedError(RuntimeError):

@@ -1,0 +1,139 @@
+"""IREE as a backend: one `IreeBackend` for each target that programs can run on."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gnomon.backends.compilation import Artifact, Lowering, Observer
+from gnomon.backends.errors import CompilationFailed, CompilerCrashed
+from gnomon.backends.iree.buffer import Buffer
+from gnomon.backends.iree.compiler import compile_artifact
+from gnomon.backends.iree.device import Device, devices_of
+from gnomon.backends.iree.executable import Executable
+from gnomon.backends.iree.host import collect, publish
+from gnomon.backends.iree.legalize import legalize
+from gnomon.backends.iree.legalize.host_control import (
+    guard_loops,
+    has_control_flow,
+    host_control,
+    runs_on_host,
+)
+from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options
+from gnomon.backends.iree.targets import TARGETS
+from gnomon.dialects.functions import Program
+from gnomon.passes.pipeline import Pass
+
+__all__ = ["IreeBackend", "Plan", "iree_backend"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How IREE compiles a program.
+
+    Attributes:
+      code: what the compiler gets: None for the portable artifact, or text where control flow runs
+        on the host.
+      options: its options.
+    """
+
+    code: bytes | None
+    options: CompileOptions
+
+
+class IreeBackend:
+    """A target of IREE's on this machine.
+
+    Attributes:
+      platform: the target's name.
+      target: its row of `TARGETS`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.platform = name
+        self.target = TARGETS[name]
+
+    def devices(self) -> tuple[Device, ...]:
+        """The devices; see `Backend.devices`."""
+        devices = devices_of(self.target)
+        for device in devices:
+            device.backend = self
+        return devices
+
+    def lower(
+        self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
+    ) -> Artifact:
+        """Lower a program for the target; see `Backend.lower`."""
+        lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
+        cost = lowering.expand()
+        options = choose_options(ProgramCost(**vars(cost)))
+        lowering.run(("expand-scan",))
+        lowering.legalize(
+            Pass(
+                "legalize-for-iree",
+                "rewrite what IREE cannot take",
+                lambda module: legalize(module, self.target),
+            )
+        )
+        module = lowering.module
+        functions, callbacks = collect(module)
+        if functions and options.execution_model == "async":
+            # The program's thread waits for the operands of a host call, so it is not free to
+            # return.
+            options = replace(options, execution_model="blocking")
+        lowering.to_stablehlo()
+        publish(module, functions)
+        on_host = not functions and runs_on_host(module)
+        if not on_host and has_control_flow(module):
+            guard_loops(module)
+        artifact = lowering.artifact(callbacks=callbacks)
+        artifact.plan = Plan(host_control(module).encode() if on_host else None, options)
+        return artifact
+
+    def compile(
+        self, artifact: Artifact, *, device: Device | None = None, donate: tuple[int, ...] = ()
+    ) -> Executable:
+        """Compile a lowered program; see `Backend.compile`."""
+        plan: Plan = artifact.plan
+        options = plan.options
+        try:
+            vmfb = self.executable_bytes(artifact, options)
+        except (CompilationFailed, CompilerCrashed):
+            if not options.data_tiling:
+                raise
+            # It makes programs faster, and a few too large for the compiler.
+            options = replace(options, data_tiling=False)
+            vmfb = self.executable_bytes(artifact, options)
+        return Executable(
+            vmfb,
+            input_types=artifact.input_types,
+            output_types=artifact.output_types,
+            device=device or self.devices()[0],
+            execution_model=options.execution_model,
+            donate=donate,
+            callbacks=artifact.callbacks,
+        )
+
+    def executable_bytes(self, artifact: Artifact, options: CompileOptions | None = None) -> bytes:
+        """The executable of a lowered program as IREE's ``.vmfb``."""
+        plan: Plan = artifact.plan
+        return compile_artifact(
+            artifact.portable if plan.code is None else plan.code,
+            target=self.target,
+            options=options or plan.options,
+        )
+
+    def put(self, array: np.ndarray, device: Device | None = None, *, copy: bool = False) -> Buffer:
+        """An array on a device; see `Backend.put`."""
+        return Buffer.from_numpy(array.copy() if copy else array, device or self.devices()[0])
+
+    def __repr__(self) -> str:
+        return f"IreeBackend({self.platform!r})"
+
+
+@functools.cache
+def iree_backend(name: str) -> IreeBackend:
+    """The backend of a target, one for each."""
+    return IreeBackend(name)

@@ -1,0 +1,105 @@
+"""The platforms by name: which there are, which are in use, and their backends.
+
+A backend is made when its platform is first asked for, and its driver or plugin is started when its
+devices are. A platform that is missing raises `BackendUnavailable` when it is asked for and leaves
+the others alone.
+
+Environment:
+    GNOMON_PJRT_PLUGIN: further platforms, ``name:path`` of a PJRT plugin, separated by commas.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from gnomon.backends.errors import BackendUnavailable
+from gnomon.backends.interface import Backend
+
+__all__ = ["HOST_PLATFORM", "backend", "choose", "known", "plugins", "register", "selected"]
+
+HOST_PLATFORM = "cpu"
+
+# Whose `module:function` makes the backend of a platform from its name. Strings, so that a backend
+# costs nothing until its platform is used.
+_IREE = "gnomon.backends.iree.backend:iree_backend"
+_FACTORIES: dict[str, str | Callable[[str], Backend]] = {
+    HOST_PLATFORM: _IREE,
+}
+_PLUGIN = "gnomon.backends.pjrt.backend:pjrt_backend"
+
+_lock = threading.RLock()
+_backends: dict[str, Backend] = {}
+# Those in use, the default one first; None: all that there are, the host first.
+_selected: list[tuple[str, ...] | None] = [None]
+
+
+def register(name: str, factory: Callable[[str], Backend]) -> None:
+    """Add a platform, or put another backend in the place of one.
+
+    Args:
+      name: the platform's name.
+      factory: makes its backend from the name, when it is first asked for.
+    """
+    with _lock:
+        _FACTORIES[name] = factory
+        _backends.pop(name, None)
+
+
+def known() -> tuple[str, ...]:
+    """The names of all platforms that there is a backend for, installed or not."""
+    return tuple(dict.fromkeys((*_FACTORIES, *plugins())))
+
+
+def plugins() -> dict[str, str]:
+    """The platforms that the environment names, with the paths of their plugins."""
+    found = {}
+    for entry in os.environ.get("GNOMON_PJRT_PLUGIN", "").split(","):
+        name, separator, path = entry.strip().partition(":")
+        if separator:
+            found[name] = path
+    return found
+
+
+def choose(names: tuple[str, ...] | None) -> None:
+    """Set the platforms in use, the default one first; None for all, the host first."""
+    _selected[0] = names
+
+
+def selected() -> tuple[str, ...]:
+    """The platforms in use, the default one first."""
+    return _selected[0] or known()
+
+
+def backend(name: str | None = None) -> Backend:
+    """The backend of a platform, by default that of the first one in use.
+
+    Raises:
+      BackendUnavailable: there is no such platform, or it is not among those in use.
+    """
+    if name is None:
+        name = selected()[0]
+    found = _backends.get(name)
+    if found is None:
+        with _lock:
+            found = _backends.get(name)
+            if found is None:
+                found = _backends[name] = _make(name)
+    return found
+
+
+def _make(name: str) -> Backend:
+    factory: Any = _FACTORIES.get(name) or (_PLUGIN if name in plugins() else None)
+    if factory is None:
+        raise BackendUnavailable(
+            f"unknown platform {name!r}: there are {', '.join(map(repr, known()))} (a PJRT plugin "
+            "becomes a platform by GNOMON_PJRT_PLUGIN=name:path)"
+        )
+    if isinstance(factory, str):
+        module, _, function = factory.partition(":")
+        factory = getattr(importlib.import_module(module), function)
+    made: Backend = factory(name)
+    return made
