@@ -22,6 +22,8 @@ from gnomon.backends.iree.legalize.host_control import (
     runs_on_host,
 )
 from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options
+from gnomon.backends.iree.remote import put
+from gnomon.backends.iree.remote_executable import RemoteExecutable
 from gnomon.backends.iree.targets import TARGETS
 from gnomon.dialects.functions import Program
 from gnomon.passes.pipeline import Pass
@@ -68,7 +70,7 @@ class IreeBackend:
         """Lower a program for the target; see `Backend.lower`."""
         lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
         cost = lowering.expand()
-        options = choose_options(ProgramCost(**vars(cost)))
+        options = self._options(ProgramCost(**vars(cost)))
         lowering.run(("expand-scan",))
         lowering.legalize(
             Pass(
@@ -92,6 +94,12 @@ class IreeBackend:
         artifact.plan = Plan(host_control(module).encode() if on_host else None, options)
         return artifact
 
+    def _options(self, cost: ProgramCost) -> CompileOptions:
+        if self.target.capabilities.host_memory:
+            return choose_options(cost)
+        # The choice between threads is not there, and tiles are the CPU's.
+        return CompileOptions(execution_model="async")
+
     def compile(
         self, artifact: Artifact, *, device: Device | None = None, donate: tuple[int, ...] = ()
     ) -> Executable:
@@ -106,11 +114,13 @@ class IreeBackend:
             # It makes programs faster, and a few too large for the compiler.
             options = replace(options, data_tiling=False)
             vmfb = self.executable_bytes(artifact, options)
-        return Executable(
+        device = device or self.devices()[0]
+        kind = Executable if device.shares_memory else RemoteExecutable
+        return kind(
             vmfb,
             input_types=artifact.input_types,
             output_types=artifact.output_types,
-            device=device or self.devices()[0],
+            device=device,
             execution_model=options.execution_model,
             donate=donate,
             callbacks=artifact.callbacks,
@@ -127,7 +137,10 @@ class IreeBackend:
 
     def put(self, array: np.ndarray, device: Device | None = None, *, copy: bool = False) -> Buffer:
         """An array on a device; see `Backend.put`."""
-        return Buffer.from_numpy(array.copy() if copy else array, device or self.devices()[0])
+        device = device or self.devices()[0]
+        if not device.shares_memory:
+            return put(array, device, device.driver_state("async"))
+        return Buffer.from_numpy(array.copy() if copy else array, device)
 
     def __repr__(self) -> str:
         return f"IreeBackend({self.platform!r})"

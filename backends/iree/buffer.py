@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import iree.runtime as rt
 import ml_dtypes
 import numpy as np
 
-from gnomon.backends.errors import BufferDeletedError, ExecutionError
+from gnomon.backends.errors import BufferDeletedError, ExecutionError, OutOfMemory
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Buffer",
     "Pending",
     "element_type",
+    "execution_error",
     "import_array",
     "result_buffer",
 ]
@@ -67,6 +69,8 @@ _IMPORTED_USAGE = _OWNED_USAGE | IMPORTED_USAGE_BIT
 # Copying fewer bytes than this is quicker than importing them (2.5 us against 6 at 1 kB).
 _COPY_BELOW_BYTES = 16384
 _WAIT_SLICE_NS = 100_000_000
+_PLACE = re.compile(r"^[^\n]*?\.(?:c|cc|h):\d+: [A-Z_]+; ")
+_OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "OUT_OF_MEMORY", "OUT_OF_DEVICE_MEMORY")
 
 
 def element_type(dtype: np.dtype[Any]) -> Any:
@@ -131,17 +135,25 @@ class Pending:
                     if "DEADLINE_EXCEEDED" not in str(error):
                         raise
         except RuntimeError as error:
-            raise ExecutionError(
-                f"the program that computes this value failed: {_reason(error)}"
-            ) from error
+            raise execution_error("the program that computes this value failed", error) from error
         finally:
             self.release()
 
 
 def _reason(error: BaseException) -> str:
-    """Returns the part of IREE's message after its source location."""
+    """Returns IREE's message without the place in its sources, or another one as it is."""
+    return _PLACE.sub("", str(error), count=1)
+
+
+def execution_error(what: str, error: BaseException) -> ExecutionError | OutOfMemory:
+    """Returns the error to raise for one of IREE's."""
     text = str(error)
-    return text.split("; ", 1)[1] if "; " in text else text
+    if any(sign in text for sign in _OUT_OF_MEMORY):
+        return OutOfMemory(
+            f"{what} for want of memory: {_reason(error)}; delete arrays that are no longer "
+            "needed, donate the arguments of jitted functions, or use a smaller batch"
+        )
+    return ExecutionError(f"{what}: {_reason(error)}")
 
 
 def import_array(

@@ -1,139 +1,34 @@
-"""Devices: what a user sees of the machine, and IREE's own device objects behind it.
+"""Devices, as users see them.
 
 The CPU is one device to the user and two to IREE: `local-sync` runs a program inline in the calling
-thread, `local-task` on a pool of threads. Each is made when the first program needs it.
-
-The end of a process needs care. IREE's buffers do not keep the device alive that made them, and
-freeing one after its device crashes; the order in which an interpreter that ends clears the user's
-modules is not ours to choose. So a device object, once made, is never destroyed. At exit we wait
-for the work that is still in flight and leave the rest to the operating system.
+thread, `local-task` on a pool of threads. Each is made when the first program needs it. A GPU is
+one device to both.
 """
 
 from __future__ import annotations
 
-import atexit
-import collections
-import ctypes
-import ctypes.util
-import os
-import threading
-from typing import Any, ClassVar
+from typing import Any
 
-import iree.runtime as rt
-from iree.runtime import _binding
-
-from gnomon import _native
+from gnomon.backends.iree.driver import (
+    DeviceInfo,
+    DriverState,
+    ProcessState,
+    available_devices,
+    driver_state,
+    runtime_generation,
+)
 from gnomon.backends.iree.targets import TARGETS, Target
 
 __all__ = ["Device", "DriverState", "cpu_device", "devices_of", "runtime_generation"]
 
-# nanobind reports, at exit, every object that a global variable of the user still holds.
-_binding.disable_leak_checker()
-
 _devices: dict[str, tuple[Device, ...]] = {}
-_drivers: dict[str, DriverState] = {}
-
-
-class _Process:
-    """What belongs to this process and not to the one that it was forked from."""
-
-    lock: ClassVar[Any] = threading.RLock()
-    generation: ClassVar[int] = 0
-
-
-def _make_immortal(value: object) -> None:
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
-
-
-def runtime_generation() -> int:
-    """Returns a number that changes when IREE's objects must be made anew: in a forked child."""
-    return _Process.generation
-
-
-class _InFlight:
-    """The inputs of programs that still run, so that nobody frees the memory that they read.
-
-    IREE counts references to its own buffers, but not to NumPy's memory behind imported ones.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._entries: collections.deque[tuple[Any, object]] = collections.deque()
-
-    def add(self, semaphore: Any, keep_alive: object) -> None:
-        """Holds `keep_alive` until `semaphore` reaches 1, and lets go of what is done."""
-        with self._lock:
-            self._prune()
-            self._entries.append((semaphore, keep_alive))
-
-    def release_finished(self) -> None:
-        """Lets go of the inputs of finished programs."""
-        with self._lock:
-            self._prune()
-
-    def wait_all(self) -> None:
-        """Waits for every program; their errors belong to whoever reads the results."""
-        while self._entries:
-            semaphore, _ = self._entries.popleft()
-            try:
-                semaphore.wait(1)
-            except RuntimeError:
-                continue
-
-    def _prune(self) -> None:
-        # A long program must not keep the inputs of the short ones behind it.
-        for _ in range(len(self._entries)):
-            entry = self._entries.popleft()
-            if not _reached(entry[0]):
-                self._entries.append(entry)
-
-
-def _reached(semaphore: Any) -> bool:
-    try:
-        return bool(semaphore.query() >= 1)
-    except RuntimeError:
-        return True
-
-
-class DriverState:
-    """One of IREE's devices with what is needed to load and run programs on it."""
-
-    _instance: ClassVar[Any] = None
-
-    def __init__(self, driver: str) -> None:
-        if DriverState._instance is None:
-            _load_libraries()
-            DriverState._instance = rt.VmInstance()
-            _make_immortal(DriverState._instance)
-        self.driver = driver
-        self.instance = DriverState._instance
-        self.device = rt.get_driver(driver).create_default_device()
-        self.allocator = self.device.allocator
-        self.module = rt.create_hal_module(self.instance, self.device)
-        self.in_flight = _InFlight()
-        for value in (self, self.device, self.allocator, self.module):
-            _make_immortal(value)
-
-
-def _load_libraries() -> None:
-    """Makes the functions that compiled programs call by name visible to them.
-
-    Their libraries name `sin` and its like without naming libm, which Python's own executable
-    nearly always brings, but a statically linked one does not; and `__truncsfbf2`, which is in none
-    of the system's libraries but in our native module.
-    """
-    if os.name != "posix":
-        return
-    for name in (ctypes.util.find_library("m"), _native.__file__):
-        if name is not None:
-            ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
 
 
 class Device:
     """A device of a platform, as users see it.
 
     Attributes:
-        id: its number among all devices.
+        id: its number among the devices of its platform.
         target: how programs are compiled for it.
         process_index: the process that it belongs to, 0 in a program of one process.
         backend: the backend whose device it is, which sets it.
@@ -143,14 +38,17 @@ class Device:
         CpuDevice(id=0)
     """
 
-    __slots__ = ("__weakref__", "backend", "id", "process_index", "target")
+    __slots__ = ("__weakref__", "_info", "backend", "id", "process_index", "target")
 
     backend: Any
 
-    def __init__(self, id: int, target: Target, process_index: int = 0) -> None:
+    def __init__(
+        self, id: int, target: Target, process_index: int = 0, info: DeviceInfo | None = None
+    ) -> None:
         self.id = id
         self.target = target
         self.process_index = process_index
+        self._info = info
 
     @property
     def platform(self) -> str:
@@ -159,12 +57,28 @@ class Device:
 
     @property
     def device_kind(self) -> str:
-        """What kind of machine it is; for a CPU just "cpu"."""
-        return self.target.platform
+        """What kind of machine it is, as its driver says; for a CPU just "cpu"."""
+        return self.target.platform if self._info is None else self._info.kind
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether it computes in the memory of Python."""
+        return self._info is None
 
     def memory_stats(self) -> dict[str, int] | None:
-        """None: the memory is the process's own, and nobody counts it."""
-        return None
+        """What arrays take of the device's own memory, in bytes.
+
+        ``bytes_in_use``, ``peak_bytes_in_use`` and ``largest_alloc_size`` count arrays, not the
+        temporary values of programs; ``num_allocs`` how many there were; ``bytes_limit`` is the
+        size of the memory, where the driver tells it. None for a CPU: the memory is the process's
+        own, and nobody counts it.
+        """
+        if self._info is None:
+            return None
+        figures = self.driver_state("async").memory.figures()
+        if self._info.memory is not None:
+            figures["bytes_limit"] = self._info.memory
+        return figures
 
     def __repr__(self) -> str:
         return f"{self.platform.capitalize()}Device(id={self.id})"
@@ -173,46 +87,32 @@ class Device:
         return f"{self.platform.upper()}_{self.id}"
 
     def driver_state(self, execution_model: str) -> DriverState:
-        """Returns IREE's device for programs of `execution_model`, made on first use."""
-        name = self.target.drivers[execution_model]
-        if _Process.generation and name == "local-task":
-            # IREE's thread pool belongs to the driver, which exists once in a process and has lost
-            # its threads in the fork. Inline an asynchronous program is just as correct.
-            name = "local-sync"
-        state = _drivers.get(name)
-        if state is None:
-            with _Process.lock:
-                state = _drivers.get(name)
-                if state is None:
-                    state = _drivers[name] = DriverState(name)
-        return state
+        """Returns IREE's device for programs of `execution_model`, made on first use.
+
+        Raises:
+            BackendUnavailable: it cannot be made.
+        """
+        number = None if self._info is None else self._info.number
+        return driver_state(self.target.drivers[execution_model], number)
 
 
 def devices_of(target: Target) -> tuple[Device, ...]:
-    """Returns the devices of a target, always the same objects."""
-    with _Process.lock:
+    """Returns the devices of a target, at least one and always the same objects.
+
+    Raises:
+        BackendUnavailable: the driver is not there, or finds no device.
+    """
+    with ProcessState.lock:
         if target.name not in _devices:
-            _devices[target.name] = (Device(0, target),)
+            if target.capabilities.host_memory:
+                found: tuple[Device, ...] = (Device(0, target),)
+            else:
+                infos = available_devices(target.drivers["async"])
+                found = tuple(Device(id, target, info=info) for id, info in enumerate(infos))
+            _devices[target.name] = found
         return _devices[target.name]
 
 
 def cpu_device() -> Device:
     """Returns the CPU."""
     return devices_of(TARGETS["cpu"])[0]
-
-
-def _wait_for_all_work() -> None:
-    for state in list(_drivers.values()):
-        state.in_flight.wait_all()
-
-
-def _after_fork_in_child() -> None:
-    """Threads do not survive a fork: the child makes devices of its own."""
-    _Process.lock = threading.RLock()
-    _Process.generation += 1
-    _drivers.clear()
-
-
-atexit.register(_wait_for_all_work)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -14,6 +14,7 @@ from gnomon.backends.iree.buffer import (
     IMPORTED_USAGE_BIT,
     Buffer,
     Pending,
+    execution_error,
     import_array,
     result_buffer,
 )
@@ -63,7 +64,7 @@ class _Loaded:
             )
             self.context = rt.VmContext(state.instance, modules)
         except Exception as error:
-            raise ExecutionError(f"the compiled program cannot be loaded: {error}") from error
+            raise execution_error("the compiled program cannot be loaded", error) from error
         if self.function is None:
             raise ExecutionError(
                 "the compiled program has no function `main`; it was compiled from something "
@@ -140,10 +141,7 @@ class Executable:
             if isinstance(arg, Buffer):
                 buffers.append(arg)
             else:
-                # The caller may change the array as soon as we return.
-                state = self._load().state
-                view, kept = import_array(state, arg, copy=self._asynchronous)
-                buffers.append(Buffer(shape, dtype, self.device, view=view, array=kept))
+                buffers.append(self._given(arg))
         return self.run(buffers)
 
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
@@ -160,9 +158,11 @@ class Executable:
         push = arguments.push_ref
         pending: list[Pending] = []
         keep_alive: list[object] = []
+        device = self.device
         for buffer in buffers:
             view = buffer._view
-            if view is None:
+            if view is None or buffer.device is not device:
+                self._check_device(buffer)
                 if buffer.failed_to_start:
                     return self._failed(buffer.pending)
                 view = buffer.view_for(state)
@@ -184,11 +184,24 @@ class Executable:
                     with loaded.lock:
                         loaded.context.invoke(loaded.function, arguments, results)
                 except Exception as error:
-                    raise ExecutionError(f"the program failed: {error}") from error
+                    raise execution_error("the program failed", error) from error
             outputs = self._wrap(results, None, bool(keep_alive), state)
         for index in self.donate:
             buffers[index].delete("it was donated to a call")
         return outputs
+
+    def _given(self, array: np.ndarray[Any, Any]) -> Buffer:
+        """Returns a buffer of an array that the caller may change as soon as we return."""
+        view, kept = import_array(self._load().state, array, copy=self._asynchronous)
+        return Buffer(array.shape, array.dtype, self.device, view=view, array=kept)
+
+    def _check_device(self, buffer: Buffer) -> None:
+        if buffer.device is not self.device:
+            raise ValueError(
+                f"an argument of shape {buffer.shape} and dtype {buffer.dtype} is on "
+                f"{buffer.device}, but the program runs on {self.device}; move it there with "
+                "device_put"
+            )
 
     def _load(self) -> _Loaded:
         """Returns the loaded program, which a forked child loads anew."""
@@ -216,7 +229,7 @@ class Executable:
             raised = loaded.host.take_error()
             if raised is not None:
                 raise raised from None
-            raise ExecutionError(f"the program failed: {error}") from error
+            raise execution_error("the program failed", error) from error
         finally:
             self._idle.append(loaded)
 
@@ -241,7 +254,7 @@ class Executable:
         arguments.push_ref(wait_for)
         arguments.push_ref(done)
         # Before the launch: the program reads this memory from its first moment on.
-        state.in_flight.add(semaphore, (arguments, keep_alive))
+        state.in_flight.add(semaphore, (arguments, results, keep_alive))
         try:
             with loaded.lock:
                 loaded.context.invoke(loaded.function, arguments, results)
@@ -252,7 +265,7 @@ class Executable:
             for program in pending:
                 if program.failure() is not None:
                     return self._failed(program)
-            raise ExecutionError(f"the program failed to start: {error}") from error
+            raise execution_error("the program failed to start", error) from error
         ticket = Pending(semaphore, done, state.in_flight.release_finished)
         return self._wrap(results, ticket, bool(keep_alive), state)
 
@@ -263,9 +276,12 @@ class Executable:
         """
         if cause is not None and not self._asynchronous:
             cause.wait()
-        return [
-            Buffer(shape, dtype, self.device, pending=cause) for shape, dtype in self.output_types
-        ]
+        return [self._without_value(shape, dtype, cause) for shape, dtype in self.output_types]
+
+    def _without_value(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], cause: Pending | None
+    ) -> Buffer:
+        return Buffer(shape, dtype, self.device, pending=cause)
 
     def _wrap(
         self, results: Any, pending: Pending | None, may_alias: bool, state: DriverState

@@ -25,7 +25,8 @@ import iree.runtime as rt
 import numpy as np
 
 from gnomon.backends.iree.buffer import import_array
-from gnomon.backends.iree.device import DriverState
+from gnomon.backends.iree.driver import DriverState
+from gnomon.backends.iree.remote import read, upload_and_wait
 from gnomon.dialects.body import operands_of
 from gnomon.dialects.callbacks import Callback, callback_of
 from gnomon.dialects.contract import REGISTRY, params_of, result_types
@@ -216,10 +217,10 @@ def _answer(
 
     def answer(instance: Any, *references: Any) -> Any:
         try:
-            arrays = [_read(r, type_) for r, type_ in zip(references, operands, strict=True)]
+            arrays = [_read(state, r, t) for r, t in zip(references, operands, strict=True)]
             with np.errstate(all="ignore"):
                 values = evaluate_on_host(op, given, results, arrays)
-            views = [import_array(state, value, copy=True)[0].ref for value in values]
+            views = [_written(state, value).ref for value in values]
         except BaseException as error:
             # IREE keeps the text of an exception only; the caller raises this one again.
             errors.append(error)
@@ -250,11 +251,21 @@ def _resolve(params: ir.DictAttr, callbacks: Sequence[Callback]) -> ir.DictAttr:
     return ir.DictAttr.get({**{e.name: e.attr for e in params}, _CALLBACK: number})
 
 
-def _read(reference: Any, type_: TensorType) -> np.ndarray[Any, Any]:
-    """The array behind a reference; it is the program's, and read-only."""
+def _read(state: DriverState, reference: Any, type_: TensorType) -> np.ndarray[Any, Any]:
+    """The array behind a reference, read-only; in place where Python shares the memory."""
     view = reference.deref(rt.HalBufferView)
     if type_.size == 0:
         return np.empty(type_.shape, type_.dtype)
-    array = np.ndarray(type_.shape, type_.dtype, view.map())
+    if state.shares_memory:
+        array = np.ndarray(type_.shape, type_.dtype, view.map())
+    else:
+        array = read(state, view, type_.shape, type_.dtype)
     array.flags.writeable = False
     return array
+
+
+def _written(state: DriverState, array: np.ndarray[Any, Any]) -> Any:
+    """A view of a copy of an array in the device's memory; it is ready."""
+    if state.shares_memory:
+        return import_array(state, array, copy=True)[0]
+    return upload_and_wait(state, array)

@@ -117,7 +117,25 @@ _CPU = Target(
     ),
 )
 
-TARGETS: Mapping[str, Target] = MappingProxyType({target.name: target for target in (_CPU,)})
+_VULKAN = Target(
+    name="vulkan",
+    platform="vulkan",
+    hal_backend="vulkan-spirv",
+    drivers=MappingProxyType(dict.fromkeys(("sync", "blocking", "async"), "vulkan")),
+    flags=(
+        Flag("--iree-hal-target-backends=vulkan-spirv", "the code generator"),
+        *_INPUT_FLAGS,
+        Flag("--iree-vulkan-target=vp_android_baseline_2022", "what nearly every driver has"),
+    ),
+    process_flags=(),
+    capabilities=Capabilities(
+        host_memory=False, import_alignment=4096, max_bindings=32, system_libm=False
+    ),
+)
+
+TARGETS: Mapping[str, Target] = MappingProxyType(
+    {target.name: target for target in (_CPU, _VULKAN)}
+)
 
 
 @dataclass(frozen=True)

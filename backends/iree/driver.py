@@ -1,0 +1,362 @@
+"""IREE's drivers and devices, as long as this process lives.
+
+The end of a process needs care. IREE's buffers do not keep the device alive that made them, and
+freeing one after its device crashes; the order in which an interpreter that ends clears the user's
+modules is not ours to choose. So a device object, once made, is never destroyed. At exit we wait
+for the work that is still in flight and leave the rest to the operating system.
+"""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import ctypes
+import ctypes.util
+import gc
+import os
+import re
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import iree.runtime as rt
+from iree.runtime import _binding
+
+from gnomon import _native
+from gnomon.backends.errors import BackendUnavailable
+
+__all__ = [
+    "DeviceInfo",
+    "DriverState",
+    "ProcessState",
+    "available_devices",
+    "driver_state",
+    "runtime_generation",
+]
+
+# nanobind reports, at exit, every object that a global variable of the user still holds.
+_binding.disable_leak_checker()
+
+# Those that compute in the memory of Python.
+_HOST_DRIVERS = ("local-sync", "local-task")
+
+# What a driver needs of the machine, for the error that says that it is not there.
+_NEEDS = {
+    "cuda": "NVIDIA's driver (libcuda.so.1) and a GPU that `nvidia-smi` lists",
+    "hip": "AMD's ROCm runtime (libamdhip64.so) and a GPU that `rocminfo` lists",
+    "metal": "macOS and an iree-base-runtime for it",
+    "vulkan": (
+        "the Vulkan loader (libvulkan.so.1) and a driver of version 1.3 that `vulkaninfo` lists; "
+        "on Debian `apt-get install libvulkan1 mesa-vulkan-drivers` brings both, and with lavapipe "
+        "a device that is the CPU"
+    ),
+}
+
+_drivers: dict[tuple[str, Any], DriverState] = {}
+
+
+class ProcessState:
+    """What belongs to this process and not to the one that it was forked from."""
+
+    lock: ClassVar[Any] = threading.RLock()
+    generation: ClassVar[int] = 0
+
+
+def _make_immortal(value: object) -> None:
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+
+
+def runtime_generation() -> int:
+    """Returns a number that changes when IREE's objects must be made anew: in a forked child."""
+    return ProcessState.generation
+
+
+class _InFlight:
+    """The inputs of programs that still run, so that nobody frees the memory that they read.
+
+    IREE counts references to its own buffers, but not to NumPy's memory behind imported ones.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: collections.deque[tuple[Any, object]] = collections.deque()
+
+    def add(self, semaphore: Any, keep_alive: object) -> None:
+        """Holds `keep_alive` until `semaphore` reaches 1, and lets go of what is done."""
+        with self._lock:
+            self._prune()
+            self._entries.append((semaphore, keep_alive))
+
+    def release_finished(self) -> None:
+        """Lets go of the inputs of finished programs."""
+        with self._lock:
+            self._prune()
+
+    def hold_back(self, limit: int) -> None:
+        """Waits until fewer than `limit` programs run, so that memory for more is not needed."""
+        while len(self._entries) >= limit:
+            try:
+                semaphore = self._entries[0][0]
+                semaphore.wait(1)
+            except (IndexError, RuntimeError):
+                pass
+            self.release_finished()
+
+    def wait_all(self) -> None:
+        """Waits for every program; their errors belong to whoever reads the results."""
+        while self._entries:
+            semaphore, _ = self._entries.popleft()
+            try:
+                semaphore.wait(1)
+            except RuntimeError:
+                continue
+
+    def _prune(self) -> None:
+        # A long program must not keep the inputs of the short ones behind it.
+        for _ in range(len(self._entries)):
+            entry = self._entries.popleft()
+            if not _reached(entry[0]):
+                self._entries.append(entry)
+
+
+def _reached(semaphore: Any) -> bool:
+    try:
+        return bool(semaphore.query() >= 1)
+    except RuntimeError:
+        return True
+
+
+class Abandonable(Protocol):
+    """What must be told of a fork."""
+
+    def abandon(self, reason: str) -> None:
+        """Its device belongs to another process from now on."""
+
+
+class MemoryUse:
+    """What gnomon's arrays take of a device's own memory, counted here.
+
+    IREE 3.13 counts what its Vulkan device allocates and never what it frees.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._live: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._in_use = self._peak = self._allocations = self._largest = 0
+
+    def add(self, holder: Abandonable, nbytes: int) -> None:
+        """Counts an array that begins to live; `remove` is to be called when it ends."""
+        with self._lock:
+            self._live.add(holder)
+            self._in_use += nbytes
+            self._allocations += 1
+            self._peak = max(self._peak, self._in_use)
+            self._largest = max(self._largest, nbytes)
+
+    def remove(self, nbytes: int) -> None:
+        """Counts an array that has ended."""
+        # Without the lock: a garbage collection may call this in the middle of `add`.
+        self._in_use -= nbytes
+
+    def figures(self) -> dict[str, int]:
+        """The figures by the names that JAX gives them."""
+        return {
+            "bytes_in_use": self._in_use,
+            "peak_bytes_in_use": self._peak,
+            "largest_alloc_size": self._largest,
+            "num_allocs": self._allocations,
+        }
+
+    def abandon(self) -> None:
+        """Tells every array that its device belongs to another process."""
+        self._lock = threading.Lock()
+        for holder in list(self._live):
+            holder.abandon("a fork: it is on a device of the parent process")
+
+    @staticmethod
+    def leak(value: object) -> None:
+        """Keeps a value for ever, because destroying it needs a device that is not there."""
+        _make_immortal(value)
+
+
+class DriverState:
+    """One of IREE's devices with what is needed to load and run programs on it.
+
+    Attributes:
+        name: for messages.
+        shares_memory: it computes in the memory of Python.
+        memory: what arrays take of its own memory.
+        idle_staging: memory for copies that is not in use; it belongs to `transfer`.
+    """
+
+    _instance: ClassVar[Any] = None
+
+    def __init__(self, driver: str, device: int | None = None) -> None:
+        if DriverState._instance is None:
+            _load_libraries()
+            DriverState._instance = rt.VmInstance()
+            _make_immortal(DriverState._instance)
+        self.driver = driver
+        self.name = driver if device is None else f"{driver}, device {device}"
+        self.shares_memory = driver in _HOST_DRIVERS
+        self.instance = DriverState._instance
+        self.device = _create_device(driver, device)
+        self.allocator = self.device.allocator
+        self.module = rt.create_hal_module(self.instance, self.device)
+        self.in_flight = _InFlight()
+        self.memory = MemoryUse()
+        self.idle_staging: dict[int, collections.deque[tuple[Any, Any]]] = {}
+        for value in (self, self.device, self.allocator, self.module):
+            _make_immortal(value)
+
+    def make_room(self) -> None:
+        """Frees what is free to be freed: it waits for every program, and collects garbage."""
+        self.in_flight.wait_all()
+        self.idle_staging.clear()
+        gc.collect()
+        self.allocator.trim()
+
+
+def _load_libraries() -> None:
+    """Makes the functions that compiled programs call by name visible to them.
+
+    Their libraries name `sin` and its like without naming libm, which Python's own executable
+    nearly always brings, but a statically linked one does not; and `__truncsfbf2`, which is in none
+    of the system's libraries but in our native module.
+    """
+    if os.name != "posix":
+        return
+    for name in (ctypes.util.find_library("m"), _native.__file__):
+        if name is not None:
+            ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """A device that a driver has found.
+
+    Attributes:
+        number: what the driver knows it by, in this process.
+        kind: its name.
+        is_processor: the driver computes on the CPU.
+        memory: bytes of its own memory, where the driver says.
+    """
+
+    number: int
+    kind: str
+    is_processor: bool
+    memory: int | None
+
+
+def available_devices(driver: str) -> list[DeviceInfo]:
+    """Asks a driver for its devices: those that are no processors first, at least one.
+
+    Raises:
+        BackendUnavailable: the driver is not there, or finds no device.
+    """
+    loaded = _driver(driver)
+    try:
+        found = loaded.query_available_devices()
+    except (RuntimeError, ValueError) as error:
+        raise _unavailable(driver, str(error)) from error
+    if not found:
+        raise _unavailable(driver, "it finds no device")
+    devices = [_describe(loaded, entry) for entry in found]
+    return sorted(devices, key=lambda device: device.is_processor)
+
+
+def _describe(driver: Any, entry: dict[str, Any]) -> DeviceInfo:
+    number = entry["device_id"]
+    text = driver.dump_device_info(number)
+    # Vulkan's heaps: those with the lowest flag are the device's own.
+    heaps = re.findall(r"\[\d+\] size=(\d+) flags=0x0*[13579bdf]\b", text)
+    return DeviceInfo(
+        number,
+        entry["name"],
+        re.search(r"^type: cpu$", text, re.MULTILINE) is not None,
+        max(map(int, heaps)) if heaps else None,
+    )
+
+
+_own_drivers: dict[str, Any] = {}
+
+
+def _driver(name: str) -> Any:
+    try:
+        if not ProcessState.generation or name in _HOST_DRIVERS:
+            return rt.get_driver(name)
+        # That of the parent process, which is the one that IREE keeps, has lost its threads.
+        if name not in _own_drivers:
+            _own_drivers[name] = _binding.create_hal_driver(name)
+            _make_immortal(_own_drivers[name])
+        return _own_drivers[name]
+    except (RuntimeError, ValueError) as error:
+        raise _unavailable(name, str(error)) from error
+
+
+def _create_device(driver: str, device: int | None) -> Any:
+    loaded = _driver(driver)
+    try:
+        return loaded.create_default_device() if device is None else loaded.create_device(device)
+    except (RuntimeError, ValueError) as error:
+        raise _unavailable(driver, str(error)) from error
+
+
+def _unavailable(driver: str, reason: str) -> BackendUnavailable:
+    needs = _NEEDS.get(driver)
+    forked = (
+        "; this process was forked from another one, and some drivers cannot be used on both sides "
+        "of a fork: use the 'spawn' method of multiprocessing"
+        if ProcessState.generation
+        else ""
+    )
+    return BackendUnavailable(
+        f"IREE's {driver} driver cannot be used: {reason}"
+        + (f"; it needs {needs}" if needs else "")
+        + forked
+    )
+
+
+def driver_state(driver: str, device: int | None = None) -> DriverState:
+    """Returns one of IREE's devices, made on first use.
+
+    Args:
+        driver: its driver.
+        device: its number, or None for the driver's first.
+
+    Raises:
+        BackendUnavailable: the driver or the device is not there.
+    """
+    if ProcessState.generation and driver == "local-task":
+        # IREE's thread pool belongs to the driver, which exists once in a process and has lost
+        # its threads in the fork. Inline an asynchronous program is just as correct.
+        driver = "local-sync"
+    key = driver, device
+    state = _drivers.get(key)
+    if state is None:
+        with ProcessState.lock:
+            state = _drivers.get(key)
+            if state is None:
+                state = _drivers[key] = DriverState(driver, device)
+    return state
+
+
+def _wait_for_all_work() -> None:
+    for state in list(_drivers.values()):
+        state.in_flight.wait_all()
+
+
+def _after_fork_in_child() -> None:
+    """Threads do not survive a fork: the child makes devices of its own."""
+    ProcessState.lock = threading.RLock()
+    ProcessState.generation += 1
+    for state in _drivers.values():
+        state.memory.abandon()
+    _drivers.clear()
+    _own_drivers.clear()
+
+
+atexit.register(_wait_for_all_work)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

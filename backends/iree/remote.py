@@ -1,0 +1,158 @@
+"""Arrays in a device's own memory, which Python reaches by copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import iree.runtime as rt
+import numpy as np
+
+from gnomon.backends.errors import OutOfMemory
+from gnomon.backends.iree.buffer import Buffer, Pending, element_type, execution_error
+from gnomon.backends.iree.device import Device
+from gnomon.backends.iree.driver import DriverState
+from gnomon.backends.iree.transfer import Download, Upload
+
+__all__ = ["RemoteBuffer", "put", "read", "upload_and_wait"]
+
+
+class RemoteBuffer(Buffer):
+    """An array in a device's own memory, perhaps not there or not computed yet.
+
+    The memory is freed with the buffer, as soon as the programs that use it have ended. What a
+    buffer holds is counted by its device.
+    """
+
+    __slots__ = ("_counted", "_download", "_state")
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        device: Device,
+        state: DriverState,
+        *,
+        view: Any = None,
+        pending: Pending | None = None,
+    ) -> None:
+        super().__init__(shape, dtype, device, view=view, pending=pending)
+        self._state = state
+        self._download: Download | None = None
+        self._counted = 0 if view is None else view.byte_length
+        state.memory.add(self, self._counted)
+
+    def copy_to_host_async(self) -> None:
+        """Starts to bring the value to the host; `to_numpy` then waits less."""
+        self._check_alive()
+        view, pending = self._view, self._pending
+        if self._host is not None or self._download is not None or not (view and view.byte_length):
+            return
+        try:
+            self._download = Download(self._state, view, pending.fence if pending else None)
+        except OutOfMemory:
+            raise
+        except RuntimeError as error:
+            # Whoever reads the value is told that its program failed.
+            if pending is None or pending.failure() is None:
+                raise execution_error("the value cannot be read", error) from error
+
+    def to_numpy(self) -> np.ndarray[Any, Any]:
+        """Waits for the value and returns a read-only copy of it, always the same one.
+
+        Raises:
+            ExecutionError: the program that computes it failed.
+            OutOfMemory: there is no memory for a copy.
+            BufferDeletedError: the buffer was deleted or donated.
+        """
+        host = self._host
+        if host is None:
+            self.copy_to_host_async()
+            self.wait()
+            download = self._download
+            if download is None:
+                host = np.empty(self.shape, self.dtype)
+            else:
+                try:
+                    host = download.finish(self.shape, self.dtype)
+                except RuntimeError as error:
+                    raise execution_error("the value cannot be read", error) from error
+            host.flags.writeable = False
+            self._host = host
+            self._download = None
+        return host
+
+    def delete(self, reason: str = "delete() was called on it") -> None:
+        """Lets go of the memory; any later use raises. Arrays from `to_numpy` stay valid."""
+        super().delete(reason)
+        self._download = None
+        self._uncount()
+
+    def view_for(self, state: DriverState) -> Any:
+        """Returns IREE's view of the buffer; after a fork, of a copy of what was read before it."""
+        if self._view is None:
+            self._check_alive()
+            assert self._array is not None
+            again = put(self._array, self.device, state)
+            self._view, self._pending, self._array = again._view, again._pending, None
+            self._state, self._counted, again._counted = state, again._counted, 0
+        return self._view
+
+    def abandon(self, reason: str) -> None:
+        """Makes the buffer one of another process: its value is gone unless it was read before.
+
+        Its memory is not freed, which would be done through a device that is not there.
+        """
+        if self._deleted is None:
+            self._state.memory.leak((self._view, self._pending, self._download))
+            self._array = self._host
+            if self._array is None:
+                self.delete(reason)
+            else:
+                self._view = self._pending = None
+
+    def _uncount(self) -> None:
+        if self._counted:
+            self._state.memory.remove(self._counted)
+            self._counted = 0
+
+    def __del__(self) -> None:
+        self._uncount()
+
+
+def put(array: np.ndarray[Any, Any], device: Device, state: DriverState) -> RemoteBuffer:
+    """Copies an array to a device, without waiting for the end of the copy.
+
+    Args:
+        array: of any layout, and of a dtype that IREE knows; it may be changed afterwards.
+        device: where to.
+        state: IREE's device behind it.
+
+    Raises:
+        TypeError: the dtype is not supported.
+        OutOfMemory: the device has no room for it.
+    """
+    dtype = array.dtype.newbyteorder("=") if array.dtype.byteorder == ">" else array.dtype
+    element = element_type(dtype)
+    upload = Upload(state, array.astype(dtype, copy=False))
+    view = rt.HalBufferView(upload.memory, array.shape, element)
+    pending = None
+    if upload.semaphore is not None:
+        fence = rt.HalFence.create_at(upload.semaphore, 1)
+        pending = Pending(upload.semaphore, fence, state.in_flight.release_finished)
+    return RemoteBuffer(array.shape, dtype, device, state, view=view, pending=pending)
+
+
+def upload_and_wait(state: DriverState, array: np.ndarray[Any, Any]) -> Any:
+    """Copies an array to a device; IREE's view of it, which is ready."""
+    element = element_type(array.dtype)
+    upload = Upload(state, array)
+    if upload.semaphore is not None:
+        upload.semaphore.wait(1)
+    return rt.HalBufferView(upload.memory, array.shape, element)
+
+
+def read(
+    state: DriverState, view: Any, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    """Waits for a copy of a value that is ready."""
+    return Download(state, view, None).finish(shape, dtype)

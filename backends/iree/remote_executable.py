@@ -1,0 +1,74 @@
+"""Programs on devices with memory of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import iree.runtime as rt
+import numpy as np
+
+from gnomon.backends.errors import OutOfMemory
+from gnomon.backends.iree.buffer import Buffer, Pending
+from gnomon.backends.iree.driver import DriverState
+from gnomon.backends.iree.executable import Executable
+from gnomon.backends.iree.remote import RemoteBuffer, put
+
+__all__ = ["RemoteExecutable"]
+
+# Programs and copies that may wait for a device. Each of them holds memory that only its end frees.
+_RUN_AHEAD = 64
+
+
+class RemoteExecutable(Executable):
+    """A program that runs on a device with memory of its own.
+
+    A call returns when the program is queued, unless it calls Python. NumPy arguments are copied to
+    the device first, behind which the program waits there.
+    """
+
+    def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
+        """Starts the program as a call does, for callers that know their buffers.
+
+        Args:
+            buffers: of the declared number, shapes and dtypes, which is not checked.
+
+        Raises:
+            OutOfMemory: it needs more memory than is free once everything before it is done.
+        """
+        state = self._load().state
+        state.in_flight.hold_back(_RUN_AHEAD)
+        try:
+            return super().run(buffers)
+        except OutOfMemory:
+            if self._loaded.host is not None:
+                # Python functions that it called would be called again.
+                raise
+        # Outside of the handler: its traceback holds the buffers of the attempt.
+        state.make_room()
+        return super().run(buffers)
+
+    def _given(self, array: np.ndarray[Any, Any]) -> Buffer:
+        return put(array, self.device, self._load().state)
+
+    def _without_value(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], cause: Pending | None
+    ) -> Buffer:
+        return RemoteBuffer(shape, dtype, self.device, self._loaded.state, pending=cause)
+
+    def _wrap(
+        self, results: Any, pending: Pending | None, may_alias: bool, state: DriverState
+    ) -> list[Buffer]:
+        # A result that is an argument's memory is one more name for it: both are immutable.
+        get = results.get_as_object
+        return [
+            RemoteBuffer(
+                shape,
+                dtype,
+                self.device,
+                state,
+                view=get(index, rt.HalBufferView),
+                pending=pending,
+            )
+            for index, (shape, dtype) in enumerate(self.output_types)
+        ]

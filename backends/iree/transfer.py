@@ -1,0 +1,167 @@
+"""Copies between NumPy's memory and a device's own, in the order of the device's queue.
+
+A copy goes by way of *staging* memory, which both sides reach: the driver makes it, so it needs no
+alignment or registration of NumPy's. Nothing here waits, except for a value that is asked for: an
+upload returns when the array's content is in staging memory, and a download is queued behind the
+program that computes the value.
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+import iree.runtime as rt
+import numpy as np
+
+from gnomon.backends.errors import OutOfMemory
+from gnomon.backends.iree.driver import DriverState
+
+__all__ = ["Download", "Upload"]
+
+_OWN = int(rt.MemoryType.DEVICE_LOCAL)
+_OWN_USAGE = int(rt.BufferUsage.DEFAULT)
+# Cached by the processor: reading uncached memory costs a hundred times as much.
+_STAGING = (
+    int(rt.MemoryType.HOST_LOCAL)
+    | int(rt.MemoryType.DEVICE_VISIBLE)
+    | int(rt.MemoryType.HOST_CACHED)
+)
+_STAGING_USAGE = int(rt.BufferUsage.TRANSFER) | int(rt.BufferUsage.MAPPING)
+
+# Staging memory up to this size is kept and used again: a driver takes long to make some, and may
+# wait for the device to free it. A larger piece is used once, by one array.
+_KEPT_BYTES = 1 << 20
+_KEPT_PIECES = 8
+_SMALLEST_BYTES = 1 << 12
+_WAIT_SLICE_NS = 100_000_000
+
+
+def _take_staging(state: DriverState, nbytes: int) -> Any:
+    """Returns staging memory of at least so many bytes that no copy uses."""
+    if nbytes > _KEPT_BYTES:
+        return _allocate(state, _STAGING, _STAGING_USAGE, nbytes)
+    size = max(_SMALLEST_BYTES, 1 << (nbytes - 1).bit_length())
+    idle = state.idle_staging.setdefault(size, collections.deque())
+    try:
+        memory, semaphore = idle.popleft()
+    except IndexError:
+        return _allocate(state, _STAGING, _STAGING_USAGE, size)
+    if semaphore is None or _is_over(semaphore):
+        return memory
+    idle.append((memory, semaphore))
+    return _allocate(state, _STAGING, _STAGING_USAGE, size)
+
+
+def _give_back(state: DriverState, memory: Any, semaphore: Any = None) -> None:
+    """Keeps staging memory for the next copy, which may use it when `semaphore` reaches 1."""
+    idle = state.idle_staging.get(memory.byte_length())
+    if idle is not None and len(idle) < _KEPT_PIECES:
+        idle.append((memory, semaphore))
+
+
+def _allocate(state: DriverState, memory_type: int, usage: int, nbytes: int) -> Any:
+    try:
+        return state.allocator.allocate_buffer(memory_type, usage, nbytes)
+    except RuntimeError:
+        # Memory of finished programs and of garbage may be waiting for somebody to look.
+        state.make_room()
+    try:
+        return state.allocator.allocate_buffer(memory_type, usage, nbytes)
+    except RuntimeError as error:
+        raise OutOfMemory(
+            f"{state.name} has no room for an array of {nbytes} bytes: {error}; delete arrays that "
+            "are no longer needed, or donate the arguments of jitted functions"
+        ) from error
+
+
+def _is_over(semaphore: Any) -> bool:
+    try:
+        return bool(semaphore.query() >= 1)
+    except RuntimeError:
+        return True
+
+
+def _queue_copy(
+    state: DriverState, source: Any, target: Any, nbytes: int, wait_for: Any, keep_alive: object
+) -> Any:
+    """Queues a copy behind a fence; the semaphore that it raises to 1."""
+    commands = rt.HalCommandBuffer(state.device)
+    commands.copy(source, target, 0, 0, nbytes, end=True)
+    semaphore = state.device.create_semaphore(0)
+    state.in_flight.add(semaphore, (commands, source, target, keep_alive))
+    state.device.queue_execute(commands, wait_for, [(semaphore, 1)])
+    return semaphore
+
+
+class Upload:
+    """An array on its way to a device.
+
+    Args:
+        state: the device.
+        array: of any layout; it may be changed as soon as this returns.
+
+    Attributes:
+        memory: IREE's buffer, which has the content when the copy is over.
+        semaphore: reaches 1 then; None where there is nothing to copy.
+
+    Raises:
+        OutOfMemory: the device has no room for it.
+    """
+
+    __slots__ = ("memory", "semaphore")
+
+    def __init__(self, state: DriverState, array: np.ndarray[Any, Any]) -> None:
+        nbytes = array.nbytes
+        self.memory = _allocate(state, _OWN, _OWN_USAGE, nbytes)
+        self.semaphore = None
+        if nbytes:
+            staging = _take_staging(state, nbytes)
+            np.ndarray(array.shape, array.dtype, staging.map())[...] = array
+            self.semaphore = _queue_copy(state, staging, self.memory, nbytes, [], None)
+            _give_back(state, staging, self.semaphore)
+
+
+class Download:
+    """A value on its way from a device.
+
+    Args:
+        state: the device.
+        view: IREE's buffer view, of at least one byte.
+        fence: of the program that computes it, or None where it is there.
+
+    Raises:
+        OutOfMemory: there is no room for a copy that the host can read.
+        RuntimeError: the program has failed already.
+    """
+
+    __slots__ = ("_nbytes", "_semaphore", "_staging", "_state")
+
+    def __init__(self, state: DriverState, view: Any, fence: Any) -> None:
+        self._state = state
+        self._nbytes = view.byte_length
+        self._staging = _take_staging(state, self._nbytes)
+        self._semaphore = _queue_copy(
+            state, view.get_buffer(), self._staging, self._nbytes, fence or [], view
+        )
+
+    def finish(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        """Waits for the value; to be called once.
+
+        Raises:
+            RuntimeError: the copy, or the program before it, failed.
+        """
+        # In slices, because Python handles an interrupt only between them.
+        while self._semaphore.query() < 1:
+            try:
+                self._semaphore.wait(1, timeout=_WAIT_SLICE_NS)
+            except (TimeoutError, RuntimeError) as error:
+                if "DEADLINE_EXCEEDED" not in str(error):
+                    raise
+        self._state.in_flight.release_finished()
+        array = np.ndarray(shape, dtype, self._staging.map())
+        if self._nbytes <= _KEPT_BYTES:
+            array = array.copy()
+            _give_back(self._state, self._staging)
+        # Otherwise the array stands in the staging memory, for as long as it lives.
+        return array
