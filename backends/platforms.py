@@ -28,6 +28,7 @@ HOST_PLATFORM = "cpu"
 _IREE = "gnomon.backends.iree.backend:iree_backend"
 _FACTORIES: dict[str, str | Callable[[str], Backend]] = {
     HOST_PLATFORM: _IREE,
+    "vulkan": _IREE,
 }
 _PLUGIN = "gnomon.backends.pjrt.backend:pjrt_backend"
 
