@@ -7,7 +7,7 @@ them by name. Whatever goes wrong is raised as an error of `backends.errors`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from gnomon.dialects.functions import Program
 __all__ = ["Backend", "Buffer", "Device", "Executable"]
 
 
+@runtime_checkable
 class Device(Protocol):
     """A place where arrays live and programs run; one object for each, compared by identity."""
 
@@ -39,6 +40,9 @@ class Device(Protocol):
     @property
     def backend(self) -> Backend:
         """Whose device it is."""
+
+    def __hash__(self) -> int:
+        """By identity."""
 
     def memory_stats(self) -> dict[str, int] | None:
         """Figures such as ``bytes_in_use`` and ``bytes_limit``; None where there are none."""
@@ -86,11 +90,11 @@ class Executable(Protocol):
     """
 
     @property
-    def input_types(self) -> Sequence[Any]:
+    def input_types(self) -> Sequence[tuple[tuple[int, ...], Any]]:
         """Shape and dtype of each argument."""
 
     @property
-    def output_types(self) -> Sequence[Any]:
+    def output_types(self) -> Sequence[tuple[tuple[int, ...], Any]]:
         """Shape and dtype of each result."""
 
     def run(self, buffers: Sequence[Any]) -> Sequence[Any]:

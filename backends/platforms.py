@@ -19,7 +19,16 @@ from typing import Any
 from gnomon.backends.errors import BackendUnavailable
 from gnomon.backends.interface import Backend
 
-__all__ = ["HOST_PLATFORM", "backend", "choose", "known", "plugins", "register", "selected"]
+__all__ = [
+    "HOST_PLATFORM",
+    "backend",
+    "choose",
+    "known",
+    "plugins",
+    "register",
+    "selected",
+    "unregister",
+]
 
 HOST_PLATFORM = "cpu"
 
@@ -47,6 +56,13 @@ def register(name: str, factory: Callable[[str], Backend]) -> None:
     """
     with _lock:
         _FACTORIES[name] = factory
+        _backends.pop(name, None)
+
+
+def unregister(name: str) -> None:
+    """Take a platform away; arrays and programs that are there stay as they are."""
+    with _lock:
+        _FACTORIES.pop(name, None)
         _backends.pop(name, None)
 
 

@@ -14,31 +14,43 @@ from gnomon import (
     ops,
     random,
     scipy,
+    sharding,
     tree,
     tree_util,
 )
 from gnomon._api import (
     block_until_ready,
-    default_backend,
-    device_count,
-    device_get,
-    device_put,
-    devices,
     effects_barrier,
     eval_shape,
-    local_device_count,
-    local_devices,
     make_jaxpr,
     named_call,
-    process_count,
-    process_index,
     typeof,
 )
 from gnomon._array import Array
 from gnomon._callbacks import pure_callback
 from gnomon._checkpoint import checkpoint, checkpoint_policies, remat
-from gnomon._config import config, debug_infs, debug_nans, disable_jit, enable_x64
+from gnomon._config import (
+    config,
+    debug_infs,
+    debug_nans,
+    default_device,
+    disable_jit,
+    enable_x64,
+)
 from gnomon._custom_derivatives import closure_convert, custom_gradient, custom_jvp, custom_vjp
+from gnomon._device import Device
+from gnomon._device_api import (
+    default_backend,
+    device_count,
+    device_get,
+    device_put,
+    devices,
+    local_device_count,
+    local_devices,
+    process_count,
+    process_index,
+    process_indices,
+)
 from gnomon._differentiate import (
     grad,
     hessian,
@@ -59,6 +71,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array",
+    "Device",
     "ShapeDtypeStruct",
     "ad_checkpoint",
     "block_until_ready",
@@ -75,6 +88,7 @@ __all__ = [
     "debug_infs",
     "debug_nans",
     "default_backend",
+    "default_device",
     "device_count",
     "device_get",
     "device_put",
@@ -109,10 +123,12 @@ __all__ = [
     "ops",
     "process_count",
     "process_index",
+    "process_indices",
     "pure_callback",
     "random",
     "remat",
     "scipy",
+    "sharding",
     "tree",
     "tree_util",
     "typeof",

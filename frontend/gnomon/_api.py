@@ -1,4 +1,4 @@
-"""What is neither a transformation nor a function on arrays: inspection, devices, waiting."""
+"""What is neither a transformation nor a function on arrays: inspection, waiting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from gnomon import tree_util
 from gnomon._array import Array
-from gnomon._device import HOST, Device
 from gnomon._function import check_callable, name_of
 from gnomon._jit import JitFunction, ShapeDtypeStruct, jit
 from gnomon._tracing import as_operand, named_scope
@@ -126,71 +125,3 @@ def effects_barrier() -> None:
 
     They have: a program that calls Python returns when it is done.
     """
-
-
-def devices(backend: str | None = None) -> list[Device]:
-    """The devices of a platform.
-
-    Raises:
-      RuntimeError: the platform is not there.
-    """
-    if backend not in (None, "cpu"):
-        raise RuntimeError(
-            f"unknown backend {backend!r}: there is 'cpu' (other targets are not installed)"
-        )
-    return [HOST]
-
-
-def local_devices(
-    process_index: int | None = None, backend: str | None = None, host_id: int | None = None
-) -> list[Device]:
-    """The devices of this process; see `devices`."""
-    return devices(backend)
-
-
-def device_count(backend: str | None = None) -> int:
-    """The number of devices."""
-    return len(devices(backend))
-
-
-def local_device_count(backend: str | None = None) -> int:
-    """The number of devices of this process."""
-    return len(devices(backend))
-
-
-def default_backend() -> str:
-    """The platform that arrays are put on."""
-    return HOST.platform
-
-
-def process_index(backend: str | None = None) -> int:
-    """The number of this process: 0."""
-    return 0
-
-
-def process_count(backend: str | None = None) -> int:
-    """The number of processes: 1."""
-    return 1
-
-
-def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: Any = None) -> Any:
-    """A pytree of arrays on a device.
-
-    Args:
-      x: a pytree of arrays, NumPy arrays and Python numbers.
-      device: a device of `devices`, or None.
-    Raises:
-      ValueError: it is no device of this process.
-    """
-    if device is not None and device != HOST:
-        raise ValueError(f"device_put: {device!r} is no device of this process; there is {HOST!r}")
-    return tree_util.tree_map(as_operand, x)
-
-
-def device_get(x: Any) -> Any:
-    """A pytree of arrays as NumPy arrays."""
-
-    def get(leaf: Any) -> Any:
-        return leaf.__array__() if isinstance(leaf, Array) else leaf
-
-    return tree_util.tree_map(get, x)

@@ -1,21 +1,38 @@
-"""The array types: `Array`, which every value of gnomon is, and `ConcreteArray`, which has a value.
+"""The array types: `Array`, which every value of gnomon is, and those that have a value.
+
+A `ConcreteArray` is an array in host memory that belongs to no device in particular: nearly all of
+a program on the CPU. A `PlacedArray` is one that lives elsewhere, or was put on a device on
+purpose; what is done with it takes the long way through `bind`, and is done where it is.
 
 Operators, methods such as ``sum`` and indexing are installed on `Array` by `gnomon.numpy`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gnomon._aval import ShapedArray, shaped_array
-from gnomon._device import HOST, Device
+from gnomon._config import Config
+from gnomon._device import HOST, Device, default_device
 from gnomon._dlpack import export_capsule
 from gnomon.backends.interface import Buffer
+from gnomon.sharding import SingleDeviceSharding
 
-__all__ = ["Array", "ConcreteArray", "wrap", "wrap_buffer"]
+__all__ = [
+    "Array",
+    "ConcreteArray",
+    "PlacedArray",
+    "committed_device",
+    "placed",
+    "placed_buffer",
+    "with_weak_flag",
+    "wrap",
+    "wrap_buffer",
+    "wrap_like",
+]
 
 _ndarray = np.ndarray
 
@@ -148,13 +165,13 @@ class Array:
 
 
 class ConcreteArray(Array):
-    """An array with a value, in host memory or on a device.
+    """An array with a value in host memory, computed or being computed there.
 
     Attributes:
       weak_type: the dtype came from a Python scalar and gives way to others in promotion.
     """
 
-    __slots__ = ("__weakref__", "_aval", "_buffer", "_device", "_value", "weak_type")
+    __slots__ = ("__weakref__", "_aval", "_buffer", "_value", "weak_type")
 
     # What is in the slots:
     # _value: an np.ndarray that nobody writes to, or None where only the device has the value.
@@ -163,7 +180,6 @@ class ConcreteArray(Array):
     _value: np.ndarray[Any, Any] | None
     _buffer: Buffer | None
     _aval: ShapedArray | None
-    _device: Device
     weak_type: bool
 
     @property
@@ -254,18 +270,42 @@ class ConcreteArray(Array):
         return self._value is not None or self._live_buffer().is_ready()
 
     def copy_to_host_async(self) -> None:
-        """Bring the value to host memory if it is ready; reading it does so in any case."""
-        if self._value is None and self._live_buffer().is_ready():
-            self.numpy_value()
+        """Start to bring the value to host memory; reading it does so in any case."""
+        if self._value is None:
+            self._live_buffer().copy_to_host_async()
+
+    def _check_alive(self) -> None:
+        if self.is_deleted():
+            raise self._deleted_error()
 
     @property
     def device(self) -> Device:
         """The device that holds the array."""
-        return self._device
+        return HOST
 
     def devices(self) -> set[Device]:
         """The devices that hold the array."""
-        return {self._device}
+        self._check_alive()
+        return {self.device}
+
+    @property
+    def sharding(self) -> SingleDeviceSharding:
+        """How the array is spread over devices: it is on one."""
+        return SingleDeviceSharding(self.device)
+
+    def platform(self) -> str:
+        """The name of the platform whose device holds the array."""
+        return self.device.platform
+
+    @property
+    def committed(self) -> bool:
+        """The array was put on its device on purpose: what is done with it is done there."""
+        return False
+
+    def on_device_size_in_bytes(self) -> int:
+        """The bytes that the array takes up on its device."""
+        self._check_alive()
+        return self.nbytes
 
     @property
     def is_fully_addressable(self) -> bool:
@@ -315,7 +355,7 @@ class ConcreteArray(Array):
         return _restore, (np.array(self.numpy_value()), self.weak_type)
 
     def __copy__(self) -> ConcreteArray:
-        return _with_device(wrap(self.numpy_value().copy(), self.weak_type), self._device)
+        return wrap_like(self.numpy_value().copy(), self, self.weak_type)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ConcreteArray:
         return self.__copy__()
@@ -433,6 +473,74 @@ def _is_integer(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "iu" or dtype.name in ("int2", "int4", "uint2", "uint4")
 
 
+class PlacedArray(ConcreteArray):
+    """An array that lives on another device than the host, or that is committed to its device.
+
+    The host's copy in ``_value`` and the buffer on the device in ``_buffer`` are each made from the
+    other when they are first needed.
+    """
+
+    __slots__ = ("_committed", "_device")
+
+    _committed: bool
+    _device: Device
+
+    @property
+    def device(self) -> Device:
+        """The device that holds the array."""
+        return self._device
+
+    @property
+    def committed(self) -> bool:
+        """The array was put on its device on purpose: what is done with it is done there."""
+        return self._committed
+
+    def device_buffer(self) -> Buffer:
+        """The buffer on the device, where the value is put now if it is not there yet."""
+        buffer = self._buffer
+        if (buffer is None or buffer.is_deleted()) and self._value is not None:
+            buffer = self._device.backend.put(self._value, self._device)
+            self._buffer = buffer
+        return self._live_buffer()
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array: it has no dimensions")
+        return (self[i] for i in range(len(self)))
+
+    def __reversed__(self) -> Iterator[Any]:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array: it has no dimensions")
+        return (self[i] for i in range(len(self) - 1, -1, -1))
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if self._device is not HOST and (dl_device != _DLPACK_HOST or copy is False):
+            raise self._not_in_host_memory()
+        return super().__dlpack__(stream=stream, max_version=max_version, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        if self._device is not HOST:
+            raise self._not_in_host_memory()
+        return super().__dlpack_device__()
+
+    def _not_in_host_memory(self) -> BufferError:
+        return BufferError(
+            f"DLPack: the array {self.aval} lives on {self._device}, whose memory other libraries "
+            "cannot read; copy it to the host first: "
+            'gnomon.device_put(x, gnomon.devices("cpu")[0])'
+        )
+
+
+# DLPack's number for host memory, and of the only device there.
+_DLPACK_HOST = (1, 0)
+
 _new = object.__new__
 
 
@@ -444,30 +552,101 @@ def wrap(value: np.ndarray[Any, Any], weak_type: bool = False) -> ConcreteArray:
         return one for operands without dimensions.
       weak_type: see `ConcreteArray`.
     """
+    if Config.placed_somewhere and (device := default_device()) is not HOST:
+        return placed(value, device, weak_type=weak_type)
     array = _new(ConcreteArray)
     array._value = value if type(value) is _ndarray else np.asarray(value)
     array._buffer = None
     array._aval = None
-    array._device = HOST
     array.weak_type = weak_type
     return array
 
 
-def wrap_buffer(buffer: Buffer, aval: ShapedArray, device: Device = HOST) -> ConcreteArray:
-    """An array of a value on a device, which is read when it is asked for."""
+def wrap_buffer(buffer: Buffer, aval: ShapedArray) -> ConcreteArray:
+    """An array of a value on the host's device, which is read when it is asked for."""
     array = _new(ConcreteArray)
     array._value = None
     array._buffer = buffer
     array._aval = aval
-    array._device = device
     array.weak_type = aval.weak_type
     return array
 
 
-def _restore(value: np.ndarray[Any, Any], weak_type: bool) -> ConcreteArray:
+def placed(
+    value: np.ndarray[Any, Any], device: Device, *, committed: bool = False, weak_type: bool = False
+) -> PlacedArray:
+    """An array on a device of a NumPy value, which is brought there when it is first used."""
+    array = _new(PlacedArray)
+    array._value = value if type(value) is _ndarray else np.asarray(value)
+    array._buffer = None
+    array._aval = None
+    array.weak_type = weak_type
+    array._device = device
+    array._committed = committed
+    return array
+
+
+def placed_buffer(
+    buffer: Buffer, aval: ShapedArray, device: Device, committed: bool
+) -> PlacedArray:
+    """An array of a value on a device."""
+    array = _new(PlacedArray)
+    array._value = None
+    array._buffer = buffer
+    array._aval = aval
+    array.weak_type = aval.weak_type
+    array._device = device
+    array._committed = committed
+    return array
+
+
+def wrap_like(value: np.ndarray[Any, Any], array: Array, weak_type: bool = False) -> ConcreteArray:
+    """An array of a value that was computed on the host, on the device of another array."""
+    if type(array) is PlacedArray:
+        return placed(value, array._device, committed=array._committed, weak_type=weak_type)
     return wrap(value, weak_type)
 
 
-def _with_device(array: ConcreteArray, device: Device) -> ConcreteArray:
-    array._device = device
-    return array
+def with_weak_flag(array: ConcreteArray, weak_type: bool) -> ConcreteArray:
+    """The same value on the same device, the weak-type flag as given."""
+    aval = array.aval.update(weak_type=weak_type)
+    value, buffer = array._value, array._buffer
+    if value is None:
+        buffer = array._live_buffer()
+    elif type(array) is ConcreteArray:
+        buffer = None  # It is made anew at no cost, and not donated together with the other's.
+    if type(array) is PlacedArray:
+        result: ConcreteArray = _new(PlacedArray)
+        result._device, result._committed = array._device, array._committed  # type: ignore[attr-defined]
+    else:
+        result = _new(ConcreteArray)
+    result._value, result._buffer = value, buffer
+    result._aval, result.weak_type = aval, weak_type
+    return result
+
+
+def committed_device(arrays: Sequence[Any], describe: Callable[[int], str]) -> Device | None:
+    """The device that arrays are committed to, if any is.
+
+    Args:
+      arrays: values of any type.
+      describe: names one of them by its number, with what it belongs to, in the error.
+    Raises:
+      ValueError: they are committed to different devices.
+    """
+    first: int | None = None
+    for i, x in enumerate(arrays):
+        if type(x) is PlacedArray and x._committed:
+            if first is None:
+                first = i
+            elif x._device is not arrays[first]._device:
+                raise ValueError(
+                    f"received incompatible devices: {describe(first)} of {arrays[first].aval} is "
+                    f"committed to {arrays[first]._device!r}, and {describe(i)} of {x.aval} to "
+                    f"{x._device!r}. Bring them to one device with gnomon.device_put(x, device)"
+                )
+    return None if first is None else arrays[first]._device
+
+
+def _restore(value: np.ndarray[Any, Any], weak_type: bool) -> ConcreteArray:
+    return wrap(value, weak_type)

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from gnomon.backends import platforms
 
 __all__ = [
     "config",
     "debug_infs",
     "debug_nans",
+    "default_device",
     "disable_jit",
     "enable_x64",
     "numpy_dtype_promotion",
@@ -25,15 +28,21 @@ __all__ = [
 
 @dataclass(frozen=True)
 class _Option:
-    """A public option: the attribute of `Config` that holds it and the values that it takes."""
+    """A public option: the attribute of `Config` that holds it and the values that it takes.
+
+    Either True and False, or one of ``choices``, or what ``check`` makes of a value.
+    """
 
     attribute: str
     default: Any
     doc: str
     choices: tuple[str, ...] = ()
+    check: Callable[[str, Any], Any] | None = None
 
     def parse(self, name: str, value: Any) -> Any:
         """A value from a program."""
+        if self.check is not None:
+            return self.check(name, value)
         if self.choices:
             if value not in self.choices:
                 raise ValueError(
@@ -47,7 +56,7 @@ class _Option:
 
     def parse_text(self, name: str, text: str) -> Any:
         """A value from an environment variable."""
-        if self.choices:
+        if self.choices or self.check is not None:
             return self.parse(name, text.strip())
         word = text.strip().lower()
         if word in ("1", "y", "yes", "t", "true", "on"):
@@ -55,6 +64,32 @@ class _Option:
         if word in ("", "0", "n", "no", "f", "false", "off"):
             return False
         raise ValueError(f"the environment variable {name} takes 1, true, 0 or false, got {text!r}")
+
+
+def _device(name: str, value: Any) -> Any:
+    """A device, the name of a platform, or None."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) or hasattr(value, "memory_stats"):
+        return value
+    device = getattr(value, "_device", None)
+    if device is None:
+        raise ValueError(
+            f"config option {name} takes a device (one of gnomon.devices()), the name of a "
+            f"platform, or None, got {value!r}"
+        )
+    return device
+
+
+def _platforms(name: str, value: Any) -> tuple[str, ...] | None:
+    """The platforms in use, the default one first."""
+    if value is not None and not isinstance(value, str):
+        raise ValueError(
+            f"config option {name} takes the names of platforms, separated by commas, or None, "
+            f"got {value!r}"
+        )
+    names = tuple(part.strip() for part in (value or "").split(",") if part.strip())
+    return names or None
 
 
 _OPTIONS: dict[str, _Option] = {
@@ -72,6 +107,18 @@ _OPTIONS: dict[str, _Option] = {
     ),
     "debug_nans": _Option("debug_nans", False, "a nan among results raises, and names the op"),
     "debug_infs": _Option("debug_infs", False, "an infinity likewise"),
+    "default_device": _Option(
+        "default_device",
+        None,
+        "where arrays without a place of their own go: a device, or the name of a platform",
+        check=_device,
+    ),
+    "platforms": _Option(
+        "platforms",
+        None,
+        "the platforms in use, separated by commas, the default one first",
+        check=_platforms,
+    ),
 }
 _PREFIXES = ("gnomon_", "jax_")
 
@@ -98,6 +145,9 @@ class Config(threading.local):
       debug_nans, debug_infs: a nan or an infinity among results raises.
       checks_values: one of those two is on.
       checks_somewhere: it is on for some thread; read from the class, which is cheaper.
+      default_device: a device, the name of a platform, or None.
+      platforms: the names of those in use, the default one first, or None.
+      placed_somewhere: for some thread the default device is not the host; read from the class.
       token: a hashable value, equal where all options that steer tracing are equal.
     """
 
@@ -108,6 +158,9 @@ class Config(threading.local):
     debug_infs: bool
     checks_values: bool
     checks_somewhere: bool
+    default_device: Any
+    platforms: tuple[str, ...] | None
+    placed_somewhere: bool
     token: tuple[Any, ...]
 
     def update(self, name: str, value: Any) -> None:
@@ -115,7 +168,8 @@ class Config(threading.local):
 
         Args:
           name: ``gnomon_enable_x64``, ``gnomon_numpy_dtype_promotion``, ``gnomon_disable_jit``,
-            ``gnomon_debug_nans`` or ``gnomon_debug_infs``; the prefix ``jax_`` means the same.
+            ``gnomon_debug_nans``, ``gnomon_debug_infs``, ``gnomon_default_device`` or
+            ``gnomon_platforms``; the prefix ``jax_`` means the same.
           value: the new value.
 
         Raises:
@@ -180,6 +234,11 @@ def _refresh_tokens() -> None:
         overrides["checks_values"] = any(
             overrides.get(n, getattr(Config, n)) for n in ("debug_nans", "debug_infs")
         )
+    platforms.choose(Config.platforms)
+    defaults = [Config.default_device, *(o.get("default_device") for o in _active_overrides)]
+    if Config.platforms:
+        defaults.append(Config.platforms[0])
+    Config.placed_somewhere = any(d not in (None, platforms.HOST_PLATFORM) for d in defaults)
     Config.checks_somewhere = Config.checks_values or any(
         overrides["checks_values"] for overrides in _active_overrides
     )
@@ -252,6 +311,23 @@ def debug_nans(new_val: bool = True) -> Any:
       FloatingPointError: invalid value (nan) encountered in log...
     """
     return config.override("gnomon_debug_nans", new_val)
+
+
+def default_device(new_val: Any) -> Any:
+    """A context manager that sets where arrays without a place of their own go, for this thread.
+
+    Programs whose arguments are not committed to a device run there too.
+
+    Args:
+      new_val: a device, the name of a platform, or None for the default of the process.
+
+    Example:
+      >>> import gnomon as gn
+      >>> with gn.default_device(gn.devices("cpu")[0]):
+      ...     print(gn.numpy.zeros(3).devices())
+      {CpuDevice(id=0)}
+    """
+    return config.override("gnomon_default_device", new_val)
 
 
 def debug_infs(new_val: bool = True) -> Any:

@@ -9,14 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gnomon import tree_util
-from gnomon._array import Array, wrap
+from gnomon._array import Array, placed, with_weak_flag, wrap
 from gnomon._aval import ShapedArray
+from gnomon._config import config
+from gnomon._device import HOST, Device
+from gnomon._on_device import place_of, run_program
 from gnomon._tracing import (
     Trace,
     active,
     as_operand,
     concrete_value,
     evaluator,
+    invalid_value,
     trace_for,
     user_location,
 )
@@ -134,34 +138,61 @@ def apply(op: Op, traced: Traced, operands: Sequence[Any], **params: Any) -> lis
     if trace is not None:
         values = trace.emit(lambda *given: emit_call(program, op, name, given, **params), operands)
         return [trace.tracer(v) for v in values]
-    arrays = [concrete_value(o) for o in operands]
-    return evaluate_op(program, op, name, arrays, params)
+    return evaluate_op(program, op, name, operands, params)
 
 
 def evaluate_op(
-    program: Program, op: Op, name: str, arrays: Sequence[Any], params: dict[str, Any]
-) -> list[Array]:
-    """Evaluate a call or transformation of a function with NumPy."""
-    from_types = _types(arrays)
-    body = Body.build(
-        from_types, lambda *given: emit_call(program, op, name, list(given), **params)
-    )
+    program: Program, op: Op, name: str, operands: Sequence[Any], params: dict[str, Any]
+) -> list[Any]:
+    """Evaluate a call or transformation of a function: with NumPy, or on the operands' device."""
+    place = place_of(operands, name)
+    arrays: Sequence[Any] = [concrete_value(o) for o in operands] if _on_host(place) else operands
+    types = [TensorType(a.shape, a.dtype) for a in arrays]
+    body = Body.build(types, lambda *given: emit_call(program, op, name, list(given), **params))
     main = program.add("main", body)
-    run = evaluator(program)
-    results: list[Array] = [wrap(r) for r in run(main, *arrays)]
-    program.erase(main)
-    return results
+    try:
+        if place is not None and not _on_host(place):
+            return _run_placed(program, main, operands, place)
+        run = evaluator(program)
+        return _on_place(run(main, *arrays), place)
+    finally:
+        program.erase(main)
 
 
-def _types(arrays: Sequence[np.ndarray]) -> list[Any]:
-    return [TensorType(a.shape, a.dtype) for a in arrays]
+Place = tuple[Device, bool]
+
+
+def _on_host(place: Place | None) -> bool:
+    return place is None or place[0] is HOST
+
+
+def _on_place(values: Sequence[Any], place: Place | None) -> list[Any]:
+    """Values that were computed on the host as arrays."""
+    arrays = [np.asarray(v) for v in values]
+    if place is not None and place[1]:
+        return [placed(a, place[0], committed=True) for a in arrays]
+    return [wrap(a) for a in arrays]
+
+
+def _run_placed(program: Program, main: str, operands: Sequence[Any], place: Place) -> list[Any]:
+    """Run a function of a program on a device that is not the host."""
+    device, committed = place
+    results = run_program(program, main, operands, device, committed=committed)
+    if config.checks_values:
+        kind = invalid_value([r.numpy_value() for r in results])
+        if kind is not None:
+            raise FloatingPointError(
+                f"invalid value ({kind}) encountered among the results of a program on {device!r}; "
+                "on the host the op is named: bring the arguments there"
+            )
+    return list(results)
 
 
 def call_function(program: Program, name: str, operands: Sequence[Any]) -> list[Any]:
     """Call a function of a program with arrays; evaluated or emitted."""
     trace = trace_for(operands)
     if trace is None:
-        return evaluate_op(program, call_op, name, [concrete_value(o) for o in operands], {})
+        return evaluate_op(program, call_op, name, operands, {})
     if trace.program is not program:
         imported = trace.memo.setdefault(("imported", id(program)), {})
         # The entry in the memo keeps the other program alive, so its id stays its own.
@@ -184,12 +215,21 @@ def bind_bodies(
     if trace is not None:
         values = trace.emit(lambda *given: op.build(given, params, bodies), operands)
         return [trace.tracer(v) for v in values]
+    place = place_of(operands, op.full_name.removeprefix("gnomon."))
+    if place is not None and not _on_host(place):
+        types = [TensorType(o.shape, o.dtype) for o in operands]
+        body = Body.build(types, lambda *given: op.build(given, params, bodies))
+        main = program.add("main", body)
+        try:
+            return _run_placed(program, main, operands, place)
+        finally:
+            program.erase(main)
     run = evaluator(program)
     prepared = [run.prepare(body) for body in bodies]
     arrays = [concrete_value(o) for o in operands]
     with np.errstate(all="ignore"):
         results = op.evaluate(*arrays, bodies=prepared, **params)  # type: ignore[operator]
-    return [wrap(np.asarray(r)) for r in results]
+    return _on_place(results, place)
 
 
 def rearranged(body: Body, order: Sequence[int], types: Sequence[TensorType]) -> Body:
@@ -208,5 +248,5 @@ def with_avals(results: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any
 def _weak(array: Any) -> Any:
     trace = trace_for([array])
     if trace is None:
-        return wrap(array.numpy_value(), True)
+        return with_weak_flag(array, True)
     return trace.tracer(trace.value(array), True)

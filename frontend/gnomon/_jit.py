@@ -6,15 +6,22 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gnomon import _native, tree_util
-from gnomon._array import Array, ConcreteArray, wrap_buffer
+from gnomon import _native, _on_device, tree_util
+from gnomon._array import (
+    Array,
+    ConcreteArray,
+    PlacedArray,
+    committed_device,
+    placed_buffer,
+    wrap_buffer,
+)
 from gnomon._aval import ShapedArray, shaped_array
 from gnomon._config import config
-from gnomon._device import HOST
+from gnomon._device import HOST, Device, as_device, default_device, devices_of
 from gnomon._function import (
     Traced,
     call_function,
@@ -49,6 +56,8 @@ def jit(
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Iterable[str] | None = None,
     keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
     inline: bool = False,
 ) -> Any:
     """A compiled version of ``fun``.
@@ -63,13 +72,15 @@ def jit(
       static_argnames: likewise by name. Where only one of the two is given, the other is found from
         the signature.
       donate_argnums, donate_argnames: arguments whose memory the call may take over; they must not
-      be
-        used afterwards.
+        be used afterwards.
       keep_unused: arguments that ``fun`` does not use stay arguments of the program in any case;
-      taken
-        for compatibility.
+        taken for compatibility.
+      device: where the program runs, wherever its arguments are; they are brought there. By default
+        it runs on the device that arguments are committed to (`device_put`), else on the default
+        one. Inside of another traced function it runs where that does.
+      backend: likewise, on the first device of a platform.
       inline: inside of another traced function, calls are inlined in any case; taken for
-      compatibility.
+        compatibility.
     Returns:
       A `JitFunction`: call it like ``fun``, or ``.lower(*args).compile()`` it ahead of time.
 
@@ -87,10 +98,22 @@ def jit(
             donate_argnums=donate_argnums,
             donate_argnames=donate_argnames,
             keep_unused=keep_unused,
+            device=device,
+            backend=backend,
             inline=inline,
         )
     check_callable(fun, "jit")
-    return JitFunction(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
+    if device is not None and backend is not None:
+        raise ValueError(
+            f"jit: give a device or a backend, not both: got device={device!r}, backend={backend!r}"
+        )
+    if device is not None:
+        device = as_device(device)
+    elif not (backend is None or isinstance(backend, str)):
+        raise TypeError(f"jit: backend must be the name of a platform, got {backend!r}")
+    return JitFunction(
+        fun, static_argnums, static_argnames, donate_argnums, donate_argnames, device or backend
+    )
 
 
 def _ints(value: Any, what: str) -> tuple[int, ...]:
@@ -166,9 +189,25 @@ def abstractify(x: Any) -> Any:
     """The interned type of an argument, for the signature; tracers are not looked up."""
     if type(x) is Tracer:
         return _native.UNCACHED
+    if type(x) is PlacedArray:
+        return _place_token(x.aval, x._device, x._committed)
     if isinstance(x, ConcreteArray):
         return x.aval
-    return as_operand(x).aval
+    x = as_operand(x)
+    return abstractify(x) if type(x) is PlacedArray and x._committed else x.aval
+
+
+class _PlaceToken(NamedTuple):
+    """What a program knows of an array with a place of its own; interned like a type."""
+
+    aval: ShapedArray
+    device: Device
+    committed: bool
+
+
+@functools.lru_cache(4096)
+def _place_token(aval: ShapedArray, device: Device, committed: bool) -> _PlaceToken:
+    return _PlaceToken(aval, device, committed)
 
 
 class _Call:
@@ -221,6 +260,7 @@ def _signature_cache(
     static_argnums: tuple[int, ...],
     static_argnames: tuple[str, ...],
     donated: Any,
+    place: Any,
 ) -> _native.SignatureCache:
     """The compiled programs of a function, shared by all that `jit` makes of it alike."""
 
@@ -233,7 +273,7 @@ def _signature_cache(
         of_function = _caches.setdefault(fun, {})
     except TypeError:  # neither hashed nor referred to weakly
         return make()
-    options = (static_argnums, static_argnames, donated)
+    options = (static_argnums, static_argnames, donated, place)
     if options not in of_function:
         of_function[options] = make()
     return of_function[options]
@@ -245,6 +285,7 @@ def clear_caches() -> None:
         for cache in of_function.values():
             cache.clear()
     _compiled_functions.clear()
+    _on_device.clear_caches()
 
 
 class JitFunction:
@@ -257,6 +298,7 @@ class JitFunction:
         static_argnames: Any,
         donate_argnums: Any,
         donate_argnames: Any,
+        place: Device | str | None = None,
     ) -> None:
         functools.update_wrapper(self, fun)
         self._fun = fun
@@ -283,7 +325,9 @@ class JitFunction:
             self.static_argnums,
             self.static_argnames,
             (self.donate_argnums, self.donate_argnames),
+            place,
         )
+        self._place = place
 
     def __repr__(self) -> str:
         return f"<jit of {name_of(self._fun)}>"
@@ -309,7 +353,8 @@ class JitFunction:
                 # under grad): the call is a part of that trace, and nothing can be kept for another
                 # one.
                 return self._call_traced(args, kwargs)
-            entry = Lowered(traced, call, keep_stages=False).compile().entry
+            place = self._place_of(call, traced)
+            entry = Lowered(traced, call, place, keep_stages=False).compile().entry
             if config.checks_values:
                 entry = _CheckedEntry(entry, self._fun, call)
             assert key is not None  # only calls with tracers have none
@@ -326,7 +371,7 @@ class JitFunction:
         call = _Call(self, args, kwargs)
         with evaluation():
             traced = self._trace(call)
-        return Lowered(traced, call, keep_stages=True)
+        return Lowered(traced, call, self._place_of(call, traced), keep_stages=True)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace for arguments of these types."""
@@ -366,6 +411,21 @@ class JitFunction:
             count = len(tree_util.tree_leaves(dynamic_kwargs[name]))
             flags += [name in self.donate_argnames] * count
         return tuple(i for i, flag in enumerate(flags) if flag)
+
+    def _place_of(self, call: _Call, traced: Traced) -> tuple[Device, bool]:
+        """Where the program runs, and whether its results are committed to that."""
+        if self._place is not None:
+            place = self._place
+            return (devices_of(place)[0] if isinstance(place, str) else place), True
+        arrays = [*call.leaves, *traced.captures]
+
+        def describe(i: int) -> str:
+            if i < len(call.leaves):
+                return f"{call.leaf_names(self._fun)[i]} of jit of {name_of(self._fun)}"
+            return f"an array that jit of {name_of(self._fun)} closes over"
+
+        device = committed_device(arrays, describe)
+        return (default_device(), False) if device is None else (device, True)
 
     def _trace(self, call: _Call) -> Traced:
         def run(tracers: list[Any]) -> tuple[Any, Any]:
@@ -469,13 +529,16 @@ class ShapeDtypeStruct:
 class Lowered:
     """A traced and lowered function, ready to be compiled."""
 
-    def __init__(self, traced: Traced, call: _Call, keep_stages: bool) -> None:
+    def __init__(
+        self, traced: Traced, call: _Call, place: tuple[Device, bool], keep_stages: bool
+    ) -> None:
         self._traced = traced
         self._call = call
+        self._device, self._committed = place
         program = traced.program
         program.add("main", traced.body, public=True)
         program.rename(f"jit_{traced.name}")
-        self._artifact: Artifact = HOST.backend.lower(program, keep_stages=keep_stages)
+        self._artifact: Artifact = self._device.backend.lower(program, keep_stages=keep_stages)
 
     @property
     def stages(self) -> Stages:
@@ -524,9 +587,16 @@ class Lowered:
         }
 
     def compile(self) -> Compiled:
-        """Compile for the CPU."""
-        executable = HOST.backend.compile(self._artifact, device=HOST)
-        return Compiled(self, executable, Entry(executable, self._traced, self._call.donated))
+        """Compile for the device of the arguments."""
+        device, donated = self._device, self._call.donated
+        if device is HOST:
+            executable = device.backend.compile(self._artifact, device=device)
+        else:
+            executable = device.backend.compile(self._artifact, device=device, donate=donated)
+        if device is HOST and not self._committed:
+            return Compiled(self, executable, Entry(executable, self._traced, donated))
+        entry = _PlacedEntry(executable, self._traced, donated, device, self._committed)
+        return Compiled(self, executable, entry)
 
 
 class Compiled:
@@ -563,6 +633,13 @@ class Compiled:
                 f"the function was compiled for arguments of structure {expected.tree}, called "
                 f"with {tree} (static arguments are left out of the call)"
             )
+        device = committed_device(leaves, lambda i: f"argument {i} of the compiled function")
+        if device is not None and device is not self._lowered._device:
+            raise ValueError(
+                f"the function was compiled for {self._lowered._device!r}, called with arguments "
+                f"that are committed to {device!r}: bring them there with gnomon.device_put, or "
+                "compile for them"
+            )
         for leaf, other in zip(leaves, expected.leaves, strict=True):
             given, wanted = _aval_of(leaf), _aval_of(other)
             if given.shape != wanted.shape or given.dtype != wanted.dtype:
@@ -582,6 +659,14 @@ def _buffer_of(leaf: Any) -> Buffer:
     return buffer
 
 
+def _host_buffer(leaf: Any) -> Buffer:
+    """The buffer of an array on the host, where the array is brought if it lives elsewhere."""
+    array: Any = leaf if isinstance(leaf, ConcreteArray) else as_operand(leaf)
+    if type(array) is PlacedArray:
+        return _on_device.input_buffer(array, HOST)
+    return _buffer_of(array)
+
+
 class Entry:
     """A compiled program with what stands around it: arguments in, results out."""
 
@@ -591,15 +676,19 @@ class Entry:
         self._executable = executable
         self._avals = traced.avals
         self._tree = traced.tree
-        self._captures = [HOST.backend.put(c.numpy_value(), HOST) for c in traced.captures]
+        self._captures = self._buffers_of(traced.captures)
         self._donated = donated
         self._types = executable.input_types
         self._single = traced.tree == tree_util.tree_structure(0)
 
+    def _buffers_of(self, captures: Sequence[Array]) -> list[Any]:
+        """Buffers that no later call deletes."""
+        return [HOST.backend.put(c.numpy_value(), HOST) for c in captures]
+
     def __call__(self, leaves: list[Any]) -> Any:
         """Run on the dynamic leaves of a call."""
         inputs: list[Any] = [
-            leaf._buffer if type(leaf) is ConcreteArray and leaf._buffer else _buffer_of(leaf)
+            leaf._buffer if type(leaf) is ConcreteArray and leaf._buffer else _host_buffer(leaf)
             for leaf in leaves
         ]
         inputs += self._captures
@@ -614,6 +703,44 @@ class Entry:
         return tree_util.tree_unflatten(
             self._tree, [wrap_buffer(b, a) for b, a in zip(buffers, self._avals, strict=True)]
         )
+
+
+class _PlacedEntry(Entry):
+    """An entry whose program runs on another device, or whose results are committed to theirs."""
+
+    __slots__ = ("_committed", "_device")
+
+    def __init__(
+        self,
+        executable: Executable,
+        traced: Traced,
+        donated: tuple[int, ...],
+        device: Device,
+        committed: bool,
+    ) -> None:
+        self._device = device
+        self._committed = committed
+        super().__init__(executable, traced, donated)
+
+    def _buffers_of(self, captures: Sequence[Array]) -> list[Any]:
+        return [_on_device.input_buffer(c, self._device) for c in captures]
+
+    def __call__(self, leaves: list[Any]) -> Any:
+        """Run on the dynamic leaves of a call."""
+        device, donated = self._device, self._donated
+        inputs: list[Any] = [
+            _on_device.input_buffer(leaf, device, fresh=i in donated)
+            for i, leaf in enumerate(map(as_operand, leaves))
+        ]
+        buffers = self._executable.run([*inputs, *self._captures])
+        for i in donated:
+            if isinstance(leaves[i], ConcreteArray):
+                leaves[i].delete()
+        results = [
+            placed_buffer(buffer, aval, device, self._committed)
+            for buffer, aval in zip(buffers, self._avals, strict=True)
+        ]
+        return results[0] if self._single else tree_util.tree_unflatten(self._tree, results)
 
 
 class _CheckedEntry:

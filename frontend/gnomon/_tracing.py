@@ -28,9 +28,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gnomon import _dtypes
-from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._array import Array, ConcreteArray, PlacedArray, placed, wrap
 from gnomon._aval import ShapedArray, shaped_array
 from gnomon._config import Config, config
+from gnomon._device import HOST
 from gnomon._errors import (
     ConcretizationTypeError,
     TracerArrayConversionError,
@@ -38,6 +39,7 @@ from gnomon._errors import (
     TracerIntegerConversionError,
     UnexpectedTracerError,
 )
+from gnomon._on_device import place_of, run_op
 from gnomon._quiet import quiet
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body, operands_of, results_of
@@ -261,7 +263,9 @@ class Trace:
         found = self._captured.get(id(operand))
         if found is not None:
             return found
-        if type(operand) is not Tracer:
+        if type(operand) is PlacedArray and (operand.committed or operand._value is None):
+            pass  # Its place says where the program runs, or its value is not here.
+        elif type(operand) is not Tracer:
             array = operand.numpy_value() if isinstance(operand, Array) else np.asarray(operand)
             if array.size <= LITERAL_SIZE:
                 with self.ip, user_location():
@@ -623,19 +627,48 @@ def bind(op: Op, *operands: Any, **params: Any) -> Any:
             value = operand._value
             arrays.append(operand.numpy_value() if value is None else value)
             weak = weak and operand.weak_type
+        elif type(operand) is PlacedArray:
+            return _bind_placed(op, operands, params)
         else:
             arrays.append(np.asarray(operand))
             weak = False
-    try:
-        result = quiet.run(op.evaluate, *arrays, **params)  # type: ignore[arg-type]
-    except RuntimeError:  # the context is in use further up
-        with np.errstate(all="ignore"):
-            result = op.evaluate(*arrays, **params)  # type: ignore[operator]
+    result = _evaluated(op, arrays, params)
     if Config.checks_somewhere and config.checks_values:
         _check_values(op.full_name, [result] if op.results == 1 else result, user_frame)
     if op.results == 1:
         return wrap(result if type(result) is np.ndarray else np.asarray(result), weak)
     return [wrap(np.asarray(r), weak) for r in result]
+
+
+def _evaluated(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
+    try:
+        return quiet.run(op.evaluate, *arrays, **params)  # type: ignore[arg-type]
+    except RuntimeError:  # the context is in use further up
+        with np.errstate(all="ignore"):
+            return op.evaluate(*arrays, **params)  # type: ignore[operator]
+
+
+def _bind_placed(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+    """`bind` where an operand lives on another device, or is committed to its own."""
+    name = op.full_name.removeprefix("gnomon.")
+    place = place_of(operands, name)
+    assert place is not None
+    device, committed = place
+    weak = all(getattr(x, "weak_type", False) for x in operands)
+    results: Sequence[Any]
+    if device is HOST:
+        out = _evaluated(op, [concrete_value(x) for x in operands], params)
+        out = [out] if op.results == 1 else out
+        values = [np.asarray(r) for r in out]
+        results = [
+            placed(v, HOST, committed=True, weak_type=weak) if committed else wrap(v, weak)
+            for v in values
+        ]
+    else:
+        results = run_op(op, operands, params, device, committed=committed, weak_type=weak)
+    if Config.checks_somewhere and config.checks_values:
+        _check_values(op.full_name, [r.numpy_value() for r in results], user_frame)
+    return results[0] if op.results == 1 else list(results)
 
 
 def invalid_value(arrays: Sequence[Any]) -> str | None:

@@ -10,14 +10,36 @@ from gnomon._errors import (
     TracerIntegerConversionError,
     UnexpectedTracerError,
 )
+from gnomon.backends.errors import (
+    BackendUnavailable,
+    BufferDeletedError,
+    CompilationError,
+    CompilationFailed,
+    CompilerCrashed,
+    CompilerTimeout,
+    CompilerUnavailable,
+    ExecutionError,
+    OutOfMemory,
+    UnsupportedOnTarget,
+)
 
 __all__ = [
+    "BackendUnavailable",
+    "BufferDeletedError",
+    "CompilationError",
+    "CompilationFailed",
+    "CompilerCrashed",
+    "CompilerTimeout",
+    "CompilerUnavailable",
     "ConcretizationTypeError",
+    "ExecutionError",
     "GnomonIndexError",
     "GnomonTypeError",
     "NonConcreteBooleanIndexError",
+    "OutOfMemory",
     "TracerArrayConversionError",
     "TracerBoolConversionError",
     "TracerIntegerConversionError",
     "UnexpectedTracerError",
+    "UnsupportedOnTarget",
 ]

@@ -26,17 +26,17 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "": {
         _DEVICES: """
             NamedSharding P Shard distributed make_array_from_* make_mesh pmap reshard set_mesh
-            shard_map sharding smap host_count host_id host_ids process_indices thread_guard
+            shard_map sharding smap host_count host_id host_ids thread_guard
             remove_size_one_mesh_axis_from_type copy_to_host_async auto_pcast
         """,
         _INTERNAL: """
             ad api_util core interpreters lib array_garbage_collection_guard make_user_context
             monitoring version memory float0 print_environment_info live_arrays
-            jax2tf_associative_scan_reductions softmax_custom_jvp Device
+            jax2tf_associative_scan_reductions softmax_custom_jvp
         """,
         _CONFIG: """
             allow_f16_reductions check_tracer_leaks checking_leaks debug_key_reuse
-            default_device default_matmul_precision default_prng_impl enable_checks
+            default_matmul_precision default_prng_impl enable_checks
             enable_custom_prng explain_cache_misses legacy_prng_key log_compiles no_execution
             no_tracing numpy_dtype_promotion numpy_rank_promotion threefry_partitionable
             transfer_guard*

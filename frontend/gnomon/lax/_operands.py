@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._array import Array, ConcreteArray, wrap, wrap_buffer
+from gnomon._array import Array, ConcreteArray, with_weak_flag, wrap
 from gnomon._errors import GnomonTypeError
 from gnomon._tracing import Tracer, as_operand, bind
 from gnomon.dialects.emit import ops
@@ -198,9 +198,7 @@ def with_weak_type(x: Array, weak_type: bool = True) -> Array:
     if isinstance(x, Tracer):
         return x._trace.tracer(x._ssa, weak_type, x._location)
     assert isinstance(x, ConcreteArray)
-    if x._value is None and x._buffer is not None:
-        return wrap_buffer(x._buffer, x.aval.update(weak_type=weak_type), x._device)
-    return wrap(x.numpy_value(), weak_type)
+    return with_weak_flag(x, weak_type)
 
 
 def constant_like(x: Array, value: Any) -> Array:

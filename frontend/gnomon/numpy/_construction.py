@@ -100,7 +100,7 @@ def _array(value: Any, dtype: DType | None, copy: bool) -> Array:
         weak = dtype is None and value.aval.weak_type
         result = converted(value, value.dtype if dtype is None else dtype, weak)
         if copy and result is value and isinstance(value, ConcreteArray):
-            return wrap(value.numpy_value().copy(), value.weak_type)
+            return value.__copy__()
         return result
     if _dtypes.is_python_scalar(value):
         return _of_number(value, dtype)
@@ -255,7 +255,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
         return with_weak_type(bind(ops.ne, array, constant_like(array, 0)), False)
     result = converted(array, target)
     if copy and result is array and isinstance(array, ConcreteArray):
-        return wrap(array.numpy_value().copy())
+        return array.__copy__()
     return result
 
 

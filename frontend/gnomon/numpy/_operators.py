@@ -9,6 +9,7 @@ import numpy as np
 
 from gnomon import _dtypes, lax
 from gnomon._array import Array
+from gnomon._device_api import device_put
 from gnomon._tracing import Tracer
 from gnomon.numpy._dispatch import short_way
 from gnomon.numpy._indexing import getitem
@@ -220,10 +221,11 @@ def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
         return result
 
     def to_device(self: Any, device: Any, *, stream: Any = None) -> Array:
-        """The array itself: there is one device."""
+        """The array on a device; see `gnomon.device_put`."""
         if stream is not None:
             raise NotImplementedError("to_device: the stream argument is not supported")
-        return self
+        result: Array = device_put(self, device)
+        return result
 
     def rounded(self: Any, ndigits: int | None = None) -> Array:
         out = namespace["round"](self, 0 if ndigits is None else ndigits)

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from gnomon import _dtypes, lax
-from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._array import Array, ConcreteArray, wrap, wrap_like
 from gnomon._errors import ConcretizationTypeError
 from gnomon._tracing import bind, concrete_value, is_tracer, staging
 from gnomon.dialects.emit import ops
@@ -159,7 +159,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
         assert value is not None
         index_dtype = _dtypes.default_int_dtype()
         found = np.nonzero(value)
-        return tuple(wrap(np.ascontiguousarray(i).astype(index_dtype)) for i in found)
+        return tuple(wrap_like(np.ascontiguousarray(i).astype(index_dtype), x) for i in found)
     return _first_nonzero(as_bool(x), size.__index__(), fill_value)
 
 

@@ -1,0 +1,237 @@
+"""Eager computation on arrays that live elsewhere than in host memory.
+
+An op is compiled once for each signature (its attributes, the types of its operands, the device)
+and then called like any compiled program; the result stays on the device. So that the signatures
+are few, what changes from call to call is an operand and not part of the program: the places of
+slices, and Python's numbers, which are kept on the device from call to call.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon._array import ConcreteArray, PlacedArray, committed_device, placed_buffer
+from gnomon._aval import shaped_array
+from gnomon._device import Device, default_device
+from gnomon.backends.errors import CompilationError
+from gnomon.backends.interface import Buffer, Executable
+from gnomon.dialects.body import Body
+from gnomon.dialects.contract import Op
+from gnomon.dialects.emit import ops
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import context, ir
+from gnomon.dialects.types import TensorType
+
+__all__ = ["clear_caches", "input_buffer", "place_of", "run_op", "run_program"]
+
+# How many scalars are kept on devices.
+_KEPT_SCALARS = 512
+
+_executables: dict[Any, Executable] = {}
+_scalars: OrderedDict[Any, Buffer] = OrderedDict()
+
+
+def clear_caches() -> None:
+    """Forget the compiled ops, and the scalars that are kept on devices."""
+    _executables.clear()
+    _scalars.clear()
+
+
+def place_of(operands: Sequence[Any], what: str) -> tuple[Device, bool] | None:
+    """Where a computation on arrays is done, and whether its results are committed to that.
+
+    None where it is done on the host as ever. The rule: on the device that operands are committed
+    to; else on the default one.
+
+    Raises:
+      ValueError: operands are committed to different devices.
+    """
+    if not any(type(x) is PlacedArray for x in operands):
+        return None
+    device = committed_device(operands, lambda i: f"operand {i} of {what}")
+    return (default_device(), False) if device is None else (device, True)
+
+
+# ----------------------------------------------------------------------------------------- operands
+
+
+def input_buffer(x: Any, device: Device, *, fresh: bool = False) -> Buffer:
+    """The buffer of an array on a device, where it is brought if it is not there.
+
+    Args:
+      x: an array, or a NumPy array.
+      device: where it is needed.
+      fresh: its memory may be taken over: no buffer that somebody else uses.
+    """
+    if type(x) is PlacedArray and x._device is device:
+        return x.device_buffer()
+    if isinstance(x, ConcreteArray):
+        value = x.numpy_value()
+        if value.size == 1 and not fresh:
+            return _scalar(value, device)
+        buffer: Buffer = device.backend.put(value, device)
+        return buffer
+    value = np.asarray(x)
+    if value.size == 1 and not fresh:
+        return _scalar(value, device)
+    # The caller may write to a NumPy array as soon as the call has returned.
+    copied: Buffer = device.backend.put(value, device, copy=True)
+    return copied
+
+
+def _scalar(value: np.ndarray[Any, Any], device: Device) -> Buffer:
+    """One number on a device, kept there for the next time."""
+    key = (device, value.dtype, value.shape, value.tobytes())
+    buffer = _scalars.get(key)
+    if buffer is None or buffer.is_deleted():
+        buffer = _scalars[key] = device.backend.put(value, device, copy=True)
+        if len(_scalars) > _KEPT_SCALARS:
+            _scalars.popitem(last=False)
+    else:
+        _scalars.move_to_end(key)
+    return buffer
+
+
+def _is_uniform(value: np.ndarray[Any, Any]) -> bool:
+    """Whether an array is one number seen many times: a scalar that was broadcast."""
+    return value.size > 1 and not any(value.strides)
+
+
+# ---------------------------------------------------------------------------------------------- ops
+
+
+def run_op(
+    op: Op,
+    operands: Sequence[Any],
+    params: dict[str, Any],
+    device: Device,
+    *,
+    committed: bool,
+    weak_type: bool,
+) -> list[PlacedArray]:
+    """Apply an op to arrays, on a device.
+
+    Raises:
+      CompilationError: the device has no form of the op; the message names both.
+    """
+    op, operands, params = _with_places_as_operands(op, operands, params)
+    types: list[tuple[TensorType, bool]] = []
+    buffers: list[Buffer] = []
+    for x in operands:
+        uniform = False
+        if type(x) is PlacedArray and x._device is device:
+            type_ = x.aval.type
+        else:
+            value = x.numpy_value() if isinstance(x, ConcreteArray) else np.asarray(x)
+            type_ = TensorType(value.shape, value.dtype)
+            uniform = _is_uniform(value)
+            if uniform:
+                x = value[(0,) * value.ndim]
+        types.append((type_, uniform))
+        buffers.append(input_buffer(x, device))
+    key = (op.full_name, _frozen(params), tuple(types), device)
+    executable = _executables.get(key)
+    if executable is None:
+        executable = _executables[key] = _compile_op(op, types, params, device)
+    return _arrays(executable, buffers, device, committed, weak_type)
+
+
+def _arrays(
+    executable: Executable,
+    buffers: Sequence[Buffer],
+    device: Device,
+    committed: bool,
+    weak_type: bool = False,
+) -> list[PlacedArray]:
+    """The results of a call as arrays."""
+    return [
+        placed_buffer(buffer, shaped_array(shape, dtype, weak_type), device, committed)
+        for buffer, (shape, dtype) in zip(
+            executable.run(buffers), executable.output_types, strict=True
+        )
+    ]
+
+
+def _with_places_as_operands(
+    op: Op, operands: Sequence[Any], params: dict[str, Any]
+) -> tuple[Op, Sequence[Any], dict[str, Any]]:
+    """The same op with what is likely to change from call to call among its operands.
+
+    A slice at a known place is a program of its own for each place; the slice at a computed one is
+    the same program for all.
+    """
+    if op.name != "slice" or any(s != 1 for s in params["strides"]):
+        return op, operands, params
+    starts = [np.array(start, np.int32) for start in params["start"]]
+    sizes = tuple(b - a for a, b in zip(params["start"], params["limit"], strict=True))
+    return ops.dynamic_slice, [operands[0], *starts], {"sizes": sizes}
+
+
+def _frozen(value: Any) -> Any:
+    """A hashable stand-in for an op's parameter."""
+    if isinstance(value, dict):
+        return tuple((name, _frozen(v)) for name, v in sorted(value.items()))
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_frozen, value))
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.shape, value.dtype, value.tobytes()
+    # 1 and True, 0.0 and -0.0 are equal and not the same parameter.
+    return type(value), repr(value) if isinstance(value, (float, complex)) else value
+
+
+def _compile_op(
+    op: Op, types: Sequence[tuple[TensorType, bool]], params: dict[str, Any], device: Device
+) -> Executable:
+    def emit(*arguments: ir.Value) -> Sequence[ir.Value]:
+        return op.build(
+            [
+                ops.broadcast_in_dim(a, shape=t.shape, dims=()) if uniform else a
+                for a, (t, uniform) in zip(arguments, types, strict=True)
+            ],
+            params,
+        )
+
+    given = [TensorType((), t.dtype) if uniform else t for t, uniform in types]
+    program = Program()
+    with context, ir.Location.unknown(context):
+        program.add("main", Body.build(given, emit), public=True)
+    return _compiled(program, device, op.full_name.removeprefix("gnomon."))
+
+
+def _compiled(program: Program, device: Device, what: str) -> Executable:
+    try:
+        executable: Executable = device.backend.compile(
+            device.backend.lower(program), device=device
+        )
+    except CompilationError as error:
+        error.add_note(
+            f"This happened when {what} was to be computed on {device!r}, where its operands live. "
+            "To compute it on the host, bring them there: gnomon.device_put(x, "
+            'gnomon.devices("cpu")[0])'
+        )
+        raise
+    return executable
+
+
+# ----------------------------------------------------------------------------------------- programs
+
+
+def run_program(
+    program: Program, name: str, operands: Sequence[Any], device: Device, *, committed: bool
+) -> list[PlacedArray]:
+    """Run a function of a program on a device, compiled."""
+    copy = Program()
+    copied = copy.import_function(program, name, {})
+    body = copy.body(copied).clone()
+    copy.erase(copied)
+    copy.add("main", body, public=True)
+    key = (str(copy.module), device)
+    executable = _executables.get(key)
+    if executable is None or program.callbacks:
+        executable = _executables[key] = _compiled(copy, device, f"a call of {name}")
+    buffers = [input_buffer(x, device) for x in operands]
+    return _arrays(executable, buffers, device, committed)
