@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from gnomon.dialects import types
@@ -120,7 +121,7 @@ def _encode_dense(value: Any) -> ir.Attribute:
 
 
 def _bits(dtype: np.dtype) -> int:
-    return 4 if types.short_name(dtype) in ("i4", "u4") else dtype.itemsize * 8
+    return ml_dtypes.iinfo(dtype).bits if dtype in types.SUB_BYTE else dtype.itemsize * 8
 
 
 def _decode_dense(attr: ir.Attribute) -> np.ndarray:

@@ -18,17 +18,20 @@ _ELEMENTS: dict[np.dtype, tuple[str, str]] = {
     np.dtype(np.bool_): ("i1", "bool"),
     **{np.dtype(f"int{n}"): (f"i{n}", f"i{n}") for n in (8, 16, 32, 64)},
     **{np.dtype(f"uint{n}"): (f"ui{n}", f"u{n}") for n in (8, 16, 32, 64)},
-    np.dtype(ml_dtypes.int4): ("i4", "i4"),
-    np.dtype(ml_dtypes.uint4): ("ui4", "u4"),
+    **{np.dtype(getattr(ml_dtypes, f"int{n}")): (f"i{n}", f"i{n}") for n in (2, 4)},
+    **{np.dtype(getattr(ml_dtypes, f"uint{n}")): (f"ui{n}", f"u{n}") for n in (2, 4)},
     np.dtype(np.float16): ("f16", "f16"),
     bfloat16: ("bf16", "bf16"),
     np.dtype(np.float32): ("f32", "f32"),
     np.dtype(np.float64): ("f64", "f64"),
+    np.dtype(ml_dtypes.float8_e3m4): ("f8E3M4", "f8_e3m4"),
+    np.dtype(ml_dtypes.float8_e4m3): ("f8E4M3", "f8_e4m3"),
     np.dtype(ml_dtypes.float8_e4m3fn): ("f8E4M3FN", "f8_e4m3fn"),
     np.dtype(ml_dtypes.float8_e5m2): ("f8E5M2", "f8_e5m2"),
     np.dtype(ml_dtypes.float8_e4m3b11fnuz): ("f8E4M3B11FNUZ", "f8_e4m3b11fnuz"),
     np.dtype(ml_dtypes.float8_e4m3fnuz): ("f8E4M3FNUZ", "f8_e4m3fnuz"),
     np.dtype(ml_dtypes.float8_e5m2fnuz): ("f8E5M2FNUZ", "f8_e5m2fnuz"),
+    np.dtype(ml_dtypes.float8_e8m0fnu): ("f8E8M0FNU", "f8_e8m0fnu"),
     np.dtype(np.complex64): ("complex<f32>", "c64"),
     np.dtype(np.complex128): ("complex<f64>", "c128"),
 }
@@ -42,6 +45,9 @@ COMPLEX = tuple(d for d, (e, _) in _ELEMENTS.items() if e.startswith("complex"))
 INEXACT = FLOATING + COMPLEX
 NUMERIC = INTEGER + INEXACT
 ANY = (BOOL, *NUMERIC)
+# Several of these fit in a byte; NumPy gives each a byte of its own.
+SUB_BYTE = tuple(d for d in INTEGER if ml_dtypes.iinfo(d).bits < 8)
+FLOAT8 = tuple(d for d in FLOATING if d.itemsize == 1)
 
 with context:
     _ELEMENT_TYPES: dict[np.dtype, ir.Type] = {

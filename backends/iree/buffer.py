@@ -13,6 +13,7 @@ import numpy as np
 
 from gnomon.backends.errors import BufferDeletedError, ExecutionError, OutOfMemory
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
+from gnomon.dialects.types import FLOAT8, SUB_BYTE
 
 __all__ = [
     "IMPORTED_USAGE_BIT",
@@ -44,11 +45,8 @@ _ELEMENT_TYPES: dict[np.dtype[Any], Any] = {
         (np.complex64, _E.COMPLEX_64),
         (np.complex128, _E.COMPLEX_128),
         (ml_dtypes.bfloat16, _E.BFLOAT_16),
-        (ml_dtypes.float8_e4m3fn, _E.FLOAT_8_E4M3_FN),
-        (ml_dtypes.float8_e4m3fnuz, _E.FLOAT_8_E4M3_FNUZ),
-        (ml_dtypes.float8_e5m2, _E.FLOAT_8_E5M2),
-        (ml_dtypes.float8_e5m2fnuz, _E.FLOAT_8_E5M2_FNUZ),
-        (ml_dtypes.float8_e8m0fnu, _E.FLOAT_8_E8M0_FNU),
+        # The compiled program takes what is narrower than a byte, or an 8-bit format, as bytes.
+        *((dtype, _E.UINT_8) for dtype in (*FLOAT8, *SUB_BYTE)),
     )
 }
 
@@ -56,7 +54,7 @@ _ELEMENT_TYPES: dict[np.dtype[Any], Any] = {
 _STORAGE_TYPES: dict[np.dtype[Any], np.dtype[Any]] = {
     dtype: np.dtype(f"u{dtype.itemsize}")
     for dtype in _ELEMENT_TYPES
-    if dtype.kind == "V" or dtype.name.startswith(("bfloat", "float8"))
+    if dtype.kind == "V" or (dtype.itemsize == 1 and dtype.kind == "f")
 }
 
 _MEMORY_TYPE = int(rt.MemoryType.DEVICE_LOCAL) | int(rt.MemoryType.HOST_VISIBLE)

@@ -11,11 +11,11 @@ from gnomon.dialects.combinators import binary, lowered, stablehlo, unary
 from gnomon.dialects.contract import ZERO_TANGENT, Instance, Op
 from gnomon.dialects.elementwise.evaluation import same_dtype
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import BOOL, INTEGER, SIGNED, type_of
+from gnomon.dialects.types import BOOL, INTEGER, SIGNED, SUB_BYTE, UNSIGNED, type_of
 
 LOGICAL = (BOOL, *INTEGER)
 _UNSIGNED = {
-    d: np.dtype(ml_dtypes.uint4) if d == ml_dtypes.int4 else np.dtype(f"uint{8 * d.itemsize}")
+    d: next(u for u in UNSIGNED if ml_dtypes.iinfo(u).bits == ml_dtypes.iinfo(d).bits)
     for d in SIGNED
 }
 _SIGNED = {u: s for s, u in _UNSIGNED.items()}
@@ -30,7 +30,7 @@ def bit_width(dtype: np.dtype) -> int:
 def _unsigned(x: np.ndarray) -> np.ndarray:
     """The same bits as unsigned integers, at least a byte wide."""
     plain = x.view(_UNSIGNED.get(x.dtype, x.dtype))
-    return plain.astype(np.uint8) if plain.dtype == ml_dtypes.uint4 else plain
+    return plain.astype(np.uint8) if plain.dtype in SUB_BYTE else plain
 
 
 def _integer_op(name: str, arity: int, **facets: Any) -> Op:

@@ -31,6 +31,7 @@ from gnomon.dialects.types import (
     ANY,
     BOOL,
     COMPLEX,
+    SUB_BYTE,
     TensorType,
     is_complex,
     is_floating,
@@ -39,9 +40,6 @@ from gnomon.dialects.types import (
     real_dtype,
     short_name,
 )
-
-FOUR_BIT = (np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4))
-PAIR = 2
 
 # ----------------------------------------------------------------------------------------- convert
 
@@ -60,8 +58,10 @@ def _converter(source: np.dtype, target: np.dtype) -> Callable[[np.ndarray], np.
         return lambda x: part(x.real)
     if is_floating(source) and is_integer(target):
         return _saturating(source, target)
-    if source in FOUR_BIT and target in FOUR_BIT:
+    if source in SUB_BYTE and target in SUB_BYTE:
         return lambda x: x.astype(np.int8).astype(target)
+    if not np.can_cast(source, target, "unsafe"):
+        return lambda x: x.astype(np.float32).astype(target)
     return lambda x: x.astype(target)
 
 
@@ -201,8 +201,8 @@ stop_gradient = unary(
 
 
 def bit_width(dtype: np.dtype) -> int:
-    """The number of bits of an element in a program (NumPy stores four bits in a byte)."""
-    return 4 if dtype in FOUR_BIT else 8 * dtype.itemsize
+    """The number of bits of an element in a program (NumPy gives two or four bits a byte)."""
+    return int(ml_dtypes.iinfo(dtype).bits) if dtype in SUB_BYTE else 8 * dtype.itemsize
 
 
 def _infer_bitcast(x: TensorType, *, dtype: np.dtype) -> TensorType:
@@ -232,33 +232,37 @@ def _infer_bitcast(x: TensorType, *, dtype: np.dtype) -> TensorType:
 
 
 def _evaluate_bitcast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    if x.dtype in FOUR_BIT and dtype not in FOUR_BIT:
-        x = _pack_nibbles(x)
-    source, target = x.dtype.itemsize, dtype.itemsize
-    if dtype in FOUR_BIT and x.dtype not in FOUR_BIT:
-        return _unpack_nibbles(x).view(dtype)
+    """Integers of less than a byte meet other dtypes as bytes, and each other as parts."""
+    source, target = bit_width(x.dtype), bit_width(dtype)
     if source == target:
         return x.view(dtype)
-    if source > target:
+    if x.dtype in SUB_BYTE:
+        x = x.view(np.uint8) & np.uint8(2**source - 1)
+        if source < target:
+            x = _joined(x, source, min(target, 8) // source)
+            if target <= 8:
+                return x.reshape(x.shape[:-1]).view(dtype)
+    if dtype in SUB_BYTE:
+        shape = (*x.shape, source // target)
+        octets = np.ascontiguousarray(x).reshape(*x.shape, 1).view(np.uint8)
+        return _split(octets, target, min(source, 8) // target).reshape(shape).view(dtype)
+    if x.dtype.itemsize > dtype.itemsize:
         return np.ascontiguousarray(x).reshape(*x.shape, 1).view(dtype)
     return np.ascontiguousarray(x).view(dtype).reshape(x.shape[:-1])
 
 
-def _pack_nibbles(x: np.ndarray) -> np.ndarray:
-    """Bytes of pairs of four-bit integers along the last dimension, the first one low."""
-    nibbles = x.astype(np.uint8) & np.uint8(15)
-    low, high = nibbles[..., 0::2], nibbles[..., 1::2]
-    packed = low | (high << np.uint8(4))
-    return packed.reshape(x.shape[:-1]) if x.shape[-1] == PAIR else packed
+def _joined(x: np.ndarray, bits: int, count: int) -> np.ndarray:
+    """Each ``count`` values along the last dimension in one byte, the first one lowest."""
+    parts = x.reshape(*x.shape[:-1], x.shape[-1] // count, count)
+    shifted: np.ndarray = parts << np.arange(0, bits * count, bits, dtype=np.uint8)
+    return np.bitwise_or.reduce(shifted, axis=-1)
 
 
-def _unpack_nibbles(x: np.ndarray) -> np.ndarray:
-    """The four-bit integers of each value in a new last dimension, the lowest first."""
-    octets = np.ascontiguousarray(x).reshape(*x.shape, 1).view(np.uint8)
-    nibbles = np.empty((*octets.shape, PAIR), np.uint8)
-    nibbles[..., 0] = octets & np.uint8(15)
-    nibbles[..., 1] = octets >> np.uint8(4)
-    return nibbles.reshape(*x.shape, PAIR * octets.shape[-1])
+def _split(octets: np.ndarray, bits: int, count: int) -> np.ndarray:
+    """The parts of each byte in a new last dimension, the lowest first."""
+    shifted = octets[..., None] >> np.arange(0, bits * count, bits, dtype=np.uint8)
+    parts: np.ndarray = shifted & np.uint8(2**bits - 1)
+    return parts
 
 
 def _batch_bitcast(

@@ -101,8 +101,8 @@ _UNSIGNED: tuple[DType, ...] = dialect_types.UNSIGNED
 _SIGNED: tuple[DType, ...] = dialect_types.SIGNED
 _FLOATING: tuple[DType, ...] = dialect_types.FLOATING
 _COMPLEX: tuple[DType, ...] = dialect_types.COMPLEX
-_NARROW_INTEGERS = frozenset(d for d in _UNSIGNED + _SIGNED if d.name in ("int4", "uint4"))
-_FLOAT8 = tuple(d for d in _FLOATING if d.name.startswith("float8"))
+_NARROW_INTEGERS = frozenset(dialect_types.SUB_BYTE)
+_FLOAT8 = dialect_types.FLOAT8
 _BFLOAT16: DType = np.dtype(bfloat16)
 _CUSTOM_FLOATS = frozenset((*_FLOAT8, _BFLOAT16))
 _SUPPORTED = frozenset((_BOOL, *_UNSIGNED, *_SIGNED, *_FLOATING, *_COMPLEX))
@@ -516,8 +516,8 @@ def _scalar_type(specifier: Any) -> type:
 def issubdtype(a: Any, b: Any) -> bool:
     """True where ``a`` is, or belongs to, ``b`` in NumPy's hierarchy of scalar types.
 
-    bfloat16 and the f8 types belong to ``np.floating``, int4 to ``np.signedinteger``, the dtypes
-    of random keys to `prng_key`.
+    bfloat16 and the f8 types belong to ``np.floating``, int2 and int4 to ``np.signedinteger``, the
+    dtypes of random keys to `prng_key`.
 
     Example:
       >>> issubdtype(bfloat16, np.floating)
@@ -563,7 +563,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 def itemsize_bits(dtype: Any) -> int:
     """Bits of one element: 4 for int4, 8 for bool."""
     exact = np.dtype(dtype)
-    return 4 if exact in _NARROW_INTEGERS else 8 * exact.itemsize
+    return int(iinfo(exact).bits) if exact in _NARROW_INTEGERS else 8 * exact.itemsize
 
 
 def to_numeric_dtype(dtype: Any) -> DType:

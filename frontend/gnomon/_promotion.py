@@ -24,8 +24,8 @@ __all__ = [
 DType = np.dtype[Any]
 
 # Dtypes that promote with nothing but themselves and Python scalars: promotion would hide a loss.
-_FLOAT8 = tuple(d for d in types.FLOATING if d.name.startswith("float8"))
-_NARROW_INTEGERS = tuple(d for d in types.INTEGER if d.name in ("int4", "uint4"))
+_FLOAT8 = types.FLOAT8
+_NARROW_INTEGERS = types.SUB_BYTE
 
 
 class TypePromotionError(ValueError):
@@ -144,7 +144,9 @@ def _no_promotion(mode: str, nodes: frozenset[Node]) -> str:
     if any(node in _FLOAT8 for node in nodes):
         reason = " (8-bit floats promote with nothing but themselves and Python scalars)"
     elif any(node in _NARROW_INTEGERS for node in nodes):
-        reason = " (4-bit integers promote with nothing but themselves and Python scalars)"
+        reason = (
+            " (integers of 4 and 2 bits promote with nothing but themselves and Python scalars)"
+        )
     return f"{message}{reason}: convert explicitly, as by x.astype('float32')"
 
 

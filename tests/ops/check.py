@@ -167,7 +167,8 @@ def assert_close(
         np.testing.assert_array_equal(actual, expected.astype(actual.dtype), message)
         return
     wide = np.complex128 if is_complex(actual.dtype) or is_complex(expected.dtype) else np.float64
-    a, e = actual.astype(wide), expected.astype(wide)
+    with np.errstate(invalid="ignore"):  # signalling nans
+        a, e = actual.astype(wide), expected.astype(wide)
     finite = np.isfinite(e)
     np.testing.assert_array_equal(a[~finite], e[~finite], message)
     if not finite.any():

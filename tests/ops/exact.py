@@ -12,8 +12,8 @@ from gnomon.dialects.types import is_complex, is_floating, real_dtype, short_nam
 
 Reference = Callable[..., np.ndarray]
 
-INTEGERS = "i4 i8 i16 i32 i64 u4 u8 u16 u32 u64"
-FLOATS = "f16 bf16 f32 f64 f8_e4m3fn f8_e5m2 f8_e4m3b11fnuz f8_e4m3fnuz f8_e5m2fnuz"
+INTEGERS = "i2 i4 i8 i16 i32 i64 u2 u4 u8 u16 u32 u64"
+FLOATS = "f16 bf16 f32 f64 f8_e3m4 f8_e4m3 f8_e4m3fn f8_e5m2 f8_e4m3b11fnuz f8_e4m3fnuz f8_e5m2fnuz"
 COMPLEX = "c64 c128"
 EDGES = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan)
 

@@ -211,7 +211,8 @@ def _bitcast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return _from_bits(joined, x.shape[:-1], dtype)
 
 
-_CASTS = ("i4", "u8", "i16", "bf16", "f16", "f32", "u32", "i32", "f64", "i64", "f8_e4m3fn")
+_WIDE = ("u8", "i16", "bf16", "f16", "f32", "u32", "i32", "f64", "i64", "f8_e4m3fn", "f8_e8m0fnu")
+_CASTS = ("i2", "u2", "i4", *_WIDE)
 for _source in _CASTS:
     for _target in _CASTS:
         _from, _to = _DTYPES[_source], _DTYPES[_target]

@@ -15,10 +15,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from gnomon.dialects.types import SUB_BYTE
 from tests.ops.row import Operand, Row
 
-INTEGER = "i4 i8 i16 i32 i64 u4 u8 u16 u32 u64"
-FLOATING = "f16 bf16 f32 f64 f8_e4m3fn f8_e5m2 f8_e4m3b11fnuz f8_e4m3fnuz f8_e5m2fnuz"
+INTEGER = "i2 i4 i8 i16 i32 i64 u2 u4 u8 u16 u32 u64"
+FLOATING = (
+    "f16 bf16 f32 f64 f8_e3m4 f8_e4m3 f8_e4m3fn f8_e5m2 f8_e4m3b11fnuz f8_e4m3fnuz f8_e5m2fnuz"
+)
 NUMERIC = f"{INTEGER} {FLOATING} c64 c128"
 SPECIAL = (math.inf, -math.inf, math.nan, -0.0)
 
@@ -30,7 +33,7 @@ def _numbers(line: np.ndarray) -> list[Any]:
     kind = line.dtype.kind
     if line.dtype == np.bool_:
         return [bool(v) for v in line]
-    if kind in "iu" or line.dtype in (ml_dtypes.int4, ml_dtypes.uint4):
+    if kind in "iu" or line.dtype in SUB_BYTE:
         return [int(v) for v in line]
     return [complex(v) for v in line] if kind == "c" else [float(v) for v in line]
 

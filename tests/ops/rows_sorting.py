@@ -11,8 +11,8 @@ import numpy as np
 
 from tests.ops.row import Operand, Row
 
-INTEGER = "i4 i8 i16 i32 i64 u4 u8 u16 u32 u64"
-FLOATING = "f16 bf16 f32 f64 f8_e4m3fn f8_e5m2"
+INTEGER = "i2 i4 i8 i16 i32 i64 u2 u4 u8 u16 u32 u64"
+FLOATING = "f16 bf16 f32 f64 f8_e3m4 f8_e4m3fn f8_e5m2 f8_e5m2fnuz"
 SPECIAL = (0.0, -0.0, math.nan, math.inf, -math.inf, 0.0, -0.0, math.nan, 1.0)
 
 

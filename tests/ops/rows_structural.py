@@ -6,14 +6,14 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from gnomon.dialects.types import ANY, short_name
 from tests.ops.row import Operand, Row
 
 REAL = (
-    "bool i4 i8 i16 i32 i64 u4 u8 u16 u32 u64 f16 bf16 f32 f64 "
-    "f8_e4m3fn f8_e5m2 f8_e4m3b11fnuz f8_e4m3fnuz f8_e5m2fnuz"
+    "bool i2 i4 i8 i16 i32 i64 u2 u4 u8 u16 u32 u64 f16 bf16 f32 f64 "
+    "f8_e3m4 f8_e4m3 f8_e4m3fn f8_e5m2 f8_e4m3b11fnuz f8_e4m3fnuz f8_e5m2fnuz f8_e8m0fnu"
 )
 ALL = f"{REAL} c64 c128"
 FEW = "f32 f64 c64 c128 i8 bool"
@@ -29,21 +29,7 @@ def placed(shape: tuple[int, ...], dtype: np.dtype, element: Callable[..., Any])
 
 # ---------------------------------------------------------------------------------------- creation
 
-_DTYPES = {
-    "bool": np.bool_,
-    "i4": ml_dtypes.int4,
-    "u4": ml_dtypes.uint4,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f32": np.float32,
-    "f64": np.float64,
-    "c64": np.complex64,
-    "c128": np.complex128,
-    **{f"{kind}{n}": f"{name}{n}" for kind, name in (("i", "int"), ("u", "uint"))
-       for n in (8, 16, 32, 64)},
-    **{f"f8_{n}": getattr(ml_dtypes, f"float8_{n}")
-       for n in ("e4m3fn", "e5m2", "e4m3b11fnuz", "e4m3fnuz", "e5m2fnuz")},
-}  # fmt: skip
+_DTYPES = {short_name(d): d for d in ANY}
 
 
 def _constant_rows() -> list[Row]:
@@ -114,7 +100,7 @@ def _iota_rows() -> list[Row]:
             )
         )
     # Above 2^8 a bf16 ramp has equal neighbours: each element is the rounded index.
-    bf16 = np.dtype(ml_dtypes.bfloat16)
+    bf16 = _DTYPES["bf16"]
     rows.append(
         Row(
             "iota",

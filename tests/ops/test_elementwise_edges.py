@@ -139,7 +139,8 @@ def test_values_are_those_of_jax(op: str, name: str) -> None:
     assert_like_jax(actual, expected, arrays, _LOOSE.get(op, 8.0), signs)
 
 
-_NARROW = ("i4", "u4", "f8_e4m3fn", "f8_e5m2")
+_SUB_BYTE = ("i2", "u2", "i4", "u4")
+_NARROW = (*_SUB_BYTE, "f8_e3m4", "f8_e4m3", "f8_e4m3fn", "f8_e5m2", "f8_e8m0fnu")
 _SOURCES = ("bool", *_INTEGERS, *_FLOATING, *_COMPLEX, *_NARROW)
 _TARGETS = (*_SOURCES, "i16", "u16", "i32", "u64")
 
@@ -149,8 +150,8 @@ def test_conversions_are_those_of_jax(source: str) -> None:
     dtype = DTYPES[source]
     if source == "bool":
         x = np.array([False, True])
-    elif source in ("i4", "u4"):
-        x = np.arange(-8, 8).astype(dtype) if source == "i4" else np.arange(16).astype(dtype)
+    elif source in _SUB_BYTE:
+        x = np.arange(-8, 8).astype(dtype)
     elif is_inexact(dtype) and not is_complex(dtype):
         more = (127.5, -128.5, 255.9, 65519.0, 65520.0, 2.0**31, 2.0**32, -(2.0**63), 460.0, 470.0)
         with np.errstate(over="ignore"):

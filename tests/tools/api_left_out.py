@@ -59,7 +59,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     },
     "lax.linalg": {_NOT_YET: "cholesky_update qdwh"},
     "numpy": {
-        _NARROW: "float4_* float6_* float8_* int1 int2 uint1 uint2",
+        _NARROW: "float4_* float6_* int1 uint1",
     },
     "nn": {
         _DEVICE_CODE: "get_scaled_dot_general_config scaled_dot_general scaled_matmul",

@@ -15,6 +15,7 @@ from gnomon.backends.iree.legalize.fourier import RULES as FOURIER_RULES
 from gnomon.backends.iree.legalize.host_ops import host_rules
 from gnomon.backends.iree.legalize.integrals import RULES as INTEGRAL_RULES
 from gnomon.backends.iree.legalize.loops import legalize_while
+from gnomon.backends.iree.legalize.narrow import legalize_narrow_dtypes
 from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
 from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
 from gnomon.backends.iree.legalize.sorting import sorting_rules
@@ -49,6 +50,7 @@ _RULES: dict[str, Rule] = {
 def legalize(module: ir.Module, target: Target) -> None:
     """Rewrite a module in place so that IREE compiles it for ``target``, and rightly."""
     program = Program(module)
+    legalize_narrow_dtypes(program)
     drop_barriers_of_buffers(program)
     on_host = host_rules()
     rewrite(program, {**_DECOMPOSITIONS, **sorting_rules(target), **on_host})

@@ -291,6 +291,7 @@ from gnomon.numpy._scalar_types import (
     float32,
     float64,
     float_,
+    int2,
     int4,
     int8,
     int16,
@@ -299,6 +300,7 @@ from gnomon.numpy._scalar_types import (
     int_,
     single,
     uint,
+    uint2,
     uint4,
     uint8,
     uint16,
@@ -447,11 +449,14 @@ nan: float = _numpy.nan
 newaxis = None
 pi: float = _numpy.pi
 
+float8_e3m4 = _FLOAT8["float8_e3m4"]
+float8_e4m3 = _FLOAT8["float8_e4m3"]
 float8_e4m3b11fnuz = _FLOAT8["float8_e4m3b11fnuz"]
 float8_e4m3fn = _FLOAT8["float8_e4m3fn"]
 float8_e4m3fnuz = _FLOAT8["float8_e4m3fnuz"]
 float8_e5m2 = _FLOAT8["float8_e5m2"]
 float8_e5m2fnuz = _FLOAT8["float8_e5m2fnuz"]
+float8_e8m0fnu = _FLOAT8["float8_e8m0fnu"]
 
 # How arrays are printed, which is NumPy's way.
 get_printoptions = _numpy.get_printoptions
@@ -601,11 +606,14 @@ __all__ = [
     "flip",
     "fliplr",
     "flipud",
+    "float8_e3m4",
+    "float8_e4m3",
     "float8_e4m3b11fnuz",
     "float8_e4m3fn",
     "float8_e4m3fnuz",
     "float8_e5m2",
     "float8_e5m2fnuz",
+    "float8_e8m0fnu",
     "float16",
     "float32",
     "float64",
@@ -654,6 +662,7 @@ __all__ = [
     "inf",
     "inner",
     "insert",
+    "int2",
     "int4",
     "int8",
     "int16",
@@ -843,6 +852,7 @@ __all__ = [
     "trunc",
     "ufunc",
     "uint",
+    "uint2",
     "uint4",
     "uint8",
     "uint16",

@@ -186,7 +186,7 @@ def normalized_index(index: IntArray, size: int, wrap_negative: bool) -> IntArra
     if isinstance(index, np.ndarray):
         known = wrapped(index, size) if wrap_negative else _signed(index, size)
         return np.clip(known, -1, size).astype(_INT64 if wide else _INT32)
-    unsigned = index.dtype.kind == "u" or index.dtype.name == "uint4"
+    unsigned = index.dtype.kind == "u" or index.dtype.name in ("uint2", "uint4")
     if unsigned and index.dtype.itemsize >= 4:
         largest = np.iinfo(_INT64 if wide else _INT32).max
         limit = np.asarray(min(largest, np.iinfo(index.dtype).max), index.dtype)

@@ -50,6 +50,7 @@ def _scalar_type(dtype: np.dtype[Any]) -> Any:
 _BY_NAME = {dtype.name: _scalar_type(dtype) for dtype in types.ANY}
 
 bool_ = _BY_NAME["bool"]
+int2, uint2 = _BY_NAME["int2"], _BY_NAME["uint2"]
 int4, uint4 = _BY_NAME["int4"], _BY_NAME["uint4"]
 int8, int16, int32, int64 = (_BY_NAME[f"int{bits}"] for bits in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (_BY_NAME[f"uint{bits}"] for bits in (8, 16, 32, 64))

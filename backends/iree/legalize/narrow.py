@@ -1,0 +1,311 @@
+"""Programs on 8-bit floats and on integers of 4 and 2 bits, rewritten to programs on bytes.
+
+IREE 3.13 generates no CPU code for arithmetic on the 8-bit formats, and packs small integers, which
+it does only where the sizes come out as whole bytes. Here every value of such a dtype becomes one
+of its storage dtype (`narrow_formats`). Ops that only move elements move the bytes; all others are
+applied to the values that the bytes stand for, and their results rounded or wrapped once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.backends.iree.legalize.narrow_formats import (
+    bits_of,
+    clamped,
+    computed,
+    from_memory,
+    is_narrow,
+    narrowed,
+    storage,
+    to_memory,
+    widened,
+)
+from gnomon.dialects.attributes import DTYPE
+from gnomon.dialects.body import Body, clone_into, create, operands_of, results_of
+from gnomon.dialects.contract import Instance, attach_bodies, instance_of
+from gnomon.dialects.emit import constant, convert, full_like, ops, reshape, slice_along
+from gnomon.dialects.functions import Program, symbol_name
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import (
+    SUB_BYTE,
+    UNSIGNED,
+    TensorType,
+    is_complex,
+    is_floating,
+    is_integer,
+    mlir_type,
+    short_name,
+    type_of,
+)
+
+__all__ = ["legalize_narrow_dtypes"]
+
+_Rule = Callable[[Instance], Sequence[ir.Value]]
+
+_I8, _U8 = np.dtype(np.int8), np.dtype(np.uint8)
+
+# Elements come out as they went in: the bytes are moved.
+_MOVES = frozenset(
+    {
+        *("broadcast_in_dim", "reshape", "transpose", "rev", "slice", "concatenate", "pad"),
+        *("dynamic_slice", "dynamic_update_slice", "scatter", "select"),
+        *("name", "stop_gradient", "optimization_barrier"),
+    }
+)
+
+# Their identity is the end of the wider dtype's range, and shows where nothing is reduced.
+_CLAMPED = frozenset(
+    {
+        *("reduce_max", "reduce_min", "reduce_window_max", "reduce_window_min"),
+        *("cummax", "cummin", "gather"),
+    }
+)
+_CALLBACKS = frozenset({"pure_callback", "io_callback", "debug_callback", "host_call"})
+
+
+def legalize_narrow_dtypes(program: Program) -> None:
+    """Rewrite every function of a program that has values of narrow dtypes.
+
+    The functions keep their names; those of narrow dtypes among the arguments and results of
+    ``main`` are bytes as NumPy holds them.
+    """
+    for function in program.functions:
+        name = symbol_name(function)
+        body = program.body(name)
+        if not _mentions_narrow(body):
+            continue
+        public = "sym_visibility" not in function.attributes
+        rewritten = _body(body, in_memory=public)
+        location = function.location
+        program.erase(name)
+        program.add(name, rewritten, public=public, location=location)
+
+
+def _mentions_narrow(body: Body) -> bool:
+    found = any(is_narrow(t.dtype) for t in body.argument_types)
+    for op in body.operations:
+        if found:
+            break
+        found = any(is_narrow(type_of(v).dtype) for v in results_of(op))
+        found = found or any(
+            _mentions_narrow(Body(block)) for region in op.regions for block in region.blocks
+        )
+    return found
+
+
+def _stored(type_: TensorType) -> TensorType:
+    return type_.with_dtype(storage(type_.dtype))
+
+
+def _body(body: Body, in_memory: bool = False) -> Body:
+    """A body on stored values; ``in_memory``: whose arguments and results are a caller's arrays."""
+
+    def emit(*arguments: ir.Value) -> list[ir.Value]:
+        given = list(arguments)
+        if in_memory:
+            given = [
+                from_memory(x, t.dtype) for x, t in zip(given, body.argument_types, strict=True)
+            ]
+        env = dict(zip(body.arguments, given, strict=True))
+        for op in body.operations:
+            with op.location:
+                _rewrite(op, env)
+        results = [env[r] for r in body.results]
+        if in_memory:
+            results = [
+                to_memory(x, t.dtype) for x, t in zip(results, body.result_types, strict=True)
+            ]
+        return results
+
+    return Body.build([_stored(t) for t in body.argument_types], emit)
+
+
+def _rewrite(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> None:
+    results = results_of(op)
+    involved = [type_of(v).dtype for v in (*operands_of(op), *results)]
+    if not any(map(is_narrow, involved)) and not op.regions:
+        clone_into(op, env)
+        return
+    inst = instance_of(op, [env[v] for v in operands_of(op)])
+    is_moved = inst.op.is_control_flow or inst.op.name in _MOVES or op.name == "func.call"
+    values = _moved(op, inst) if is_moved else _rule(inst.op.name)(inst)
+    env.update(zip(results, values, strict=True))
+
+
+def _rule(name: str) -> _Rule:
+    return _refuse if name in _CALLBACKS else _RULES.get(name, _applied)
+
+
+# ---------------------------------------------------------------------------------- the two ways
+
+
+def _moved(op: ir.Operation, inst: Instance) -> list[ir.Value]:
+    """The op on stored values."""
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    types = [mlir_type(_stored(t)) for t in inst.result_types]
+    if inst.op.operands is not ... and not inst.bodies:
+        created = ir.Operation.create(
+            op.name, results=types, operands=list(inst.operands), attributes=attributes
+        )
+        return list(created.results)
+    created, results = create(op.name, types, inst.operands, attributes, len(op.regions))
+    if inst.bodies:
+        attach_bodies(inst.op, created, [_body(b) for b in inst.bodies])
+    return results
+
+
+def _applied(inst: Instance) -> list[ir.Value]:
+    """The op on what the stored values stand for."""
+    operands = [widened(x, t.dtype) for x, t in zip(inst.operands, inst.operand_types, strict=True)]
+    given = {computed(t.dtype) for t in inst.operand_types if is_narrow(t.dtype)}
+    params = dict(inst.params)
+    for name, kind in inst.op.attributes.items():
+        if kind is DTYPE:
+            params[name] = _result_dtype(params[name], given)
+    results = inst.op.build(operands, params)
+    return [_rounded(inst, x, t) for x, t in zip(results, inst.result_types, strict=True)]
+
+
+def _result_dtype(dtype: np.dtype, given: set[np.dtype]) -> np.dtype:
+    """The dtype that a result of ``dtype`` is computed in, from operands computed in ``given``."""
+    wide = computed(dtype)
+    # Sums of 8-bit floats are formed in f32 also where a 16-bit float is asked for.
+    is_wider = is_floating(wide) and any(d.itemsize > wide.itemsize for d in given)
+    return next(iter(given)) if is_wider else wide
+
+
+def _rounded(inst: Instance, x: ir.Value, type_: TensorType) -> ir.Value:
+    if not is_narrow(type_.dtype):
+        return convert(x, type_.dtype)
+    if inst.op.name in _CLAMPED:
+        x = clamped(x, type_.dtype)
+    return narrowed(x, type_.dtype)
+
+
+def _refuse(inst: Instance) -> list[ir.Value]:
+    types = [*inst.operand_types, *inst.result_types]
+    names = sorted({short_name(t.dtype) for t in types if is_narrow(t.dtype)})
+    raise UnsupportedOnTarget(
+        f"a compiled program calls a Python function with arrays of {', '.join(names)}, which "
+        "compiled code holds as bytes; convert to another dtype before the call and back after it"
+    )
+
+
+# ------------------------------------------------------------------------------- rules of their own
+
+
+def _constant(inst: Instance) -> list[ir.Value]:
+    value: np.ndarray = inst.params["value"]
+    dtype = value.dtype
+    if is_floating(dtype):
+        return [constant(value.view(_U8))]
+    return [constant(value.astype(storage(dtype)))]
+
+
+def _convert(inst: Instance) -> list[ir.Value]:
+    (source,), target = inst.operand_types, inst.type.dtype
+    x = widened(inst.operand, source.dtype)
+    if not is_narrow(target):
+        return [convert(x, target)]
+    if is_complex(source.dtype):
+        x = ops.real(x)
+    if is_integer(target) and is_floating(type_of(x).dtype):
+        wide = ops.convert(x, dtype=storage(target))
+        return [narrowed(clamped(wide, target), target)]
+    if is_floating(target) and not is_floating(type_of(x).dtype):
+        x = convert(x, np.dtype(np.float32))
+    return [narrowed(x, target)]
+
+
+def _bitcast(inst: Instance) -> list[ir.Value]:
+    """Narrow integers meet other dtypes as bytes, and each other as parts of one another."""
+    (source,), result = inst.operand_types, inst.type
+    x = inst.operand
+    source_bits, bits = (_bits_below_byte(d) for d in (source.dtype, result.dtype))
+    if source_bits:
+        x = _unsigned(x, source.dtype)
+        if source_bits < (bits or 8):
+            x = _packed(x, source_bits, (bits or 8) // source_bits)
+    if not bits:
+        return [ops.bitcast_convert(x, dtype=storage(result.dtype))]
+    if not source_bits:
+        x = ops.bitcast_convert(x, dtype=_U8)
+    whole = source_bits or 8
+    if whole > bits:
+        x = reshape(_unpacked(x, bits, whole // bits), result.shape)
+    return [narrowed(x, result.dtype)]
+
+
+def _bits_below_byte(dtype: np.dtype) -> int:
+    return bits_of(dtype) if dtype in SUB_BYTE else 0
+
+
+def _packed(x: ir.Value, bits: int, count: int) -> ir.Value:
+    """Each ``count`` values along the last dimension in one, the first one lowest."""
+    shape = type_of(x).shape
+    last = len(shape) - 1
+    parts = [slice_along(x, last, i, shape[last], count) for i in range(count)]
+    total = parts[0]
+    for i, part in enumerate(parts[1:], 1):
+        total = ops.or_(total, ops.shift_left(part, full_like(part, bits * i)))
+    return reshape(total, shape[:-1]) if shape[last] == count else total
+
+
+def _unpacked(x: ir.Value, bits: int, count: int) -> ir.Value:
+    """The parts of values in a new last dimension, the lowest first."""
+    split = reshape(x, (*type_of(x).shape, 1))
+    parts = [ops.shift_right_logical(split, full_like(split, bits * i)) for i in range(count)]
+    return ops.concatenate(*parts, dimension=type_of(split).rank - 1)
+
+
+def _unsigned(x: ir.Value, dtype: np.dtype) -> ir.Value:
+    """The bits of a narrow integer in a ``ui8``, the others zero."""
+    x = convert(x, _U8)
+    return ops.and_(x, full_like(x, 2 ** bits_of(dtype) - 1))
+
+
+def _on_bits(emit: Callable[[ir.Value, ir.Value | None, int], ir.Value]) -> _Rule:
+    """An op on the bits of narrow integers: ``emit(x, y, bits)`` on ``ui8``."""
+
+    def rule(inst: Instance) -> list[ir.Value]:
+        dtype = inst.type.dtype
+        x, *others = (_unsigned(v, dtype) for v in inst.operands)
+        result = emit(x, others[0] if others else None, bits_of(dtype))
+        return [narrowed(result, dtype)]
+
+    return rule
+
+
+def _leading_zeros(x: ir.Value, _: ir.Value | None, bits: int) -> ir.Value:
+    return ops.sub(ops.clz(x), full_like(x, 8 - bits))
+
+
+def _mulhi(inst: Instance) -> list[ir.Value]:
+    dtype = inst.type.dtype
+    product = ops.mul(*inst.operands)
+    shift = ops.shift_right_logical if dtype in UNSIGNED else ops.shift_right_arithmetic
+    return [narrowed(shift(product, full_like(product, bits_of(dtype))), dtype)]
+
+
+def _shift_right_arithmetic(inst: Instance) -> list[ir.Value]:
+    dtype = inst.type.dtype
+    x, y = (convert(v, _I8) for v in inst.operands)
+    unused = full_like(x, 8 - bits_of(dtype))
+    signed = ops.shift_right_arithmetic(ops.shift_left(x, unused), unused)
+    return [narrowed(ops.shift_right_arithmetic(signed, y), dtype)]
+
+
+_RULES: dict[str, _Rule] = {
+    "shift_right_arithmetic": _shift_right_arithmetic,
+    "constant": _constant,
+    "convert": _convert,
+    "bitcast_convert": _bitcast,
+    "clz": _on_bits(_leading_zeros),
+    "population_count": _on_bits(lambda x, _, bits: ops.population_count(x)),
+    "shift_right_logical": _on_bits(lambda x, y, bits: ops.shift_right_logical(x, y)),
+    "mulhi": _mulhi,
+}

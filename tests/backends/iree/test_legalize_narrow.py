@@ -1,0 +1,136 @@
+"""8-bit floats and integers of 4 and 2 bits, which compiled programs hold in bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon
+import gnomon.lax
+import gnomon.numpy as gnp
+from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.backends.iree.legalize.narrow import legalize_narrow_dtypes
+from gnomon.backends.iree.legalize.narrow_formats import is_narrow, storage
+from gnomon.backends.reference import Evaluator
+from gnomon.dialects.types import ANY, is_floating, short_name
+from tests.ops.check import DTYPES, all_rows, draw_all, params_of, program_of
+from tests.ops.row import Row
+
+jax = pytest.importorskip("jax")
+jax_numpy = pytest.importorskip("jax.numpy")
+
+NARROW = [d for d in ANY if is_narrow(d)]
+FLOATS = [d for d in NARROW if is_floating(d)]
+INTEGERS = [d for d in NARROW if not is_floating(d)]
+CODES = np.arange(256, dtype=np.uint8)
+
+
+def _rows() -> dict[str, list[tuple[Row, np.dtype]]]:
+    """The cases in which something is narrow, by op."""
+    found: dict[str, list[tuple[Row, np.dtype]]] = {}
+    for row in all_rows():
+        for dtype in (DTYPES[name] for name in row.dtypes.split()):
+            if is_narrow(dtype) or is_narrow(params_of(row, dtype).get("dtype") or dtype):
+                found.setdefault(row.op, []).append((row, dtype))
+    return found
+
+
+ROWS = _rows()
+
+
+def in_bytes(array: np.ndarray) -> np.ndarray:
+    return array.view(np.uint8).view(storage(array.dtype)) if is_narrow(array.dtype) else array
+
+
+def assert_same(actual: np.ndarray, expected: np.ndarray, message: str = "") -> None:
+    """Equal to the sign of zeros; nans are all one."""
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape), message
+    if is_floating(actual.dtype):
+        with np.errstate(invalid="ignore"):  # signalling nans
+            a, b = actual.astype(np.float64), expected.astype(np.float64)
+        np.testing.assert_array_equal(a, b, message)
+        kept = ~np.isnan(a)
+        np.testing.assert_array_equal(np.signbit(a[kept]), np.signbit(b[kept]), message)
+    elif is_narrow(actual.dtype):
+        np.testing.assert_array_equal(actual.astype(np.int64), expected.astype(np.int64), message)
+    else:
+        np.testing.assert_array_equal(actual, expected, message)
+
+
+@pytest.mark.parametrize("op", ROWS)
+def test_rewritten_program_means_the_same(op: str) -> None:
+    for row, dtype in ROWS[op]:
+        arrays = draw_all(row, dtype, salt="narrow", edges=True)
+        expected = Evaluator(program_of(row, dtype, arrays))("f", *arrays)
+        program = program_of(row, dtype, arrays)
+        # What callers see of `main` alone is as NumPy holds it.
+        del program.function("f").attributes["sym_visibility"]
+        results = program.signature("f").results
+        legalize_narrow_dtypes(program)
+        assert program.module.operation.verify()
+        signature = program.signature("f")
+        assert not any(is_narrow(t.dtype) for t in (*signature.arguments, *signature.results))
+        actual = Evaluator(program)("f", *map(in_bytes, arrays))
+        for a, e, type_ in zip(actual, expected, results, strict=True):
+            a = a.view(type_.dtype) if is_narrow(type_.dtype) else a
+            assert_same(a, e, f"{row.id} {short_name(dtype)}")
+
+
+def _near(dtype: np.dtype) -> np.ndarray:
+    """Every number of a format, the points halfway between, and what lies next to those."""
+    with np.errstate(all="ignore"):
+        numbers = np.unique(CODES.view(dtype).astype(np.float32))
+    numbers = numbers[np.isfinite(numbers)]
+    halfway = (numbers[1:] + numbers[:-1]) / 2
+    beyond = np.array([numbers[-1] * 1.03, numbers[-1] * 1.07, 1e30, 1e-30, 0.0, -0.0], np.float32)
+    points = np.concatenate([numbers, halfway, beyond, -beyond])
+    special = np.array([np.inf, -np.inf, np.nan], np.float32)
+    around = [np.nextafter(points, np.float32(e)) for e in (np.inf, -np.inf)]
+    tested = np.concatenate([points, *around, special])
+    # Below the normal numbers of f32 XLA rounds to powers of two as it likes.
+    return tested[~(np.abs(tested) < np.finfo(np.float32).tiny) | (tested == 0)]
+
+
+def test_conversions_of_every_code_are_those_of_jax() -> None:
+    """One program for all formats: what each code means, and how numbers are rounded to them."""
+    codes = {d.name: CODES.view(d) for d in FLOATS}
+    numbers = {d.name: _near(d) for d in FLOATS}
+
+    def program(np_: Any, codes: Any, numbers: Any) -> Any:
+        decoded = {name: x.astype(np_.float32) for name, x in codes.items()}
+        encoded = {name: x.astype(name) for name, x in numbers.items()}
+        return decoded, encoded
+
+    ours = gnomon.jit(lambda c, n: program(gnp, c, n))(codes, numbers)
+    theirs = jax.jit(lambda c, n: program(jax_numpy, c, n))(codes, numbers)
+    for mine, other in zip(ours, theirs, strict=True):
+        for name in codes:
+            assert_same(np.asarray(mine[name]), np.asarray(other[name]), name)
+
+
+def test_arithmetic_in_a_loop_with_branches() -> None:
+    """Arguments and results of narrow dtypes, carried through every kind of region, and derived."""
+    eights = gnp.asarray(np.linspace(-2, 2, 5), "float8_e4m3fn")
+    fours = gnp.asarray([-8, -3, 0, 3, 7], "int4")
+
+    def step(carry: Any, x: Any) -> Any:
+        f, i = carry
+        f = gnomon.lax.cond(x[0] > 0, lambda v: gnp.sin(v) + v, lambda v: v * v, f)
+        i = gnomon.lax.fori_loop(0, 2, lambda k, v: v * v + v, i)
+        return (f, i - i[::-1]), (f, gnp.max(i))
+
+    def program(f: Any, i: Any) -> Any:
+        scanned = gnomon.lax.scan(step, (f, i), gnp.asarray([[1.0], [-1.0], [1.0]], f.dtype))
+        return scanned, gnomon.grad(lambda v: gnp.sum(gnp.exp(v) * v))(f)
+
+    found, expected = gnomon.jit(program)(eights, fours), program(eights, fours)
+    for a, e in zip(*map(gnomon.tree_util.tree_leaves, (found, expected)), strict=True):
+        assert_same(np.asarray(a), np.asarray(e))
+
+
+def test_callbacks_on_narrow_dtypes_are_refused_by_name() -> None:
+    x = gnp.asarray([1, 2], "int4")
+    with pytest.raises(UnsupportedOnTarget, match=r"Python function with arrays of i4.*convert"):
+        gnomon.jit(lambda x: gnomon.pure_callback(lambda v: v, x, x))(x)
