@@ -71,9 +71,7 @@ def test_result_type_of_all_pairs_weak_and_strong(x64: bool, mode: str) -> None:
         return wrap(np.zeros((), dtype), weak)
 
     # JAX has no weak ones of the smallest integers: its result_type of two ends in a KeyError.
-    operands = [
-        (d, w) for d in usable for w in (False, True) if not (w and d in types.SUB_BYTE)
-    ]
+    operands = [(d, w) for d in usable for w in (False, True) if not (w and d in types.SUB_BYTE)]
     pairs = {p: (theirs(*p), ours(*p)) for p in operands}
     with jax.numpy_dtype_promotion(mode), numpy_dtype_promotion(mode):
         for a, b in itertools.product(operands, repeat=2):
@@ -147,10 +145,9 @@ def test_isdtype() -> None:
 def test_conversions_between_kinds() -> None:
     from jax._src import dtypes as jax_dtypes
 
-    for dtype in ALL:
-        # JAX takes integers of 2 bits for inexact ones here, and then refuses them.
-        if dtype.name not in ("int2", "uint2"):
-            assert _dtypes.to_inexact_dtype(dtype) == jax_dtypes.to_inexact_dtype(dtype)
+    # JAX takes integers of 2 bits for inexact ones here, and then refuses them.
+    for dtype in [d for d in ALL if d.name not in ("int2", "uint2")]:
+        assert _dtypes.to_inexact_dtype(dtype) == jax_dtypes.to_inexact_dtype(dtype)
         assert _dtypes.to_floating_dtype(dtype) == jax_dtypes.to_floating_dtype(dtype)
         assert _dtypes.to_complex_dtype(dtype) == jax_dtypes.to_complex_dtype(dtype)
         assert _dtypes.to_numeric_dtype(dtype) == jax_dtypes.to_numeric_dtype(dtype)
@@ -249,7 +246,9 @@ def test_bad_dtypes_are_refused_by_name() -> None:
 
 
 def test_promotion_errors_say_what_and_why() -> None:
-    with pytest.raises(dtypes.TypePromotionError, match=r"int4, int8.*integers of 4 and 2 bits promote"):
+    with pytest.raises(
+        dtypes.TypePromotionError, match=r"int4, int8.*integers of 4 and 2 bits promote"
+    ):
         _dtypes.promote_types("int4", "int8")
     with pytest.raises(dtypes.TypePromotionError, match="8-bit floats promote"):
         _dtypes.promote_types(ml_dtypes.float8_e5m2, "float32")
