@@ -11,33 +11,46 @@ A backend's `lower` walks a program down by a `Lowering`, with what is its own i
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import ir, stablehlo
+from gnomon.dialects.mlir import context, ir, stablehlo
 from gnomon.dialects.types import TensorType
 from gnomon.passes.cost import Cost, estimate
-from gnomon.passes.pipeline import EXPAND, LOWER, Pass, run_passes
+from gnomon.passes.pipeline import EXPAND, LOWER, PASSES, Pass, run_passes
 
-__all__ = ["Artifact", "Lowering", "Observer", "Stages", "Text"]
+__all__ = ["Artifact", "Lowering", "Observer", "Stages", "Text", "serialize"]
 
 Observer = Callable[[Pass, ir.Module], None]
 
 
-@dataclass
 class Text:
-    """A program as text, without locations and with them."""
+    """A program as text, without locations and with them; printed when it is asked for.
 
-    plain: str = ""
-    located: str = ""
+    Printing costs several times what copying does, and most texts are never read.
+    """
 
-    @staticmethod
-    def of(module: ir.Module) -> Text:
-        """The text of a module."""
-        return Text(str(module), module.operation.get_asm(enable_debug_info=True))
+    def __init__(self, module: ir.Module | None = None) -> None:
+        self._copy = module.operation.clone(ip=False) if module is not None else None
+
+    @functools.cached_property
+    def plain(self) -> str:
+        """The text without locations."""
+        return self._print(enable_debug_info=False)
+
+    @functools.cached_property
+    def located(self) -> str:
+        """The text with the user's lines."""
+        return self._print(enable_debug_info=True)
+
+    def _print(self, *, enable_debug_info: bool) -> str:
+        if self._copy is None:
+            return ""
+        return str(self._copy.get_asm(enable_debug_info=enable_debug_info, assume_verified=True))
 
 
 @dataclass
@@ -106,7 +119,7 @@ class Lowering:
 
     def _keep(self, stage: str) -> None:
         if self._keep_stages:
-            setattr(self.stages, stage, Text.of(self.module))
+            setattr(self.stages, stage, Text(self.module))
 
     def run(self, names: Sequence[str]) -> None:
         """Run passes of the common table."""
@@ -144,11 +157,8 @@ class Lowering:
           plan, callbacks: see `Artifact`.
         """
         self._keep("stablehlo")
-        portable = stablehlo.serialize_portable_artifact_str(
-            str(self.module), version or stablehlo.get_current_version()
-        )
         return Artifact(
-            portable,
+            serialize(self.module, version or stablehlo.get_current_version()),
             self._signature.arguments,
             self._signature.results,
             self.cost,
@@ -156,3 +166,18 @@ class Lowering:
             self.stages,
             plan,
         )
+
+
+def serialize(module: ir.Module, version: str) -> bytes:
+    """The portable artifact of a module of StableHLO, without locations.
+
+    Programs that differ in their locations alone are the same to the executable cache.
+    """
+    # Serializing rewrites the module itself.
+    copy = ir.Module.create(ir.Location.unknown(context))
+    for name in module.operation.attributes:
+        copy.operation.attributes[name] = module.operation.attributes[name]
+    for function in module.body.operations:
+        function.operation.clone(ip=ir.InsertionPoint(copy.body))
+    PASSES["strip-debuginfo"].run(copy)
+    return bytes(stablehlo.serialize_portable_artifact(copy, version))

@@ -74,6 +74,10 @@ SYMBOL = Kind(
 )
 
 
+# Values that are equal have equal attributes of these kinds (0.0 and -0.0 do not have).
+HASHABLE = frozenset({BOOL, INT, INTS, INT_LISTS, STRING, STRINGS, DTYPE})
+
+
 DICTIONARY = Kind("dictionary", lambda v: ir.DictAttr.get(dict(v), context), ir.DictAttr)
 """Attributes of another op, by name; their kinds are that op's business."""
 
@@ -90,14 +94,26 @@ TYPES = Kind(
 
 
 _dense_values: dict[ir.Attribute, np.ndarray] = {}
+# Attributes of single and repeated numbers, by shape, dtype and bytes.
+_splats: dict[tuple[tuple[int, ...], np.dtype, bytes], ir.Attribute] = {}
 
 
 def _encode_dense(value: Any) -> ir.Attribute:
     array = np.asarray(value)
-    type_ = types.mlir_type(types.TensorType(array.shape, array.dtype))
     # A repeated number is looked at, written and kept once, whatever the size.
     repeated = array.size > 1 and not any(array.strides)
     stored = array[(slice(0, 1),) * array.ndim] if repeated else array
+    if stored.size != 1:
+        return _write_dense(array, stored, repeated)
+    key = array.shape, array.dtype, stored.tobytes()
+    attribute = _splats.get(key)
+    if attribute is None:
+        attribute = _splats[key] = _write_dense(array, stored, repeated)
+    return attribute
+
+
+def _write_dense(array: np.ndarray, stored: np.ndarray, repeated: bool) -> ir.Attribute:
+    type_ = types.mlir_type(types.TensorType(array.shape, array.dtype))
     contiguous = np.ascontiguousarray(stored).reshape(-1)
     if array.size == 0:
         text = ""

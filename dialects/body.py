@@ -19,6 +19,9 @@ from gnomon.dialects.types import TensorType, mlir_type, tensor_type
 TERMINATORS = frozenset({"gnomon.yield", "func.return"})
 PACK = "builtin.unrealized_conversion_cast"
 
+# Ops of a fixed number of operands and results, which are never packed; `Op` adds their names.
+PLAIN: set[str] = {"func.call"}
+
 
 class Body:
     """A view of one closed block.
@@ -90,12 +93,7 @@ class Body:
 
         Tuples are not shown, nor ops whose results nobody takes apart: those are dead.
         """
-        snapshot = [op.operation for op in self.block.operations]
-        return iter(
-            op
-            for op in snapshot
-            if op.name != PACK and op.name not in TERMINATORS and not _is_dead(op)
-        )
+        return iter([op.operation for op in self.block.operations if _is_shown(op)])
 
     @property
     def argument_types(self) -> list[TensorType]:
@@ -113,6 +111,22 @@ class Body:
         for op in self.operations:
             clone_into(op, env)
         return [env[r] for r in self.results]
+
+    def splice(self, operands: Sequence[ir.Value]) -> list[ir.Value]:
+        """Like `inline`, but moves the operations: for a detached body that is not used again."""
+        *moved, terminator = (op.operation for op in self.block.operations)
+        given = dict(zip(self.block.arguments, operands, strict=True))
+        results = [given.get(r, r) for r in operands_of(terminator)]
+        for argument, operand in given.items():
+            argument.replace_all_uses_with(operand)
+        place = ir.InsertionPoint.current
+        for op in moved:
+            if place.ref_operation is None:
+                place.block.append(op)
+            else:
+                op.move_before(place.ref_operation)
+        erase(terminator)
+        return results
 
     def clone(self) -> Body:
         """A detached copy."""
@@ -158,6 +172,11 @@ def is_unpacking(op: ir.Operation) -> bool:
     return op.name == PACK and _is_packed(op.operands)
 
 
+def _is_shown(op: ir.OpView) -> bool:
+    name = op.name
+    return name in PLAIN or not (name == PACK or name in TERMINATORS or _is_dead(op.operation))
+
+
 def _is_dead(op: ir.Operation) -> bool:
     results = op.results
     return _is_packed(results) and next(iter(results[0].uses), None) is None
@@ -166,7 +185,7 @@ def _is_dead(op: ir.Operation) -> bool:
 def operands_of(op: ir.Operation) -> list[ir.Value]:
     """The operands of an operation, one by one."""
     operands = list(op.operands)
-    if _is_packed(operands):
+    if len(operands) == 1 and op.name not in PLAIN and _is_packed(operands):
         pack = operands[0].owner
         if not isinstance(pack, ir.Block) and pack.name == PACK:
             return list(pack.operands)
@@ -176,7 +195,7 @@ def operands_of(op: ir.Operation) -> list[ir.Value]:
 def results_of(op: ir.Operation) -> list[ir.Value]:
     """The results of an operation, one by one."""
     results = list(op.results)
-    if _is_packed(results):
+    if len(results) == 1 and op.name not in PLAIN and _is_packed(results):
         return list(next(iter(results[0].uses)).owner.results)
     return results
 
@@ -185,15 +204,16 @@ def clone_into(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> list[ir.Value
     """Clone ``op`` at the current insertion point with operands mapped by ``env``; extend
     ``env``.
     """
-    given = [env[operand] for operand in operands_of(op)]
-    if _is_packed(list(op.operands)):
+    is_plain = op.name in PLAIN
+    given = [env[operand] for operand in (op.operands if is_plain else operands_of(op))]
+    if not is_plain and _is_packed(list(op.operands)):
         given = _pack(given)
     clone = op.clone()
     operands = clone.operands
     for i, value in enumerate(given):
         operands[i] = value
     results = list(clone.results)
-    if _is_packed(results):
+    if not is_plain and _is_packed(results):
         types = [r.type for r in results_of(op)]
         unpack = ir.Operation.create(PACK, results=types, operands=results)
         results = list(unpack.results)
@@ -212,6 +232,21 @@ def erase(op: ir.Operation) -> None:
     op.erase()
     if _is_packed(operands) and next(iter(operands[0].uses), None) is None:
         operands[0].owner.erase()
+
+
+def has_packing(module: ir.Module) -> bool:
+    """Whether a module holds a cast between a tuple and its members."""
+
+    def visit(block: ir.Block) -> bool:
+        for op in block.operations:
+            name = op.name
+            if name == PACK:
+                return True
+            if name not in PLAIN and any(visit(b) for region in op.regions for b in region):
+                return True
+        return False
+
+    return visit(module.body)
 
 
 def restore_packing(module: ir.Operation) -> None:

@@ -31,8 +31,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gnomon.dialects.attributes import Kind
-from gnomon.dialects.body import Body, create, operands_of, results_of
+from gnomon.dialects.attributes import HASHABLE, Kind
+from gnomon.dialects.body import PLAIN, Body, create, operands_of, results_of
 from gnomon.dialects.mlir import ensure_context, ext, ir, irdl, register
 from gnomon.dialects.types import TensorType, mlir_type, tensor_type, type_of
 
@@ -66,6 +66,9 @@ Facet = Rule | Verdict
 
 # The attribute of calls and transformations whose function has effects.
 EFFECTS_MARK = "effects"
+
+# So many combinations of types and parameters of an op are remembered.
+_MADE_SIZE = 4096
 
 FACETS = ("infer", "evaluate", "jvp", "transpose", "batch", "lower")
 
@@ -171,6 +174,10 @@ class Op:
     terminator: bool = False
     effects: bool = False
     resolve: Callable[[ir.Operation], dict[str, Any]] | None = None
+    # Result types and attributes by operand types and parameters, where these tell all.
+    _made: dict[Any, tuple[list[ir.Type], dict[str, ir.Attribute]]] | None = field(
+        default=None, init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         for facet in FACETS:
@@ -182,6 +189,11 @@ class Op:
         if self.full_name in REGISTRY:
             raise ValueError(f"op {self.name} is declared twice")
         REGISTRY[self.full_name] = self
+        if self.operands is not ... and self.results is not None:
+            PLAIN.add(self.full_name)
+        types_tell_all = self.operands is not ... and not self.regions and self.resolve is None
+        if types_tell_all and HASHABLE.issuperset(self.attributes.values()):
+            object.__setattr__(self, "_made", {})
 
     @property
     def full_name(self) -> str:
@@ -230,17 +242,18 @@ class Op:
         self, operands: Sequence[ir.Value], params: Mapping[str, Any], bodies: Sequence[Body] = ()
     ) -> list[ir.Value]:
         """Create the op at the current insertion point; all its results."""
-        attributes = self.encode(params)
-        types = self.infer_types([type_of(v) for v in operands], params, bodies)
         if self.operands is not ... and not self.regions:
+            result_types, attributes = self._make(operands, params)
             return list(
                 ir.Operation.create(
                     self.full_name,
-                    results=[mlir_type(t) for t in types],
+                    results=result_types,
                     operands=list(operands),
                     attributes=attributes,
                 ).results
             )
+        attributes = self.encode(params)
+        types = self.infer_types([type_of(v) for v in operands], params, bodies)
         regions = 1 if self.regions is ... else len(self.regions)
         created, results = create(
             self.full_name, [mlir_type(t) for t in types], operands, attributes, regions
@@ -248,6 +261,29 @@ class Op:
         if bodies:
             attach_bodies(self, created, bodies)
         return results
+
+    def _make(
+        self, operands: Sequence[ir.Value], params: Mapping[str, Any]
+    ) -> tuple[list[ir.Type], dict[str, ir.Attribute]]:
+        """Result types and attributes of an op without regions."""
+        made = self._made
+        key = None
+        if made is not None:
+            try:
+                key = (*(v.type for v in operands), *params.items())
+                return made[key]
+            except KeyError:
+                pass
+            except TypeError:  # a list among the parameters
+                key = None
+        attributes = self.encode(params)
+        types = self.infer_types([type_of(v) for v in operands], params)
+        result = [mlir_type(t) for t in types], attributes
+        if made is not None and key is not None:
+            if len(made) >= _MADE_SIZE:
+                made.clear()
+            made[key] = result
+        return result
 
     def __call__(self, *operands: ir.Value, bodies: Sequence[Body] = (), **params: Any) -> Any:
         """Create the op at the current insertion point; its result, or a list where ``results``

@@ -15,7 +15,14 @@ from gnomon.dialects.combinators import (
     stablehlo,
     stablehlo_constant,
 )
-from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, MappedAxis, Op
+from gnomon.dialects.contract import (
+    NOT_LINEAR,
+    ZERO_TANGENT,
+    Instance,
+    MappedAxis,
+    Op,
+    TypeRuleError,
+)
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import NUMERIC, TensorType, is_complex, real_dtype, short_name
 
@@ -32,12 +39,11 @@ def _batch_nothing(
 
 def _infer_constant(*, value: np.ndarray, dtype: np.dtype) -> TensorType:
     stored = real_dtype(dtype)
-    require(
-        value.dtype == stored,
-        "constant",
-        f"the value of a {short_name(dtype)} constant is stored as {short_name(stored)}, "
-        f"got {short_name(value.dtype)}",
-    )
+    if value.dtype != stored:
+        raise TypeRuleError(
+            f"gnomon.constant: the value of a {short_name(dtype)} constant is stored as "
+            f"{short_name(stored)}, got {short_name(value.dtype)}"
+        )
     if not is_complex(dtype):
         return TensorType(value.shape, dtype)
     require(

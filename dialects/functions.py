@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gnomon.dialects.attributes import INT, INTS, STRING, SYMBOL
-from gnomon.dialects.body import Body, create
+from gnomon.dialects.body import PLAIN, Body, create
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.combinators import describe
 from gnomon.dialects.contract import (
@@ -206,6 +206,8 @@ def symbol_users(body: Body) -> list[ir.Operation]:
 
     def visit(body: Body) -> None:
         for op in body.operations:
+            if op.name in PLAIN and op.name != "func.call":
+                continue
             if "callee" in op.attributes:
                 found.append(op)
             for region in op.regions:

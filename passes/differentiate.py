@@ -321,10 +321,10 @@ class Differentiator:
 
         def emit(*arguments: ir.Value) -> list[ir.Value]:
             primals, given = arguments[: len(types)], arguments[len(types) :]
-            values = parts.forward.inline(primals)
+            values = parts.forward.splice(primals)
             results, residuals = values[: len(result_types)], values[len(result_types) :]
             cotangents = [ct for i, ct in zip(outputs, given, strict=True) if parts.out_nonzero[i]]
-            found = dict(zip(sorted(wrt), backward.inline([*residuals, *cotangents]), strict=True))
+            found = dict(zip(sorted(wrt), backward.splice([*residuals, *cotangents]), strict=True))
             return [*results, *(found[i] for i in wrt)]
 
         return Body.build([*types, *(result_types[i] for i in outputs)], emit)

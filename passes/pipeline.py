@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from gnomon.dialects.body import Body, restore_packing
+from gnomon.dialects.body import Body, has_packing, restore_packing
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import PassManager, ir
 from gnomon.passes.drop_unused_results import drop_unused_results
@@ -40,7 +40,19 @@ def _upstream(name: str) -> Callable[[ir.Module], None]:
         manager = PassManager.parse(f"builtin.module({name})")
         manager.enable_verifier(False)
         manager.run(module.operation)
-        restore_packing(module.operation)
+
+    return run
+
+
+def _upstream_on_tuples(name: str) -> Callable[[ir.Module], None]:
+    """A pass that may drop casts between a tuple and its members."""
+    run_pass = _upstream(name)
+
+    def run(module: ir.Module) -> None:
+        packed = has_packing(module)
+        run_pass(module)
+        if packed:
+            restore_packing(module.operation)
 
     return run
 
@@ -78,11 +90,11 @@ PASSES: dict[str, Pass] = {
         ),
         Pass("inline", "replace calls by the bodies of their callees", _python(inline_calls)),
         Pass("symbol-dce", "drop private functions that nothing calls", _upstream("symbol-dce")),
-        Pass("cse", "merge equal operations", _upstream("cse")),
+        Pass("cse", "merge equal operations", _upstream_on_tuples("cse")),
         Pass(
             "canonicalize",
             "drop dead operations and fold constants of upstream dialects",
-            _upstream("canonicalize"),
+            _upstream_on_tuples("canonicalize"),
         ),
         Pass(
             "hoist-invariants",
@@ -100,6 +112,12 @@ PASSES: dict[str, Pass] = {
             "replace every gnomon op by its StableHLO form",
             _python(lower_to_stablehlo),
         ),
+        Pass(
+            "simplify-lowered",
+            "inline calls of lowered functions, merge equal operations, drop dead ones",
+            _upstream("inline{default-pipeline=},canonicalize,cse"),
+        ),
+        Pass("strip-debuginfo", "drop all locations", _upstream("strip-debuginfo")),
     )
 }
 
@@ -111,7 +129,7 @@ EXPAND = (
     "canonicalize",
     "cse",
 )
-LOWER = ("expand-scan", "canonicalize", "cse", "lower-to-stablehlo", "canonicalize", "cse")
+LOWER = ("expand-scan", "canonicalize", "cse", "lower-to-stablehlo", "simplify-lowered")
 
 
 def run_passes(

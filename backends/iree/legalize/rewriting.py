@@ -3,16 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gnomon.dialects.body import Body, erase, results_of
 from gnomon.dialects.contract import Instance, bodies_of, instance_of, lookup
-from gnomon.dialects.functions import Program, symbol_name
+from gnomon.dialects.functions import Program, call, symbol_name
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, mlir_type
 
-__all__ = ["Rule", "rewrite"]
+__all__ = ["Rule", "Written", "rewrite"]
 
 Rule = Callable[[Instance], Sequence[ir.Value] | None]
 """Emits what takes the place of an op and returns its results; None leaves the op as it is."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A rule of an op without parameters that emits much: it is written once for given types.
+
+    What it emits becomes a function, and each such op a call; `simplify-lowered` puts the function
+    in the place of its calls, in less time than it takes to emit it.
+    """
+
+    rule: Rule
+
+    def __call__(self, inst: Instance) -> Sequence[ir.Value] | None:
+        """Apply the rule in place."""
+        return self.rule(inst)
+
+
+_Types = tuple[TensorType, ...]
+
+
+@dataclass
+class _Rewriter:
+    program: Program
+    rules: Mapping[str, Rule]
+    # The functions of `Written` rules; None where the rule leaves such an op as it is.
+    written: dict[tuple[str, _Types], str | None] = field(default_factory=dict)
+
+    def body(self, body: Body) -> None:
+        for op in body.operations:
+            if lookup(op).is_control_flow:
+                for inner in bodies_of(op):
+                    self.body(inner)
+            rule = self.rules.get(op.name)
+            if rule is None:
+                continue
+            inst = instance_of(op)
+            with ir.InsertionPoint(op), op.location:
+                values = self._call(rule, inst) if isinstance(rule, Written) else rule(inst)
+            if values is None:
+                continue
+            for old, new in zip(results_of(op), values, strict=True):
+                old.replace_all_uses_with(new)
+            erase(op)
+
+    def _call(self, written: Written, inst: Instance) -> Sequence[ir.Value] | None:
+        key = inst.op.full_name, tuple(inst.operand_types)
+        if key not in self.written:
+            self.written[key] = self._write(written, inst)
+        name = self.written[key]
+        if name is None:
+            return None
+        return list(
+            ir.Operation.create(
+                call.full_name,
+                results=[mlir_type(t) for t in inst.result_types],
+                operands=list(inst.operands),
+                attributes=call.encode({"callee": name}),
+            ).results
+        )
+
+    def _write(self, written: Written, inst: Instance) -> str | None:
+        body = Body.open(inst.operand_types)
+        with ir.InsertionPoint(body.block), ir.Location.unknown():
+            types = inst.operand_types, inst.result_types
+            values = written.rule(Instance(inst.op, body.arguments, *types, inst.params))
+        if values is None:
+            return None
+        body.close(values)
+        return self.program.add(inst.op.name, body)
 
 
 def rewrite(program: Program, rules: Mapping[str, Rule]) -> None:
@@ -20,22 +91,6 @@ def rewrite(program: Program, rules: Mapping[str, Rule]) -> None:
 
     What a rule emits is not looked at again.
     """
+    rewriter = _Rewriter(program, rules)
     for function in program.functions:
-        _rewrite_body(program.body(symbol_name(function)), rules)
-
-
-def _rewrite_body(body: Body, rules: Mapping[str, Rule]) -> None:
-    for op in body.operations:
-        if lookup(op).is_control_flow:
-            for inner in bodies_of(op):
-                _rewrite_body(inner, rules)
-        rule = rules.get(op.name)
-        if rule is None:
-            continue
-        with ir.InsertionPoint(op), op.location:
-            values = rule(instance_of(op))
-        if values is None:
-            continue
-        for old, new in zip(results_of(op), values, strict=True):
-            old.replace_all_uses_with(new)
-        erase(op)
+        rewriter.body(program.body(symbol_name(function)))

@@ -31,7 +31,7 @@ _FUSED = frozenset(
         *("reduce_sum", "reduce_prod", "reduce_max", "reduce_min"),
         *("reduce_and", "reduce_or", "reduce_xor", "argmax", "argmin"),
     )
-)
+) | {"func.call"}  # of what a rule has written: an elementwise function
 
 Leaves = frozenset[ir.Value]
 _NO_LEAVES: Leaves = frozenset()
