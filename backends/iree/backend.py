@@ -15,6 +15,7 @@ from gnomon.backends.iree.device import Device, devices_of
 from gnomon.backends.iree.executable import Executable
 from gnomon.backends.iree.host import collect, publish
 from gnomon.backends.iree.legalize import legalize
+from gnomon.backends.iree.legalize.device_description import describe_device
 from gnomon.backends.iree.legalize.host_control import (
     guard_loops,
     has_control_flow,
@@ -24,7 +25,7 @@ from gnomon.backends.iree.legalize.host_control import (
 from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options
 from gnomon.backends.iree.remote import put
 from gnomon.backends.iree.remote_executable import RemoteExecutable
-from gnomon.backends.iree.targets import TARGETS
+from gnomon.backends.iree.targets import find_target
 from gnomon.dialects.functions import Program
 from gnomon.passes.pipeline import Pass
 
@@ -37,7 +38,7 @@ class Plan:
 
     Attributes:
       code: what the compiler gets: None for the portable artifact, or text where control flow runs
-        on the host.
+        on the host or the device is described.
       options: its options.
     """
 
@@ -54,8 +55,8 @@ class IreeBackend:
     """
 
     def __init__(self, name: str) -> None:
-        self.platform = name
-        self.target = TARGETS[name]
+        self.target = find_target(name)
+        self.platform = self.target.platform
 
     def devices(self) -> tuple[Device, ...]:
         """The devices; see `Backend.devices`."""
@@ -91,7 +92,12 @@ class IreeBackend:
         if not on_host and has_control_flow(module):
             guard_loops(module)
         artifact = lowering.artifact(callbacks=callbacks)
-        artifact.plan = Plan(host_control(module).encode() if on_host else None, options)
+        code = None
+        if self.target.device:
+            code = describe_device(module, self.target)
+        if on_host:
+            code = host_control(module)
+        artifact.plan = Plan(code.encode() if code is not None else None, options)
         return artifact
 
     def _options(self, cost: ProgramCost) -> CompileOptions:

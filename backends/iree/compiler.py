@@ -96,7 +96,7 @@ def shutdown() -> None:
 def compile_flags(target: Target, options: CompileOptions) -> list[str]:
     """Returns the compiler's flags for one program, without those of its process."""
     flags = [flag.name for flag in target.flags]
-    if target.capabilities.system_libm:
+    if target.capabilities.libm == "system":
         flags += [flag.name for flag in find_linker().flags]
     flags.append(f"--iree-opt-level={options.opt_level}")
     flags.append(f"--iree-opt-data-tiling={'true' if options.data_tiling else 'false'}")
@@ -135,7 +135,8 @@ def compile_artifact(
     flags = compile_flags(target, options)
     process_flags = [flag.name for flag in target.process_flags]
     all_flags = process_flags + flags
-    key = cache_key(artifact, "\n".join(all_flags), compiler_version(), host_fingerprint())
+    machine = host_fingerprint() if target.is_host else target.name
+    key = cache_key(artifact, "\n".join(all_flags), compiler_version(), machine)
     if store is not None and (found := store.get(key)) is not None:
         return found
 

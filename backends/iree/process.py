@@ -129,21 +129,25 @@ class _Worker:
 class CompilerProcess:
     """The compiler, as a process that starts when first needed and again after it died.
 
-    Safe for threads, which take turns, and across forks: a child starts a process of its own. The
-    process ends with this one, however that ends.
+    A process takes some flags only once, when it starts; programs that need others have a process
+    of their own, so that a user who compiles for a processor and a GPU in turn waits for neither.
+
+    Safe for threads, which take turns, and across forks: a child starts processes of its own. They
+    end with this one, however that ends.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._worker: _Worker | None = None
+        # By the flags of the process; the one that was used last is the last.
+        self._workers: dict[tuple[str, ...], _Worker] = {}
         atexit.register(self._at_exit)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork_in_child)
 
     @property
     def pid(self) -> int | None:
-        """The number of the running process, if one runs."""
-        worker = self._worker
+        """The number of the process that was used last, if one runs."""
+        worker = next(reversed(self._workers.values()), None)
         return worker.process.pid if worker is not None else None
 
     def compile(
@@ -172,7 +176,7 @@ class CompilerProcess:
                 return bool(header["ok"]), executable, worker.read_diagnostics()
             except BaseException:
                 # Also for an interrupt, which leaves an answer in the pipe that nobody would read.
-                self._worker = None
+                del self._workers[worker.process_flags]
                 worker.stop()
                 raise
 
@@ -185,21 +189,19 @@ class CompilerProcess:
                 self._lock.release()
 
     def stop(self) -> None:
-        """Ends the process; the next compilation starts another."""
+        """Ends the processes; the next compilation starts another."""
         with self._lock:
-            if self._worker is not None:
-                self._worker.stop()
-                self._worker = None
+            while self._workers:
+                self._workers.popitem()[1].stop()
 
     def _running(self, process_flags: Sequence[str]) -> _Worker:
-        worker = self._worker
-        if worker is not None and (
-            worker.process_flags != tuple(process_flags) or worker.process.poll() is not None
-        ):
+        worker = self._workers.pop(tuple(process_flags), None)
+        if worker is not None and worker.process.poll() is not None:
             worker.stop()
             worker = None
         if worker is None:
-            worker = self._worker = _Worker(process_flags)
+            worker = _Worker(process_flags)
+        self._workers[worker.process_flags] = worker
         return worker
 
     def _await_start(self, worker: _Worker) -> None:
@@ -214,18 +216,18 @@ class CompilerProcess:
 
     def _at_exit(self) -> None:
         # Without the lock, which a daemon thread may hold in the middle of a compilation.
-        if self._worker is not None:
-            self._worker.process.kill()
-            self._worker.process.wait()
+        for worker in list(self._workers.values()):
+            worker.process.kill()
+            worker.process.wait()
 
     def _after_fork_in_child(self) -> None:
         self._lock = threading.Lock()
-        if self._worker is not None:
+        while self._workers:
+            _, worker = self._workers.popitem()
             # The process is the parent's. Holding its pipes would keep it alive after the parent.
-            self._worker.abandon()
+            worker.abandon()
             # Not ours to wait for; without a return code, Popen's destructor would warn.
-            self._worker.process.returncode = 0
-            self._worker = None
+            worker.process.returncode = 0
 
 
 COMPILER = CompilerProcess()

@@ -11,15 +11,16 @@ from gnomon.backends.iree.legalize.branches import RULES as BRANCH_RULES
 from gnomon.backends.iree.legalize.conversions import BFLOAT16_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
 from gnomon.backends.iree.legalize.convolution import RULES as CONVOLUTION_RULES
-from gnomon.backends.iree.legalize.fourier import RULES as FOURIER_RULES
+from gnomon.backends.iree.legalize.fourier import fourier_rules
 from gnomon.backends.iree.legalize.host_ops import host_rules
-from gnomon.backends.iree.legalize.integrals import RULES as INTEGRAL_RULES
+from gnomon.backends.iree.legalize.integrals import integral_rules
 from gnomon.backends.iree.legalize.loops import legalize_while
 from gnomon.backends.iree.legalize.narrow import legalize_narrow_dtypes
+from gnomon.backends.iree.legalize.refusals import check_dtypes
 from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
 from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
 from gnomon.backends.iree.legalize.sorting import sorting_rules
-from gnomon.backends.iree.legalize.special_functions import RULES as FUNCTION_RULES
+from gnomon.backends.iree.legalize.special_functions import function_rules
 from gnomon.backends.iree.legalize.sums import RULES as SUM_RULES
 from gnomon.backends.iree.legalize.wide_fusions import split_wide_fusions
 from gnomon.backends.iree.legalize.windows import RULES as WINDOW_RULES
@@ -29,31 +30,37 @@ from gnomon.dialects.mlir import ir
 
 __all__ = ["legalize"]
 
-# Rules that write ops which need rewriting in their turn go first.
-_DECOMPOSITIONS: dict[str, Rule] = {
-    **FOURIER_RULES,
-    **INTEGRAL_RULES,
-    **WINDOW_RULES,
-}
-
 _RULES: dict[str, Rule] = {
     "gnomon.while": legalize_while,
     **BRANCH_RULES,
     **CONVERSION_RULES,
     **CONVOLUTION_RULES,
-    **FUNCTION_RULES,
     **SCATTER_RULES,
     **SUM_RULES,
 }
 
 
 def legalize(module: ir.Module, target: Target) -> None:
-    """Rewrite a module in place so that IREE compiles it for ``target``, and rightly."""
+    """Rewrite a module in place so that IREE compiles it for ``target``, and rightly.
+
+    Raises:
+        UnsupportedOnTarget: it holds an op or a dtype that the target has no form of.
+    """
     program = Program(module)
+    check_dtypes(program, target)
     legalize_narrow_dtypes(program)
     drop_barriers_of_buffers(program)
-    on_host = host_rules()
-    rewrite(program, {**_DECOMPOSITIONS, **sorting_rules(target), **on_host})
-    rewrite(program, {**_RULES, **on_host})
+    on_host = host_rules(target)
+    # Rules that write ops which need rewriting in their turn go first.
+    decompositions = {
+        **fourier_rules(target),
+        **integral_rules(target),
+        **sorting_rules(target),
+        **WINDOW_RULES,
+    }
+    rewrite(program, {**decompositions, **on_host})
+    rewrite(program, {**_RULES, **function_rules(target.capabilities), **on_host})
     rewrite(program, BFLOAT16_RULES)
     split_wide_fusions(program)
+    # What the rules wrote.
+    check_dtypes(program, target)

@@ -7,8 +7,8 @@ dimensions and dtypes. Here a transform along one dimension is
 - for a length ``p * q``: transforms of length ``p``, a rotation, transforms of length ``q``;
 - for a large prime: a convolution with a chirp (Bluestein), by transforms of a power of two.
 
-One dimension after the other. On the CPU NumPy is as fast where there is much to transform, and
-needs no compilation; those are calls on the host.
+One dimension after the other. Where NumPy reaches the operand it is as fast where there is much to
+transform, and needs no compilation; those are calls on the host.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gnomon.backends.iree.legalize.rewriting import Rule
+from gnomon.backends.iree.targets import Target
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import (
     constant,
@@ -34,7 +35,7 @@ from gnomon.dialects.host_call import call_on_host
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
 
-__all__ = ["RULES", "by_products"]
+__all__ = ["by_products", "fourier_rules"]
 
 # The longest transform that is one product by its matrix.
 _DIRECT = 32
@@ -44,15 +45,21 @@ _DIRECT_PRIME = 150
 _MOST_PRODUCTS = 1 << 21
 
 
-def _fft(inst: Instance) -> Sequence[ir.Value] | None:
-    lengths = inst.params["lengths"]
-    if inst.type.size == 0 or inst.operand_types[0].size == 0:
-        return [zeros(inst.type)]
-    products = [_products_a_point(n) for n in lengths]
-    # A chirp takes seconds to compile.
-    if 0 in products or inst.type.size * sum(products) > _MOST_PRODUCTS:
-        return call_on_host(inst)
-    return [by_products(inst)]
+def fourier_rules(target: Target) -> dict[str, Rule]:
+    """The rule of the transforms for a target."""
+    capabilities = target.capabilities
+
+    def fft(inst: Instance) -> Sequence[ir.Value] | None:
+        if inst.type.size == 0 or inst.operand_types[0].size == 0:
+            return [zeros(inst.type)]
+        products = [_products_a_point(n) for n in inst.params["lengths"]]
+        is_large = inst.type.size * sum(products) > _MOST_PRODUCTS
+        # A chirp takes seconds to compile.
+        if capabilities.host_calls and capabilities.host_memory and (0 in products or is_large):
+            return call_on_host(inst)
+        return [by_products(inst)]
+
+    return {"gnomon.fft": fft}
 
 
 def _products_a_point(length: int) -> int:
@@ -173,6 +180,3 @@ def _chirp(x: ir.Value, length: int, forward: bool) -> ir.Value:
     y = ops.pad(times(x, turns), zero, low=none, high=behind, interior=none)
     y = times(_last(y, padded, True), spectrum)
     return times(slice_along(_last(y, padded, False), dim, 0, length), turns)
-
-
-RULES: dict[str, Rule] = {"gnomon.fft": _fft}

@@ -1,12 +1,15 @@
 """Ops that compiled programs leave to Python, and why: `backends.iree.host` calls them.
 
 A call costs some microseconds and a wait for the operands; it pays where the compiler has no code
-for the op, or where LAPACK's is much the better.
+for the op, or where LAPACK's is much the better. A target whose programs cannot call Python has no
+form of these ops.
 """
 
 from __future__ import annotations
 
+from gnomon.backends.iree.legalize.refusals import refuse
 from gnomon.backends.iree.legalize.rewriting import Rule
+from gnomon.backends.iree.targets import Target
 from gnomon.dialects.host_call import call_on_host
 
 __all__ = ["HOST_OPS", "host_rules"]
@@ -40,6 +43,11 @@ HOST_OPS: dict[str, str] = {
 }
 
 
-def host_rules() -> dict[str, Rule]:
+def host_rules(target: Target) -> dict[str, Rule]:
     """The rewriting rules of the table."""
-    return dict.fromkeys(HOST_OPS, call_on_host)
+    if target.capabilities.host_calls:
+        return dict.fromkeys(HOST_OPS, call_on_host)
+    return {
+        name: refuse(target, f"{reason}, and its programs cannot call Python")
+        for name, reason in HOST_OPS.items()
+    }

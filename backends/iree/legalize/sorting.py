@@ -242,6 +242,7 @@ def sorting_rules(target: Target) -> dict[str, Rule]:
                 return rule(inst)
             return call_on_host(inst)
 
-        return on_host if target.capabilities.host_memory else rule
+        capabilities = target.capabilities
+        return on_host if capabilities.host_memory and capabilities.host_calls else rule
 
     return {name: chosen(*way) for name, way in _SORTS.items()}

@@ -9,7 +9,8 @@ What IREE 3.13 gets wrong, and what is done about it:
 - pow gives nan for negative bases: the power of the magnitude, and the rest by cases.
 - log1p of complex numbers loses digits: in f64, by parts.
 
-The 16-bit formats are computed in f32 and rounded once.
+The 16-bit formats are computed in f32 and rounded once. On a target without f64 the functions of
+f32 are computed in f32 and integers: see `functions_in_f32`.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from gnomon.backends.iree.legalize import functions_in_f32
 from gnomon.backends.iree.legalize.conversions import rounded
+from gnomon.backends.iree.legalize.double_length import polynomial, positive_power
 from gnomon.backends.iree.legalize.rewriting import Rule, Written
+from gnomon.backends.iree.targets import Capabilities
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import convert, full_like, ops, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex, is_floating, type_of
 
-__all__ = ["RULES"]
+__all__ = ["function_rules"]
 
 _F32 = np.dtype(np.float32)
 _F64 = np.dtype(np.float64)
@@ -96,13 +100,6 @@ _SINE = (
 )
 
 
-def _polynomial(x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
-    total = full_like(x, coefficients[-1])
-    for c in reversed(coefficients[:-1]):
-        total = ops.add(ops.mul(total, x), full_like(x, c))
-    return total
-
-
 def _less_whole(x: ir.Value) -> ir.Value:
     """``x`` less the next whole number, exactly."""
     return ops.sub(x, ops.round(x, rounding_method="TO_NEAREST_EVEN"))
@@ -126,7 +123,7 @@ def _turns(x: ir.Value) -> ir.Value:
 
 def _sine_up_to_quarter(turns: ir.Value) -> ir.Value:
     """The sine of an angle of at most a quarter of a turn to either side."""
-    return ops.mul(turns, _polynomial(ops.mul(turns, turns), _SINE))
+    return ops.mul(turns, polynomial(ops.mul(turns, turns), _SINE))
 
 
 def _sine(turns: ir.Value) -> ir.Value:
@@ -166,9 +163,9 @@ _CBRT_BITS = 0x2A9F7893 << 32
 _I64 = np.dtype(np.int64)
 
 
-def _subnormal(x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _subnormal(x: ir.Value, wide: np.dtype) -> tuple[ir.Value, ir.Value]:
     """Whether an f32 or f64 value is subnormal or zero, and its magnitude then, in units of the
-    smallest number, as f64.
+    smallest number, in a format that holds it.
 
     Arithmetic takes subnormal numbers for zeros in compiled code: they are read from their bits.
     """
@@ -178,33 +175,42 @@ def _subnormal(x: ir.Value) -> tuple[ir.Value, ir.Value]:
     bits = ops.bitcast_convert(x, dtype=integer)
     bits = ops.and_(bits, full_like(bits, np.iinfo(integer).max))
     is_subnormal = ops.lt(bits, full_like(bits, 1 << info.nmant))
-    return is_subnormal, convert(bits, _F64)
+    return is_subnormal, convert(bits, wide)
 
 
-def _cbrt(x: ir.Value) -> ir.Value:
-    dtype = type_of(x).dtype
-    wide = convert(x, _F64)
-    is_subnormal, units = _subnormal(x)
-    # Those of f32 are units of 2**-149, a half of which is a cube.
-    info = np.finfo(dtype)
-    exponent = int(info.minexp - info.nmant)
-    factor = 2.0 ** (exponent % 3)
-    units = ops.mul(units, full_like(units, factor))
-    scaled = ops.select(is_subnormal, units, ops.abs(wide))
-    is_edge = ops.or_(ops.eq(units, full_like(units, 0)), ops.not_(ops.is_finite(x)))
-    scaled = ops.select(is_edge, full_like(scaled, 1), scaled)
-    bits = ops.bitcast_convert(scaled, dtype=_I64)
+def _cube_root(x: ir.Value) -> ir.Value:
+    """Of a positive normal f64 number."""
+    bits = ops.bitcast_convert(x, dtype=_I64)
     third = ops.div(bits, full_like(bits, 3))
     root = ops.bitcast_convert(ops.add(third, full_like(bits, _CBRT_BITS)), dtype=_F64)
     two = full_like(root, 2)
     for _ in range(4):
         # Halley's step, as a small correction of the root; no cube, which may overflow.
-        other = ops.div(scaled, ops.mul(root, root))
+        other = ops.div(x, ops.mul(root, root))
         change = ops.div(ops.sub(other, root), ops.add(ops.mul(two, root), other))
         root = ops.add(root, ops.mul(root, change))
-    back = ops.mul(root, full_like(root, 2.0 ** (exponent // 3)))
-    root = convert(_with_sign(ops.select(is_subnormal, back, root), _has_sign(wide)), dtype)
-    return ops.select(is_edge, x, root)
+    return root
+
+
+def _cbrt(wide: np.dtype, root_of: Emit) -> Emit:
+    def cbrt(x: ir.Value) -> ir.Value:
+        dtype = type_of(x).dtype
+        widened = convert(x, wide)
+        is_subnormal, units = _subnormal(x, wide)
+        # Those of f32 are units of 2**-149, a half of which is a cube.
+        info = np.finfo(dtype)
+        exponent = int(info.minexp - info.nmant)
+        units = ops.mul(units, full_like(units, 2.0 ** (exponent % 3)))
+        scaled = ops.select(is_subnormal, units, ops.abs(widened))
+        is_edge = ops.or_(ops.eq(units, full_like(units, 0)), ops.not_(ops.is_finite(x)))
+        scaled = ops.select(is_edge, full_like(scaled, 1), scaled)
+        root = root_of(scaled)
+        back = ops.mul(root, full_like(root, 2.0 ** (exponent // 3)))
+        root = ops.select(is_subnormal, back, root)
+        root = convert(_with_sign(root, _has_sign(widened)), dtype)
+        return ops.select(is_edge, x, root)
+
+    return cbrt
 
 
 # ------------------------------------------------------------------------------------------- atan2
@@ -214,150 +220,103 @@ _ARC_TANGENT = tuple((-1.0) ** k / (2 * k + 1) for k in range(14))
 
 
 def _atan_up_to_1(x: ir.Value) -> ir.Value:
-    """Of f64 numbers in [0, 1], with an error far below the spacing of f32."""
+    """Of numbers in [0, 1]; of f64 ones with an error far below the spacing of f32."""
     one = full_like(x, 1)
     is_large = ops.gt(x, full_like(x, math.tan(math.pi / 8)))
     reduced = ops.select(is_large, ops.div(ops.sub(x, one), ops.add(x, one)), x)
-    angle = ops.mul(reduced, _polynomial(ops.mul(reduced, reduced), _ARC_TANGENT))
+    angle = ops.mul(reduced, polynomial(ops.mul(reduced, reduced), _ARC_TANGENT))
     return ops.select(is_large, ops.add(angle, full_like(x, math.pi / 4)), angle)
 
 
-def _atan2(y: ir.Value, x: ir.Value) -> ir.Value:
-    signs = _has_sign(y), _has_sign(x)
-    is_nan = ops.or_(ops.ne(x, x), ops.ne(y, y))
-    height, width = (ops.abs(convert(v, _F64)) for v in (y, x))
-    is_steep = ops.gt(height, width)
-    short, long = ops.select(is_steep, width, height), ops.select(is_steep, height, width)
-    quotient = ops.div(short, long)
-    # 0 / 0 is 0 here, and infinity / infinity 1.
-    quotient = ops.select(ops.eq(long, full_like(long, 0)), short, quotient)
-    quotient = ops.select(ops.eq(short, full_like(long, np.inf)), full_like(long, 1), quotient)
-    angle = _atan_up_to_1(quotient)
-    angle = ops.select(is_steep, ops.sub(full_like(angle, math.pi / 2), angle), angle)
-    angle = ops.select(signs[1], ops.sub(full_like(angle, math.pi), angle), angle)
-    angle = convert(_with_sign(angle, signs[0]), _F32)
-    return ops.select(is_nan, full_like(x, np.nan), angle)
+def _atan2(wide: np.dtype) -> Emit:
+    def atan2(y: ir.Value, x: ir.Value) -> ir.Value:
+        signs = _has_sign(y), _has_sign(x)
+        is_nan = ops.or_(ops.ne(x, x), ops.ne(y, y))
+        height, width = (ops.abs(convert(v, wide)) for v in (y, x))
+        is_steep = ops.gt(height, width)
+        short, long = ops.select(is_steep, width, height), ops.select(is_steep, height, width)
+        quotient = ops.div(short, long)
+        # 0 / 0 is 0 here, and infinity / infinity 1.
+        quotient = ops.select(ops.eq(long, full_like(long, 0)), short, quotient)
+        quotient = ops.select(ops.eq(short, full_like(long, np.inf)), full_like(long, 1), quotient)
+        angle = _atan_up_to_1(quotient)
+        angle = ops.select(is_steep, ops.sub(full_like(angle, math.pi / 2), angle), angle)
+        angle = ops.select(signs[1], ops.sub(full_like(angle, math.pi), angle), angle)
+        angle = convert(_with_sign(angle, signs[0]), _F32)
+        return ops.select(is_nan, full_like(x, np.nan), angle)
+
+    return atan2
 
 
 # --------------------------------------------------------------------------------------------- pow
 
 
-# The logarithm of 2: 32 bits, so that the product with an exponent is exact, and the rest.
-_LN2_HIGH = 0xB17217F7 / 2.0**32
-_LN2_LOW = 0xD1CF79ABC9E3B398 / 2.0**96
-# 2 atanh(s) / s - 2, divided by s squared.
-_LOGARITHM = tuple(2 / (2 * k + 3) for k in range(12))
+def _wide_power(x: ir.Value, y: ir.Value) -> ir.Value:
+    """The power of a positive finite number."""
+    if type_of(x).dtype == _F64:
+        return positive_power(x, y)
+    return convert(ops.exp(ops.mul(convert(y, _F64), ops.log(convert(x, _F64)))), _F32)
 
 
-def _split(x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """An f64 value as the sum of one with 26 bits, so that products of halves are exact, and one
-    with the others.
-    """
-    bits = ops.bitcast_convert(x, dtype=_I64)
-    high = ops.bitcast_convert(ops.and_(bits, full_like(bits, -(1 << 27))), dtype=_F64)
-    return high, ops.sub(x, high)
+def _pow(positive: Emit) -> Emit:
+    def pow(x: ir.Value, y: ir.Value) -> ir.Value:
+        zero, one, inf = full_like(x, 0), full_like(x, 1), full_like(x, np.inf)
+        size = ops.abs(x)
+        is_regular = ops.and_(ops.is_finite(size), ops.gt(size, zero))
+        base = ops.select(is_regular, size, one)
+        exponent = ops.select(ops.is_finite(y), y, zero)
+        power = positive(base, exponent)
 
+        # Zero and infinity, to the power or as the power: one of the two again.
+        grows = ops.eq(ops.gt(size, one), ops.gt(y, zero))
+        extreme = ops.select(grows, inf, zero)
+        is_extreme = ops.or_(ops.not_(is_regular), _is_infinite(y))
+        power = ops.select(is_extreme, extreme, power)
 
-def _product(a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """A product and what its rounding lost."""
-    rounded_product = ops.mul(a, b)
-    (a1, a2), (b1, b2) = _split(a), _split(b)
-    lost = ops.sub(ops.mul(a1, b1), rounded_product)
-    for left, right in ((a1, b2), (a2, b1), (a2, b2)):
-        lost = ops.add(lost, ops.mul(left, right))
-    return rounded_product, lost
+        is_whole = ops.eq(ops.floor(y), y)
+        half = ops.mul(y, full_like(y, 0.5))
+        is_odd = ops.and_(is_whole, ops.ne(ops.floor(half), half))
+        power = _with_sign(power, ops.and_(_has_sign(x), is_odd))
+        lost = ops.and_(ops.and_(ops.lt(x, zero), is_regular), ops.not_(is_whole))
+        lost = ops.or_(lost, ops.or_(ops.ne(x, x), ops.ne(y, y)))
+        power = ops.select(lost, full_like(x, np.nan), power)
+        is_one = ops.or_(ops.eq(y, zero), ops.eq(x, one))
+        is_one = ops.or_(is_one, ops.and_(ops.eq(size, one), _is_infinite(y)))
+        return ops.select(is_one, one, power)
 
-
-def _logarithm(x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The natural logarithm of a positive normal f64 number, in two parts, with about 60 bits."""
-    bits = ops.bitcast_convert(x, dtype=_I64)
-    # The exponent such that the mantissa is next to 1, from sqrt(1/2) to sqrt(2).
-    root_half = int(np.array(math.sqrt(0.5)).view(np.int64))
-    offset = ops.sub(bits, full_like(bits, root_half))
-    exponent = ops.shift_right_arithmetic(offset, full_like(bits, 52))
-    scaled = ops.sub(bits, ops.shift_left(exponent, full_like(bits, 52)))
-    mantissa = ops.bitcast_convert(scaled, dtype=_F64)
-    one = full_like(mantissa, 1)
-    excess, total = ops.sub(mantissa, one), ops.add(mantissa, one)
-    total_lost = ops.sub(mantissa, ops.sub(total, one))
-    s = ops.div(excess, total)
-    back, back_lost = _product(s, total)
-    rest = ops.sub(ops.sub(ops.sub(excess, back), back_lost), ops.mul(s, total_lost))
-    square = ops.mul(s, s)
-    tail = ops.mul(ops.mul(s, square), _polynomial(square, _LOGARITHM))
-    low = ops.add(ops.mul(ops.div(rest, total), full_like(s, 2)), tail)
-    count = convert(exponent, _F64)
-    low = ops.add(low, ops.mul(count, full_like(s, _LN2_LOW)))
-    whole, part = ops.mul(count, full_like(s, _LN2_HIGH)), ops.add(s, s)
-    high = ops.add(whole, part)
-    lost = ops.select(
-        ops.eq(count, full_like(s, 0)), full_like(s, 0), ops.sub(part, ops.sub(high, whole))
-    )
-    low = ops.add(low, lost)
-    total = ops.add(high, low)
-    return total, ops.sub(low, ops.sub(total, high))
-
-
-def _positive_power(x: ir.Value, y: ir.Value) -> ir.Value:
-    """The power of a positive finite number, by exp(y log(x)) in more digits than the result's."""
-    if type_of(x).dtype == _F32:
-        return convert(ops.exp(ops.mul(convert(y, _F64), ops.log(convert(x, _F64)))), _F32)
-    # Beyond this every power but that of 1 overflows or vanishes, and products stay finite.
-    limit = full_like(y, 2.0**64)
-    y = ops.clamp(ops.neg(limit), y, limit)
-    high, low = _logarithm(x)
-    exponent, lost = _product(high, y)
-    lost = ops.add(lost, ops.mul(low, y))
-    power = ops.exp(exponent)
-    # The loss matters only where the power is finite and not zero.
-    is_plain = ops.lt(ops.abs(exponent), full_like(exponent, 800))
-    return ops.select(
-        ops.and_(is_plain, ops.is_finite(power)), ops.add(power, ops.mul(power, lost)), power
-    )
-
-
-def _pow(x: ir.Value, y: ir.Value) -> ir.Value:
-    zero, one, inf = full_like(x, 0), full_like(x, 1), full_like(x, np.inf)
-    size = ops.abs(x)
-    is_regular = ops.and_(ops.is_finite(size), ops.gt(size, zero))
-    base = ops.select(is_regular, size, one)
-    exponent = ops.select(ops.is_finite(y), y, zero)
-    power = _positive_power(base, exponent)
-
-    # Zero and infinity, to the power or as the power: one of the two again.
-    grows = ops.eq(ops.gt(size, one), ops.gt(y, zero))
-    extreme = ops.select(grows, inf, zero)
-    is_extreme = ops.or_(ops.not_(is_regular), _is_infinite(y))
-    power = ops.select(is_extreme, extreme, power)
-
-    is_whole = ops.eq(ops.floor(y), y)
-    half = ops.mul(y, full_like(y, 0.5))
-    is_odd = ops.and_(is_whole, ops.ne(ops.floor(half), half))
-    power = _with_sign(power, ops.and_(_has_sign(x), is_odd))
-    lost = ops.and_(ops.and_(ops.lt(x, zero), is_regular), ops.not_(is_whole))
-    lost = ops.or_(lost, ops.or_(ops.ne(x, x), ops.ne(y, y)))
-    power = ops.select(lost, full_like(x, np.nan), power)
-    is_one = ops.or_(ops.eq(y, zero), ops.eq(x, one))
-    is_one = ops.or_(is_one, ops.and_(ops.eq(size, one), _is_infinite(y)))
-    return ops.select(is_one, one, power)
+    return pow
 
 
 # ------------------------------------------------------------------------------------------- log1p
 
 
-def _log1p(inst: Instance) -> Sequence[ir.Value] | None:
-    if inst.type.dtype != _C64 or inst.type.size == 0:
-        return None
-    real, imaginary = (convert(part(inst.operand), _F64) for part in (ops.real, ops.imag))
+def _log_of_size(real: ir.Value, imaginary: ir.Value) -> ir.Value:
+    """The logarithm of ``|1 + z|`` for the f64 parts of ``z``."""
     # |1 + z|² - 1, whose products are exact in f64.
     two = full_like(real, 2)
     excess = ops.add(ops.mul(real, ops.add(real, two)), ops.mul(imaginary, imaginary))
-    half = full_like(real, 0.5)
-    logarithm = ops.mul(half, ops.log1p(ops.max(excess, full_like(real, -1))))
-    is_infinite = ops.or_(_is_infinite(real), _is_infinite(imaginary))
-    logarithm = ops.select(is_infinite, full_like(real, np.inf), logarithm)
-    angle = ops.atan2(imaginary, ops.add(real, full_like(real, 1)))
-    return [ops.complex(convert(logarithm, _F32), convert(angle, _F32))]
+    near = ops.log1p(ops.max(excess, full_like(real, -1)))
+    # Next to -1 the square itself, whose terms do not cancel there.
+    shifted = ops.add(real, full_like(real, 1))
+    square = ops.add(ops.mul(shifted, shifted), ops.mul(imaginary, imaginary))
+    is_small = ops.lt(excess, full_like(real, -0.5))
+    return ops.mul(full_like(real, 0.5), ops.select(is_small, ops.log(square), near))
+
+
+def _log1p(wide: np.dtype, log_of_size: Emit) -> Rule:
+    def rule(inst: Instance) -> Sequence[ir.Value] | None:
+        if inst.type.dtype != _C64 or inst.type.size == 0:
+            return None
+        real, imaginary = (convert(part(inst.operand), wide) for part in (ops.real, ops.imag))
+        logarithm = log_of_size(real, imaginary)
+        is_infinite = ops.or_(_is_infinite(real), _is_infinite(imaginary))
+        logarithm = ops.select(is_infinite, full_like(real, np.inf), logarithm)
+        # The compiler's atan2 is right in f64, where it is the library's.
+        atan2 = ops.atan2 if wide == _F64 else _atan2(wide)
+        angle = atan2(imaginary, ops.add(real, full_like(real, 1)))
+        return [ops.complex(convert(logarithm, _F32), convert(angle, _F32))]
+
+    return rule
 
 
 # -------------------------------------------------------------------------------- dot_general, pad
@@ -382,14 +341,27 @@ def _pad(inst: Instance) -> Sequence[ir.Value] | None:
     return [ops.complex(*parts)]
 
 
-RULES: dict[str, Rule] = {
+_WIDE: dict[str, Rule] = {
     "gnomon.sin": Written(_in_f32(_sin)),
     "gnomon.cos": Written(_in_f32(_cos)),
     "gnomon.tan": Written(_in_f32(_tan)),
-    "gnomon.cbrt": Written(_in_f32_or_f64(_cbrt)),
-    "gnomon.atan2": Written(_in_f32(_atan2)),
-    "gnomon.pow": Written(_in_f32_or_f64(_pow)),
-    "gnomon.log1p": _log1p,
-    "gnomon.dot_general": _dot_general,
-    "gnomon.pad": _pad,
+    "gnomon.cbrt": Written(_in_f32_or_f64(_cbrt(_F64, _cube_root))),
+    "gnomon.atan2": Written(_in_f32(_atan2(_F64))),
+    "gnomon.pow": Written(_in_f32_or_f64(_pow(_wide_power))),
+    "gnomon.log1p": _log1p(_F64, _log_of_size),
 }
+_NARROW: dict[str, Rule] = {
+    "gnomon.sin": Written(_in_f32(functions_in_f32.sine)),
+    "gnomon.cos": Written(_in_f32(functions_in_f32.cosine)),
+    "gnomon.tan": Written(_in_f32(functions_in_f32.tangent)),
+    "gnomon.cbrt": Written(_in_f32(_cbrt(_F32, functions_in_f32.cube_root))),
+    "gnomon.atan2": Written(_in_f32(_atan2(_F32))),
+    "gnomon.pow": Written(_in_f32(_pow(positive_power))),
+    "gnomon.log1p": _log1p(_F32, functions_in_f32.log1p_parts),
+}
+
+
+def function_rules(capabilities: Capabilities) -> dict[str, Rule]:
+    """The rules of this room for a target."""
+    functions = _WIDE if capabilities.f64 else _NARROW
+    return {**functions, "gnomon.dot_general": _dot_general, "gnomon.pad": _pad}

@@ -32,8 +32,8 @@ from gnomon.backends.iree.compiler import (
 from gnomon.backends.iree.options import ProgramCost, choose_options
 from gnomon.backends.iree.targets import (
     TARGETS,
-    _bundled_linker,
-    _bundled_linker_script,
+    bundled_linker,
+    bundled_linker_script,
     find_linker,
 )
 from tests.backends.iree.programs import CPU, compiled, entry, portable, spec
@@ -286,9 +286,9 @@ def test_every_flag_has_a_reason() -> None:
 def test_the_linker_of_the_compilers_package_does_where_there_is_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bundled = _bundled_linker()
+    bundled = bundled_linker()
     assert bundled is not None
-    script = _bundled_linker_script(bundled)
+    script = bundled_linker_script(bundled)
     version = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
     assert "LLD" in version.stdout
     monkeypatch.setattr("shutil.which", lambda name: "/bin/sh" if name == "sh" else None)

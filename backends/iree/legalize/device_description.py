@@ -1,0 +1,22 @@
+"""The device as an attribute of the module, for what the compiler's flags do not say."""
+
+from __future__ import annotations
+
+from gnomon.backends.iree.targets import Target
+from gnomon.dialects.mlir import ir
+
+__all__ = ["describe_device"]
+
+
+def describe_device(module: ir.Module, target: Target) -> str:
+    """Write a target's device into a StableHLO module; the text that the compiler reads."""
+    context = module.context
+    # The bindings do not know IREE's dialects.
+    context.allow_unregistered_dialects = True
+    try:
+        module.operation.attributes["hal.device.targets"] = ir.Attribute.parse(
+            target.device, context
+        )
+        return str(module)
+    finally:
+        context.allow_unregistered_dialects = False

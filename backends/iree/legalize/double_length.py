@@ -1,0 +1,162 @@
+"""Arithmetic in twice the digits of a format: a value as the sum of two numbers of it.
+
+T. J. Dekker, A floating-point technique for extending the available precision, 1971. It needs no
+wider format, so it serves f64 everywhere and f32 where there is no f64.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gnomon.dialects.emit import convert, full_like, ops
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import type_of
+
+__all__ = ["exact_product", "exact_sum", "format_of", "logarithm", "polynomial", "positive_power"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """What the algorithms ask of a floating-point format.
+
+    Attributes:
+        dtype: the format.
+        integer: the signed integer of its width.
+        mantissa: bits of the mantissa that are stored.
+        low: bits of the lower half, so that products of halves are exact.
+        ln2_high, ln2_low: the logarithm of 2: bits few enough that the product with an exponent is
+            exact, and the rest.
+        terms: of the logarithm's series.
+        largest_power: beyond it every power but that of 1 overflows or vanishes.
+        largest_exponent: of e, below which powers are finite and not zero.
+    """
+
+    dtype: np.dtype
+    integer: np.dtype
+    mantissa: int
+    low: int
+    ln2_high: float
+    ln2_low: float
+    terms: int
+    largest_power: float
+    largest_exponent: float
+
+
+_FORMATS = {
+    format_.dtype: format_
+    for format_ in (
+        Format(
+            dtype=np.dtype(np.float64),
+            integer=np.dtype(np.int64),
+            mantissa=52,
+            low=27,
+            ln2_high=0xB17217F7 / 2.0**32,
+            ln2_low=0xD1CF79ABC9E3B398 / 2.0**96,
+            terms=12,
+            largest_power=2.0**64,
+            largest_exponent=800.0,
+        ),
+        Format(
+            dtype=np.dtype(np.float32),
+            integer=np.dtype(np.int32),
+            mantissa=23,
+            low=12,
+            ln2_high=0x58B9 / 2.0**15,
+            ln2_low=1.428606820309417e-6,
+            terms=6,
+            largest_power=2.0**34,
+            largest_exponent=120.0,
+        ),
+    )
+}
+
+
+def format_of(x: ir.Value) -> Format:
+    """The format of an f32 or f64 value."""
+    return _FORMATS[type_of(x).dtype]
+
+
+def polynomial(x: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
+    """The sum of the coefficients times powers of ``x``, by Horner's rule."""
+    total = full_like(x, coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        total = ops.add(ops.mul(total, x), full_like(x, c))
+    return total
+
+
+def exact_sum(a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """A sum and what its rounding lost."""
+    total = ops.add(a, b)
+    part = ops.sub(total, a)
+    return total, ops.add(ops.sub(a, ops.sub(total, part)), ops.sub(b, part))
+
+
+def _halves(x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """A value as the sum of one with the upper half of the bits and one with the others."""
+    format_ = format_of(x)
+    bits = ops.bitcast_convert(x, dtype=format_.integer)
+    upper = ops.and_(bits, full_like(bits, -(1 << format_.low)))
+    high = ops.bitcast_convert(upper, dtype=format_.dtype)
+    return high, ops.sub(x, high)
+
+
+def exact_product(a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """A product and what its rounding lost."""
+    rounded = ops.mul(a, b)
+    (a1, a2), (b1, b2) = _halves(a), _halves(b)
+    lost = ops.sub(ops.mul(a1, b1), rounded)
+    for left, right in ((a1, b2), (a2, b1), (a2, b2)):
+        lost = ops.add(lost, ops.mul(left, right))
+    return rounded, lost
+
+
+def logarithm(x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The natural logarithm of a positive normal number, in two parts."""
+    format_ = format_of(x)
+    bits = ops.bitcast_convert(x, dtype=format_.integer)
+    # The exponent such that the mantissa is next to 1, from sqrt(1/2) to sqrt(2).
+    root_half = int(np.array(math.sqrt(0.5), format_.dtype).view(format_.integer))
+    offset = ops.sub(bits, full_like(bits, root_half))
+    places = full_like(bits, format_.mantissa)
+    exponent = ops.shift_right_arithmetic(offset, places)
+    scaled = ops.sub(bits, ops.shift_left(exponent, places))
+    mantissa = ops.bitcast_convert(scaled, dtype=format_.dtype)
+    one = full_like(mantissa, 1)
+    excess, total = ops.sub(mantissa, one), ops.add(mantissa, one)
+    total_lost = ops.sub(mantissa, ops.sub(total, one))
+    s = ops.div(excess, total)
+    back, back_lost = exact_product(s, total)
+    rest = ops.sub(ops.sub(ops.sub(excess, back), back_lost), ops.mul(s, total_lost))
+    square = ops.mul(s, s)
+    # 2 atanh(s) is 2 s and the rest of the series.
+    series = tuple(2 / (2 * k + 3) for k in range(format_.terms))
+    tail = ops.mul(ops.mul(s, square), polynomial(square, series))
+    low = ops.add(ops.mul(ops.div(rest, total), full_like(s, 2)), tail)
+    count = convert(exponent, format_.dtype)
+    low = ops.add(low, ops.mul(count, full_like(s, format_.ln2_low)))
+    whole, part = ops.mul(count, full_like(s, format_.ln2_high)), ops.add(s, s)
+    high = ops.add(whole, part)
+    zero = full_like(s, 0)
+    lost = ops.select(ops.eq(count, zero), zero, ops.sub(part, ops.sub(high, whole)))
+    low = ops.add(low, lost)
+    total = ops.add(high, low)
+    return total, ops.sub(low, ops.sub(total, high))
+
+
+def positive_power(x: ir.Value, y: ir.Value) -> ir.Value:
+    """The power of a positive normal number, by exp(y log(x)) in more digits than the result's."""
+    format_ = format_of(x)
+    limit = full_like(y, format_.largest_power)
+    y = ops.clamp(ops.neg(limit), y, limit)
+    high, low = logarithm(x)
+    exponent, lost = exact_product(high, y)
+    lost = ops.add(lost, ops.mul(low, y))
+    power = ops.exp(exponent)
+    # The loss matters only where the power is finite and not zero.
+    is_plain = ops.lt(ops.abs(exponent), full_like(exponent, format_.largest_exponent))
+    return ops.select(
+        ops.and_(is_plain, ops.is_finite(power)), ops.add(power, ops.mul(power, lost)), power
+    )

@@ -1,0 +1,85 @@
+"""What a target has no form of: refused by name, before the compiler sees it.
+
+Nothing is demoted: a program with f64 on a target without it is an error, not a program in f32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.backends.iree.legalize.rewriting import Rule
+from gnomon.backends.iree.targets import Target
+from gnomon.dialects.body import Body, operands_of, results_of
+from gnomon.dialects.contract import Instance, bodies_of, lookup
+from gnomon.dialects.functions import Program, symbol_name
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, short_name, type_of
+
+__all__ = ["check_dtypes", "refuse"]
+
+# What to do about a dtype that is not there, by its short name.
+_INSTEAD = {
+    "f64": "convert to float32, or leave x64 mode",
+    "c128": "convert to complex64, or leave x64 mode",
+    "i64": "convert to int32, or leave x64 mode",
+    "u64": "convert to uint32, or leave x64 mode",
+    "bf16": "convert to float32",
+    "f16": "convert to float32",
+}
+
+
+def check_dtypes(program: Program, target: Target) -> None:
+    """Refuse a program with a dtype that the target lacks.
+
+    Raises:
+        UnsupportedOnTarget: names the first op that has one.
+    """
+    for function in program.functions:
+        body = program.body(symbol_name(function))
+        for type_ in body.argument_types:
+            _check(type_, "an argument", "", target)
+        for op in _operations(body):
+            for value in (*operands_of(op), *results_of(op)):
+                _check(type_of(value), op.name, _line(op.location), target)
+
+
+def _operations(body: Body) -> Iterator[ir.Operation]:
+    for op in body.operations:
+        yield op
+        if lookup(op).is_control_flow:
+            for inner in bodies_of(op):
+                yield from _operations(inner)
+
+
+def _check(type_: TensorType, what: str, line: str, target: Target) -> None:
+    name = short_name(type_.dtype)
+    if name in target.capabilities.dtypes:
+        return
+    instead = _INSTEAD.get(name, "convert to a dtype that it has")
+    raise UnsupportedOnTarget(
+        f"{what} of type {type_} is not supported on target {target.name!r}, which computes with "
+        f"{', '.join(sorted(target.capabilities.dtypes))}{line}; {instead}, or choose another "
+        "target, such as 'cpu' or 'cuda'"
+    )
+
+
+def refuse(target: Target, reason: str) -> Rule:
+    """The rule of an op that the target has no form of."""
+
+    def rule(inst: Instance) -> None:
+        types = ", ".join(map(str, inst.operand_types))
+        raise UnsupportedOnTarget(
+            f"{inst.op.full_name} of ({types}) is not supported on target {target.name!r}: "
+            f"{reason}{_line(ir.Location.current)}; compute it in a program for the CPU and pass "
+            "the result on, or choose a target whose programs can call Python ('cpu', 'cuda', "
+            "'vulkan')"
+        )
+
+    return rule
+
+
+def _line(location: ir.Location) -> str:
+    """Where the user wrote it, for a message; nothing where that is not known."""
+    text = str(location)
+    return "" if "unknown" in text else f" ({text})"

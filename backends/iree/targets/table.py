@@ -1,0 +1,327 @@
+"""The machines that IREE compiles for, as data: one row a family, one reason a flag."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from gnomon.backends.iree.targets.detection import (
+    cuda_architecture,
+    no_architecture,
+    rocm_architecture,
+)
+from gnomon.backends.iree.targets.model import Architecture, Capabilities, Family, Flag, Target
+from gnomon.dialects.types import ANY, short_name
+
+__all__ = ["CPU", "CPUS", "FAMILIES"]
+
+_ALL = frozenset(map(short_name, ANY))
+_WIDE = frozenset({"f64", "c128", "i64", "u64"})
+_WIDE_FLOATS = frozenset({"f64", "c128"})
+
+_INPUT_FLAGS = (
+    Flag("--iree-input-type=stablehlo", "skips the detection of the input dialect"),
+    Flag("--iree-input-demote-f64-to-f32=false", "by default f64 is computed in f32, silently"),
+    Flag("--iree-input-demote-i64-to-i32=false", "the default; it must not change"),
+    Flag("--iree-input-demote-f32-to-f16=false", "as above"),
+    Flag(
+        "--iree-opt-const-eval=false",
+        "constants are computed when the program is loaded, not by a second compilation, which "
+        "takes time and does not link what calls the C library",
+    ),
+    Flag("--iree-vm-bytecode-module-strip-source-map=true", "smaller; we keep locations ourselves"),
+)
+
+# ------------------------------------------------------------------------------------- processors
+
+_CPU_FLAGS = (
+    Flag("--iree-hal-target-backends=llvm-cpu", "the code generator"),
+    *_INPUT_FLAGS,
+    Flag("--iree-llvmcpu-debug-symbols=false", "less to emit and to link, 20 to 30 ms"),
+    Flag(
+        "--iree-llvmcpu-enable-ukernels=none",
+        "loading their bitcode costs 100 ms for each program; generated code is as fast",
+    ),
+)
+
+CPU = Target(
+    name="cpu",
+    platform="cpu",
+    hal_backend="llvm-cpu",
+    code="elf",
+    memory="host",
+    drivers=MappingProxyType(
+        {"sync": "local-sync", "blocking": "local-task", "async": "local-task"}
+    ),
+    flags=(
+        *_CPU_FLAGS,
+        Flag("--iree-llvmcpu-target-cpu=host", "the program runs here; the cache key says where"),
+    ),
+    process_flags=(
+        Flag(
+            "--iree-stream-resource-min-offset-alignment=16",
+            "compiled code otherwise assumes buffers at multiples of 64 bytes, and a NumPy array, "
+            "which starts at any multiple of 16, crashes the process when used in place; no "
+            "slower in a 64 and a 256 matmul and a 10^6 multiply-add with AVX2",
+        ),
+    ),
+    capabilities=Capabilities(
+        dtypes=_ALL,
+        libm="system",
+        atomics=False,
+        host_memory=True,
+        host_calls=True,
+        import_alignment=16,
+        max_bindings=32,
+    ),
+    legalized=(
+        "long sorts, transforms and factorizations are calls of NumPy, which shares memory",
+    ),
+    is_host=True,
+)
+
+_ALONE = (
+    "no library is linked: functions of f64 are written out in arithmetic",
+    "no Python beside it: factorizations are refused, long sorts are networks",
+)
+
+
+def _processor(name: str, triple: str, cpu: str, *others: Flag, code: str = "elf") -> Target:
+    """A processor that is compiled for from afar; artifacts are self-contained."""
+    return Target(
+        name=name,
+        platform="cpu",
+        hal_backend="llvm-cpu",
+        code=code,
+        memory="host",
+        drivers=CPU.drivers if code == "elf" else MappingProxyType({}),
+        flags=(
+            *_CPU_FLAGS,
+            Flag(f"--iree-llvmcpu-target-triple={triple}", "the machine and its conventions"),
+            Flag(f"--iree-llvmcpu-target-cpu={cpu}", "the instructions that every such one has"),
+            *others,
+        ),
+        process_flags=CPU.process_flags,
+        capabilities=Capabilities(
+            dtypes=_ALL,
+            libm="none",
+            atomics=False,
+            host_memory=True,
+            host_calls=False,
+            import_alignment=16,
+            max_bindings=32,
+        ),
+        legalized=_ALONE,
+    )
+
+
+_EMBEDDED = Flag(
+    "--iree-llvmcpu-link-embedded=true",
+    "IREE's own library format: linked and loaded without the tools of either machine",
+)
+_X86 = "x86_64-unknown-linux-gnu"
+
+CPUS: tuple[Target, ...] = (
+    CPU,
+    _processor("x86-64-v2", _X86, "x86-64-v2", _EMBEDDED),
+    _processor("x86-64-v3", _X86, "x86-64-v3", _EMBEDDED),
+    _processor("x86-64-v4", _X86, "x86-64-v4", _EMBEDDED),
+    _processor("aarch64-linux", "aarch64-unknown-linux-gnu", "generic", _EMBEDDED),
+    _processor(
+        "riscv64-linux",
+        "riscv64-unknown-linux-gnu",
+        "generic-rv64",
+        _EMBEDDED,
+        Flag("--iree-llvmcpu-target-abi=lp64d", "floats are passed in registers of their own"),
+        Flag(
+            "--iree-llvmcpu-target-cpu-features=+m,+a,+f,+d,+c",
+            "the general-purpose set, which every Linux distribution asks for",
+        ),
+    ),
+)
+
+# ------------------------------------------------------------------------------------------- GPUs
+
+_DEVICE_PROCESS_FLAGS = (
+    Flag(
+        "--iree-stream-resource-min-offset-alignment=256",
+        "the largest that a Vulkan driver may ask for; one for all GPUs, so that one process "
+        "compiles for all",
+    ),
+)
+_DEVICE = Capabilities(
+    dtypes=_ALL,
+    libm="device",
+    atomics=False,
+    host_memory=False,
+    host_calls=True,
+    import_alignment=64,
+    max_bindings=32,
+)
+_ON_HOST = "factorizations are calls of NumPy, operands and results copied; long sorts networks"
+
+
+def _drivers(name: str) -> Mapping[str, str]:
+    return MappingProxyType(dict.fromkeys(("sync", "blocking", "async"), name))
+
+
+def _nvidia(architecture: str, ptx: int, shared_memory: int) -> str:
+    """An NVIDIA GPU that IREE 3.13 takes the name of, but knows no properties of."""
+    products = ("F32_16x8x16_F16", "F16_16x8x16_F16", "F32_16x8x16_BF16")
+    matrix = ", ".join(f"<NV_MMA_SYNC_{name}>" for name in products)
+    properties = ", ".join(
+        (
+            "compute = fp64|fp32|fp16|int64|int32|int16|int8",
+            "storage = b64|b32|b16|b8",
+            "subgroup = shuffle|arithmetic",
+            "dot = dp4xi8toi32",
+            f"mma = [{matrix}]",
+            "subgroup_size_choices = [32]",
+            "max_workgroup_sizes = [1024, 1024, 1024]",
+            "max_thread_count_per_workgroup = 1024",
+            f"max_workgroup_memory_bytes = {shared_memory}",
+            "max_workgroup_counts = [2147483647, 65535, 65535]",
+        )
+    )
+    gpu = f'#iree_gpu.target<arch = "{architecture}", features = "+ptx{ptx}", wgp = <{properties}>>'
+    code = f'#hal.executable.target<"cuda", "cuda-nvptx-fb", {{iree_codegen.target_info = {gpu}}}>'
+    return f'[#hal.device.target<"cuda", [{code}]> : !hal.device]'
+
+
+_CUDA = Family(
+    target=Target(
+        name="cuda",
+        platform="cuda",
+        hal_backend="cuda",
+        code="ptx",
+        memory="device",
+        drivers=_drivers("cuda"),
+        flags=(Flag("--iree-hal-target-backends=cuda", "the code generator"), *_INPUT_FLAGS),
+        process_flags=_DEVICE_PROCESS_FLAGS,
+        capabilities=_DEVICE,
+        legalized=(_ON_HOST,),
+    ),
+    flag=Flag("--iree-cuda-target={}", "PTX for it runs on it and on all later ones"),
+    architectures=(
+        Architecture("sm_70", "Volta: V100"),
+        Architecture("sm_75", "Turing: T4, RTX 20"),
+        Architecture("sm_80", "Ampere: A100"),
+        Architecture("sm_86", "Ampere: A10, A40, RTX 30"),
+        Architecture("sm_89", "Ada: L4, L40, RTX 40"),
+        Architecture("sm_90", "Hopper: H100, H200", device=_nvidia("sm_90", 80, 232448)),
+        Architecture("sm_100", "Blackwell: B100, B200", device=_nvidia("sm_100", 86, 232448)),
+        Architecture("sm_120", "Blackwell: RTX 50"),
+    ),
+    default="sm_80",
+    detect=cuda_architecture,
+)
+
+_ROCM = Family(
+    target=Target(
+        name="rocm",
+        platform="rocm",
+        hal_backend="rocm",
+        code="hsaco",
+        memory="device",
+        drivers=_drivers("hip"),
+        flags=(Flag("--iree-hal-target-backends=rocm", "the code generator"), *_INPUT_FLAGS),
+        process_flags=_DEVICE_PROCESS_FLAGS,
+        capabilities=_DEVICE,
+        legalized=(_ON_HOST,),
+    ),
+    flag=Flag("--iree-rocm-target={}", "machine code for it runs on no other"),
+    architectures=(
+        Architecture("gfx908", "CDNA 1: MI100"),
+        Architecture("gfx90a", "CDNA 2: MI210, MI250"),
+        Architecture("gfx942", "CDNA 3: MI300"),
+        Architecture("gfx950", "CDNA 4: MI350"),
+        Architecture("gfx1100", "RDNA 3: RX 7900"),
+        Architecture("gfx1101", "RDNA 3: RX 7800"),
+        Architecture("gfx1151", "RDNA 3.5: Ryzen AI Max"),
+        Architecture("gfx1200", "RDNA 4: RX 9060"),
+        Architecture("gfx1201", "RDNA 4: RX 9070"),
+    ),
+    default="gfx942",
+    detect=rocm_architecture,
+)
+
+_NARROW = (
+    _ON_HOST,
+    "no f64: functions of f32 that others compute in f64 are computed in f32 and integers",
+    "no library is linked",
+)
+
+_VULKAN = Family(
+    target=Target(
+        name="vulkan",
+        platform="vulkan",
+        hal_backend="vulkan-spirv",
+        code="spirv",
+        memory="device",
+        drivers=_drivers("vulkan"),
+        flags=(
+            Flag("--iree-hal-target-backends=vulkan-spirv", "the code generator"),
+            *_INPUT_FLAGS,
+        ),
+        process_flags=_DEVICE_PROCESS_FLAGS,
+        capabilities=Capabilities(
+            dtypes=_ALL - _WIDE,
+            libm="none",
+            atomics=False,
+            host_memory=False,
+            host_calls=True,
+            import_alignment=4096,
+            max_bindings=32,
+        ),
+        legalized=_NARROW,
+    ),
+    flag=Flag("--iree-vulkan-target={}", "what the generated SPIR-V may ask of the driver"),
+    architectures=(
+        Architecture("vp_android_baseline_2022", "what nearly every driver has; no 64 bits"),
+        Architecture("adreno", "Qualcomm Adreno"),
+        Architecture("valhall", "ARM Mali"),
+        Architecture("ampere", "NVIDIA Ampere", MappingProxyType({"dtypes": _ALL})),
+        Architecture("rdna3", "AMD RDNA 3", MappingProxyType({"dtypes": _ALL})),
+    ),
+    default="vp_android_baseline_2022",
+    detect=no_architecture,
+)
+
+_METAL = Family(
+    target=Target(
+        name="metal",
+        platform="metal",
+        hal_backend="metal-spirv",
+        code="msl",
+        memory="device",
+        drivers=_drivers("metal"),
+        flags=(
+            Flag("--iree-hal-target-backends=metal-spirv", "the code generator"),
+            *_INPUT_FLAGS,
+            Flag(
+                "--iree-metal-compile-to-metallib=false",
+                "Apple's compiler is not here: the artifact holds source, compiled when loaded",
+            ),
+        ),
+        process_flags=_DEVICE_PROCESS_FLAGS,
+        capabilities=Capabilities(
+            dtypes=_ALL - _WIDE_FLOATS,
+            libm="none",
+            atomics=False,
+            host_memory=False,
+            host_calls=True,
+            import_alignment=4096,
+            max_bindings=31,
+        ),
+        legalized=_NARROW,
+    ),
+    flag=Flag("--iree-metal-target-platform={}", "which of Apple's systems"),
+    architectures=(
+        Architecture("macos", "Macs with Apple's GPUs"),
+        Architecture("ios", "iPhone and iPad"),
+    ),
+    default="macos",
+    detect=no_architecture,
+)
+
+FAMILIES: tuple[Family, ...] = (_CUDA, _ROCM, _VULKAN, _METAL)
