@@ -37,7 +37,8 @@ from gnomon._config import (
     disable_jit,
     enable_x64,
 )
-from gnomon._custom_derivatives import closure_convert, custom_gradient, custom_jvp, custom_vjp
+from gnomon._custom_jvp import custom_jvp
+from gnomon._custom_vjp import closure_convert, custom_gradient, custom_vjp
 from gnomon._device import Device
 from gnomon._device_api import (
     default_backend,

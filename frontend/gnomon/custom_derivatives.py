@@ -1,15 +1,13 @@
 """Functions with derivative rules of their own, and what their rules get."""
 
-from gnomon._custom_derivatives import (
+from gnomon._custom_jvp import custom_jvp
+from gnomon._custom_rules import (
     CustomVJPPrimal,
     SymbolicZero,
-    closure_convert,
-    custom_gradient,
-    custom_jvp,
-    custom_vjp,
     custom_vjp_primal_tree_values,
     zero_from_primal,
 )
+from gnomon._custom_vjp import closure_convert, custom_gradient, custom_vjp
 
 __all__ = [
     "CustomVJPPrimal",

@@ -9,7 +9,9 @@ from typing import Any
 
 from gnomon import tree_util
 from gnomon._array import Array
-from gnomon._custom_derivatives import closure_convert, custom_jvp, zero_from_primal
+from gnomon._custom_jvp import custom_jvp
+from gnomon._custom_rules import zero_from_primal
+from gnomon._custom_vjp import closure_convert
 from gnomon._differentiate import jvp, linearize
 from gnomon._function import (
     Traced,

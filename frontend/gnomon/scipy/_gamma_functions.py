@@ -12,7 +12,7 @@ import numpy as np
 from gnomon import _dtypes, lax
 from gnomon import numpy as gnp
 from gnomon._array import Array
-from gnomon._custom_derivatives import custom_jvp
+from gnomon._custom_jvp import custom_jvp
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import promoted
 

@@ -15,7 +15,7 @@ import numpy as np
 from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._array import Array
-from gnomon._custom_derivatives import custom_jvp
+from gnomon._custom_jvp import custom_jvp
 from gnomon._dtypes import to_complex_dtype
 from gnomon.scipy._gamma_functions import real_arguments
 

@@ -10,7 +10,7 @@ import numpy as np
 from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._array import Array
-from gnomon._custom_derivatives import custom_jvp
+from gnomon._custom_jvp import custom_jvp
 from gnomon.numpy._arguments import promoted
 from gnomon.scipy._gamma_functions import real_arguments
 
