@@ -27,9 +27,10 @@ from gnomon.dialects.combinators import (
     stablehlo_region,
 )
 from gnomon.dialects.contract import NOT_LINEAR, Facet, Instance, MappedAxis, Op, Rule
+from gnomon.dialects.elementwise.expansion import emitted, evaluated
 from gnomon.dialects.emit import full_like, ops, reshape, slice_along, zeros
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import FLOATING, NUMERIC, TensorType, mlir_type, type_of
+from gnomon.dialects.types import INEXACT, NUMERIC, TensorType, is_complex, mlir_type, type_of
 
 # Combines what came before with what comes next; each side is a list of arrays of one shape.
 Combine = Callable[[Values, Values], list[ir.Value]]
@@ -53,7 +54,7 @@ def _interleave(even: ir.Value, odd: ir.Value, axis: int) -> ir.Value:
     return joined if total == 2 * pairs else slice_along(joined, axis, 0, total)
 
 
-def _scan(combine: Combine, parts: Values, axis: int) -> list[ir.Value]:
+def prefix_scan(combine: Combine, parts: Values, axis: int) -> list[ir.Value]:
     """Cumulative results of an associative combination, in work linear in the size of the axis.
 
     G. E. Blelloch, Prefix Sums and Their Applications (1990): combine neighbours, scan those, half
@@ -66,7 +67,7 @@ def _scan(combine: Combine, parts: Values, axis: int) -> list[ir.Value]:
     def take(values: Values, start: int, limit: int, stride: int = 1) -> list[ir.Value]:
         return [slice_along(v, axis, start, limit, stride) for v in values]
 
-    odd = _scan(combine, combine(take(parts, 0, n - 1, 2), take(parts, 1, n, 2)), axis)
+    odd = prefix_scan(combine, combine(take(parts, 0, n - 1, 2), take(parts, 1, n, 2)), axis)
     even = take(parts, 0, 1)
     if n > 2:
         later = combine(take(odd, 0, (n - 1) // 2), take(parts, 2, n, 2))
@@ -82,7 +83,7 @@ def _jvp_scan(combine: Combine) -> Rule:
         pair = [inst.operand, tangents[0]]
         if reverse:
             pair = [ops.rev(v, dims=(axis,)) for v in pair]
-        tangent = _scan(combine, pair, axis)[1]
+        tangent = prefix_scan(combine, pair, axis)[1]
         return [ops.rev(tangent, dims=(axis,)) if reverse else tangent]
 
     return rule
@@ -123,7 +124,7 @@ def _cumulative(
     *,
     doc: str,
     dtypes: Collection[np.dtype],
-    ufunc: np.ufunc,
+    ufunc: np.ufunc | _Accumulation,
     identity: Callable[[np.dtype], np.ndarray],
     jvp: Facet,
     transpose: Facet = NOT_LINEAR,
@@ -260,20 +261,71 @@ cummin = _cumulative(
 # --------------------------------------------------------------------------------------- logsumexp
 
 
-def _logaddexp(build: Any, x: ir.Value, y: ir.Value) -> ir.Value:
-    """log(exp(x) + exp(y)) without overflow; ``build`` is `ops`, or `lowered` for StableHLO.
+def logaddexp(build: Any, x: ir.Value, y: ir.Value) -> ir.Value:
+    """log(exp(x) + exp(y)) without overflow; ``build`` is `emitted`, or `lowered` for StableHLO.
 
     Equal infinities have no difference: their sum, the same infinity, is the result.
     """
+    if is_complex(type_of(x).dtype):
+        return _complex_logaddexp(build, x, y)
     difference = build.sub(x, y)
     result = build.add(build.max(x, y), build.log1p(build.exp(build.neg(build.abs(difference)))))
     return build.select(build.ne(difference, difference), build.add(x, y), result)
 
 
+def _complex_logaddexp(build: Any, x: Any, y: Any) -> Any:
+    """Likewise of complex numbers, also by `evaluated`: the imaginary part is in [-pi, pi].
+
+    Where exp of one is zero, the other is the result as it is.
+    """
+    high = build.max(x, y)
+    difference = build.sub(build.add(x, y), build.mul(high, build.full_like(high, 2)))
+    result = build.add(high, build.log1p(build.exp(difference)))
+    angle = build.imag(result)
+    turn = build.full_like(angle, 2 * np.pi)
+    turns = build.round(build.div(angle, turn), rounding_method="TO_NEAREST_EVEN")
+    result = build.complex(build.real(result), build.sub(angle, build.mul(turn, turns)))
+    for one, other in ((x, y), (y, x)):
+        part = build.real(one)
+        result = build.select(build.eq(part, build.full_like(part, -np.inf)), other, result)
+    return result
+
+
+class _Accumulation:
+    """``accumulate`` as a ufunc has it, of a function that is none; the sides are halved.
+
+    Args:
+      ufunc: for real dtypes.
+      combine: an associative function of two arrays, for complex ones.
+    """
+
+    def __init__(self, ufunc: np.ufunc, combine: Callable[..., np.ndarray]) -> None:
+        self._ufunc, self._combine = ufunc, combine
+
+    def accumulate(self, x: np.ndarray, axis: int, dtype: np.dtype | None) -> np.ndarray:
+        """The cumulative results along an axis."""
+        if not is_complex(x.dtype):
+            result: np.ndarray = self._ufunc.accumulate(x, axis, dtype)
+            return result
+        return np.moveaxis(self._scan(np.moveaxis(x, axis, 0)), 0, axis)
+
+    def _scan(self, x: np.ndarray) -> np.ndarray:
+        if len(x) < 2:
+            return x
+        result = x.copy()
+        result[1::2] = self._scan(self._combine(x[:-1:2], x[1::2]))
+        result[2::2] = self._combine(result[1:-1:2], x[2::2])
+        return result
+
+
+def _logsumexp_identity(dtype: np.dtype) -> np.ndarray:
+    return np.array(-np.inf, dtype) if is_complex(dtype) else lowest(dtype)
+
+
 def _logaddexp_rule(before: Values, after: Values) -> list[ir.Value]:
     """Each tangent times its share in the sum; equal infinities share equally."""
     (x, t), (y, u) = before, after
-    out = _logaddexp(ops, x, y)
+    out = logaddexp(emitted, x, y)
     zero, one, half = (full_like(x, value) for value in (0.0, 1.0, 0.5))
     is_x, is_y = ops.eq(x, out), ops.eq(y, out)
 
@@ -289,10 +341,10 @@ def _logaddexp_rule(before: Values, after: Values) -> list[ir.Value]:
 cumlogsumexp = _cumulative(
     "cumlogsumexp",
     doc="cumulative log(sum(exp(x))) along an axis, from the other end if reverse",
-    dtypes=FLOATING,
-    ufunc=np.logaddexp,
-    identity=lowest,
+    dtypes=INEXACT,
+    ufunc=_Accumulation(np.logaddexp, lambda x, y: _complex_logaddexp(evaluated, x, y)),
+    identity=_logsumexp_identity,
     jvp=_jvp_scan(_logaddexp_rule),
-    combine=lambda x, y: _logaddexp(lowered, x, y),
+    combine=lambda x, y: logaddexp(lowered, x, y),
     accumulates=True,
 )

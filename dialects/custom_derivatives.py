@@ -24,11 +24,13 @@ from gnomon.dialects.control_flow.bodies import (
     check_arguments,
     chosen,
     either,
+    evaluate_body,
+    in_front,
+    inline_body,
     instantiated,
-    nonzero_mask,
-    present,
     split,
     spread,
+    transpose_body,
 )
 from gnomon.dialects.emit import move_dim, ops, zeros
 from gnomon.dialects.mlir import ir
@@ -49,12 +51,18 @@ def remember_failure(error: Exception) -> str:
     return text
 
 
-def _no_rule(inst: Instance) -> NoReturn:
+def raise_failure(inst: Instance) -> None:
+    """Raise the error of an op's rule, if it raised one when it was traced."""
     failure, name = inst.params["failure"], inst.params["name"]
     if failure in _failures:
         raise _failures[failure]
     if failure:
         raise TypeError(f"the derivative rule of {name} raised {failure}")
+
+
+def _no_rule(inst: Instance) -> NoReturn:
+    raise_failure(inst)
+    name = inst.params["name"]
     raise TypeError(
         f"{inst.op.full_name}: the rule of {name} is not in the program, since nothing "
         "differentiated it when it was traced"
@@ -71,22 +79,6 @@ def _check_closed_over(inst: Instance, tangents: Tangents, advice: str) -> None:
         )
 
 
-def _evaluate(*operands: np.ndarray, bodies: Sequence[Any], **params: Any) -> Any:
-    return bodies[0](*operands)
-
-
-def _inline(inst: Instance) -> list[ir.Value]:
-    return inst.bodies[0].inline(inst.operands)
-
-
-def _transpose_body(
-    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
-) -> list[ir.Value | None]:
-    """Of a function that a rule applies to a tangent: it is linear, and its rule is not asked."""
-    body = inst.engine.transpose(inst.bodies[0], linear, nonzero_mask(cotangents))
-    return spread(body.inline([*present(inst.operands), *present(cotangents)]), linear)
-
-
 def _inexact(types: Sequence[TensorType]) -> list[TensorType]:
     return [t for t in types if is_inexact(t.dtype)]
 
@@ -99,10 +91,6 @@ def _check_wrt(op: str, consts: int, wrt: Sequence[int], types: Sequence[TensorT
             op,
             f"argument {i} of wrt has no tangent among ({len(arguments)} arguments)",
         )
-
-
-def _front(operands: Values, dims: Sequence[int | None]) -> list[ir.Value]:
-    return [v if d is None else move_dim(v, d, 0) for v, d in zip(operands, dims, strict=True)]
 
 
 # ------------------------------------------------------------------------------------ custom_jvp
@@ -192,7 +180,7 @@ def _batch_jvp(
                 break
             out = grown
         bodies = [inst.engine.batch(inst.bodies[0], mapped, axis, out)[0], rule]
-    results = inst.op.build(_front(operands, dims), inst.params, bodies)
+    results = inst.op.build(in_front(operands, dims), inst.params, bodies)
     return results, [0 if m else None for m in out]
 
 
@@ -206,13 +194,13 @@ custom_jvp = Op(
     results=None,
     regions=...,
     infer=_infer_jvp,
-    evaluate=_evaluate,
+    evaluate=evaluate_body,
     jvp=lambda inst, tangents: _tangents_by_rule(inst, tangents, False),
     linearize=lambda inst, tangents: _tangents_by_rule(inst, tangents, True),
-    transpose=_transpose_body,
+    transpose=transpose_body,
     batch=_batch_jvp,
     lower=EXPANDED,
-    inline=_inline,
+    inline=inline_body,
 )
 
 # ------------------------------------------------------------------------------------ custom_vjp
@@ -309,7 +297,7 @@ def _batch_vjp(
                 batched_backward, [f and not m for f, m in zip(found, wrt_mapped, strict=True)]
             ),
         ]
-    results = inst.op.build(_front(operands, dims), inst.params, bodies)
+    results = inst.op.build(in_front(operands, dims), inst.params, bodies)
     return results, [0 if m else None for m in out]
 
 
@@ -339,13 +327,13 @@ custom_vjp = Op(
     results=None,
     regions=...,
     infer=_infer_vjp,
-    evaluate=_evaluate,
+    evaluate=evaluate_body,
     jvp=_no_forward_mode,
     linearize=_linearize_vjp,
-    transpose=_transpose_body,
+    transpose=transpose_body,
     batch=_batch_vjp,
     lower=EXPANDED,
-    inline=_inline,
+    inline=inline_body,
 )
 
 # -------------------------------------------------------------------- the tangents of a custom_vjp
@@ -391,7 +379,7 @@ def _batch_tangents(
     backward, _ = inst.engine.batch(
         inst.bodies[0], [*mapped, *[True] * len(inst.result_types)], axis, True
     )
-    fixed = _front(operands[:consts], dims[:consts])
+    fixed = in_front(operands[:consts], dims[:consts])
     tangents = [
         ops.broadcast_in_dim(
             v, shape=(axis.size, *type_of(v).shape), dims=tuple(range(1, type_of(v).rank + 1))
@@ -422,4 +410,10 @@ custom_vjp_tangents = Op(
     lower=_no_forward_mode,
 )
 
-__all__ = ["custom_jvp", "custom_vjp", "custom_vjp_tangents", "remember_failure"]
+__all__ = [
+    "custom_jvp",
+    "custom_vjp",
+    "custom_vjp_tangents",
+    "raise_failure",
+    "remember_failure",
+]

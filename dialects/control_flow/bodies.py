@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from gnomon.dialects.contract import (
     instance_of,
     lookup,
 )
-from gnomon.dialects.emit import broadcast_new_dim, constant, ops, zeros
+from gnomon.dialects.emit import broadcast_new_dim, constant, move_dim, ops, zeros
 from gnomon.dialects.functions import Program, callee
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
@@ -134,6 +134,34 @@ def inline_values(
     for op in needed_operations(body, wanted)[0]:
         clone_into(op, env)
     return [env[v] for v in wanted]
+
+
+# ------------------------------------------------------------ ops that mean what their body says
+
+
+def evaluate_body(
+    *operands: np.ndarray, bodies: Sequence[Callable[..., Any]], **params: Any
+) -> Any:
+    """The evaluation of an op that means its first body."""
+    return bodies[0](*operands)
+
+
+def inline_body(inst: Instance) -> list[ir.Value]:
+    """What replaces an op that means its first body."""
+    return inst.bodies[0].inline(inst.operands)
+
+
+def transpose_body(
+    inst: Instance, cotangents: Sequence[Tangent], linear: Sequence[bool]
+) -> list[Tangent]:
+    """The cotangents of an op that means its first body, where that is applied to a tangent."""
+    body = inst.engine.transpose(inst.bodies[0], linear, nonzero_mask(cotangents))
+    return spread(body.inline([*present(inst.operands), *present(cotangents)]), linear)
+
+
+def in_front(operands: Sequence[ir.Value], dims: Sequence[int | None]) -> list[ir.Value]:
+    """Operands with their batch dimension, where they have one, in front."""
+    return [v if d is None else move_dim(v, d, 0) for v, d in zip(operands, dims, strict=True)]
 
 
 # ------------------------------------------------------------------------------------- type checks

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from gnomon.dialects.combinators import binary, lowered, unary
+from gnomon.dialects.combinators import binary, lower_to, lowered, stablehlo_full, unary
+from gnomon.dialects.contract import Instance
 from gnomon.dialects.elementwise.expansion import Parts, expand, literal
 from gnomon.dialects.elementwise.hyperbolic import complex_acos, complex_asin, complex_atanh
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import FLOATING, INEXACT
+from gnomon.dialects.types import INEXACT, is_complex
 
 sin = unary(
     "sin",
@@ -84,14 +85,32 @@ def _atan2_slope(leg: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
     return ops.div(leg, ops.add(ops.mul(x, x), ops.mul(y, y)))
 
 
+def _evaluate_atan2(y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    if not is_complex(x.dtype):
+        return np.arctan2(y, x)
+    result = -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
+    return np.asarray(result, x.dtype)
+
+
+def _lower_atan2(inst: Instance) -> list[ir.Value]:
+    if not is_complex(inst.type.dtype):
+        return lower_to("atan2")(inst)
+    y, x = inst.operands
+    length = lowered.sqrt(lowered.add(lowered.mul(x, x), lowered.mul(y, y)))
+    upwards, clockwise = (stablehlo_full(inst.type, unit) for unit in (1j, -1j))
+    direction = lowered.div(lowered.add(x, lowered.mul(upwards, y)), length)
+    return [lowered.mul(clockwise, lowered.log(direction))]
+
+
 atan2 = binary(
     "atan2",
-    doc="the angle of the point (y, x), first operand upwards, in [-pi, pi]",
-    dtypes=FLOATING,
-    evaluate=np.arctan2,
+    doc="the angle of the point (y, x), first operand upwards, in [-pi, pi]; "
+    "of complex numbers -i log((x + iy) / sqrt(x² + y²))",
+    dtypes=INEXACT,
+    evaluate=_evaluate_atan2,
     jvp=(
         lambda y, x, out: _atan2_slope(x, x, y),
         lambda y, x, out: _atan2_slope(ops.neg(y), x, y),
     ),
-    lower="atan2",
+    lower=_lower_atan2,
 )

@@ -2,6 +2,7 @@
 
 from gnomon import (
     ad_checkpoint,
+    custom_batching,
     custom_derivatives,
     debug,
     dtypes,
@@ -81,6 +82,7 @@ __all__ = [
     "clear_caches",
     "closure_convert",
     "config",
+    "custom_batching",
     "custom_derivatives",
     "custom_gradient",
     "custom_jvp",

@@ -126,9 +126,8 @@ class custom_jvp(Custom):  # noqa: N801
                 rules = [self._trace_rule(call, traced, wrt)]
             except Exception as error:
                 failure = remember_failure(error)
-        return emit_custom(
-            ops.custom_jvp, call, traced, rules, wrt, failure, self.closes_over_fixed
-        )
+        params = {"wrt": tuple(wrt), "failure": failure}
+        return emit_custom(ops.custom_jvp, call, traced, rules, params, self.closes_over_fixed)
 
     def _trace_rule(self, call: Call, traced: Traced, wrt: list[int]) -> Rule:
         rule = self.jvp

@@ -24,6 +24,7 @@ from gnomon._function import (
     bind_bodies,
     check_callable,
     name_of,
+    output_leaves,
     rearranged,
     trace_function,
     with_avals,
@@ -166,6 +167,11 @@ class Call:
         dynamic: Iterator[Any] = iter(tree_util.tree_unflatten(self.tree, list(leaves)))
         return [self.static[i] if i in self.static else next(dynamic) for i in range(self.count)]
 
+    def run(self, fun: Callable[..., Any]) -> Any:
+        """The function on arrays, where nothing traces them; its results are arrays."""
+        leaves, tree = output_leaves(fun(*self.arguments(self.operands)), name_of(fun))
+        return tree_util.tree_unflatten(tree, leaves)
+
     def trace(self, fun: Callable[..., Any], kind: str) -> Traced:
         """The function itself as a body."""
         with replaced_by_rule():
@@ -184,13 +190,17 @@ def emit_custom(
     call: Call,
     traced: Traced,
     rules: Sequence[Rule],
-    wrt: Sequence[int],
-    failure: str,
+    params: dict[str, Any],
     fixed: bool = False,
 ) -> Any:
     """The op of a call; its results as the function's result.
 
-    ``fixed``: nothing is differentiated by what the function and its rules close over.
+    Args:
+      op: an op whose first body is the function, and whose others are rules of it.
+      call, traced, rules: the arguments, the function, the rules.
+      params: the op's parameters but for ``consts``, the number of operands that the bodies close
+        over, and ``name``.
+      fixed: nothing is differentiated by what the function and its rules close over.
     """
     consts: dict[int, Array] = {id(c): c for c in traced.captures}
     for rule in rules:
@@ -205,12 +215,7 @@ def emit_custom(
 
     bodies = [closed(traced.body, [a.type for a in call.avals], traced.captures)]
     bodies += [closed(rule.body, rule.types, rule.captures) for rule in rules]
-    params = {
-        "consts": len(consts),
-        "wrt": tuple(wrt),
-        "name": traced.name,
-        "failure": failure,
-    }
+    params = {"consts": len(consts), "name": traced.name, **params}
     closed_over = list(consts.values())
     if fixed:
         closed_over = [without_tangents(c) for c in closed_over]

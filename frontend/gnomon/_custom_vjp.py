@@ -118,7 +118,8 @@ class custom_vjp(Custom):  # noqa: N801
                 rules = self._trace_rules(call, traced)
             except Exception as error:
                 failure = remember_failure(error)
-        return emit_custom(ops.custom_vjp, call, traced, rules, call.inexact, failure)
+        params = {"wrt": tuple(call.inexact), "failure": failure}
+        return emit_custom(ops.custom_vjp, call, traced, rules, params)
 
     def _trace_rules(self, call: Call, traced: Traced) -> list[Rule]:
         fwd, bwd = self.fwd, self.bwd

@@ -401,6 +401,16 @@ def derivative_rule() -> Iterator[None]:
 
 
 @contextmanager
+def differentiated(order: int) -> Iterator[None]:
+    """Trace what is differentiated ``order`` times more often than the traces around it tell."""
+    _state.spent -= order
+    try:
+        yield
+    finally:
+        _state.spent += order
+
+
+@contextmanager
 def replaced_by_rule() -> Iterator[None]:
     """Trace a function that has a rule: its own ops are never differentiated."""
     outer, _state.spent = _state.spent, sum(t.differentiates for t in _state.stack)

@@ -8,6 +8,7 @@ from gnomon._custom_rules import (
     zero_from_primal,
 )
 from gnomon._custom_vjp import closure_convert, custom_gradient, custom_vjp
+from gnomon._linear_call import linear_call
 
 __all__ = [
     "CustomVJPPrimal",
@@ -17,5 +18,6 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "custom_vjp_primal_tree_values",
+    "linear_call",
     "zero_from_primal",
 ]

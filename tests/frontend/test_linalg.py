@@ -358,3 +358,34 @@ def test_second_derivatives_of_eigenvalues() -> None:
     x = to_gnomon(regular((3, 3)))
     ours = gn.hessian(lambda x: gnp.real(gnp.linalg.eigvals(x)).sum())(x)
     np.testing.assert_allclose(ours, np.zeros((3, 3, 3, 3)), atol=1e-4)  # the trace is linear
+
+
+def test_cholesky_update() -> None:
+    rng = np.random.default_rng(3)
+    factor = np.triu(rng.normal(size=(4, 4))).astype(np.float32)
+    for w in (rng.normal(size=4), np.zeros(4), np.array([0.0, 1.0, 0.0, 2.0])):
+        w = jnp.asarray(w.astype(np.float32))
+        ours, theirs = gn.lax.linalg.cholesky_update, jax.lax.linalg.cholesky_update
+        check(ours, theirs, jnp.asarray(factor), w, absolute=4e-6)
+    # Where a row is not turned, its derivative is not zero.
+    update = lambda w: gn.lax.linalg.cholesky_update(gnp.eye(2), w)[0, 1]  # noqa: E731
+    found = gn.jit(gn.hessian(update))(gnp.zeros(2))
+    np.testing.assert_allclose(np.asarray(found), [[0.0, 1.0], [1.0, 0.0]], atol=1e-6)
+    with pytest.raises(ValueError, match="square matrix and a vector of the same size"):
+        gn.lax.linalg.cholesky_update(factor, np.ones(3, np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_qdwh(dtype: str) -> None:
+    x = sample(dtype, (5, 3), 1)
+    ours, theirs = gn.lax.linalg.qdwh, jax.lax.linalg.qdwh
+    check(ours, theirs, x, ulps=4.0, absolute=8e-6)
+    u, h, _, _ = gn.jit(lambda x, n: ours(x, dynamic_shape=(4, n)))(to_gnomon(x), 2)
+    part = np.zeros((5, 3), dtype)
+    part[:4, :2] = np.asarray(x)[:4, :2]
+    np.testing.assert_allclose(np.asarray(u @ h), part, atol=8e-6)
+    np.testing.assert_allclose(np.asarray(u.conj().T @ u), np.diag([1, 1, 0]), atol=8e-6)
+    _, _, count, is_converged = ours(to_gnomon(x), max_iterations=2)
+    assert int(count) == 2 and not is_converged
+    with pytest.raises(ValueError, match="M >= N"):
+        ours(to_gnomon(x.T))

@@ -43,7 +43,22 @@ def _system(dtype: np.dtype) -> tuple[Body, ...]:
     return (solve(), matvec(), solve(), matvec())
 
 
+def _quotient(dtype: np.dtype) -> tuple[Body, ...]:
+    """``x / r``, and its transpose."""
+    types = [TensorType((2, 3), dtype)] * 2
+    return tuple(Body.build(types, lambda r, x: [ops.div(x, r)]) for _ in range(2))
+
+
 ROWS = [
+    Row(
+        "linear_call",
+        (Operand((2, 3), 1.0, 2.0), Operand((2, 3))),
+        lambda r, x: x / r,
+        params={"consts": 0, "residuals": 1, "name": "divide", "failure": ""},
+        dtypes=SMOOTH,
+        differentiable=(0, 1),
+        bodies=_quotient,
+    ),
     Row(
         "custom_linear_solve",
         (Operand((2, 3), 1.0, 2.0), Operand((2, 3))),

@@ -96,6 +96,18 @@ for _op in ("log", "log1p", "sqrt", "rsqrt", "asin", "acos", "atan", "asinh", "a
 
 # ------------------------------------------------------------------------------------------- pairs
 
+ROWS.append(
+    Row(
+        "atan2",
+        (Operand((3, 2), -1.0, 1.0), Operand((3, 2), 1.0, 2.0)),
+        wide(lambda y, x: -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))),
+        dtypes=COMPLEX,
+        differentiable=(0, 1),
+        ulps=16.0,
+        label="complex",
+    )
+)
+
 _ANGLES = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan)
 for _label, _shape in (("", (49,)), ("rank 0", ()), ("matrix", (2, 3)), ("no elements", (0,))):
     ROWS.append(

@@ -5,6 +5,7 @@ The references go through Python numbers and exact or wide arithmetic, one line 
 
 from __future__ import annotations
 
+import cmath
 import functools
 import itertools
 import math
@@ -253,6 +254,13 @@ def _log_sum_exp(values: Sequence[float]) -> float:
     return top + math.log(math.fsum(math.exp(v - top) for v in values))
 
 
+def _complex_log_sum_exp(values: Sequence[complex]) -> complex:
+    if len(values) == 1:
+        return values[0]
+    top = max(v.real for v in values)
+    return top + cmath.log(sum(cmath.exp(v - top) for v in values))
+
+
 def _cumulative(x: np.ndarray, axis: int, reverse: bool, line: Line) -> np.ndarray:
     moved = np.moveaxis(x[...] if not reverse else np.flip(x, axis), axis, -1)
     result = np.zeros(moved.shape, x.dtype)
@@ -322,6 +330,20 @@ def _with_zeros(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtyp
     return x.astype(dtype)
 
 
+_COMPLEX_ROWS = [
+    Row(
+        "cumlogsumexp",
+        (Operand(shape),),
+        functools.partial(_cumulative, axis=0, reverse=reverse, line=_complex_log_sum_exp),
+        {"axis": 0, "reverse": reverse},
+        dtypes="c64 c128",
+        differentiable=(0,),
+        ulps=32.0,
+        label=f"complex {shape}",
+    )
+    for shape, reverse in (((5, 2), False), ((4,), True), ((0,), False))
+]
+
 # Products with one and two zeros: a rule that divides by the operand fails here.
 _ZERO_ROWS = [
     Row(
@@ -352,5 +374,6 @@ ROWS: list[Row] = [
     *_place_rows("argmax", max),
     *_place_rows("argmin", min),
     *(row for name in _CUMULATIVE for row in _cumulative_rows(name)),
+    *_COMPLEX_ROWS,
     *_ZERO_ROWS,
 ]

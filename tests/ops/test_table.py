@@ -45,6 +45,7 @@ ELSEWHERE = {
     "gnomon.debug_callback": "tests/frontend/test_callbacks.py",
     "gnomon.check": "tests/frontend/test_checkify.py",
     "gnomon.host_call": "tests/backends/iree/test_host.py",
+    "gnomon.custom_vmap": "tests/frontend/test_custom_batching.py",
     "gnomon.custom_vjp": "tests/frontend/test_custom_derivatives.py",
     "gnomon.custom_vjp_tangents": "tests/frontend/test_custom_derivatives.py",
     "gnomon.psum": "tests/frontend/test_collectives.py",

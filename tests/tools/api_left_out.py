@@ -43,7 +43,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         """,
         _DEVICE_CODE: "Ref ds empty_ref free_ref freeze new_ref ref ffi",
         _NOT_YET: """
-            custom_batching dlpack export profiler stages typing
+            dlpack export profiler stages typing
         """,
     },
     "lax": {
@@ -53,11 +53,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
             DotAlgorithm DotAlgorithmPreset RandomAlgorithm after_all composite create_token
             rng_bit_generator rng_uniform Tolerance
         """,
-        _NOT_YET: """
-            RaggedDotDimensionNumbers ragged_dot_general scaled_dot scatter_apply
-        """,
     },
-    "lax.linalg": {_NOT_YET: "cholesky_update qdwh"},
     "numpy": {
         _NARROW: "float4_* float6_* int1 uint1",
     },
@@ -94,6 +90,4 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "typing": {_NOT_YET: "*"},
     "profiler": {_NOT_YET: "*"},
     "ad_checkpoint": {_NOT_YET: "Offloadable Recompute Saveable"},
-    "custom_batching": {_NOT_YET: "*"},
-    "custom_derivatives": {_NOT_YET: "linear_call"},
 }

@@ -11,6 +11,7 @@ from gnomon.backends.iree.legalize.branches import RULES as BRANCH_RULES
 from gnomon.backends.iree.legalize.conversions import BFLOAT16_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
 from gnomon.backends.iree.legalize.convolution import RULES as CONVOLUTION_RULES
+from gnomon.backends.iree.legalize.cumulative import RULES as CUMULATIVE_RULES
 from gnomon.backends.iree.legalize.fourier import fourier_rules
 from gnomon.backends.iree.legalize.host_ops import host_rules
 from gnomon.backends.iree.legalize.integrals import integral_rules
@@ -56,6 +57,7 @@ def legalize(module: ir.Module, target: Target) -> None:
         **fourier_rules(target),
         **integral_rules(target),
         **sorting_rules(target),
+        **CUMULATIVE_RULES,
         **WINDOW_RULES,
     }
     rewrite(program, {**decompositions, **on_host})

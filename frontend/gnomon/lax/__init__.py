@@ -160,7 +160,13 @@ from gnomon.lax._indexing import (
     scatter_mul,
     scatter_sub,
 )
-from gnomon.lax._ragged import optimization_barrier, ragged_dot
+from gnomon.lax._ragged import (
+    RaggedDotDimensionNumbers,
+    optimization_barrier,
+    ragged_dot,
+    ragged_dot_general,
+    scaled_dot,
+)
 from gnomon.lax._reductions import (
     argmax,
     argmin,
@@ -177,6 +183,7 @@ from gnomon.lax._reductions import (
     reduce_sum,
     reduce_xor,
 )
+from gnomon.lax._scatter_apply import scatter_apply
 from gnomon.lax._slicing import (
     dynamic_index_in_dim,
     dynamic_slice,
@@ -220,6 +227,7 @@ __all__ = [
     "GatherScatterMode",
     "Precision",
     "PrecisionLike",
+    "RaggedDotDimensionNumbers",
     "RoundingMethod",
     "ScatterDimensionNumbers",
     "abs",
@@ -353,6 +361,7 @@ __all__ = [
     "psum_scatter",
     "pswapaxes",
     "ragged_dot",
+    "ragged_dot_general",
     "random_gamma_grad",
     "real",
     "reciprocal",
@@ -372,9 +381,11 @@ __all__ = [
     "rev",
     "round",
     "rsqrt",
+    "scaled_dot",
     "scan",
     "scatter",
     "scatter_add",
+    "scatter_apply",
     "scatter_max",
     "scatter_min",
     "scatter_mul",

@@ -215,8 +215,9 @@ min = _binary(
 atan2 = _binary(
     "atan2",
     "atan2",
-    FLOAT,
-    "Elementwise angle of the point (y, x), in [-pi, pi].",
+    FLOAT_OR_COMPLEX,
+    "Elementwise angle of the point (y, x), in [-pi, pi]; of complex numbers "
+    "-i log((x + iy) / sqrt(x² + y²)).",
 )
 nextafter = _binary(
     "nextafter", "nextafter", FLOAT, "Elementwise next representable number after x towards y."

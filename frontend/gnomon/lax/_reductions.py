@@ -16,7 +16,7 @@ from gnomon.lax._creation import no_sharding
 from gnomon.lax._operands import (
     ANY_DTYPE,
     BOOL_OR_INTEGER,
-    FLOAT,
+    FLOAT_OR_COMPLEX,
     INTEGERS,
     NUMBER,
     REAL,
@@ -146,7 +146,7 @@ cumsum = _cumulative("cumsum", NUMBER, "sum")
 cumprod = _cumulative("cumprod", NUMBER, "product")
 cummax = _cumulative("cummax", NUMBER, "maximum")
 cummin = _cumulative("cummin", NUMBER, "minimum")
-cumlogsumexp = _cumulative("cumlogsumexp", FLOAT, "logarithm of the sum of exponentials")
+cumlogsumexp = _cumulative("cumlogsumexp", FLOAT_OR_COMPLEX, "logarithm of the sum of exponentials")
 
 
 def index_dtype_for(size: int) -> np.dtype[Any]:

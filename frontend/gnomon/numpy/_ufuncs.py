@@ -106,8 +106,10 @@ arctan2 = binary(
     "arctan2",
     "atan2",
     INEXACT_KIND,
-    FLOAT,
+    FLOAT_OR_COMPLEX,
     "Elementwise angle of the point (y, x) = (x1, x2), in [-pi, pi].",
+    direct_function=np.arctan2,
+    direct_dtypes=FLOAT,
 )
 nextafter = binary(
     "nextafter",

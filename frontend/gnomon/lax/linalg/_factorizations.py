@@ -1,9 +1,4 @@
-"""Factorizations of matrices and linear systems.
-
-The last two dimensions of an array are those of a matrix, all before are batch dimensions. The
-dtypes are float32, float64, complex64 and complex128. A matrix that cannot be factored (not
-positive definite, not finite) gives nan; the other members of its batch stand.
-"""
+"""Factorizations, one function for each op of the dialect."""
 
 from __future__ import annotations
 
@@ -15,35 +10,20 @@ import numpy as np
 from gnomon._array import Array
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
-from gnomon.dialects.linear_algebra.matrices import MATRIX_DTYPES
-from gnomon.dialects.types import is_complex, is_inexact
-from gnomon.lax._creation import converted, full
-from gnomon.lax._elementwise import add, conj, mul
-from gnomon.lax._operands import accept, argument, constant_like, same_dtype
-from gnomon.lax._structural import concatenate, expand_dims, reshape, transpose
-
-__all__ = [
-    "EigImplementation",
-    "EighImplementation",
-    "SvdAlgorithm",
-    "cholesky",
-    "eig",
-    "eigh",
-    "hessenberg",
-    "householder_product",
-    "lu",
-    "lu_pivots_to_permutation",
-    "ormqr",
-    "qr",
-    "schur",
-    "svd",
-    "symmetric_product",
-    "triangular_solve",
-    "tridiagonal",
-    "tridiagonal_solve",
-]
-
-_DTYPES = frozenset(MATRIX_DTYPES)
+from gnomon.lax._creation import full
+from gnomon.lax._elementwise import add, mul
+from gnomon.lax._operands import accept, argument, constant_like
+from gnomon.lax._structural import concatenate
+from gnomon.lax.linalg._operands import (
+    adjoint,
+    as_matrices,
+    as_matrix,
+    check_matrix,
+    matmul,
+    symmetrized,
+    transposed,
+    triangle,
+)
 
 
 class EigImplementation(enum.Enum):
@@ -72,76 +52,6 @@ class SvdAlgorithm(enum.Enum):
     DIVIDE_AND_CONQUER = "divide_and_conquer"
 
 
-# ------------------------------------------------------------------------------------- operands
-
-
-def _matrices(function: str, *xs: Any) -> list[Array]:
-    """Arguments as arrays of one dtype of LAPACK.
-
-    Raises:
-      NotImplementedError: a small float dtype.
-      TypeError: another dtype, or several.
-    """
-    arrays = [argument(f"linalg.{function}", x, i) for i, x in enumerate(xs)]
-    for i, x in enumerate(arrays):
-        if is_inexact(x.dtype) and x.dtype not in _DTYPES:
-            raise NotImplementedError(
-                f"lax.linalg.{function}: unsupported dtype {x.dtype.name}; factor in float32: "
-                "x.astype('float32')"
-            )
-        accept(f"linalg.{function}", x, _DTYPES, i)
-    same_dtype(f"linalg.{function}", arrays)
-    return arrays
-
-
-def _matrix(function: str, x: Any, square: bool = False) -> Array:
-    (array,) = _matrices(function, x)
-    return _checked(function, array, square)
-
-
-def _checked(function: str, x: Array, square: bool) -> Array:
-    if x.ndim < 2:
-        raise TypeError(
-            f"lax.linalg.{function} takes matrices, arrays of two dimensions or more; got shape "
-            f"{x.shape}"
-        )
-    if square and x.shape[-1] != x.shape[-2]:
-        raise TypeError(
-            f"lax.linalg.{function} takes square matrices, [..., n, n]; got shape {x.shape}"
-        )
-    return x
-
-
-def _transposed(x: Array) -> Array:
-    rank = x.ndim
-    return transpose(x, (*range(rank - 2), rank - 1, rank - 2))
-
-
-def _adjoint(x: Array) -> Array:
-    swapped = _transposed(x)
-    return conj(swapped) if is_complex(x.dtype) else swapped
-
-
-def symmetrized(function: str, x: Any) -> Array:
-    """``(x + x^H) / 2``; integers become floating."""
-    array = argument(f"linalg.{function}", x, 0)
-    if not is_inexact(array.dtype):
-        array = converted(array, np.dtype(np.float32), array.aval.weak_type)
-    array = _matrix(function, array, square=True)
-    return mul(add(array, _adjoint(array)), constant_like(array, 0.5))
-
-
-def _triangle(x: Array, lower: bool, offset: int = 0) -> Array:
-    """``x`` on one side of a diagonal, zero on the other."""
-    *_, rows, columns = x.shape
-    mask = np.tri(rows, columns, offset if lower else offset - 1, dtype=bool)
-    kept = np.broadcast_to(mask if lower else ~mask, x.shape)
-    return bind(ops.select, kept, x, constant_like(x, 0))
-
-
-# ------------------------------------------------------------------------------- factorizations
-
-
 def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
     """The lower triangular ``L`` with ``L @ L^H = x``.
 
@@ -159,7 +69,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
     """
     if symmetrize_input:
         return bind(ops.cholesky, symmetrized("cholesky", x))
-    return bind(ops.cholesky, _matrix("cholesky", x, square=True))
+    return bind(ops.cholesky, as_matrix("cholesky", x, square=True))
 
 
 def eig(
@@ -195,7 +105,7 @@ def eig(
     return list(
         bind(
             ops.eig,
-            _matrix("eig", x, square=True),
+            as_matrix("eig", x, square=True),
             compute_left=bool(compute_left_eigenvectors),
             compute_right=bool(compute_right_eigenvectors),
             enable_eigvec_derivs=bool(enable_eigvec_derivs),
@@ -234,13 +144,13 @@ def eigh(
     if symmetrize_input:
         a = symmetrized("eigh", x)
     else:
-        a = _matrix("eigh", x, square=True)
-    _whole("eigh", subset_by_index, a.shape[-1])
+        a = as_matrix("eigh", x, square=True)
+    check_whole("eigh", subset_by_index, a.shape[-1])
     vectors, values = bind(ops.eigh, a, lower=bool(lower))
     return vectors, values
 
 
-def _whole(function: str, subset: tuple[int, int] | None, count: int) -> None:
+def check_whole(function: str, subset: tuple[int, int] | None, count: int) -> None:
     if subset is not None and tuple(subset) != (0, count):
         raise NotImplementedError(
             f"lax.linalg.{function}: subset_by_index={subset} is not supported on the CPU; take "
@@ -268,8 +178,8 @@ def householder_product(a: Any, taus: Any) -> Array:
              [ 0.,  1.],
              [ 0.,  0.]], dtype=float32)
     """
-    matrices, factors = _matrices("householder_product", a, taus)
-    _checked("householder_product", matrices, square=False)
+    matrices, factors = as_matrices("householder_product", a, taus)
+    check_matrix("householder_product", matrices, square=False)
     m, n = matrices.shape[-2:]
     if m < n:
         raise ValueError(
@@ -304,7 +214,7 @@ def lu(x: Any) -> tuple[Array, Array, Array]:
       >>> permutation
       Array([1, 0], dtype=int32)
     """
-    factors, pivots, permutation = bind(ops.lu, _matrix("lu", x))
+    factors, pivots, permutation = bind(ops.lu, as_matrix("lu", x))
     return factors, pivots, permutation
 
 
@@ -334,7 +244,7 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
 
 def geqrf(x: Any) -> tuple[Array, Array]:
     """The reflectors of the QR factorization, and R above them: LAPACK's array, and the factors."""
-    packed, taus = bind(ops.geqrf, _matrix("geqrf", x))
+    packed, taus = bind(ops.geqrf, as_matrix("geqrf", x))
     return packed, taus
 
 
@@ -356,9 +266,9 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
       Array([[-1.],
              [ 1.]], dtype=float32)
     """
-    vectors, factors, other = _matrices("ormqr", a, taus, c)
-    _checked("ormqr", vectors, square=False)
-    _checked("ormqr", other, square=False)
+    vectors, factors, other = as_matrices("ormqr", a, taus, c)
+    check_matrix("ormqr", vectors, square=False)
+    check_matrix("ormqr", other, square=False)
     *batch, m, n = vectors.shape
     if other.shape[-2 if left else -1] != m:
         raise ValueError(
@@ -372,23 +282,8 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
         start, limit = (0,) * vectors.ndim, (*batch, m, m)
         vectors = bind(ops.slice, vectors, start=start, limit=limit, strides=(1,) * vectors.ndim)
     q = householder_product(vectors, factors)
-    q = _adjoint(q) if transpose else q
-    return _product(q, other) if left else _product(other, q)
-
-
-def _product(x: Array, y: Array) -> Array:
-    batch = tuple(range(x.ndim - 2))
-    return bind(
-        ops.dot_general,
-        x,
-        y,
-        lhs_contracting=(x.ndim - 1,),
-        rhs_contracting=(y.ndim - 2,),
-        lhs_batch=batch,
-        rhs_batch=batch,
-        dtype=x.dtype,
-        precision="highest",
-    )
+    q = adjoint(q) if transpose else q
+    return matmul(q, other) if left else matmul(other, q)
 
 
 def qr(
@@ -411,7 +306,7 @@ def qr(
       Array([[-5. , -2.2],
              [ 0. ,  0.4]], dtype=float32)
     """
-    a = _matrix("qr", x)
+    a = as_matrix("qr", x)
     return tuple(bind(ops.qr, a, full_matrices=bool(full_matrices), pivoting=bool(pivoting)))
 
 
@@ -439,7 +334,7 @@ def schur(
       Array([[2., 3.],
              [0., 1.]], dtype=float32)
     """
-    a = _matrix("schur", x, square=True)
+    a = as_matrix("schur", x, square=True)
     return tuple(bind(ops.schur, a, compute_schur_vectors=bool(compute_schur_vectors)))
 
 
@@ -455,7 +350,7 @@ def hessenberg(a: Any) -> tuple[Array, Array]:
       >>> hessenberg(gnp.array([[1.0, 2.0], [3.0, 4.0]]))[1]
       Array([0.], dtype=float32)
     """
-    packed, taus = bind(ops.hessenberg, _matrix("hessenberg", a, square=True))
+    packed, taus = bind(ops.hessenberg, as_matrix("hessenberg", a, square=True))
     return packed, taus
 
 
@@ -474,7 +369,7 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Array, Array, Array, Arr
       Array([2.], dtype=float32)
     """
     packed, d, e, taus = bind(
-        ops.tridiagonal, _matrix("tridiagonal", a, square=True), lower=bool(lower)
+        ops.tridiagonal, as_matrix("tridiagonal", a, square=True), lower=bool(lower)
     )
     return packed, d, e, taus
 
@@ -505,8 +400,8 @@ def svd(
       >>> svd(gnp.array([[0.0, 2.0], [1.0, 0.0]]), compute_uv=False)
       Array([2., 1.], dtype=float32)
     """
-    a = _matrix("svd", x)
-    _whole("svd", subset_by_index, min(a.shape[-2:]))
+    a = as_matrix("svd", x)
+    check_whole("svd", subset_by_index, min(a.shape[-2:]))
     found = bind(ops.svd, a, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv))
     if not compute_uv:
         return found[0]
@@ -536,117 +431,15 @@ def symmetric_product(
       Array([[4., 4.],
              [4., 4.]], dtype=float32)
     """
-    a, c = _matrices("symmetric_product", a_matrix, c_matrix)
-    _checked("symmetric_product", a, square=False)
+    a, c = as_matrices("symmetric_product", a_matrix, c_matrix)
+    check_matrix("symmetric_product", a, square=False)
     if c.shape != (*a.shape[:-1], a.shape[-2]):
         raise ValueError(
             f"lax.linalg.symmetric_product: c of shape {c.shape} does not fit a of shape {a.shape}"
         )
-    product = _product(a, _transposed(a))
+    product = matmul(a, transposed(a))
     result = add(mul(product, constant_like(product, alpha)), mul(c, constant_like(c, beta)))
     if symmetrize_output:
-        mirrored = _transposed(_triangle(result, lower=True, offset=-1))
-        result = add(_triangle(result, lower=True), mirrored)
+        mirrored = transposed(triangle(result, lower=True, offset=-1))
+        result = add(triangle(result, lower=True), mirrored)
     return result
-
-
-# ---------------------------------------------------------------------------------- linear systems
-
-
-def triangular_solve(
-    a: Any,
-    b: Any,
-    *,
-    left_side: bool = False,
-    lower: bool = False,
-    transpose_a: bool = False,
-    conjugate_a: bool = False,
-    unit_diagonal: bool = False,
-) -> Array:
-    """Solve ``x @ op(a) = b``, or ``op(a) @ x = b``, for triangular matrices.
-
-    Args:
-      a: ``[..., n, n]``; one triangle is read.
-      b: ``[..., k, n]``, with ``left_side`` ``[..., n, k]``; or ``[..., n]``.
-      left_side: which of the two to solve.
-      lower: which triangle.
-      transpose_a, conjugate_a: ``op`` transposes, conjugates.
-      unit_diagonal: take the diagonal for ones.
-    Returns:
-      An array like ``b``.
-    Raises:
-      TypeError: the operands are of different dtypes.
-      ValueError: the shapes do not fit.
-
-    Example:
-      >>> import gnomon.numpy as gnp
-      >>> a = gnp.array([[2.0, 0.0], [1.0, 4.0]])
-      >>> triangular_solve(a, gnp.array([2.0, 9.0]), left_side=True, lower=True)
-      Array([1., 2.], dtype=float32)
-    """
-    matrix, rhs = _matrices("triangular_solve", a, b)
-    vector = rhs.ndim == matrix.ndim - 1
-    if vector:
-        rhs = expand_dims(rhs, (rhs.ndim if left_side else rhs.ndim - 1,))
-    fits = (
-        matrix.ndim >= 2
-        and rhs.ndim == matrix.ndim
-        and matrix.shape[:-2] == rhs.shape[:-2]
-        and matrix.shape[-1] == matrix.shape[-2] == rhs.shape[-2 if left_side else -1]
-    )
-    if not fits:
-        wanted = "[..., n, k]" if left_side else "[..., k, n]"
-        raise ValueError(
-            f"lax.linalg.triangular_solve with left_side={left_side} takes a of shape [..., n, n] "
-            f"and b of shape {wanted} or [..., n], got {matrix.shape} and {np.shape(b)}"
-        )
-    x = bind(
-        ops.triangular_solve,
-        matrix,
-        rhs,
-        left_side=bool(left_side),
-        lower=bool(lower),
-        transpose_a=bool(transpose_a),
-        conjugate_a=bool(conjugate_a) and is_complex(matrix.dtype),
-        unit_diagonal=bool(unit_diagonal),
-    )
-    if not vector:
-        return x
-    shape = x.shape[:-1] if left_side else (*x.shape[:-2], x.shape[-1])
-    return reshape(x, shape)
-
-
-def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Array:
-    """Solve systems of three diagonals.
-
-    Args:
-      dl: ``[..., n]``, ``dl[i]`` stands left of ``d[i]``; ``dl[0]`` is not read.
-      d: the diagonal ``[..., n]``.
-      du: ``[..., n]``, ``du[i]`` stands right of ``d[i]``; ``du[n - 1]`` is not read.
-      b: right-hand sides ``[..., n, k]``.
-      perturb_singular: not supported.
-    Returns:
-      An array like ``b``; nan where the matrix is singular.
-    Raises:
-      TypeError: the shapes do not fit.
-
-    Example:
-      >>> import gnomon.numpy as gnp
-      >>> ones = gnp.ones(3)
-      >>> tridiagonal_solve(ones, 2 * ones, ones, gnp.array([[3.0], [4.0], [3.0]]))
-      Array([[1.],
-             [1.],
-             [1.]], dtype=float32)
-    """
-    if perturb_singular:
-        raise NotImplementedError(
-            "lax.linalg.tridiagonal_solve: perturb_singular=True is not supported"
-        )
-    left, middle, right, rhs = _matrices("tridiagonal_solve", dl, d, du, b)
-    wanted = rhs.shape[:-1]
-    if rhs.ndim < 2 or not left.shape == middle.shape == right.shape == wanted:
-        raise TypeError(
-            "lax.linalg.tridiagonal_solve takes diagonals [..., n] and right-hand sides "
-            f"[..., n, k]; got {left.shape}, {middle.shape}, {right.shape} and {rhs.shape}"
-        )
-    return bind(ops.tridiagonal_solve, left, middle, right, rhs)

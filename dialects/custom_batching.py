@@ -1,0 +1,161 @@
+"""``gnomon.custom_vmap``: a function with a batching rule of its own.
+
+The op means what its body says. Its rule is Python code, which the program names by the number of a
+`Callback`: what it traces depends on the size of the mapped axis and on which arguments are mapped,
+and only the transformation knows those. A rule takes the size and, per argument, whether it is
+mapped; it gives a function of a program of its own, on arguments with the mapped axis in front, and
+per result whether it is mapped.
+
+In forward mode the op becomes one of primals and tangents, whose rule is the jvp of the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from gnomon.dialects.attributes import INT, STRING
+from gnomon.dialects.body import Body
+from gnomon.dialects.callbacks import Callback, callback_of
+from gnomon.dialects.combinators import Tangents, Values, require
+from gnomon.dialects.contract import EXPANDED, Instance, MappedAxis, Op
+from gnomon.dialects.control_flow.bodies import (
+    check_arguments,
+    chosen,
+    either,
+    evaluate_body,
+    in_front,
+    inline_body,
+    nonzero_mask,
+    present,
+    split,
+    spread,
+    transpose_body,
+)
+from gnomon.dialects.emit import broadcast_new_dim
+from gnomon.dialects.functions import Program, call, emit_call
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType
+
+# Size of the mapped axis and mask of the arguments, to a function and the mask of its results.
+BatchingRule = Callable[[int, Sequence[bool]], tuple[Program, str, list[bool]]]
+
+
+def _infer(
+    *types: TensorType, consts: int, rule: int, name: str, bodies: Sequence[Body]
+) -> tuple[TensorType, ...]:
+    require(0 <= consts <= len(types), "custom_vmap", f"{consts} constants of {len(types)}")
+    check_arguments("custom_vmap", "function", types, bodies[0].argument_types, "its operands")
+    return tuple(bodies[0].result_types)
+
+
+def _batch(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], list[int | None]]:
+    consts, name = inst.params["consts"], inst.params["name"]
+    mapped = [d is not None for d in dims]
+    front = in_front(operands, dims)
+    if any(mapped[:consts]):
+        raise TypeError(
+            f"vmap of the custom_vmap function {name} by a value that it closes over: its rule "
+            "takes arguments only. Pass the value as an argument"
+        )
+    if not any(mapped):
+        # A collective inside of it names the axis.
+        body, out = inst.engine.batch(inst.bodies[0], mapped, axis)
+        results = inst.op.build(front, inst.params, [body])
+    else:
+        program, function, out = callback_of(inst.params["rule"]).function(
+            axis.size, mapped[consts:]
+        )
+        own = inst.engine.program
+        imported = own.import_function(program, function, {})
+        results = emit_call(own, call, imported, front[consts:])
+    return results, [0 if m else None for m in out]
+
+
+def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
+    consts = inst.params["consts"]
+    if any(t is not None for t in tangents[:consts]):
+        raise TypeError(
+            f"differentiation of the custom_vmap function {inst.params['name']} by a value that it "
+            "closes over: its rule takes arguments only. Pass the value as an argument"
+        )
+    nonzero = nonzero_mask(tangents)
+    body, out_nonzero = inst.engine.jvp(inst.bodies[0], nonzero)
+    rule = callback_of(inst.params["rule"]).function
+    derived = Callback(_jvp_of(rule, nonzero[consts:], out_nonzero, type(inst.engine)))
+    inst.engine.program.callbacks.append(derived)
+    values = inst.op.build(
+        [*inst.operands, *present(tangents)], {**inst.params, "rule": derived.number}, [body]
+    )
+    outs, found = split(values, len(out_nonzero))
+    return outs, spread(found, out_nonzero)
+
+
+def _jvp_of(
+    rule: BatchingRule,
+    nonzero: Sequence[bool],
+    out_nonzero: Sequence[bool],
+    differentiator: Callable[[Program], Any],
+) -> BatchingRule:
+    """The rule of the jvp of a function: the jvp of its rule.
+
+    An argument counts as mapped where it or its tangent is.
+    """
+
+    def derived(size: int, mapped: Sequence[bool]) -> tuple[Program, str, list[bool]]:
+        primals, given = split(mapped, len(nonzero))
+        tangents = spread(given, nonzero)
+        together = either(primals, [bool(t) for t in tangents])
+        program, function, out = rule(size, together)
+        inner, inner_nonzero = differentiator(program).jvp(
+            program.body(function), nonzero, instantiate=out_nonzero
+        )
+        wanted = [*together, *chosen(together, nonzero)]
+        types = [
+            t if has or not want else t.with_shape(t.shape[1:])
+            for t, has, want in zip(inner.argument_types, mapped, wanted, strict=True)
+        ]
+
+        def emit(*arguments: ir.Value) -> list[ir.Value]:
+            full = [
+                broadcast_new_dim(v, size) if want and not has else v
+                for v, has, want in zip(arguments, mapped, wanted, strict=True)
+            ]
+            outs, found = split(inner.inline(full), len(out))
+            return [*outs, *chosen(spread(found, inner_nonzero), out_nonzero)]  # type: ignore[list-item]
+
+        name = program.add(f"{function}.jvp", Body.build(types, emit))
+        return program, name, [*out, *chosen(out, out_nonzero)]
+
+    return derived
+
+
+def _no_reverse_mode(inst: Instance, tangents: Tangents) -> NoReturn:
+    raise TypeError(
+        "custom_vmap functions have no reverse mode (grad, vjp, jacrev): nothing tells how "
+        f"cotangents flow through the rule of {inst.params['name']}. Wrap the function in "
+        "custom_vjp, with custom_vmap inside"
+    )
+
+
+custom_vmap = Op(
+    name="custom_vmap",
+    doc="a function whose batching is what a rule of its own, a Python function, says",
+    example='%y = "gnomon.custom_vmap"(%x) ({ ^bb0(%a: tensor<f32>): ... }) '
+    '{consts = 0 : i64, rule = 0 : i64, name = "f"} : (tensor<f32>) -> tensor<f32>',
+    attributes={"consts": INT, "rule": INT, "name": STRING},
+    results=None,
+    regions=("function",),
+    infer=_infer,
+    evaluate=evaluate_body,
+    jvp=_jvp,
+    linearize=_no_reverse_mode,
+    transpose=transpose_body,
+    batch=_batch,
+    lower=EXPANDED,
+    inline=inline_body,
+)
+
+__all__ = ["BatchingRule", "custom_vmap"]
