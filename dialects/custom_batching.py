@@ -83,7 +83,7 @@ def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Va
         )
     nonzero = nonzero_mask(tangents)
     body, out_nonzero = inst.engine.jvp(inst.bodies[0], nonzero)
-    rule = callback_of(inst.params["rule"]).function
+    rule: Any = callback_of(inst.params["rule"]).function
     derived = Callback(_jvp_of(rule, nonzero[consts:], out_nonzero, type(inst.engine)))
     inst.engine.program.callbacks.append(derived)
     values = inst.op.build(
@@ -124,7 +124,7 @@ def _jvp_of(
                 for v, has, want in zip(arguments, mapped, wanted, strict=True)
             ]
             outs, found = split(inner.inline(full), len(out))
-            return [*outs, *chosen(spread(found, inner_nonzero), out_nonzero)]  # type: ignore[list-item]
+            return [*outs, *chosen(spread(found, inner_nonzero), out_nonzero)]
 
         name = program.add(f"{function}.jvp", Body.build(types, emit))
         return program, name, [*out, *chosen(out, out_nonzero)]

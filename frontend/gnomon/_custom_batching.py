@@ -99,7 +99,7 @@ class custom_vmap:  # noqa: N801
 
 
 def _batched(
-    rule: Callable[..., tuple[Any, Any]],
+    rule: Callable[..., Any],
     call: Call,
     traced: Traced,
     order: int,

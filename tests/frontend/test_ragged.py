@@ -155,5 +155,5 @@ def test_scatter_apply() -> None:
     with pytest.raises(TypeError, match="func must return a scalar"):
         numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
         lax.scatter_apply(
-            gnp.ones(3), np.array([[0]]), lambda v: (v, v), numbers, update_shape=(1, 2)
+            gnp.ones(3), np.array([[0]]), lambda v: (v, v), numbers, update_shape=(1,)
         )

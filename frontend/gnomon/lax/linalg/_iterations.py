@@ -158,7 +158,7 @@ def qdwh(
     accuracy = float(np.finfo(part).eps if eps is None else eps)
     weights, tolerance = _weights(accuracy, limit)
     u = mul(a, broadcast(converted(_inverse_bound(a), a.dtype), a.shape))
-    pending = wrap(np.array(True))
+    pending: Array = wrap(np.array(True))
     enough = wrap(np.array(np.cbrt(tolerance), part))
     for step in weights:
         before, u = u, _halley_step(u, step)

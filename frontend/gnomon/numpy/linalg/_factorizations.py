@@ -10,6 +10,7 @@ from gnomon import lax
 from gnomon._array import Array
 from gnomon.lax import linalg as lax_linalg
 from gnomon.lax._creation import converted
+from gnomon.lax.linalg._factorizations import geqrf
 from gnomon.numpy._dispatch import broadcast_to_shape
 from gnomon.numpy._manipulation import (
     expand_dims,
@@ -209,7 +210,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     """
     x = inexact("qr", a)
     if mode == "raw":
-        packed, taus = lax_linalg.geqrf(x)
+        packed, taus = geqrf(x)
         return QRResult(matrix_transpose(packed), taus)
     if mode not in ("reduced", "r", "full", "complete"):
         raise ValueError(f"Unsupported QR decomposition mode '{mode}'")

@@ -12,8 +12,8 @@ from gnomon._array import Array
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex, real_dtype
-from gnomon.lax import linalg as lax_linalg
 from gnomon.lax._creation import converted
+from gnomon.lax.linalg._operands import symmetrized
 from gnomon.numpy import _linear_algebra
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._construction import asarray
@@ -135,7 +135,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     if x.ndim < 2:
         raise ValueError(f"linalg.pinv takes matrices, got shape {x.shape}")
     if hermitian:
-        x = lax_linalg.symmetrized("pinv", x)
+        x = symmetrized("pinv", x)
     real = real_dtype(x.dtype)
     if rtol is None:
         rtol = 10.0 * max(x.shape[-2:]) * float(np.finfo(real).eps)
