@@ -1,6 +1,6 @@
 """Cumulative ops of complex numbers whose combination is a function.
 
-IREE 3.13 does not compile windows of complex numbers with functions in their region: ``cumlogsumexp``
+IREE 3.13 does not compile windows of complex numbers with functions in their region: cumlogsumexp
 of those is a parallel scan here. The real ones compile as they are.
 """
 
