@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gnomon.backends.iree.legalize.barriers import drop_barriers_of_buffers
 from gnomon.backends.iree.legalize.branches import RULES as BRANCH_RULES
+from gnomon.backends.iree.legalize.contractions import RULES as CONTRACTION_RULES
 from gnomon.backends.iree.legalize.conversions import BFLOAT16_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
 from gnomon.backends.iree.legalize.convolution import RULES as CONVOLUTION_RULES
@@ -62,7 +63,8 @@ def legalize(module: ir.Module, target: Target) -> None:
     }
     rewrite(program, {**decompositions, **on_host})
     rewrite(program, {**_RULES, **function_rules(target.capabilities), **on_host})
-    rewrite(program, BFLOAT16_RULES)
+    # What other rules write is rewritten too.
+    rewrite(program, {**BFLOAT16_RULES, **CONTRACTION_RULES})
     split_wide_fusions(program)
     # What the rules wrote.
     check_dtypes(program, target)

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gnomon.backends.iree.legalize.conversions import rounded
 from gnomon.backends.iree.legalize.rewriting import Rule
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
@@ -42,10 +43,10 @@ _MOST_BYTES = 1 << 27
 
 
 def _convolution(inst: Instance) -> Sequence[ir.Value]:
-    dtype, given = inst.type.dtype, inst.operand_types[0].dtype
-    if dtype != given and accumulator(dtype) != dtype:
-        # Conversions of other dtypes than f32 to bf16 need a library: f32 in between.
-        return [convert(_in_dtype(inst, accumulator(dtype)), dtype)]
+    dtype = inst.type.dtype
+    if accumulator(dtype) != dtype:
+        # Sums formed in 16 bits would lose what is small against the sum so far.
+        return [rounded(_in_dtype(inst, accumulator(dtype)), dtype)]
     g = Geometry.of(inst.params)
     lhs, rhs = inst.operands
     lhs_type, rhs_type = inst.operand_types

@@ -1,12 +1,17 @@
-"""Long sums are as precise as sums in stages are."""
+"""Long sums and contractions are as precise as sums in stages are, in every dtype."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
 import gnomon as gn
+import gnomon.lax
 import gnomon.numpy as gnp
+from gnomon import nn
+from tests.ops.check import assert_close
 
 
 @pytest.mark.parametrize("shape", [(3_000_001,), (1500, 2000), (2, 5000, 3)])
@@ -18,3 +23,45 @@ def test_a_long_sum_is_precise(shape: tuple[int, ...]) -> None:
     exact = x.astype(np.float64) ** 2
     np.testing.assert_allclose(np.asarray(whole), exact.sum(), rtol=rtol)
     np.testing.assert_allclose(np.asarray(columns), exact.sum(0), rtol=rtol)
+
+
+def test_sums_of_a_million_elements_in_every_dtype() -> None:
+    """NumPy adds in pairs: within few units of what it gives in the dtype's accumulator."""
+    base = np.random.default_rng(1).normal(1, 1, 1_000_000)
+    dtypes = ("float16", "bfloat16", "float32", "float64")
+
+    def statistics(x: Any) -> Any:
+        weights = nn.softmax(x)
+        return gnp.mean(x), gnp.var(x), gnp.sum(weights.astype(float)), nn.logsumexp(x)
+
+    with gn.enable_x64(True):
+        arrays = [gnp.asarray(base, d) for d in dtypes]
+        found = gn.jit(lambda xs: [statistics(x) for x in xs])(arrays)
+    for x, results in zip(arrays, found, strict=True):
+        exact = np.asarray(x).astype(np.float64)
+        powers = np.exp(exact)
+        expected = (exact.mean(), exact.var(), 1.0, np.log(powers.sum()))
+        for result, e in zip(results, expected, strict=True):
+            # Relative to the dtype: the weights of the softmax are rounded to it one by one.
+            assert_close(np.asarray(result), np.float64(e), x.dtype, 8.0, str(x.dtype))
+
+
+def test_contractions_are_formed_in_f32_and_long_ones_in_stages() -> None:
+    rng = np.random.default_rng(2)
+    shapes = ((3, 20000), (20000, 2), (9000,), (1, 64, 9, 9), (5, 64, 7, 7))
+    values = [rng.random(shape) / 16 for shape in shapes]
+    dtypes = ("float16", "bfloat16", "float32")
+
+    def program(a: Any, b: Any, v: Any, x: Any, w: Any) -> Any:
+        return a @ b, v @ v, gnomon.lax.conv(x, w, (1, 1), "VALID")
+
+    arrays = [[gnp.asarray(v, dtype) for v in values] for dtype in dtypes]
+    found = gn.jit(lambda operands: [program(*o) for o in operands])(arrays)
+    for dtype, operands, results in zip(dtypes, arrays, found, strict=True):
+        a, b, v, x, w = (np.asarray(o).astype(np.float64) for o in operands)
+        windows = np.lib.stride_tricks.sliding_window_view(x, (7, 7), (2, 3))
+        expected = (a @ b, v @ v, np.einsum("nchwij,ocij->nohw", windows, w))
+        for result, e in zip(results, expected, strict=True):
+            # In f32, stages of at most 4096 additions, each of them off by half a unit at most.
+            ulps = 3 * 2048.0 if dtype == "float32" else 1.0
+            assert_close(np.asarray(result), e, np.asarray(result).dtype, ulps, dtype)
