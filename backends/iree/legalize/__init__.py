@@ -49,8 +49,8 @@ def legalize(module: ir.Module, target: Target) -> None:
         UnsupportedOnTarget: it holds an op or a dtype that the target has no form of.
     """
     program = Program(module)
-    check_dtypes(program, target)
     legalize_narrow_dtypes(program)
+    check_dtypes(program, target)
     drop_barriers_of_buffers(program)
     on_host = host_rules(target)
     # Rules that write ops which need rewriting in their turn go first.
