@@ -1,0 +1,286 @@
+"""PJRT as a backend: one `PjrtBackend` for each plugin."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gnomon.backends.cache import cache_key, default_cache
+from gnomon.backends.compilation import Artifact, Lowering, Observer
+from gnomon.backends.errors import BackendUnavailable, CompilationFailed, UnsupportedOnTarget
+from gnomon.backends.iree.targets import host_fingerprint
+from gnomon.backends.pjrt import buffer as buffers
+from gnomon.backends.pjrt.c_api import PjrtError
+from gnomon.backends.pjrt.client import Client, Device, Topology
+from gnomon.backends.pjrt.executable import (
+    AheadOfTimeExecutable,
+    Executable,
+    compile_ahead,
+    compile_loaded,
+    load_serialized,
+)
+from gnomon.backends.pjrt.legalize import legalize
+from gnomon.backends.pjrt.plugin import (
+    Plugin,
+    PluginSpec,
+    find_libtpu,
+    load_plugin,
+    parse_plugins,
+)
+from gnomon.dialects.functions import Program, symbol_name
+from gnomon.dialects.mlir import context, ir, stablehlo
+from gnomon.passes.pipeline import Pass
+
+__all__ = ["PjrtBackend", "pjrt_backend", "tpu_topology"]
+
+logger = logging.getLogger(__name__)
+
+# The compiler's options by the platform's own name.
+_FLAGS: dict[str, dict[str, Any]] = {
+    # Otherwise the maximum of nan and a number is the number.
+    "cpu": {"xla_cpu_enable_fast_min_max": False},
+}
+
+
+class PjrtBackend:
+    """The devices of a plugin, and what its compiler makes for devices that are not here.
+
+    Attributes:
+      platform: the name that the plugin goes by.
+    """
+
+    def __init__(self, platform: str, spec: PluginSpec | None = None) -> None:
+        self.platform = platform
+        self._spec = spec
+        self._client: Client | None = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"PjrtBackend({self.platform!r})"
+
+    @property
+    def plugin(self) -> Plugin:
+        """The plugin, loaded on first use.
+
+        Raises:
+          BackendUnavailable: it is not there, or cannot be used.
+        """
+        return load_plugin(self.spec)
+
+    @property
+    def spec(self) -> PluginSpec:
+        """Which plugin it is."""
+        return find_libtpu() if self._spec is None else self._spec
+
+    @property
+    def client(self) -> Client:
+        """The plugin's client, which owns the devices; made on first use."""
+        with self._lock:
+            client = self._client
+            if client is None or client.handle is None:
+                client = self._client = Client(self.plugin, self.spec.options)
+                for device in client.devices:
+                    device.backend = self
+            return client
+
+    def devices(self) -> tuple[Device, ...]:
+        """The devices; see `Backend.devices`."""
+        return self.client.devices
+
+    def close(self) -> None:
+        """Frees the client with all its buffers and programs; the next use makes another one."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def lower(
+        self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
+    ) -> Artifact:
+        """Lower a program; see `Backend.lower`."""
+        lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
+        lowering.expand()
+        lowering.run(("expand-scan",))
+        lowering.legalize(
+            Pass(
+                "legalize-for-pjrt",
+                "rewrite what XLA's compilers have no code for",
+                lambda module: legalize(module, self.platform),
+            )
+        )
+        lowering.to_stablehlo()
+        return lowering.artifact()
+
+    def compile(
+        self, artifact: Artifact, *, device: Device | None = None, donate: tuple[int, ...] = ()
+    ) -> Executable:
+        """Compile a lowered program; see `Backend.compile`."""
+        client = self.client
+        device = device or client.devices[0]
+        portable = self.portable(artifact, donate)
+        types = {"input_types": artifact.input_types, "output_types": artifact.output_types}
+        given: dict[str, Any] = {"devices": [device], **types, "donate": donate}
+        flags = {**_FLAGS.get(client.platform_name, {}), **self.spec.flags}
+        cache = default_cache()
+        key = cache_key(portable, str(device.id), repr(flags), *_identity(client)) if cache else ""
+        cached = cache.get(key) if cache else None
+        if cached is not None:
+            try:
+                return load_serialized(client, cached, **given)
+            except CompilationFailed as error:
+                logger.warning("the cached program is compiled anew: %s", error)
+        executable = compile_loaded(client, portable, **given, flags=flags)
+        if cache is not None:
+            try:
+                cache.put(key, executable.serialize())
+            except PjrtError as error:
+                logger.debug("%s does not serialize programs: %s", self.platform, error)
+        return executable
+
+    def compile_for(
+        self, artifact: Artifact, topology: str, *, donate: tuple[int, ...] = ()
+    ) -> AheadOfTimeExecutable:
+        """Compile a lowered program for one device of a topology, which need not be here.
+
+        Args:
+          artifact: the program.
+          topology: such as ``"v5e:2x2"``.
+          donate: arguments whose memory a call takes over.
+        Raises:
+          UnsupportedOnTarget: the plugin knows no such topology, or refuses an op.
+          OutOfMemory: the program does not fit on the device.
+          CompilationError: otherwise, as the compiler says.
+        """
+        name = tpu_topology(topology) if self.platform == "tpu" else topology
+        try:
+            described = Topology(self.plugin, name)
+        except PjrtError as error:
+            known = f"; a TPU's is one of {_examples()}" if self.platform == "tpu" else ""
+            raise UnsupportedOnTarget(
+                f"the platform {self.platform!r} knows no topology {topology!r}: "
+                f"{error.message}{known}"
+            ) from error
+        return compile_ahead(described, self.portable(artifact, donate), flags=self.spec.flags)
+
+    def put(
+        self, array: np.ndarray[Any, Any], device: Device | None = None, *, copy: bool = False
+    ) -> buffers.Buffer:
+        """An array on a device; see `Backend.put`."""
+        return buffers.put(array, device or self.devices()[0], copy=copy)
+
+    def portable(self, artifact: Artifact, donate: tuple[int, ...] = ()) -> bytes:
+        """The portable artifact at the plugin's version, with the donated arguments marked.
+
+        Raises:
+          UnsupportedOnTarget: the program has an op that is newer than what the plugin reads.
+        """
+        version = self.plugin.stablehlo_version
+        if version == stablehlo.get_current_version() and not donate:
+            return artifact.portable
+        module = stablehlo.deserialize_portable_artifact(context, artifact.portable)
+        mark_donated(module, donate)
+        try:
+            return bytes(stablehlo.serialize_portable_artifact_str(str(module), version))
+        except ValueError as error:
+            raise UnsupportedOnTarget(
+                f"the program cannot be written in StableHLO {version}, the newest that the plugin "
+                f"{self.plugin.path} reads: {error}; take a newer plugin"
+            ) from error
+
+
+# ---------------------------------------------------------------------------------------- donation
+
+
+def mark_donated(module: ir.Module, donate: Sequence[int]) -> None:
+    """Tell the compiler which arguments of ``main`` it may overwrite, and with which results.
+
+    Each takes the place of the first free result of its type; one that fits none is lent for
+    intermediate values.
+    """
+    if not donate:
+        return
+    (main,) = (op for op in module.body.operations if symbol_name(op.operation) == "main")
+    function = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+    free = dict(enumerate(function.results))
+    attributes: list[dict[str, ir.Attribute]] = [{} for _ in function.inputs]
+    for argument in donate:
+        wanted = function.inputs[argument]
+        result = next((i for i, type_ in free.items() if type_ == wanted), None)
+        if result is None:
+            attributes[argument]["jax.buffer_donor"] = ir.BoolAttr.get(True, context)
+        else:
+            del free[result]
+            number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32, context), result)
+            attributes[argument]["tf.aliasing_output"] = number
+    main.attributes["arg_attrs"] = ir.ArrayAttr.get(
+        [ir.DictAttr.get(entry, context) for entry in attributes], context
+    )
+
+
+def _identity(client: Client) -> list[str]:
+    """What a compiled program depends on beside its text."""
+    status = Path(client.plugin.path).stat()
+    library = f"{client.plugin.path} {status.st_size} {status.st_mtime_ns}"
+    kinds = " ".join(f"{d.id}:{d.device_kind}" for d in client.devices)
+    # A CPU's programs are made for its features.
+    machine = host_fingerprint() if client.shares_host_memory else ""
+    return [client.platform_name, client.platform_version, library, kinds, machine]
+
+
+# --------------------------------------------------------------------------------------------- TPU
+
+# A generation's smallest slice, and the name that libtpu has for it where that is another one.
+_GENERATIONS: dict[str, tuple[str, str]] = {
+    "v2": ("v2", "2x2"),
+    "v3": ("v3", "2x2"),
+    "v4": ("v4", "2x2x1"),
+    "v5e": ("v5e", "1x1"),
+    "v5p": ("v5p", "2x2x1"),
+    "v6e": ("v6e", "1x1"),
+    "7x": ("tpu7x", "2x2x1"),
+    "v7x": ("tpu7x", "2x2x1"),
+    "tpu7x": ("tpu7x", "2x2x1"),
+}
+
+
+def tpu_topology(name: str) -> str:
+    """The name of a topology in libtpu; of a generation alone, its smallest slice.
+
+    Example:
+      >>> tpu_topology("v5e"), tpu_topology("7x:2x2x1")
+      ('v5e:1x1', 'tpu7x:2x2x1')
+    """
+    generation, separator, slice_ = name.partition(":")
+    known, smallest = _GENERATIONS.get(generation, (generation, ""))
+    return f"{known}:{slice_ if separator else smallest}"
+
+
+def _examples() -> str:
+    return ", ".join(f"{name}:{slice_}" for name, (_, slice_) in _GENERATIONS.items())
+
+
+# ------------------------------------------------------------------------------------ the registry
+
+
+@functools.cache
+def pjrt_backend(platform: str) -> PjrtBackend:
+    """The backend of a platform: TPU's, or that of a plugin that ``GNOMON_PJRT_PLUGIN`` names.
+
+    Raises:
+      BackendUnavailable: it names none of that platform.
+    """
+    specs = {spec.name: spec for spec in parse_plugins(os.environ.get("GNOMON_PJRT_PLUGIN", ""))}
+    if platform in specs:
+        return PjrtBackend(platform, specs[platform])
+    if platform == "tpu":
+        return PjrtBackend(platform)
+    raise BackendUnavailable(
+        f"there is no PJRT plugin of the name {platform!r}; GNOMON_PJRT_PLUGIN names "
+        f"{', '.join(map(repr, specs)) or 'none'} (write name:path)"
+    )

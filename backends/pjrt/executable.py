@@ -1,0 +1,446 @@
+"""Executables: programs compiled by a plugin, for devices that are here and for described ones."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gnomon.backends.errors import CompilationFailed, OutOfMemory, UnsupportedOnTarget
+from gnomon.backends.pjrt.buffer import Buffer, Memory, execution_error, put, result_buffer
+from gnomon.backends.pjrt.c_api import STRUCTS, Api, PjrtError, address_of, text_at
+from gnomon.backends.pjrt.client import Client, Device, Topology
+from gnomon.backends.pjrt.hlo_text import hlo_text
+from gnomon.backends.pjrt.plugin import Plugin
+from gnomon.backends.pjrt.protobuf import compile_options
+from gnomon.dialects.types import TensorType
+
+__all__ = [
+    "AheadOfTimeExecutable",
+    "Executable",
+    "MemoryAnalysis",
+    "compile_ahead",
+    "compile_loaded",
+    "load_serialized",
+]
+
+
+@dataclass(frozen=True)
+class MemoryAnalysis:
+    """How much memory a compiled program takes, as its compiler says.
+
+    Attributes:
+      generated_code_size_in_bytes: of the program itself.
+      argument_size_in_bytes, output_size_in_bytes: as laid out on the device.
+      alias_size_in_bytes: what outputs share with donated arguments.
+      temp_size_in_bytes: of intermediate values.
+      peak_memory_in_bytes: the most at any moment; zero where the compiler does not say.
+    """
+
+    generated_code_size_in_bytes: int
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    alias_size_in_bytes: int
+    temp_size_in_bytes: int
+    host_generated_code_size_in_bytes: int
+    host_argument_size_in_bytes: int
+    host_output_size_in_bytes: int
+    host_alias_size_in_bytes: int
+    host_temp_size_in_bytes: int
+    peak_memory_in_bytes: int
+
+
+class _Inspected:
+    """What a plugin tells about a compiled program.
+
+    Attributes:
+      api: the plugin's functions.
+      program: the handle of the program, apart from any device.
+    """
+
+    api: Api
+    program: int
+
+    def serialize(self) -> bytes:
+        """The program as bytes, which a plugin of the same version loads again."""
+        made = self.api.call("Executable_Serialize", executable=self.program)
+        try:
+            return ctypes.string_at(made.bytes, made.bytes_size)
+        finally:
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(made.deleter)(made.serialized)
+
+    def memory_analysis(self) -> MemoryAnalysis:
+        """How much memory it takes."""
+        stats = self.api.call("Executable_GetCompiledMemoryStats", executable=self.program)
+        names = MemoryAnalysis.__dataclass_fields__
+        return MemoryAnalysis(**{name: getattr(stats, name) for name in names})
+
+    def cost_analysis(self) -> dict[str, Any]:
+        """What the compiler counts: ``flops``, ``bytes accessed`` and others of its own."""
+        cost = self.api.call("Executable_GetCostAnalysis", executable=self.program)
+        return self.api.named_values(cost.properties, cost.num_properties)
+
+    def optimized_program(self) -> tuple[str, bytes]:
+        """The format and the content of the program as the compiler optimized it."""
+        struct = STRUCTS["Program"]
+        program = struct()
+        program.struct_size = struct.size
+        fields = {"executable": self.program, "program": address_of(program)}
+        # The first call tells the size, the second fills the memory.
+        self.api.call("Executable_OptimizedProgram", **fields)
+        code = ctypes.create_string_buffer(program.code_size)
+        program.code = address_of(code)
+        self.api.call("Executable_OptimizedProgram", **fields)
+        kind = ctypes.cast(ctypes.addressof(program) + struct.format.offset, _POINTERS)[0]
+        return text_at(kind, program.format_size), code.raw
+
+    def as_text(self) -> str:
+        """The program as the compiler optimized it: its HLO."""
+        kind, code = self.optimized_program()
+        return code.decode(errors="replace") if kind == "mlir" else hlo_text(kind, code)
+
+
+_POINTERS = ctypes.POINTER(ctypes.c_void_p)
+
+
+class AheadOfTimeExecutable(_Inspected):
+    """A program compiled for a described device; it cannot run in this process.
+
+    Attributes:
+      topology: what it was compiled for.
+    """
+
+    def __init__(self, topology: Topology, program: int) -> None:
+        self.topology = topology
+        self.api = topology.plugin.api
+        self.program = program
+
+    def __del__(self) -> None:
+        self.api.call("Executable_Destroy", executable=self.program)
+
+    def __repr__(self) -> str:
+        return f"AheadOfTimeExecutable({self.topology.name!r})"
+
+
+class _Call:
+    """The memory that one call of a program needs; used again by later calls."""
+
+    __slots__ = ("address", "arguments", "execute", "kept", "options", "outputs")
+
+    def __init__(self, executable: Executable) -> None:
+        devices = len(executable.devices)
+        arity, count = len(executable.input_types), len(executable.output_types)
+        pointers = ctypes.c_void_p
+        self.arguments = [(pointers * max(arity, 1))() for _ in range(devices)]
+        self.outputs = [(pointers * max(count, 1))() for _ in range(devices)]
+        inputs = (pointers * devices)(*map(address_of, self.arguments))
+        results = (pointers * devices)(*map(address_of, self.outputs))
+        struct = STRUCTS["ExecuteOptions"]
+        self.options = struct()
+        self.options.struct_size = struct.size
+        struct = STRUCTS["LoadedExecutable_Execute"]
+        self.execute = struct(
+            executable=executable.loaded,
+            options=address_of(self.options),
+            argument_lists=address_of(inputs),
+            num_devices=devices,
+            num_args=arity,
+            output_lists=address_of(results),
+        )
+        self.execute.struct_size = struct.size
+        self.kept = (inputs, results)
+        self.address = address_of(self.execute)
+
+
+class Executable(_Inspected):
+    """A compiled program, loaded on devices of a client.
+
+    Args:
+      client: the client.
+      loaded: the plugin's handle.
+      devices: where it runs: one, or as many as there are replicas times partitions.
+      input_types, output_types: of the program on each device.
+      donate: positions of arguments whose buffers a call consumes.
+
+    Attributes:
+      device: the first of the devices.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        loaded: int,
+        *,
+        devices: Sequence[Device],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+        donate: tuple[int, ...] = (),
+    ) -> None:
+        self.client = client
+        self.api = client.api
+        self.loaded = client.adopt(loaded, "LoadedExecutable_Destroy")
+        self.devices = tuple(devices)
+        self.device = self.devices[0]
+        self.input_types = tuple((tuple(t.shape), np.dtype(t.dtype)) for t in input_types)
+        self.output_types = tuple((tuple(t.shape), np.dtype(t.dtype)) for t in output_types)
+        self.donate = donate
+        self._execute = self.api.function("LoadedExecutable_Execute")
+        self._idle: list[_Call] = []
+        handle = self.api.call("LoadedExecutable_GetExecutable", loaded=loaded).executable
+        self.program = client.adopt(handle, "Executable_Destroy")
+        count = self.api.call("Executable_NumOutputs", executable=handle).num_outputs
+        if count != len(self.output_types):
+            raise CompilationFailed(
+                f"the compiled program has {count} results, expected {len(self.output_types)}"
+            )
+
+    def __del__(self) -> None:
+        client = self.client
+        client.release(self.program)
+        client.release(self.loaded)
+
+    def __call__(self, args: Sequence[np.ndarray[Any, Any] | Buffer]) -> list[Buffer]:
+        """Starts the program.
+
+        Args:
+          args: NumPy arrays or buffers of exactly the declared shapes and dtypes. NumPy arrays may
+            be changed when the call has returned.
+        Returns:
+          The results, which may not be computed yet.
+        Raises:
+          TypeError: the number of arguments, a shape, a dtype or a device is not the declared one.
+          BufferDeletedError: an argument was deleted or donated before.
+          ExecutionError: the program failed to start.
+        """
+        if len(args) != len(self.input_types):
+            raise TypeError(f"the program takes {len(self.input_types)} arguments, got {len(args)}")
+        buffers = []
+        for index, (arg, (shape, dtype)) in enumerate(zip(args, self.input_types, strict=True)):
+            if not isinstance(arg, (Buffer, np.ndarray)):
+                raise TypeError(
+                    f"argument {index} must be a NumPy array or a Buffer, got {type(arg).__name__}"
+                )
+            if arg.shape != shape or arg.dtype != dtype:
+                raise TypeError(
+                    f"argument {index} has shape {arg.shape} and dtype {arg.dtype}, but the "
+                    f"program was compiled for shape {shape} and dtype {dtype}"
+                )
+            if isinstance(arg, np.ndarray):
+                arg = put(arg, self.device, copy=True)
+            elif arg.device is not self.device:
+                raise TypeError(
+                    f"argument {index} is on {arg.device!r}, but the program was compiled for "
+                    f"{self.device!r}"
+                )
+            buffers.append(arg)
+        return self.run(buffers)
+
+    def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
+        """Starts the program as a call does, for callers that know their buffers.
+
+        Args:
+          buffers: of the declared number, shapes and dtypes, which is not checked.
+        """
+        return self._run([buffers])[0]
+
+    def run_on_all(self, buffers: Sequence[Sequence[Buffer]]) -> list[list[Buffer]]:
+        """Starts the program on all its devices; its collectives need all of them.
+
+        Args:
+          buffers: the arguments on each device, in the order of ``devices``.
+        Returns:
+          The results on each device.
+        """
+        if len(buffers) != len(self.devices):
+            raise TypeError(
+                f"the program runs on {len(self.devices)} devices, got arguments for {len(buffers)}"
+            )
+        return self._run(buffers)
+
+    def _run(self, buffers: Sequence[Sequence[Buffer]]) -> list[list[Buffer]]:
+        client = self.client
+        if not client.usable:
+            client.check_alive()
+        try:
+            call = self._idle.pop()
+        except IndexError:
+            call = _Call(self)
+        for given, arguments in zip(buffers, call.arguments, strict=True):
+            for index, buffer in enumerate(given):
+                memory = buffer._memory
+                # The property raises, and says what happened to the buffer.
+                arguments[index] = (memory or buffer.memory).handle
+        if self.donate:
+            kept = self._not_to_be_donated(buffers)
+            call.options.non_donatable = address_of(kept)
+            call.options.num_non_donatable = len(kept)
+        error = self._execute(call.address)
+        if error:
+            raise execution_error(self.api.error(error), "the program failed to start")
+        results = [
+            [
+                result_buffer(shape, dtype, device, Memory(client, handle))
+                for (shape, dtype), handle in zip(self.output_types, outputs, strict=False)
+            ]
+            for device, outputs in zip(self.devices, call.outputs, strict=True)
+        ]
+        self._idle.append(call)
+        for given in buffers:
+            for index in self.donate:
+                given[index].delete("it was donated to a call")
+        return results
+
+    def _not_to_be_donated(self, buffers: Sequence[Sequence[Buffer]]) -> Any:
+        """The donated arguments that the program has to copy: somebody else reads them."""
+        kept = {
+            index
+            for given in buffers
+            for index in self.donate
+            if given[index].memory.is_shared
+            or sum(other._memory is given[index]._memory for other in given) > 1
+        }
+        return (ctypes.c_int64 * len(kept))(*sorted(kept))
+
+    def __repr__(self) -> str:
+        return (
+            f"Executable({len(self.input_types)} arguments, {len(self.output_types)} results, "
+            f"devices={list(self.devices)!r})"
+        )
+
+
+# ------------------------------------------------------------------------------------- compilation
+
+
+def _program(portable: bytes) -> tuple[Any, Any]:
+    struct = STRUCTS["Program"]
+    code = ctypes.create_string_buffer(portable, len(portable))
+    program = struct(code=address_of(code), code_size=len(portable), format=b"mlir", format_size=4)
+    program.struct_size = struct.size
+    return program, code
+
+
+def _refused(error: PjrtError, plugin: Plugin) -> Exception:
+    """Our error for a compiler's."""
+    if error.code == "RESOURCE_EXHAUSTED":
+        return OutOfMemory(f"the program does not fit on the device: {error.message}")
+    if error.code == "UNIMPLEMENTED":
+        return UnsupportedOnTarget(f"the compiler of {plugin.name!r} refuses: {error.message}")
+    return CompilationFailed(
+        f"the compiler of {plugin.name!r} gave no executable: {error}", diagnostics=error.message
+    )
+
+
+def compile_loaded(
+    client: Client,
+    portable: bytes,
+    *,
+    devices: Sequence[Device],
+    input_types: Sequence[TensorType],
+    output_types: Sequence[TensorType],
+    donate: tuple[int, ...] = (),
+    partitions: int = 1,
+    flags: Mapping[str, Any] | None = None,
+) -> Executable:
+    """Compiles a program for devices of a client.
+
+    Args:
+      portable: StableHLO, at a version that the plugin reads.
+      devices: one for each replica and partition, replicas first.
+      partitions: into how many parts the compiler splits each replica.
+      flags: the compiler's own options.
+    Raises:
+      CompilationFailed, UnsupportedOnTarget, OutOfMemory: as the compiler says.
+    """
+    client.check_alive()
+    program, code = _program(portable)
+    options = compile_options(
+        [d.id for d in devices],
+        replicas=len(devices) // partitions,
+        partitions=partitions,
+        flags=flags,
+    )
+    try:
+        loaded = client.api.call(
+            "Client_Compile",
+            client=client.handle,
+            program=address_of(program),
+            compile_options=options,
+            compile_options_size=len(options),
+        ).executable
+    except PjrtError as error:
+        raise _refused(error, client.plugin) from error
+    del code
+    return Executable(
+        client,
+        loaded,
+        devices=devices,
+        input_types=input_types,
+        output_types=output_types,
+        donate=donate,
+    )
+
+
+def load_serialized(
+    client: Client,
+    serialized: bytes,
+    *,
+    devices: Sequence[Device],
+    input_types: Sequence[TensorType],
+    output_types: Sequence[TensorType],
+    donate: tuple[int, ...] = (),
+) -> Executable:
+    """Loads what `Executable.serialize` gave.
+
+    Raises:
+      CompilationFailed: it was made by another version of the plugin, for other devices, or is
+        damaged.
+    """
+    client.check_alive()
+    try:
+        loaded = client.api.call(
+            "Executable_DeserializeAndLoad",
+            client=client.handle,
+            serialized=serialized,
+            serialized_size=len(serialized),
+        ).loaded
+    except PjrtError as error:
+        raise _refused(error, client.plugin) from error
+    return Executable(
+        client,
+        loaded,
+        devices=devices,
+        input_types=input_types,
+        output_types=output_types,
+        donate=donate,
+    )
+
+
+def compile_ahead(
+    topology: Topology, portable: bytes, *, flags: Mapping[str, Any] | None = None
+) -> AheadOfTimeExecutable:
+    """Compiles a program for one device of a topology.
+
+    Args:
+      portable: StableHLO, at a version that the plugin reads.
+      flags: the compiler's own options.
+    Raises:
+      CompilationFailed, UnsupportedOnTarget, OutOfMemory: as the compiler says.
+    """
+    api = topology.plugin.api
+    program, code = _program(portable)
+    options = compile_options([topology.device_ids[0]], flags=flags)
+    try:
+        made = api.call(
+            "Compile",
+            topology=topology.handle,
+            program=address_of(program),
+            compile_options=options,
+            compile_options_size=len(options),
+        ).executable
+    except PjrtError as error:
+        raise _refused(error, topology.plugin) from error
+    del code
+    return AheadOfTimeExecutable(topology, made)

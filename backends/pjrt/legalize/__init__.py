@@ -1,0 +1,68 @@
+"""What XLA's compilers have no code for: rewritten, or refused by name.
+
+XLA takes every op of StableHLO, so programs get the native forms. What is left are ops whose
+StableHLO form is a custom call by our name (factorizations), and calls of Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.dialects.body import Body
+from gnomon.dialects.contract import REGISTRY, bodies_of, lookup
+from gnomon.dialects.functions import Program, symbol_name
+from gnomon.dialects.linear_algebra.host import on_host
+from gnomon.dialects.mlir import ir
+
+__all__ = ["legalize", "reason_unsupported"]
+
+_CALLS_PYTHON = (
+    "it calls a Python function, and a program on a PJRT plugin's device cannot; call it between "
+    "programs, or run on the platform 'cpu'"
+)
+_FACTORIZATION = (
+    "StableHLO has no op for it and the plugin no library; compute it on the platform 'cpu' "
+    "(gnomon.device_put the operands there)"
+)
+_UNSUPPORTED = {
+    "gnomon.pure_callback": _CALLS_PYTHON,
+    "gnomon.io_callback": _CALLS_PYTHON,
+    "gnomon.debug_callback": _CALLS_PYTHON,
+}
+
+
+def legalize(module: ir.Module, platform: str) -> None:
+    """Rewrite a module in place so that a plugin's compiler takes it.
+
+    Raises:
+      UnsupportedOnTarget: it holds an op that cannot be rewritten; the message names the line.
+    """
+    program = Program(module)
+    for function in program.functions:
+        for op in _all_operations(program.body(symbol_name(function))):
+            reason = reason_unsupported(op.name)
+            if reason is not None:
+                raise UnsupportedOnTarget(
+                    f"{op.name} cannot run on the platform {platform!r}: {reason} ({op.location})"
+                )
+
+
+def reason_unsupported(name: str) -> str | None:
+    """Why an op, by its full name, runs on no plugin; None where it does."""
+    if name in _UNSUPPORTED:
+        return _UNSUPPORTED[name]
+    return _FACTORIZATION if _is_on_host(name) else None
+
+
+def _is_on_host(name: str) -> bool:
+    definition = REGISTRY.get(name)
+    return definition is not None and definition.lower is on_host
+
+
+def _all_operations(body: Body) -> Iterator[ir.Operation]:
+    for op in body.operations:
+        yield op
+        if lookup(op).is_control_flow:
+            for inner in bodies_of(op):
+                yield from _all_operations(inner)

@@ -1,0 +1,245 @@
+"""Plugins: the shared libraries that speak PJRT, found, loaded once, and asked what they are."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import threading
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gnomon.backends.errors import BackendUnavailable
+from gnomon.backends.pjrt.c_api import Api, ApiVersionError, PjrtError
+from gnomon.dialects.mlir import stablehlo
+
+__all__ = ["Plugin", "PluginSpec", "find_libtpu", "has_tpu", "load_plugin", "parse_plugins"]
+
+Version = tuple[int, int, int]
+
+
+# --------------------------------------------------------------------------------- specifications
+
+
+@dataclass(frozen=True)
+class PluginSpec:
+    """A plugin as it is asked for, not loaded yet.
+
+    Attributes:
+      name: the platform's name.
+      path: of the shared library.
+      options: what its client is made with.
+      flags: the compiler's own options by name: ``xla_...``.
+    """
+
+    name: str
+    path: str
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
+    flags: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+def parse_plugins(text: str) -> tuple[PluginSpec, ...]:
+    """Reads ``GNOMON_PJRT_PLUGIN``: ``name:path?option=value&option=value,name:path``.
+
+    Options that look like integers or like ``true`` and ``false`` are passed as such. Those whose
+    names begin with ``xla_`` are the compiler's, the others the client's.
+
+    Raises:
+      ValueError: an entry has no name or no path.
+
+    Example:
+      >>> parse_plugins("xla_cpu:/lib/cpu.so?cpu_device_count=2")
+      (PluginSpec(name='xla_cpu', path='/lib/cpu.so', options={'cpu_device_count': 2}, flags={}),)
+    """
+    specs = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, separator, rest = entry.partition(":")
+        path, _, options = rest.partition("?")
+        if not (separator and name.isidentifier() and path):
+            raise ValueError(
+                f"GNOMON_PJRT_PLUGIN has the entry {entry!r}; write name:path, such as "
+                "my_device:/opt/lib/plugin.so, several separated by commas, options of the client "
+                "behind the path (?option=value&option=value)"
+            )
+        pairs = [pair.partition("=") for pair in options.split("&") if pair]
+        given = {key: _option(value) for key, _, value in pairs}
+        flags = {key: value for key, value in given.items() if key.startswith("xla_")}
+        others = {key: value for key, value in given.items() if key not in flags}
+        specs.append(PluginSpec(name, path, others, flags))
+    return tuple(specs)
+
+
+def _option(text: str) -> bool | int | str:
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+# -------------------------------------------------------------------------------------------- TPU
+
+_GOOGLE = "0x1ae0"
+# What libtpu wants to know about its host; on a machine without a TPU it would ask a server that is
+# not there for it, for minutes.
+_WITHOUT_TPU = {
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_WORKER_ID": "0",
+    # Processes that only compile need not take turns.
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+}
+
+
+def has_tpu() -> bool:
+    """Whether this machine seems to have a TPU: a device of its vendor, or of its driver."""
+    if any(Path("/dev").glob("accel[0-9]*")):
+        return True
+    for vendor in Path("/sys/bus/pci/devices").glob("*/vendor"):
+        try:
+            if vendor.read_text().strip() == _GOOGLE and _is_accelerator(vendor.parent):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _is_accelerator(device: Path) -> bool:
+    # The vendor's network and storage devices are classes 0x02 and 0x01.
+    return (device / "class").read_text().strip()[:4] not in ("0x01", "0x02")
+
+
+def find_libtpu() -> PluginSpec:
+    """The TPU's plugin: ``TPU_LIBRARY_PATH``, or the package ``libtpu``.
+
+    Raises:
+      BackendUnavailable: there is none.
+    """
+    given = os.environ.get("TPU_LIBRARY_PATH")
+    if given:
+        return PluginSpec("tpu", given)
+    found = importlib.util.find_spec("libtpu")
+    for folder in (found and found.submodule_search_locations) or ():
+        path = Path(folder) / "libtpu.so"
+        if path.exists():
+            return PluginSpec("tpu", str(path))
+    raise BackendUnavailable(
+        "the platform 'tpu' needs libtpu, the TPU's compiler and driver: neither the package "
+        "libtpu nor a library named by TPU_LIBRARY_PATH was found; install it by "
+        "pip install 'gnomon[tpu]' (Linux on x86-64)"
+    )
+
+
+# ---------------------------------------------------------------------------------------- loading
+
+
+class Plugin:
+    """A loaded plugin.
+
+    Attributes:
+      name: the platform's name.
+      path: of the library.
+      api: its functions.
+      attributes: what it tells of itself.
+    """
+
+    def __init__(self, spec: PluginSpec) -> None:
+        self.name = spec.name
+        self.path = spec.path
+        # Otherwise the library tells of its start on the error stream.
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+        if spec.name == "tpu" and not has_tpu():
+            for variable, value in _WITHOUT_TPU.items():
+                os.environ.setdefault(variable, value)
+        self.api = _api_of(spec)
+        try:
+            self.api.call("Plugin_Initialize")
+            described = self.api.call("Plugin_Attributes")
+        except PjrtError as error:
+            raise BackendUnavailable(
+                f"the PJRT plugin {spec.path} of the platform {spec.name!r} cannot be "
+                f"initialized: {error}"
+            ) from error
+        self.attributes = self.api.named_values(described.attributes, described.num_attributes)
+
+    def __repr__(self) -> str:
+        return f"Plugin({self.name!r}, {self.path!r}, PJRT {'.'.join(map(str, self.api.version))})"
+
+    @cached_property
+    def stablehlo_version(self) -> str:
+        """The version of the portable artifact that both sides read and write.
+
+        Raises:
+          BackendUnavailable: there is none.
+        """
+        theirs = self.attributes.get("stablehlo_current_version")
+        ours = _version(stablehlo.get_current_version())
+        # Plugins that do not say it read what is as old as the promise of compatibility allows.
+        oldest = _version(stablehlo.get_minimum_version())
+        wanted = min(ours, theirs or oldest)
+        if wanted < oldest:
+            raise BackendUnavailable(
+                f"the PJRT plugin {self.path} reads StableHLO up to {_dotted(wanted)}; this "
+                f"version of gnomon writes {_dotted(oldest)} to {_dotted(ours)}: take a newer "
+                "plugin"
+            )
+        minimum = self.attributes.get("stablehlo_minimum_version")
+        if minimum is not None and wanted < minimum:
+            raise BackendUnavailable(
+                f"the PJRT plugin {self.path} reads StableHLO from {_dotted(minimum)} on; this "
+                f"version of gnomon writes up to {_dotted(wanted)}: take a newer gnomon"
+            )
+        return _dotted(wanted)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _api_of(spec: PluginSpec) -> Api:
+    what = f"the PJRT plugin of the platform {spec.name!r}"
+    if not Path(spec.path).is_file():
+        raise BackendUnavailable(f"{what} is not there: no file {spec.path}")
+    try:
+        library = ctypes.CDLL(spec.path)
+    except OSError as error:
+        raise BackendUnavailable(f"{what} cannot be loaded: {error}") from error
+    try:
+        get_api = library.GetPjrtApi
+    except AttributeError:
+        raise BackendUnavailable(
+            f"{what}, {spec.path}, is no PJRT plugin: it has no function GetPjrtApi"
+        ) from None
+    get_api.restype = ctypes.c_void_p
+    address = get_api()
+    if not address:
+        raise BackendUnavailable(f"{what}, {spec.path}, gives no functions: GetPjrtApi() is null")
+    try:
+        return Api(address)
+    except ApiVersionError as error:
+        raise BackendUnavailable(f"{what}, {spec.path}, cannot be used: {error}") from error
+
+
+_plugins: dict[str, Plugin] = {}
+_lock = threading.Lock()
+
+
+def load_plugin(spec: PluginSpec) -> Plugin:
+    """Loads a plugin, once in a process.
+
+    Raises:
+      BackendUnavailable: it is not there, is no plugin, or speaks another version.
+    """
+    with _lock:
+        path = os.path.realpath(spec.path)
+        if path not in _plugins:
+            _plugins[path] = Plugin(spec)
+        return _plugins[path]
