@@ -35,11 +35,12 @@ HOST_PLATFORM = "cpu"
 # Whose `module:function` makes the backend of a platform from its name. Strings, so that a backend
 # costs nothing until its platform is used.
 _IREE = "gnomon.backends.iree.backend:iree_backend"
+_PLUGIN = "gnomon.backends.pjrt.backend:pjrt_backend"
 _FACTORIES: dict[str, str | Callable[[str], Backend]] = {
     HOST_PLATFORM: _IREE,
     "vulkan": _IREE,
+    "tpu": _PLUGIN,
 }
-_PLUGIN = "gnomon.backends.pjrt.backend:pjrt_backend"
 
 _lock = threading.RLock()
 _backends: dict[str, Backend] = {}

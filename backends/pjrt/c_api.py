@@ -285,7 +285,7 @@ class Api:
                     f"the plugin, of version {self.version[0]}.{self.version[1]} of the PJRT C "
                     f"API, has no function PJRT_{name}",
                 )
-            found = self._functions[name] = _CALL(self._table[_SLOTS[name]])
+            found = self._functions[name] = _CALL(self._table[_SLOTS[name]] or 0)
         return found
 
     def call(self, name: str, /, **fields: Any) -> Any:

@@ -214,8 +214,8 @@ class Client:
                         self.api.call("Event_Await", event=handle)
                     self.release(handle)
         self.borrowed.clear()
-        handle, self.handle = self.handle, None
-        self.api.call("Client_Destroy", client=handle)
+        client, self.handle = self.handle, None
+        self.api.call("Client_Destroy", client=client)
 
 
 # What frees a handle, and by which name it takes it, in the order of freeing at the end: what was
