@@ -79,10 +79,26 @@ def iree_devices(driver: str) -> tuple[str, ...]:
     return tuple(device["path"] for device in devices)
 
 
+@functools.cache
+def cpu_plugin() -> str | None:
+    """The path of a PJRT plugin for the CPU, or None where the package is not installed."""
+    try:
+        found = importlib.util.find_spec("xla_plugins.xla_cpu_pjrt")
+    except ModuleNotFoundError:
+        return None
+    for folder in (found and found.submodule_search_locations) or ():
+        path = Path(folder) / "xla_cpu_pjrt.so"
+        if path.exists():
+            return str(path)
+    return None
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips tests of devices that this machine does not have."""
     for driver in ("cuda", "vulkan"):
         if item.get_closest_marker(driver) and not iree_devices(driver):
             pytest.skip(f"this machine has no {driver} device")
-    if item.get_closest_marker("tpu") and importlib.util.find_spec("libtpu") is None:
-        pytest.skip("libtpu is not installed: pip install 'gnomon[tpu]'")
+    if item.get_closest_marker("tpu_compile") and importlib.util.find_spec("libtpu") is None:
+        pytest.skip("libtpu is not installed: pip install 'gnomon[tpu]' (Linux on x86-64)")
+    if item.get_closest_marker("pjrt") and cpu_plugin() is None:
+        pytest.skip("no PJRT plugin for the CPU: pip install xla-cpu-pjrt (Linux on x86-64)")
