@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.functions import Program
@@ -25,7 +25,7 @@ from gnomon.passes.pipeline import EXPAND, LOWER, PASSES, Pass, run_passes
 
 __all__ = ["Artifact", "Lowering", "Observer", "Stages", "Text", "serialize"]
 
-Observer = Callable[[Pass, ir.Module], None]
+Observer: TypeAlias = "Callable[[Pass, ir.Module], None]"
 
 
 class Text:
@@ -174,7 +174,7 @@ def serialize(module: ir.Module, version: str) -> bytes:
     Programs that differ in their locations alone are the same to the executable cache.
     """
     # Serializing rewrites the module itself.
-    copy = ir.Module.create(ir.Location.unknown(context))
+    copy = ir.Module.create(ir.Location.unknown(context()))
     for name in module.operation.attributes:
         copy.operation.attributes[name] = module.operation.attributes[name]
     for function in module.body.operations:

@@ -17,12 +17,13 @@ from collections.abc import Callable
 from typing import Any
 
 from gnomon.backends.errors import BackendUnavailable
-from gnomon.backends.interface import Backend
+from gnomon.backends.interface import Backend, Device
 
 __all__ = [
     "HOST_PLATFORM",
     "backend",
     "choose",
+    "host_device",
     "known",
     "plugins",
     "register",
@@ -31,6 +32,9 @@ __all__ = [
 ]
 
 HOST_PLATFORM = "cpu"
+
+# The function that gives the host's device, without its backend.
+_HOST_DEVICE = "gnomon.backends.iree.device:cpu_device"
 
 # Whose `module:function` makes the backend of a platform from its name. Strings, so that a backend
 # costs nothing until its platform is used.
@@ -109,6 +113,17 @@ def backend(name: str | None = None) -> Backend:
     return found
 
 
+def host_device() -> Device:
+    """The device of arrays in the process's own memory; its backend is made when it is needed."""
+    device: Device = _import(_HOST_DEVICE)()
+    return device
+
+
+def _import(path: str) -> Any:
+    module, _, function = path.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
 def _make(name: str) -> Backend:
     factory: Any = _FACTORIES.get(name) or (_PLUGIN if name in plugins() else None)
     if factory is None:
@@ -116,8 +131,5 @@ def _make(name: str) -> Backend:
             f"unknown platform {name!r}: there are {', '.join(map(repr, known()))} (a PJRT plugin "
             "becomes a platform by GNOMON_PJRT_PLUGIN=name:path)"
         )
-    if isinstance(factory, str):
-        module, _, function = factory.partition(":")
-        factory = getattr(importlib.import_module(module), function)
-    made: Backend = factory(name)
+    made: Backend = (_import(factory) if isinstance(factory, str) else factory)(name)
     return made

@@ -1,6 +1,7 @@
 """The gnomon dialect: types, the op contract, and one room per family of ops.
 
-Importing the package registers every room and loads the dialect into the process's MLIR context.
+Importing the package registers every room. The dialect is loaded into the process's MLIR context
+when that is made.
 """
 
 from gnomon.dialects import (  # noqa: F401
@@ -32,5 +33,6 @@ from gnomon.dialects import (  # noqa: F401
     windowed,
 )
 from gnomon.dialects.contract import load_dialect
+from gnomon.dialects.mlir import when_loaded
 
-load_dialect()
+when_loaded(load_dialect)

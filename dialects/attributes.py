@@ -6,6 +6,7 @@ attributes.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,48 +29,54 @@ class Kind:
 
 
 def _ints(value: Any) -> ir.Attribute:
-    return ir.DenseI64ArrayAttr.get([int(v) for v in value], context)
+    return ir.DenseI64ArrayAttr.get([int(v) for v in value], context())
 
 
 def _decode_dtype(attr: ir.Attribute) -> np.dtype:
     return types.element_dtype(ir.TypeAttr(attr).value)
 
 
-with context:
-    _I64 = ir.IntegerType.get_signless(64)
-    _F64 = ir.F64Type.get()
+@functools.cache
+def _i64() -> ir.Type:
+    return ir.IntegerType.get_signless(64, context())
+
+
+@functools.cache
+def _f64() -> ir.Type:
+    return ir.F64Type.get(context())
+
 
 BOOL = Kind(
-    "bool", lambda v: ir.BoolAttr.get(bool(v), context), lambda a: bool(ir.BoolAttr(a).value)
+    "bool", lambda v: ir.BoolAttr.get(bool(v), context()), lambda a: bool(ir.BoolAttr(a).value)
 )
 INT = Kind(
-    "i64", lambda v: ir.IntegerAttr.get(_I64, int(v)), lambda a: int(ir.IntegerAttr(a).value)
+    "i64", lambda v: ir.IntegerAttr.get(_i64(), int(v)), lambda a: int(ir.IntegerAttr(a).value)
 )
 INTS = Kind("array<i64>", _ints, lambda a: tuple(ir.DenseI64ArrayAttr(a)))
 INT_LISTS = Kind(
     "[array<i64>]",
-    lambda v: ir.ArrayAttr.get([_ints(x) for x in v], context),
+    lambda v: ir.ArrayAttr.get([_ints(x) for x in v], context()),
     lambda a: tuple(tuple(ir.DenseI64ArrayAttr(x)) for x in ir.ArrayAttr(a)),
 )
 FLOAT = Kind(
-    "f64", lambda v: ir.FloatAttr.get(_F64, float(v)), lambda a: float(ir.FloatAttr(a).value)
+    "f64", lambda v: ir.FloatAttr.get(_f64(), float(v)), lambda a: float(ir.FloatAttr(a).value)
 )
 STRING = Kind(
-    "string", lambda v: ir.StringAttr.get(str(v), context), lambda a: ir.StringAttr(a).value
+    "string", lambda v: ir.StringAttr.get(str(v), context()), lambda a: ir.StringAttr(a).value
 )
 STRINGS = Kind(
     "[string]",
-    lambda v: ir.ArrayAttr.get([ir.StringAttr.get(str(x), context) for x in v], context),
+    lambda v: ir.ArrayAttr.get([ir.StringAttr.get(str(x), context()) for x in v], context()),
     lambda a: tuple(ir.StringAttr(x).value for x in ir.ArrayAttr(a)),
 )
 DTYPE = Kind(
     "dtype",
-    lambda v: ir.TypeAttr.get(types.element_type(v), context),
+    lambda v: ir.TypeAttr.get(types.element_type(v), context()),
     _decode_dtype,
 )
 SYMBOL = Kind(
     "symbol",
-    lambda v: ir.FlatSymbolRefAttr.get(str(v), context),
+    lambda v: ir.FlatSymbolRefAttr.get(str(v), context()),
     lambda a: ir.FlatSymbolRefAttr(a).value,
 )
 
@@ -78,12 +85,18 @@ SYMBOL = Kind(
 HASHABLE = frozenset({BOOL, INT, INTS, INT_LISTS, STRING, STRINGS, DTYPE})
 
 
-DICTIONARY = Kind("dictionary", lambda v: ir.DictAttr.get(dict(v), context), ir.DictAttr)
+def _decode_dictionary(attr: ir.Attribute) -> Any:
+    return ir.DictAttr(attr)
+
+
+DICTIONARY = Kind("dictionary", lambda v: ir.DictAttr.get(dict(v), context()), _decode_dictionary)
 """Attributes of another op, by name; their kinds are that op's business."""
 
 
 def _encode_types(value: Any) -> ir.Attribute:
-    return ir.ArrayAttr.get([ir.TypeAttr.get(types.mlir_type(t), context) for t in value], context)
+    return ir.ArrayAttr.get(
+        [ir.TypeAttr.get(types.mlir_type(t), context()) for t in value], context()
+    )
 
 
 TYPES = Kind(
@@ -128,7 +141,7 @@ def _write_dense(array: np.ndarray, stored: np.ndarray, repeated: bool) -> ir.At
         bits = contiguous.view(np.uint8).reshape(contiguous.size, -1)
         splat = contiguous.size > 1 and bool((bits == bits[0]).all())
         text = f'"0x{(contiguous[:1] if splat else contiguous).tobytes().hex()}"'
-    attr = ir.Attribute.parse(f"dense<{text}> : {type_}", context)
+    attr = ir.Attribute.parse(f"dense<{text}> : {type_}", context())
     if attr not in _dense_values:
         kept = np.broadcast_to(stored.copy(), array.shape)
         kept.flags.writeable = False
@@ -158,7 +171,7 @@ def _parse_dense(attr: ir.Attribute) -> np.ndarray:
     The bindings give a buffer for the common element types only; the text form serves all.
     """
     body, _, type_text = str(attr).rpartition(" : ")
-    type_ = types.tensor_type(ir.Type.parse(type_text, context))
+    type_ = types.tensor_type(ir.Type.parse(type_text, context()))
     body = body.removeprefix("dense<").removesuffix(">")
     dtype = type_.dtype
     if body.startswith('"0x'):

@@ -10,7 +10,7 @@ other, the last name first, by the frontend.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -46,7 +46,7 @@ from gnomon.dialects.types import TensorType, type_of
 
 _INT32 = np.dtype(np.int32)
 
-Reduce = Callable[[ir.Value, int], ir.Value]
+Reduce: TypeAlias = "Callable[[ir.Value, int], ir.Value]"
 
 
 def _remaining(inst: Instance, axis: MappedAxis) -> tuple[str, ...]:
@@ -161,7 +161,9 @@ axis_index = Op(
 # The rule of a movement under the vmap that binds its name: the operand, where its batch dimension
 # stands (None: it has none), the size of the axis, the parameters; the result, and where its own
 # batch dimension stands.
-Move = Callable[[ir.Value, int | None, int, dict[str, Any]], tuple[ir.Value, int | None]]
+Move: TypeAlias = (
+    "Callable[[ir.Value, int | None, int, dict[str, Any]], tuple[ir.Value, int | None]]"
+)
 Params = dict[str, Any]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -32,8 +32,8 @@ from gnomon.dialects.types import (
     type_of,
 )
 
-Values = Sequence[ir.Value]
-Tangents = Sequence[ir.Value | None]
+Values: TypeAlias = "Sequence[ir.Value]"
+Tangents: TypeAlias = "Sequence[ir.Value | None]"
 
 
 def stablehlo(
@@ -145,7 +145,7 @@ def jvp_linear_in(*positions: int) -> Rule:
     return rule
 
 
-Partial = Callable[..., ir.Value]
+Partial: TypeAlias = "Callable[..., ir.Value]"
 
 
 def jvp_partials(*partials: Partial | None) -> Rule:

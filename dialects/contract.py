@@ -415,11 +415,7 @@ def verify(operation: ir.Operation) -> bool:
     return True
 
 
-class GnomonDialect(ext.Dialect, name="gnomon"):  # type: ignore[call-arg]
-    """The IRDL dialect; its ops are declared from the registry by `load_dialect`."""
-
-
-def _define(op: Op) -> None:
+def _define(dialect: Any, op: Op) -> None:
     annotations: dict[str, Any] = {}
     if op.operands is ...:
         annotations["inputs"] = Sequence[ext.Operand[Any]]
@@ -447,16 +443,20 @@ def _define(op: Op) -> None:
     if op.evaluate is not STRUCTURE:
         namespace["verify_invariants"] = lambda self: verify(self.operation)
     metaclass: Any = type(ext.Operation)
-    metaclass(op.name, (GnomonDialect.Operation,), namespace, name=op.name, traits=traits)
+    metaclass(op.name, (dialect.Operation,), namespace, name=op.name, traits=traits)
 
 
 def load_dialect() -> None:
     """Load the dialect with every registered op into the process's context; once, after all
     rooms.
     """
+
+    class GnomonDialect(ext.Dialect, name="gnomon"):  # type: ignore[call-arg]
+        """The IRDL dialect."""
+
     for op in REGISTRY.values():
         if op.full_name.startswith("gnomon."):
-            _define(op)
+            _define(GnomonDialect, op)
     ensure_context()
     # Loading by ``GnomonDialect.load`` would merge equal constraints, and a constraint that two
     # operands share forces their types to be equal.

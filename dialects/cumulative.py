@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import INEXACT, NUMERIC, TensorType, is_complex, mlir_type, type_of
 
 # Combines what came before with what comes next; each side is a list of arrays of one shape.
-Combine = Callable[[Values, Values], list[ir.Value]]
+Combine: TypeAlias = "Callable[[Values, Values], list[ir.Value]]"
 
 
 # ----------------------------------------------------------------------------------- parallel scan

@@ -6,7 +6,7 @@ The indices are rank-0 integers, one a dimension. They are clamped so that the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import INTEGER, TensorType, type_of
 
 Dims = Sequence[int | None]
-Batched = tuple[list[ir.Value], list[int | None]]
+Batched: TypeAlias = "tuple[list[ir.Value], list[int | None]]"
 
 _I32 = np.dtype(np.int32)
 

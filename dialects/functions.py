@@ -50,7 +50,7 @@ class Program:
 
     def __init__(self, module: ir.Module | None = None) -> None:
         ensure_context()
-        self.module = module or ir.Module.create(ir.Location.unknown(context))
+        self.module = module or ir.Module.create(ir.Location.unknown(context()))
         self._functions: dict[str, ir.Operation] = {}
         self._effects: dict[str, bool] = {}
         # Functions that eager code runs as compiled code, and those derived from them.
@@ -81,7 +81,7 @@ class Program:
             for op in symbol_users(self.body(name)):
                 visit(callee(op))
                 if self.has_effects(callee(op)):
-                    op.attributes[EFFECTS_MARK] = ir.UnitAttr.get(context)
+                    op.attributes[EFFECTS_MARK] = ir.UnitAttr.get(context())
 
         for name in self.names:
             visit(name)
@@ -128,10 +128,10 @@ class Program:
         while name in self._functions:
             number += 1
             name = f"{base}_{number}"
-        location = location or ir.Location.unknown(context)
+        location = location or ir.Location.unknown(context())
         results = body.results
         type_ = ir.FunctionType.get(
-            [mlir_type(t) for t in body.argument_types], [r.type for r in results], context
+            [mlir_type(t) for t in body.argument_types], [r.type for r in results], context()
         )
         terminator = body.terminator
         ir.Operation.create(
@@ -142,11 +142,11 @@ class Program:
         )
         terminator.erase()
         attributes: dict[str, ir.Attribute] = {
-            "sym_name": ir.StringAttr.get(name, context),
-            "function_type": ir.TypeAttr.get(type_, context),
+            "sym_name": ir.StringAttr.get(name, context()),
+            "function_type": ir.TypeAttr.get(type_, context()),
         }
         if not public:
-            attributes["sym_visibility"] = ir.StringAttr.get("private", context)
+            attributes["sym_visibility"] = ir.StringAttr.get("private", context())
         function = ir.Operation.create(
             "func.func",
             attributes=attributes,
@@ -163,7 +163,7 @@ class Program:
     def rename(self, name: str) -> None:
         """Name the module."""
         symbol = "".join(c if c.isalnum() else "_" for c in name).strip("_") or "program"
-        self.module.operation.attributes["sym_name"] = ir.StringAttr.get(symbol, context)
+        self.module.operation.attributes["sym_name"] = ir.StringAttr.get(symbol, context())
 
     def erase(self, name: str) -> None:
         """Remove a function."""
@@ -402,7 +402,7 @@ def emit_call(
     mlir_types = [mlir_type(t) for t in types]
     attributes = op.encode(params)
     if program.has_effects(name):
-        attributes[EFFECTS_MARK] = ir.UnitAttr.get(context)
+        attributes[EFFECTS_MARK] = ir.UnitAttr.get(context())
     if op is call:  # an upstream op: it takes operands of any types
         created = ir.Operation.create(
             op.full_name, results=mlir_types, operands=list(operands), attributes=attributes

@@ -1,6 +1,6 @@
 """The one module that names the package of the MLIR Python bindings.
 
-Everything else imports ``ir``, ``func``, ``ext``, ``PassManager`` and ``stablehlo`` from here, so
+Everything else imports ``ir``, ``func``, ``ext``, ``passmanager`` and ``stablehlo`` from here, so
 that another build of the same bindings can take the place of this one by a change of this file.
 """
 
@@ -9,25 +9,37 @@ from __future__ import annotations
 import sys
 import threading
 import types
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from torch_mlir import ir
-from torch_mlir._mlir_libs import _mlir
-from torch_mlir._mlir_libs import _stablehlo as stablehlo
-from torch_mlir.dialects import ext, func, irdl
-from torch_mlir.passmanager import PassManager
+from gnomon.dialects.deferred import Deferred
+
+if TYPE_CHECKING:
+    from torch_mlir import ir, passmanager
+    from torch_mlir._mlir_libs import _mlir
+    from torch_mlir._mlir_libs import _stablehlo as stablehlo
+    from torch_mlir.dialects import ext, func, irdl
+else:
+    # They take a third of the time of `import gnomon`, and eager code does not need them.
+    ir = Deferred("torch_mlir.ir")
+    passmanager = Deferred("torch_mlir.passmanager")
+    _mlir = Deferred("torch_mlir._mlir_libs._mlir")
+    stablehlo = Deferred("torch_mlir._mlir_libs._stablehlo")
+    ext = Deferred("torch_mlir.dialects.ext")
+    func = Deferred("torch_mlir.dialects.func")
+    irdl = Deferred("torch_mlir.dialects.irdl")
 
 __all__ = [
-    "PassManager",
     "context",
     "ensure_context",
     "ext",
     "func",
     "ir",
     "irdl",
+    "passmanager",
     "register",
     "stablehlo",
+    "when_loaded",
 ]
 
 _BINDINGS = "torch_mlir"
@@ -43,23 +55,46 @@ def register_dialect_module(namespace: str) -> None:
     sys.modules.setdefault(name, types.ModuleType(name))
 
 
-for _namespace in ("gnomon", "stablehlo", "chlo"):
-    register_dialect_module(_namespace)
-
-context = ir.Context()
-# Verifiers and passes written in Python need the interpreter's lock, which a thread that waits for
-# MLIR's worker threads would hold.
-context.enable_multithreading(False)
-stablehlo.register_dialect(context)
-
+_lock = threading.RLock()
+_contexts: list[ir.Context] = []
+_loaders: list[Callable[[], None]] = []
 _thread = threading.local()
+
+
+def when_loaded(loader: Callable[[], None]) -> None:
+    """Have a function called when the context has been made, to load a dialect into it."""
+    _loaders.append(loader)
+
+
+def context() -> ir.Context:
+    """The process's one MLIR context, made when it is first asked for."""
+    return _contexts[0] if _contexts and not _loaders else _make_context()
+
+
+def _make_context() -> ir.Context:
+    with _lock:
+        if not _contexts:
+            for namespace in ("gnomon", "stablehlo", "chlo"):
+                register_dialect_module(namespace)
+            made = ir.Context()
+            # Verifiers and passes written in Python need the interpreter's lock, which a thread
+            # that waits for MLIR's worker threads would hold.
+            made.enable_multithreading(False)
+            stablehlo.register_dialect(made)
+            _contexts.append(made)
+            loaders = list(_loaders)
+            for loader in loaders:
+                loader()
+            _loaders.clear()
+        return _contexts[0]
 
 
 def ensure_context() -> None:
     """Make the process's one MLIR context current on this thread, for the thread's lifetime."""
     if not getattr(_thread, "entered", False):
-        context.__enter__()
-        ir.Location.unknown(context).__enter__()
+        made = context()
+        made.__enter__()
+        ir.Location.unknown(made).__enter__()
         _thread.entered = True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -42,10 +43,10 @@ from gnomon.dialects.types import (
 )
 
 Dims = Sequence[int | None]
-Batched = tuple[list[ir.Value], list[int | None]]
+Batched: TypeAlias = "tuple[list[ir.Value], list[int | None]]"
 
 # A scalar combiner in a `stablehlo.reduce`: the accumulated value and the next one, to a new one.
-Combine = Callable[[ir.Value, ir.Value], ir.Value]
+Combine: TypeAlias = "Callable[[ir.Value, ir.Value], ir.Value]"
 
 Identity = Callable[[np.dtype], np.ndarray]
 

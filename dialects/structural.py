@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import BOOL, TensorType, type_of
 
 Dims = Sequence[int | None]
-Batched = tuple[list[ir.Value], list[int | None]]
+Batched: TypeAlias = "tuple[list[ir.Value], list[int | None]]"
 
 # Up to this many elements a copy costs less than making a view with repeated elements.
 _SMALL = 1 << 14

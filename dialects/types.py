@@ -4,6 +4,7 @@ types.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import ml_dtypes
@@ -49,11 +50,16 @@ ANY = (BOOL, *NUMERIC)
 SUB_BYTE = tuple(d for d in INTEGER if ml_dtypes.iinfo(d).bits < 8)
 FLOAT8 = tuple(d for d in FLOATING if d.itemsize == 1)
 
-with context:
-    _ELEMENT_TYPES: dict[np.dtype, ir.Type] = {
-        dtype: ir.Type.parse(text) for dtype, (text, _) in _ELEMENTS.items()
-    }
-_DTYPES: dict[ir.Type, np.dtype] = {t: d for d, t in _ELEMENT_TYPES.items()}
+
+@functools.cache
+def _element_types() -> dict[np.dtype, ir.Type]:
+    return {dtype: ir.Type.parse(text, context()) for dtype, (text, _) in _ELEMENTS.items()}
+
+
+@functools.cache
+def _dtypes() -> dict[ir.Type, np.dtype]:
+    return {t: d for d, t in _element_types().items()}
+
 
 _kind_sets = {
     "integer": frozenset(INTEGER),
@@ -134,7 +140,7 @@ _from_mlir: dict[ir.Type, TensorType] = {}
 def element_type(dtype: np.dtype) -> ir.Type:
     """The MLIR element type of a dtype; raises ``TypeError`` where MLIR has none."""
     try:
-        return _ELEMENT_TYPES[np.dtype(dtype)]
+        return _element_types()[np.dtype(dtype)]
     except KeyError:
         raise TypeError(f"dtype {dtype} has no counterpart in the gnomon dialect") from None
 
@@ -142,7 +148,7 @@ def element_type(dtype: np.dtype) -> ir.Type:
 def element_dtype(element: ir.Type) -> np.dtype:
     """The dtype of an MLIR element type."""
     try:
-        return _DTYPES[element]
+        return _dtypes()[element]
     except KeyError:
         raise TypeError(f"element type {element} is not one of the gnomon dialect") from None
 
@@ -151,7 +157,7 @@ def mlir_type(type_: TensorType) -> ir.Type:
     """The MLIR tensor type of ``type_``."""
     found = _to_mlir.get(type_)
     if found is None:
-        with ir.Location.unknown(context):
+        with ir.Location.unknown(context()):
             found = ir.RankedTensorType.get(type_.shape, element_type(type_.dtype))
         _to_mlir[type_] = found
         _from_mlir[found] = type_

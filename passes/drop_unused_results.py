@@ -10,6 +10,7 @@ reads any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from gnomon.dialects.body import PACK, TERMINATORS, Body, is_unpacking, operands_of, results_of
 from gnomon.dialects.contract import bodies_of, has_effects, params_of
@@ -82,7 +83,7 @@ def _replace(op: ir.Operation, values: list[ir.Value], kept: Sequence[bool]) -> 
 
 
 # What remains of an op: the values of the results that it keeps, and which those are.
-Narrowed = tuple[list[ir.Value], list[bool]]
+Narrowed: TypeAlias = "tuple[list[ir.Value], list[bool]]"
 
 
 def _body(body: Body, arguments: Sequence[bool], results: Sequence[bool]) -> Body:

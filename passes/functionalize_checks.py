@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class Site(NamedTuple):
 
 
 # A check to be made: whether it failed, and its payload.
-Finding = tuple[ir.Value, list[ir.Value]]
+Finding: TypeAlias = "tuple[ir.Value, list[ir.Value]]"
 
 
 class Checked(NamedTuple):

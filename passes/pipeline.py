@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gnomon.dialects.body import Body, has_packing, restore_packing
 from gnomon.dialects.functions import Program, symbol_name
-from gnomon.dialects.mlir import PassManager, ir
+from gnomon.dialects.mlir import ir, passmanager
 from gnomon.passes.drop_unused_results import drop_unused_results
 from gnomon.passes.expand import expand_transformations
 from gnomon.passes.expand_scan import expand_scan
@@ -37,7 +37,7 @@ class Pass:
 
 def _upstream(name: str) -> Callable[[ir.Module], None]:
     def run(module: ir.Module) -> None:
-        manager = PassManager.parse(f"builtin.module({name})")
+        manager = passmanager.PassManager.parse(f"builtin.module({name})")
         manager.enable_verifier(False)
         manager.run(module.operation)
 

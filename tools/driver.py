@@ -44,7 +44,7 @@ def read_program(path: str) -> Program:
     ensure_context()
     text = sys.stdin.read() if path == "-" else Path(path).read_text()
     try:
-        program = Program(ir.Module.parse(text, context))
+        program = Program(ir.Module.parse(text, context()))
     except ir.MLIRError as error:
         raise DriverError(f"{path}: {error}") from error
     if "main" not in program:

@@ -96,7 +96,7 @@ def transform(text: str, options: argparse.Namespace, name: str) -> str:
         verify(module, f"after {done.name}")
 
     try:
-        module = ir.Module.parse(text, context)
+        module = ir.Module.parse(text, context())
     except ir.MLIRError as error:
         raise OptError(f"{name}: {error}") from error
     try:

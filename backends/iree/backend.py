@@ -60,10 +60,7 @@ class IreeBackend:
 
     def devices(self) -> tuple[Device, ...]:
         """The devices; see `Backend.devices`."""
-        devices = devices_of(self.target)
-        for device in devices:
-            device.backend = self
-        return devices
+        return devices_of(self.target)
 
     def lower(
         self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gnomon.backends import platforms
 from gnomon.backends.iree.driver import (
     DeviceInfo,
     DriverState,
@@ -31,16 +32,13 @@ class Device:
         id: its number among the devices of its platform.
         target: how programs are compiled for it.
         process_index: the process that it belongs to, 0 in a program of one process.
-        backend: the backend whose device it is, which sets it.
 
     Example:
         >>> cpu_device()
         CpuDevice(id=0)
     """
 
-    __slots__ = ("__weakref__", "_info", "backend", "id", "process_index", "target")
-
-    backend: Any
+    __slots__ = ("__weakref__", "_info", "id", "process_index", "target")
 
     def __init__(
         self, id: int, target: Target, process_index: int = 0, info: DeviceInfo | None = None
@@ -49,6 +47,11 @@ class Device:
         self.target = target
         self.process_index = process_index
         self._info = info
+
+    @property
+    def backend(self) -> Any:
+        """The backend whose device it is."""
+        return platforms.backend(self.target.name)
 
     @property
     def platform(self) -> str:

@@ -20,11 +20,9 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-import iree.runtime as rt
-from iree.runtime import _binding
-
 from gnomon import _native
 from gnomon.backends.errors import BackendUnavailable
+from gnomon.dialects.deferred import Deferred
 
 __all__ = [
     "DeviceInfo",
@@ -35,8 +33,8 @@ __all__ = [
     "runtime_generation",
 ]
 
-# nanobind reports, at exit, every object that a global variable of the user still holds.
-_binding.disable_leak_checker()
+rt: Any = Deferred("iree.runtime")
+_binding: Any = Deferred("iree.runtime._binding")
 
 # Those that compute in the memory of Python.
 _HOST_DRIVERS = ("local-sync", "local-task")
@@ -283,6 +281,8 @@ _own_drivers: dict[str, Any] = {}
 
 
 def _driver(name: str) -> Any:
+    # nanobind reports, at exit, every object that a global variable of the user still holds.
+    _binding.disable_leak_checker()
     try:
         if not ProcessState.generation or name in _HOST_DRIVERS:
             return rt.get_driver(name)

@@ -68,7 +68,7 @@ class HostFunction:
     def type(self) -> ir.FunctionType:
         """Its type in MLIR."""
         return ir.FunctionType.get(
-            [mlir_type(t) for t in self.operands], [mlir_type(t) for t in self.results], context
+            [mlir_type(t) for t in self.operands], [mlir_type(t) for t in self.results], context()
         )
 
     @property
@@ -97,7 +97,7 @@ def collect(module: ir.Module) -> tuple[list[HostFunction], tuple[Callback, ...]
             key = (params["op"], attributes, operands, results)
             if key not in functions:
                 functions[key] = HostFunction(f"f{len(functions)}", *key)
-            op.attributes["symbol"] = ir.StringAttr.get(functions[key].symbol, context)
+            op.attributes["symbol"] = ir.StringAttr.get(functions[key].symbol, context())
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
@@ -122,28 +122,28 @@ def publish(module: ir.Module, functions: Sequence[HostFunction]) -> None:
         [
             ir.DictAttr.get(
                 {
-                    "name": ir.StringAttr.get(f.name, context),
-                    "op": ir.StringAttr.get(f.op, context),
+                    "name": ir.StringAttr.get(f.name, context()),
+                    "op": ir.StringAttr.get(f.op, context()),
                     "params": f.params,
-                    "type": ir.TypeAttr.get(f.type, context),
+                    "type": ir.TypeAttr.get(f.type, context()),
                 },
-                context,
+                context(),
             )
             for f in functions
         ],
-        context,
+        context(),
     )
     main = next(op.operation for op in module.body.operations if _symbol(op.operation) == "main")
     main.attributes["iree.reflection"] = ir.DictAttr.get(
-        {_REFLECTION: ir.StringAttr.get(str(table), context)}, context
+        {_REFLECTION: ir.StringAttr.get(str(table), context())}, context()
     )
     for function in functions:
         ir.Operation.create(
             "func.func",
             attributes={
-                "sym_name": ir.StringAttr.get(function.symbol, context),
-                "function_type": ir.TypeAttr.get(function.type, context),
-                "sym_visibility": ir.StringAttr.get("private", context),
+                "sym_name": ir.StringAttr.get(function.symbol, context()),
+                "function_type": ir.TypeAttr.get(function.type, context()),
+                "sym_visibility": ir.StringAttr.get("private", context()),
             },
             regions=1,
             loc=main.location,
@@ -164,7 +164,9 @@ def read_table(function: Any) -> list[HostFunction]:
     if text is None:
         return []
     ensure_context()
-    return [_entry(ir.DictAttr(entry)) for entry in ir.ArrayAttr(ir.Attribute.parse(text, context))]
+    return [
+        _entry(ir.DictAttr(entry)) for entry in ir.ArrayAttr(ir.Attribute.parse(text, context()))
+    ]
 
 
 def _entry(entry: ir.DictAttr) -> HostFunction:

@@ -183,7 +183,7 @@ class PjrtBackend:
         version = self.plugin.stablehlo_version
         if version == stablehlo.get_current_version() and not donate:
             return artifact.portable
-        module = stablehlo.deserialize_portable_artifact(context, artifact.portable)
+        module = stablehlo.deserialize_portable_artifact(context(), artifact.portable)
         mark_donated(module, donate)
         try:
             return bytes(stablehlo.serialize_portable_artifact_str(str(module), version))
@@ -213,13 +213,13 @@ def mark_donated(module: ir.Module, donate: Sequence[int]) -> None:
         wanted = function.inputs[argument]
         result = next((i for i, type_ in free.items() if type_ == wanted), None)
         if result is None:
-            attributes[argument]["jax.buffer_donor"] = ir.BoolAttr.get(True, context)
+            attributes[argument]["jax.buffer_donor"] = ir.BoolAttr.get(True, context())
         else:
             del free[result]
-            number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32, context), result)
+            number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32, context()), result)
             attributes[argument]["tf.aliasing_output"] = number
     main.attributes["arg_attrs"] = ir.ArrayAttr.get(
-        [ir.DictAttr.get(entry, context) for entry in attributes], context
+        [ir.DictAttr.get(entry, context()) for entry in attributes], context()
     )
 
 

@@ -7,7 +7,7 @@ and imaginary parts of a complex number, never a narrower type.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,8 +26,8 @@ from gnomon.dialects.emit import ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex, mlir_type, type_of
 
-Expansion = Callable[..., ir.Value]
-Parts = tuple[ir.Value, ir.Value]
+Expansion: TypeAlias = "Callable[..., ir.Value]"
+Parts: TypeAlias = "tuple[ir.Value, ir.Value]"
 
 
 def expand(real: Expansion, complex_: Callable[[ir.Value, ir.Value], Parts] | None = None) -> Rule:

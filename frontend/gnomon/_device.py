@@ -10,7 +10,7 @@ from gnomon.backends.interface import Device
 
 __all__ = ["HOST", "Device", "as_device", "default_device", "devices_of", "is_device"]
 
-HOST: Device = platforms.backend(platforms.HOST_PLATFORM).devices()[0]
+HOST: Device = platforms.host_device()
 """The device of arrays that are kept in the process's own memory."""
 
 

@@ -197,7 +197,7 @@ def _compile_op(
 
     given = [TensorType((), t.dtype) if uniform else t for t, uniform in types]
     program = Program()
-    with context, ir.Location.unknown(context):
+    with context(), ir.Location.unknown(context()):
         program.add("main", Body.build(given, emit), public=True)
     return _compiled(program, device, op.full_name.removeprefix("gnomon."))
 

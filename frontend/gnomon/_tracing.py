@@ -114,9 +114,9 @@ def user_location() -> ir.Location:
     key = (filename, line, _state.scope)
     location = _locations.get(key)
     if location is None:
-        location = ir.Location.file(filename, line, 0, context)
+        location = ir.Location.file(filename, line, 0, context())
         if _state.scope:
-            location = ir.Location.name(_state.scope, location, context)
+            location = ir.Location.name(_state.scope, location, context())
         _locations[key] = location
     return location
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from gnomon.dialects.mlir import ir
 
@@ -21,7 +22,7 @@ __all__ = [
 
 CONSTANT = "stablehlo.constant"
 
-Emit = Callable[..., ir.Value]
+Emit: TypeAlias = "Callable[..., ir.Value]"
 
 I1 = "i1"
 _WIDTHS = {"i1": 1, "i32": 32, "i64": 64}

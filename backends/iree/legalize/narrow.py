@@ -9,6 +9,7 @@ applied to the values that the bytes stand for, and their results rounded or wra
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -44,7 +45,7 @@ from gnomon.dialects.types import (
 
 __all__ = ["legalize_narrow_dtypes"]
 
-_Rule = Callable[[Instance], Sequence[ir.Value]]
+_Rule: TypeAlias = "Callable[[Instance], Sequence[ir.Value]]"
 
 _I8, _U8 = np.dtype(np.int8), np.dtype(np.uint8)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from gnomon.dialects.body import Body, erase, results_of
 from gnomon.dialects.contract import Instance, bodies_of, instance_of, lookup
@@ -13,7 +14,7 @@ from gnomon.dialects.types import TensorType, mlir_type
 
 __all__ = ["Rule", "Written", "rewrite"]
 
-Rule = Callable[[Instance], Sequence[ir.Value] | None]
+Rule: TypeAlias = "Callable[[Instance], Sequence[ir.Value] | None]"
 """Emits what takes the place of an op and returns its results; None leaves the op as it is."""
 
 

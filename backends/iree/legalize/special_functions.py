@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -36,7 +37,7 @@ _F32 = np.dtype(np.float32)
 _F64 = np.dtype(np.float64)
 _C64 = np.dtype(np.complex64)
 
-Emit = Callable[..., ir.Value]
+Emit: TypeAlias = "Callable[..., ir.Value]"
 
 
 def _in_f32(emit: Emit) -> Rule:

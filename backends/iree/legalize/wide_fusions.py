@@ -13,6 +13,7 @@ less than that and packs values that live inside of the program into shared buff
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from gnomon.dialects.barrier import optimization_barrier
 from gnomon.dialects.body import Body, operands_of, results_of
@@ -33,7 +34,7 @@ _FUSED = frozenset(
     )
 ) | {"func.call"}  # of what a rule has written: an elementwise function
 
-Leaves = frozenset[ir.Value]
+Leaves: TypeAlias = "frozenset[ir.Value]"
 _NO_LEAVES: Leaves = frozenset()
 
 
