@@ -28,7 +28,6 @@ from gnomon._tracing import (
     is_tracer,
 )
 from gnomon._vmap import vmap
-from gnomon.dialects.body import Body
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import TensorType, is_floating, is_integer
 from gnomon.lax._operands import with_weak_type
@@ -161,39 +160,17 @@ def _branch(
     avals = [leaf.aval for leaf in leaves]
     traced = [_trace_body(branch, what, tree, avals) for branch in branches]
     _check_branches(what, branches, traced)
-    joined = [_join_avals([t.avals[i] for t in traced]) for i in range(len(traced[0].avals))]
     captures: dict[int, Array] = {id(c): c for t in traced for c in t.captures}
     position = {key: len(leaves) + i for i, key in enumerate(captures)}
     types = [a.type for a in avals] + [c.aval.type for c in captures.values()]
     bodies = []
     for t in traced:
         order = [*range(len(leaves)), *(position[id(c)] for c in t.captures)]
-        bodies.append(_converted(rearranged(t.body, order, types), joined))
+        bodies.append(rearranged(t.body, order, types))
     results = bind_bodies(
         ops.switch, traced[0].program, [index, *leaves, *captures.values()], bodies, {}
     )
-    return tree_util.tree_unflatten(traced[0].tree, with_avals(results, joined))
-
-
-def _converted(body: Body, avals: Sequence[ShapedArray]) -> Body:
-    """The body with its results in the dtypes of ``avals``."""
-    if all(t.dtype == a.dtype for t, a in zip(body.result_types, avals, strict=True)):
-        return body
-
-    def emit(*given: Any) -> list[Any]:
-        results = body.inline(given)
-        return [
-            r if t.dtype == a.dtype else ops.convert(r, dtype=a.dtype)
-            for r, t, a in zip(results, body.result_types, avals, strict=True)
-        ]
-
-    return Body.build(body.argument_types, emit)
-
-
-def _join_avals(avals: Sequence[ShapedArray]) -> ShapedArray:
-    """The type of a result of several branches: a strong one wins over weak ones."""
-    strong = [a for a in avals if not a.weak_type]
-    return strong[0] if strong else avals[0]
+    return tree_util.tree_unflatten(traced[0].tree, with_avals(results, traced[0].avals))
 
 
 def _check_branches(
@@ -209,8 +186,7 @@ def _check_branches(
             )
         different = []
         for i, (a, b) in enumerate(zip(first.avals, other.avals, strict=True)):
-            weak = a.weak_type or b.weak_type
-            if a.shape != b.shape or (a.dtype != b.dtype and not weak):
+            if a.shape != b.shape or a.dtype != b.dtype:
                 different.append(f"  output {_path(first.tree, i)}: {a} and {b}")
         if different:
             raise TypeError(
@@ -256,22 +232,18 @@ def _check_carry(
 def _promote(
     leaves: list[Array], avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]
 ) -> list[Array] | None:
-    """The initial carry with weakly typed leaves in the dtype that comes out; ``None``: no
-    change.
+    """The initial carry with weakly typed leaves promoted to what comes out; ``None``: no change.
+
+    So a loop may start with a Python number and go on with arrays. A weakly typed leaf whose dtype
+    comes out again is left alone, whatever becomes of its weak type.
     """
-    changed = False
     promoted = list(leaves)
     for i, (a, b) in enumerate(zip(avals, outs, strict=True)):
-        if a.weak_type and not b.weak_type and a.shape == b.shape and _gives_way(a, b):
-            promoted[i] = _strong(_cast(leaves[i], b))
-            changed = True
-    return promoted if changed else None
-
-
-def _gives_way(weak: ShapedArray, strong: ShapedArray) -> bool:
-    """Whether a weak dtype promotes to a strong one."""
-    common, _ = _dtypes.promote(((weak.dtype, True), (strong.dtype, False)))
-    return bool(common == strong.dtype)
+        if a.weak_type and a.shape == b.shape and a.dtype != b.dtype:
+            common, _ = _dtypes.promote(((a.dtype, True), (b.dtype, b.weak_type)))
+            if common != a.dtype:
+                promoted[i] = _strong(_cast(leaves[i], a.update(dtype=common)))
+    return promoted if any(p is not q for p, q in zip(promoted, leaves, strict=True)) else None
 
 
 def _strong(array: Any) -> Any:
@@ -361,10 +333,9 @@ def scan(
         "unroll": int(unroll),
     }
     results = bind_bodies(ops.scan, traced.program, [*consts, *carry, *slices], [body], params)
-    outs = with_avals(results[:count], in_avals)
-    final = tree_util.tree_unflatten(carry_tree, outs)
-    ys = with_avals(results[count:], traced.avals[count:])
-    return final, tree_util.tree_unflatten(ys_tree, ys)
+    outs = with_avals(results, traced.avals)
+    final = tree_util.tree_unflatten(carry_tree, outs[:count])
+    return final, tree_util.tree_unflatten(ys_tree, outs[count:])
 
 
 def _scan_in_python(
@@ -498,7 +469,7 @@ def while_loop(
     params = {"cond_consts": len(condition.captures), "body_consts": len(traced.captures)}
     operands = [*condition.captures, *traced.captures, *carry]
     results = bind_bodies(ops.while_, traced.program, operands, bodies, params)
-    return tree_util.tree_unflatten(tree, with_avals(results, avals))
+    return tree_util.tree_unflatten(tree, with_avals(results, traced.avals))
 
 
 def _is_known(tree: Any) -> bool:
@@ -536,9 +507,9 @@ def fori_loop(
     low, high = bounds
     if low.dtype != high.dtype:
         if low.aval.weak_type:
-            low = _cast(low, high.aval)
+            low = _strong(_cast(low, high.aval))
         elif high.aval.weak_type:
-            high = _cast(high, low.aval)
+            high = _strong(_cast(high, low.aval))
         else:
             raise TypeError(
                 "fori_loop: lower and upper must have equal dtypes, got "
@@ -552,8 +523,8 @@ def fori_loop(
             i, value = carry
             return (_successor(i), body_fun(i, value)), None
 
-        # Python's integers stay weakly typed, so that what is computed with the index does too.
-        start = wrap(np.asarray(first, low.dtype), low.aval.weak_type and high.aval.weak_type)
+        # Known bounds are Python's integers, so what is computed with the index keeps its dtype.
+        start = as_operand(first)
         (_, final), _ = scan(
             step, (start, init_val), None, length=max(last - first, 0), unroll=unroll or 1
         )
@@ -562,8 +533,6 @@ def fori_loop(
         raise ValueError(
             "fori_loop: unroll needs a static trip count, but lower or upper is traced"
         )
-    if not (low.aval.weak_type and high.aval.weak_type):
-        low, high = _strong(low), _strong(high)
     init = (low, high, init_val)
     final = while_loop(
         lambda state: bind(ops.lt, state[0], state[1]),
