@@ -19,7 +19,8 @@ from gnomon.dialects.types import TensorType, mlir_type, tensor_type
 TERMINATORS = frozenset({"gnomon.yield", "func.return"})
 PACK = "builtin.unrealized_conversion_cast"
 
-# Ops of a fixed number of operands and results, which are never packed; `Op` adds their names.
+# Ops without regions that have a fixed number of operands and results, which are never packed.
+# `Op` adds their names.
 PLAIN: set[str] = {"func.call"}
 
 

@@ -189,7 +189,7 @@ class Op:
         if self.full_name in REGISTRY:
             raise ValueError(f"op {self.name} is declared twice")
         REGISTRY[self.full_name] = self
-        if self.operands is not ... and self.results is not None:
+        if self.operands is not ... and self.results is not None and not self.regions:
             PLAIN.add(self.full_name)
         types_tell_all = self.operands is not ... and not self.regions and self.resolve is None
         if types_tell_all and HASHABLE.issuperset(self.attributes.values()):
