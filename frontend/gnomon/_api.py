@@ -7,29 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from gnomon import tree_util
-from gnomon._array import Array
 from gnomon._function import check_callable, name_of
-from gnomon._jit import JitFunction, ShapeDtypeStruct, jit
+from gnomon._jit import JitFunction, jit
+from gnomon._stages import ProgramText
 from gnomon._tracing import as_operand, named_scope
-
-
-class Program:
-    """A traced function as IR; prints as MLIR.
-
-    Attributes:
-      out_tree: the pytree of the results.
-      consts: arrays that the function closes over, arguments of the program after the traced ones.
-    """
-
-    def __init__(self, text: str, out_tree: Any, consts: list[Array]) -> None:
-        self._text = text
-        self.out_tree = out_tree
-        self.consts = consts
-
-    def __str__(self) -> str:
-        return self._text
-
-    __repr__ = __str__
 
 
 def make_jaxpr(
@@ -62,15 +43,13 @@ def make_jaxpr(
 
     @functools.wraps(fun)
     def make(*args: Any, **kwargs: Any) -> Any:
-        traced = staged.trace(*args, **kwargs)
+        stage = staged.trace(*args, **kwargs)
+        traced = stage._traced
         program = traced.program
         program.add("main", traced.body, public=True)
         program.rename(name_of(fun))
-        result = Program(str(program.module), traced.tree, traced.captures)
-        if not return_shape:
-            return result
-        structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in traced.avals]
-        return result, tree_util.tree_unflatten(traced.tree, structs)
+        result = ProgramText(str(program.module), traced.tree, traced.captures)
+        return (result, stage.out_info) if return_shape else result
 
     return make
 

@@ -20,9 +20,18 @@ __all__ = [
     "debug_infs",
     "debug_nans",
     "default_device",
+    "default_matmul_precision",
+    "default_prng_impl",
     "disable_jit",
+    "enable_custom_prng",
     "enable_x64",
+    "explain_cache_misses",
+    "legacy_prng_key",
+    "log_compiles",
+    "no_tracing",
     "numpy_dtype_promotion",
+    "numpy_rank_promotion",
+    "threefry_partitionable",
 ]
 
 
@@ -30,7 +39,8 @@ __all__ = [
 class _Option:
     """A public option: the attribute of `Config` that holds it and the values that it takes.
 
-    Either True and False, or one of ``choices``, or what ``check`` makes of a value.
+    Either True and False, or one of ``choices``, or what ``check`` makes of a value. Those that do
+    not change what a program is, ``steers`` says, may differ between uses of a compiled one.
     """
 
     attribute: str
@@ -38,6 +48,7 @@ class _Option:
     doc: str
     choices: tuple[str, ...] = ()
     check: Callable[[str, Any], Any] | None = None
+    steers: bool = True
 
     def parse(self, name: str, value: Any) -> Any:
         """A value from a program."""
@@ -92,6 +103,41 @@ def _platforms(name: str, value: Any) -> tuple[str, ...] | None:
     return names or None
 
 
+_PRECISIONS = (
+    "default",
+    "high",
+    "highest",
+    "bfloat16",
+    "bfloat16_3x",
+    "tensorfloat32",
+    "float32",
+    "fastest",
+)
+
+
+def _precision(name: str, value: Any) -> str | None:
+    """The name of a precision, or None."""
+    if value is None or value == "":
+        return None
+    if value not in _PRECISIONS:
+        raise ValueError(
+            f"config option {name} takes None or one of {', '.join(map(repr, _PRECISIONS))}, "
+            f"got {value!r}"
+        )
+    return str(value)
+
+
+def _only(known: Any) -> Callable[[str, Any], Any]:
+    """The check of an option that has one value here."""
+
+    def check(name: str, value: Any) -> Any:
+        if str(value).lower() not in (str(known).lower(), str(int(known is True))):
+            raise ValueError(f"config option {name} is always {known!r} here, got {value!r}")
+        return known
+
+    return check
+
+
 _OPTIONS: dict[str, _Option] = {
     "enable_x64": _Option(
         "x64", False, "64-bit types are kept, and are the default, instead of 32-bit ones"
@@ -101,6 +147,51 @@ _OPTIONS: dict[str, _Option] = {
         "standard",
         "'strict' refuses implicit promotion of different dtypes",
         ("standard", "strict"),
+    ),
+    "numpy_rank_promotion": _Option(
+        "numpy_rank_promotion",
+        "allow",
+        "what numpy functions do where arrays of different ranks meet, scalars aside",
+        ("allow", "warn", "raise"),
+    ),
+    "default_matmul_precision": _Option(
+        "default_matmul_precision",
+        None,
+        "the precision of matrix products and convolutions that name none",
+        check=_precision,
+    ),
+    "default_prng_impl": _Option(
+        "default_prng_impl",
+        "threefry2x32",
+        "the generator of random keys: there is one",
+        check=_only("threefry2x32"),
+    ),
+    "threefry_partitionable": _Option(
+        "threefry_partitionable",
+        True,
+        "each random bit depends on its place alone: always so",
+        check=_only(True),
+    ),
+    "enable_custom_prng": _Option(
+        "enable_custom_prng", False, "random.PRNGKey makes typed keys, as random.key does"
+    ),
+    "legacy_prng_key": _Option(
+        "legacy_prng_key",
+        "allow",
+        "what random functions do with raw keys, arrays of uint32",
+        ("allow", "warn", "error"),
+    ),
+    "log_compiles": _Option(
+        "log_compiles",
+        False,
+        "log what is compiled, and how long that took",
+        steers=False,
+    ),
+    "explain_cache_misses": _Option(
+        "explain_cache_misses", False, "log why a jitted function is traced again", steers=False
+    ),
+    "no_tracing": _Option(
+        "no_tracing", False, "a jitted function that would be traced raises", steers=False
     ),
     "disable_jit": _Option(
         "disable_jit", False, "jitted functions, loops and branches run as plain Python"
@@ -141,10 +232,18 @@ class Config(threading.local):
     Attributes:
       x64: 64-bit types are on.
       numpy_dtype_promotion: ``"standard"`` or ``"strict"``.
+      numpy_rank_promotion: ``"allow"``, ``"warn"`` or ``"raise"``.
+      default_matmul_precision: the name of a precision, or None.
+      enable_custom_prng: `random.PRNGKey` makes typed keys.
+      legacy_prng_key: ``"allow"``, ``"warn"`` or ``"error"``.
+      log_compiles, explain_cache_misses, no_tracing: of what `jit` does with a new signature.
+      watches_tracing: one of those three is on.
       disable_jit: jitted functions, loops and branches run as plain Python.
       debug_nans, debug_infs: a nan or an infinity among results raises.
       checks_values: one of those two is on.
       checks_somewhere: it is on for some thread; read from the class, which is cheaper.
+      checks_operands: numpy functions must look at their operands: they take no short ways.
+      operands_somewhere: likewise for some thread.
       default_device: a device, the name of a platform, or None.
       platforms: the names of those in use, the default one first, or None.
       placed_somewhere: for some thread the default device is not the host; read from the class.
@@ -153,11 +252,23 @@ class Config(threading.local):
 
     x64: bool
     numpy_dtype_promotion: str
+    numpy_rank_promotion: str
+    default_matmul_precision: str | None
+    default_prng_impl: str
+    threefry_partitionable: bool
+    enable_custom_prng: bool
+    legacy_prng_key: str
+    log_compiles: bool
+    explain_cache_misses: bool
+    no_tracing: bool
+    watches_tracing: bool
     disable_jit: bool
     debug_nans: bool
     debug_infs: bool
     checks_values: bool
     checks_somewhere: bool
+    checks_operands: bool
+    operands_somewhere: bool
     default_device: Any
     platforms: tuple[str, ...] | None
     placed_somewhere: bool
@@ -167,8 +278,7 @@ class Config(threading.local):
         """Set an option for the process.
 
         Args:
-          name: ``gnomon_enable_x64``, ``gnomon_numpy_dtype_promotion``, ``gnomon_disable_jit``,
-            ``gnomon_debug_nans``, ``gnomon_debug_infs``, ``gnomon_default_device`` or
+          name: ``gnomon_enable_x64``, say: the names of the context managers of this module, and
             ``gnomon_platforms``; the prefix ``jax_`` means the same.
           value: the new value.
 
@@ -226,22 +336,35 @@ _active_overrides: list[dict[str, Any]] = []
 
 def _refresh_tokens() -> None:
     """Recompute the token of the process and of each thread that overrides an option."""
-    names = [option.attribute for option in _OPTIONS.values()]
-    Config.token = tuple(getattr(Config, name) for name in names)
-    Config.checks_values = Config.debug_nans or Config.debug_infs
+    process = {o.attribute: getattr(Config, o.attribute) for o in _OPTIONS.values()}
+    for name, value in _derived(process).items():
+        setattr(Config, name, value)
     for overrides in _active_overrides:
-        overrides["token"] = tuple(overrides.get(n, getattr(Config, n)) for n in names)
-        overrides["checks_values"] = any(
-            overrides.get(n, getattr(Config, n)) for n in ("debug_nans", "debug_infs")
-        )
+        overrides.update(_derived({**process, **overrides}))
     platforms.choose(Config.platforms)
     defaults = [Config.default_device, *(o.get("default_device") for o in _active_overrides)]
     if Config.platforms:
         defaults.append(Config.platforms[0])
     Config.placed_somewhere = any(d not in (None, platforms.HOST_PLATFORM) for d in defaults)
-    Config.checks_somewhere = Config.checks_values or any(
-        overrides["checks_values"] for overrides in _active_overrides
-    )
+    for attribute, somewhere in (
+        ("checks_values", "checks_somewhere"),
+        ("checks_operands", "operands_somewhere"),
+    ):
+        anywhere = any(overrides[attribute] for overrides in _active_overrides)
+        setattr(Config, somewhere, getattr(Config, attribute) or anywhere)
+
+
+def _derived(values: dict[str, Any]) -> dict[str, Any]:
+    """What follows from the values of the options."""
+    checks_values = values["debug_nans"] or values["debug_infs"]
+    return {
+        "token": tuple(values[o.attribute] for o in _OPTIONS.values() if o.steers),
+        "checks_values": checks_values,
+        "checks_operands": checks_values or values["numpy_rank_promotion"] != "allow",
+        "watches_tracing": any(
+            values[name] for name in ("log_compiles", "explain_cache_misses", "no_tracing")
+        ),
+    }
 
 
 def _from_environment(name: str, option: _Option) -> Any:
@@ -275,6 +398,80 @@ def enable_x64(new_val: bool = True) -> Any:
 def numpy_dtype_promotion(new_val: str) -> Any:
     """A context manager that sets how different dtypes meet: ``"standard"`` or ``"strict"``."""
     return config.override("gnomon_numpy_dtype_promotion", new_val)
+
+
+def numpy_rank_promotion(new_val: str) -> Any:
+    """A context manager that sets what numpy functions do where arrays of different ranks meet.
+
+    Scalars, of rank 0, may meet any array.
+
+    Args:
+      new_val: ``"allow"``, ``"warn"`` or ``"raise"``.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> with gn.numpy_rank_promotion("raise"):
+      ...     gnp.ones((2, 3)) + gnp.ones(3)
+      Traceback (most recent call last):
+          ...
+      ValueError: Operands could not be broadcast together for add on shapes (2, 3) (3,)...
+    """
+    return config.override("gnomon_numpy_rank_promotion", new_val)
+
+
+def default_matmul_precision(new_val: str | None) -> Any:
+    """A context manager that sets the precision of products that name none; see `lax.Precision`.
+
+    Args:
+      new_val: ``"default"``, ``"high"``, ``"highest"``, ``"bfloat16"``, ``"bfloat16_3x"``,
+        ``"tensorfloat32"``, ``"float32"``, ``"fastest"``, or None.
+    """
+    return config.override("gnomon_default_matmul_precision", new_val)
+
+
+def default_prng_impl(new_val: str) -> Any:
+    """A context manager that sets the generator of random keys; there is ``"threefry2x32"``."""
+    return config.override("gnomon_default_prng_impl", new_val)
+
+
+def threefry_partitionable(new_val: bool) -> Any:
+    """A context manager for compatibility: each random bit depends on its place alone, always."""
+    return config.override("gnomon_threefry_partitionable", new_val)
+
+
+def enable_custom_prng(new_val: bool = True) -> Any:
+    """A context manager in which `random.PRNGKey` makes typed keys, as `random.key` does."""
+    return config.override("gnomon_enable_custom_prng", new_val)
+
+
+def legacy_prng_key(new_val: str) -> Any:
+    """A context manager that sets what random functions do with raw keys, arrays of uint32.
+
+    Args:
+      new_val: ``"allow"``, ``"warn"`` or ``"error"``.
+    """
+    return config.override("gnomon_legacy_prng_key", new_val)
+
+
+def log_compiles(new_val: bool = True) -> Any:
+    """A context manager in which `jit` logs what it traces and compiles, and how long that took.
+
+    The messages are warnings of the logger ``gnomon.jit``.
+    """
+    return config.override("gnomon_log_compiles", new_val)
+
+
+def explain_cache_misses(new_val: bool = True) -> Any:
+    """A context manager in which `jit` logs why a function is traced again.
+
+    The messages are warnings of the logger ``gnomon.jit``.
+    """
+    return config.override("gnomon_explain_cache_misses", new_val)
+
+
+def no_tracing(new_val: bool = True) -> Any:
+    """A context manager in which a jitted function that would be traced raises ``RuntimeError``."""
+    return config.override("gnomon_no_tracing", new_val)
 
 
 def disable_jit(disable: bool = True) -> Any:

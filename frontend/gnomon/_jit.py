@@ -19,7 +19,8 @@ from gnomon._array import (
     placed_buffer,
     wrap_buffer,
 )
-from gnomon._aval import ShapedArray, shaped_array
+from gnomon._aval import ShapedArray
+from gnomon._compile_log import log_compiled, watched_miss
 from gnomon._config import config
 from gnomon._device import HOST, Device, as_device, default_device, devices_of
 from gnomon._function import (
@@ -30,6 +31,7 @@ from gnomon._function import (
     trace_function,
     with_avals,
 )
+from gnomon._stages import ShapeDtypeStruct, Stage, TracedFunction, aval_of
 from gnomon._tracing import (
     Tracer,
     as_operand,
@@ -346,6 +348,7 @@ class JitFunction:
             if config.disable_jit:
                 return self._fun(*args, **kwargs)
             call = _Call(self, args, kwargs)
+            start = watched_miss(self._fun, call) if config.watches_tracing else None
             with evaluation():
                 traced = self._trace(call)
             if any(is_tracer(c) for c in traced.captures):
@@ -355,6 +358,8 @@ class JitFunction:
                 return self._call_traced(args, kwargs)
             place = self._place_of(call, traced)
             entry = Lowered(traced, call, place, keep_stages=False).compile().entry
+            if start is not None:
+                log_compiled(self._fun, call, start)
             if config.checks_values:
                 entry = _CheckedEntry(entry, self._fun, call)
             assert key is not None  # only calls with tracers have none
@@ -368,21 +373,22 @@ class JitFunction:
           args, kwargs: arrays, or anything with ``shape`` and ``dtype``
           (`gnomon.ShapeDtypeStruct`).
         """
+        return self.trace(*args, **kwargs).lower()
+
+    def trace(self, *args: Any, **kwargs: Any) -> TracedFunction:
+        """Trace for arguments of these types: the first stage of compiling ahead of time."""
         call = _Call(self, args, kwargs)
         with evaluation():
             traced = self._trace(call)
-        return Lowered(traced, call, self._place_of(call, traced), keep_stages=True)
 
-    def trace(self, *args: Any, **kwargs: Any) -> Traced:
-        """Trace for arguments of these types."""
-        with evaluation():
-            return self._trace(_Call(self, args, kwargs))
+        def lower() -> Lowered:
+            return Lowered(traced, call, self._place_of(call, traced), keep_stages=True)
+
+        return TracedFunction(call, traced, name_of(self._fun), lower)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """The shapes and dtypes of the results, without computing them."""
-        traced = self.trace(*args, **kwargs)
-        structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in traced.avals]
-        return tree_util.tree_unflatten(traced.tree, structs)
+        return self.trace(*args, **kwargs).out_info
 
     def clear_cache(self) -> None:
         """Forget all compiled programs."""
@@ -436,7 +442,7 @@ class JitFunction:
             run,
             self._fun,
             "jit",
-            [_aval_of(leaf) for leaf in call.leaves],
+            [aval_of(leaf) for leaf in call.leaves],
             staging=True,
             names=call.leaf_names(self._fun),
         )
@@ -474,66 +480,13 @@ class JitFunction:
         return (self, call.tree, avals, statics, call.count, config.token, order)
 
 
-def _aval_of(leaf: Any) -> ShapedArray:
-    if isinstance(leaf, ShapeDtypeStruct):
-        return leaf.aval
-    return as_operand(leaf).aval
-
-
-class ShapeDtypeStruct:
-    """A stand-in for an array where only its type matters.
-
-    Attributes:
-      shape, dtype, weak_type: as of the array.
-    """
-
-    __slots__ = ("dtype", "shape", "weak_type")
-
-    def __init__(
-        self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False, sharding: Any = None
-    ) -> None:
-        if dtype is None:
-            raise ValueError("ShapeDtypeStruct: dtype must be given")
-        if sharding is not None:
-            raise NotImplementedError("ShapeDtypeStruct: shardings do not exist yet")
-        self.shape = tuple(int(d) for d in shape)
-        self.dtype = np.dtype(dtype)
-        self.weak_type = weak_type
-
-    @property
-    def aval(self) -> ShapedArray:
-        """The interned type."""
-        return shaped_array(self.shape, self.dtype, self.weak_type)
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return int(np.prod(self.shape))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and self.aval is other.aval
-
-    def __hash__(self) -> int:
-        return hash((self.shape, self.dtype, self.weak_type))
-
-    def __repr__(self) -> str:
-        weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
-
-
-class Lowered:
+class Lowered(Stage):
     """A traced and lowered function, ready to be compiled."""
 
     def __init__(
         self, traced: Traced, call: _Call, place: tuple[Device, bool], keep_stages: bool
     ) -> None:
-        self._traced = traced
-        self._call = call
+        super().__init__(call, traced)
         self._device, self._committed = place
         program = traced.program
         program.add("main", traced.body, public=True)
@@ -544,14 +497,6 @@ class Lowered:
     def stages(self) -> Stages:
         """The program's text at each stage."""
         return self._artifact.stages
-
-    @property
-    def out_info(self) -> Any:
-        """Shapes and dtypes of the results."""
-        structs = [
-            ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in self._traced.avals
-        ]
-        return tree_util.tree_unflatten(self._traced.tree, structs)
 
     def as_text(self, dialect: str = "stablehlo", *, debug_info: bool = False) -> str:
         """The program as MLIR.
@@ -599,10 +544,11 @@ class Lowered:
         return Compiled(self, executable, entry)
 
 
-class Compiled:
+class Compiled(Stage):
     """A compiled function for one signature; call it with arguments of just that signature."""
 
     def __init__(self, lowered: Lowered, executable: Executable, entry: Entry) -> None:
+        super().__init__(lowered._call, lowered._traced)
         self._lowered = lowered
         self.executable = executable
         self.entry = entry
@@ -614,11 +560,6 @@ class Compiled:
     def cost_analysis(self) -> dict[str, float]:
         """An estimate of what a call does; see `Lowered.cost_analysis`."""
         return self._lowered.cost_analysis()
-
-    @property
-    def out_info(self) -> Any:
-        """Shapes and dtypes of the results."""
-        return self._lowered.out_info
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program.
@@ -641,7 +582,7 @@ class Compiled:
                 "compile for them"
             )
         for leaf, other in zip(leaves, expected.leaves, strict=True):
-            given, wanted = _aval_of(leaf), _aval_of(other)
+            given, wanted = aval_of(leaf), aval_of(other)
             if given.shape != wanted.shape or given.dtype != wanted.dtype:
                 raise TypeError(
                     f"the function was compiled for an argument of type {wanted}, called with "

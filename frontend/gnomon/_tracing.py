@@ -70,9 +70,9 @@ _state = _State()
 def staging() -> bool:
     """True where an op takes the long way through `bind`, constants included.
 
-    So inside of `jit` and of loop bodies, which stage it, and where its results are checked.
+    So inside of `jit` and loop bodies, which stage it, and where operands or results are checked.
     """
-    return _state.staging is not None or (Config.checks_somewhere and config.checks_values)
+    return _state.staging is not None or (Config.operands_somewhere and config.checks_operands)
 
 
 def tracing_depth() -> int:

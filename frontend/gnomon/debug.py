@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import logging
 import string
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from gnomon._array import Array
 from gnomon._callbacks import call_for_effects
 from gnomon._function import check_callable
 
-__all__ = ["breakpoint", "callback", "print"]
+__all__ = ["breakpoint", "callback", "log", "print"]
 
 
 def callback(
@@ -132,16 +133,43 @@ def print(
       >>> _ = f(gn.numpy.arange(3))
       x = [0 1 2], [0 2 4]
     """
+    _check_format("debug.print", fmt, args, kwargs, partitioned, skip_format_check)
+    _format_later(functools.partial(builtins.print, flush=True), fmt, args, kwargs, ordered)
+
+
+def log(
+    fmt: str,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> None:
+    """Log values of a program, when it runs, as messages of level INFO of ``gnomon.debug``.
+
+    Arguments and errors are those of `print`.
+    """
+    _check_format("debug.log", fmt, args, kwargs, partitioned, skip_format_check)
+    _format_later(logging.getLogger("gnomon.debug").info, fmt, args, kwargs, ordered)
+
+
+def _check_format(
+    what: str, fmt: Any, args: Any, kwargs: Any, partitioned: bool, skip_format_check: bool
+) -> None:
     if not isinstance(fmt, str):
-        raise TypeError(f"debug.print: expected str, got {type(fmt).__name__}")
-    _not_partitioned(partitioned, "debug.print")
+        raise TypeError(f"{what}: expected str, got {type(fmt).__name__}")
+    _not_partitioned(partitioned, what)
     if not skip_format_check:
         _checking.vformat(fmt, args, kwargs)
 
-    def show(*args: Any, **kwargs: Any) -> None:
-        builtins.print(fmt.format(*args, **kwargs), flush=True)
 
-    call_for_effects(show, args, kwargs, ordered, "debug.print")
+def _format_later(
+    show: Callable[[str], Any], fmt: str, args: Any, kwargs: Any, ordered: bool
+) -> None:
+    def run(*args: Any, **kwargs: Any) -> None:
+        show(fmt.format(*args, **kwargs))
+
+    call_for_effects(run, args, kwargs, ordered, "debug.print")
 
 
 def breakpoint(*, ordered: bool = False, **kwargs: Any) -> None:

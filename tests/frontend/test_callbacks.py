@@ -290,7 +290,7 @@ def test_io_callbacks_are_kept_ordered_and_mapped_in_turn(log: Log) -> None:
 def test_calls_with_effects_say_so() -> None:
     f = gn.jit(lambda x: (gn.debug.print("{}", x), x)[1])
     traced = gn.jit(lambda x: f(x) + gnp.sin(x)).trace(1.0)
-    marked = [has_effects(op) for op in traced.body.operations]
+    marked = [has_effects(op) for op in traced._traced.body.operations]
     assert marked.count(True) == 1 and marked.count(False) >= 2
 
 

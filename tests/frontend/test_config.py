@@ -8,6 +8,8 @@ import threading
 
 import pytest
 
+import gnomon as gn
+import gnomon.numpy as gnp
 from gnomon._config import Config, config, enable_x64, numpy_dtype_promotion
 
 
@@ -98,3 +100,46 @@ def test_environment(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert expected in done.stdout + done.stderr
+
+
+def test_rank_promotion() -> None:
+    x, y = gnp.ones((2, 3)), gnp.ones(3)
+    assert gn.jit(gnp.add)(x, y).shape == (2, 3)
+    with gn.numpy_rank_promotion("raise"):
+        for f in (gnp.add, gn.jit(gnp.add), lambda x, y: gnp.where(x > 0, x, y)):
+            with pytest.raises(ValueError, match=r"on shapes .*\(2, 3\) \(3,\)"):
+                f(x, y)
+        assert (x + 1.0 + gnp.float32(1) + y[None]).shape == (2, 3)
+    with gn.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="rank promotion for add"):
+        x + y
+
+
+def test_matmul_precision() -> None:
+    def text() -> str:
+        return str(gn.make_jaxpr(gnp.dot)(gnp.ones((2, 2)), gnp.ones((2, 2))))
+
+    assert '"highest"' not in text()
+    with gn.default_matmul_precision("float32"):
+        assert '"highest"' in text()
+        precise = gn.make_jaxpr(lambda x: gnp.dot(x, x, precision="default"))(gnp.ones((2, 2)))
+        assert '"highest"' not in str(precise)
+    with pytest.raises(ValueError, match="takes None or one of"):
+        gn.default_matmul_precision("exact").__enter__()
+
+
+def test_options_of_random_keys() -> None:
+    raw = gn.random.PRNGKey(0)
+    with gn.enable_custom_prng():
+        assert gn.random.PRNGKey(0).shape == ()
+    with gn.legacy_prng_key("error"):
+        gn.random.normal(gn.random.key(0))
+        with pytest.raises(ValueError, match="Legacy uint32 key"):
+            gn.random.normal(raw)
+    with gn.legacy_prng_key("warn"), pytest.warns(UserWarning, match="Legacy uint32 key"):
+        gn.random.normal(raw)
+    with gn.threefry_partitionable(True), gn.default_prng_impl("threefry2x32"):
+        gn.random.normal(raw)
+    with pytest.raises(ValueError, match="always True"):
+        gn.threefry_partitionable(False).__enter__()
+    with pytest.raises(ValueError, match="always 'threefry2x32'"):
+        gn.default_prng_impl("rbg").__enter__()

@@ -12,6 +12,7 @@ import numpy as np
 
 from gnomon import _dtypes
 from gnomon._array import Array
+from gnomon._config import config
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import (
@@ -89,6 +90,13 @@ def canonical_precision(precision: Any) -> str:
     )
 
 
+def chosen_precision(precision: Any) -> str:
+    """The op's precision: what the caller gives, or what the configuration says."""
+    if precision is None:
+        precision = config.default_matmul_precision
+    return "default" if precision is None else canonical_precision(precision)
+
+
 def _is_precision(value: Any) -> bool:
     return isinstance(value, Precision) or value is None or value in _PRECISION_NAMES
 
@@ -130,7 +138,7 @@ def dot_general(
     if preferred_element_type is not None:
         preferred = _dtypes.check_user_dtype(preferred_element_type, "lax.dot_general")
     numbers = _hashable_numbers(dimension_numbers)
-    precise = "default" if precision is None else canonical_precision(precision)
+    precise = chosen_precision(precision)
     work, params = _resolved(x.aval.type, y.aval.type, numbers, precise, preferred)
     if not x.dtype == y.dtype == work:
         x, y = (a if a.dtype == work else bind(ops.convert, a, dtype=work) for a in (x, y))

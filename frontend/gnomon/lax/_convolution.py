@@ -19,7 +19,7 @@ from gnomon.dialects.types import SIGNED, is_complex, is_floating, is_integer
 from gnomon.lax._contraction import (
     Precision,
     PrecisionLike,
-    canonical_precision,
+    chosen_precision,
     dot_general,
 )
 from gnomon.lax._convolution_shapes import (
@@ -124,7 +124,7 @@ def conv_general_dilated(
     if preferred_element_type is not None:
         dtype = _dtypes.check_user_dtype(preferred_element_type, "lax.conv_general_dilated")
         _check_preferred(x.dtype, dtype)
-    precise = "default" if precision is None else canonical_precision(precision)
+    precise = chosen_precision(precision)
     try:
         geometry.check(x.aval.type, w.aval.type)
     except TypeRuleError as error:

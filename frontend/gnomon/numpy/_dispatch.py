@@ -6,6 +6,7 @@ and all traced ones, take the general way through `bind`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from gnomon import _dtypes
 from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._config import config
 from gnomon._quiet import quiet
 from gnomon._tracing import bind, staging
 from gnomon.dialects.emit import ops
@@ -88,7 +90,26 @@ def spread(function: str, arrays: list[Array]) -> list[Array]:
             f"{function} got incompatible shapes for broadcasting: {given}. Counted from the last, "
             "dimensions must be equal or 1"
         ) from error
+    if config.numpy_rank_promotion != "allow":
+        _check_ranks(function, arrays)
     return [broadcast_to_shape(x, shape) for x in arrays]
+
+
+def _check_ranks(function: str, arrays: list[Array]) -> None:
+    if len({x.ndim for x in arrays if x.ndim}) < 2:
+        return
+    shapes = " ".join(str(x.shape) for x in arrays)
+    if config.numpy_rank_promotion == "raise":
+        raise ValueError(
+            f"Operands could not be broadcast together for {function} on shapes {shapes} and with "
+            "the config option gnomon_numpy_rank_promotion='raise': give them the same rank, as by "
+            "x[None], or set the option to 'allow'"
+        )
+    warnings.warn(
+        f"Following NumPy automatic rank promotion for {function} on shapes {shapes}. Set the "
+        "config option gnomon_numpy_rank_promotion to 'allow' to disable this warning",
+        stacklevel=6,
+    )
 
 
 def broadcast_to_shape(x: Array, shape: tuple[int, ...]) -> Array:

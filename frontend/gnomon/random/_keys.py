@@ -6,6 +6,7 @@ A typed key is a `KeyArray`; a raw key is one uint32 array whose last dimension 
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,19 @@ def _from_raw(x: Any) -> KeyArray:
     return KeyArray(*(lax.index_in_dim(array, i, -1, keepdims=False) for i in (0, 1)))
 
 
+def _check_legacy() -> None:
+    """Say that a raw key was given, if the configuration asks for it."""
+    if config.legacy_prng_key != "allow":
+        message = (
+            "Legacy uint32 key array passed as key to random function. Please create keys using "
+            "random.key(). If use of a raw key array was intended, set the config option "
+            'gnomon_legacy_prng_key="allow".'
+        )
+        if config.legacy_prng_key == "error":
+            raise ValueError(message)
+        warnings.warn(message, stacklevel=4)
+
+
 def words_of(function: str, keys: Any) -> tuple[Array, Array, bool]:
     """The words of one key, and whether it was a raw one.
 
@@ -60,6 +74,7 @@ def words_of(function: str, keys: Any) -> tuple[Array, Array, bool]:
                 f"random.{function} takes a key, made by random.key or random.PRNGKey; got a value "
                 f"of type {type(keys).__name__}"
             )
+        _check_legacy()
         keys, raw = _from_raw(keys), True
     first, second = keys.words
     if first.shape:
@@ -190,7 +205,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
     return KeyArray(*_seed_words("key", seed))
 
 
-def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
+def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
     """A raw random key from a seed: a uint32 array of two words; see `key` for typed ones.
 
     Example:
@@ -198,7 +213,8 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
       Array([0, 7], dtype=uint32)
     """
     check_implementation(impl)
-    return key_data(KeyArray(*_seed_words("PRNGKey", seed)))
+    made = KeyArray(*_seed_words("PRNGKey", seed))
+    return made if config.enable_custom_prng else key_data(made)
 
 
 def host_values(*arrays: Array) -> list[np.ndarray[Any, Any]] | None:

@@ -1,0 +1,217 @@
+"""The stages of a compiled function: what each of them tells of its arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from gnomon import tree_util
+from gnomon._array import Array
+from gnomon._aval import ShapedArray, shaped_array
+from gnomon._function import Traced
+from gnomon._tracing import as_operand
+
+CompilerOptions = dict[str, str | bool]
+
+
+class ShapeDtypeStruct:
+    """A stand-in for an array where only its type matters.
+
+    Attributes:
+      shape, dtype, weak_type: as of the array.
+    """
+
+    __slots__ = ("dtype", "shape", "weak_type")
+
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False, sharding: Any = None
+    ) -> None:
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be given")
+        if sharding is not None:
+            raise NotImplementedError("ShapeDtypeStruct: shardings do not exist yet")
+        self.shape = tuple(int(d) for d in shape)
+        self.dtype = np.dtype(dtype)
+        self.weak_type = weak_type
+
+    @property
+    def aval(self) -> ShapedArray:
+        """The interned type."""
+        return shaped_array(self.shape, self.dtype, self.weak_type)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self.aval is other.aval
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype, self.weak_type))
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
+
+
+def aval_of(leaf: Any) -> ShapedArray:
+    """The type of an argument: of an array, or of what stands for one."""
+    if isinstance(leaf, ShapeDtypeStruct):
+        return leaf.aval
+    return as_operand(leaf).aval
+
+
+@dataclass(frozen=True, slots=True)
+class ArgInfo:
+    """What is known of an argument before the call.
+
+    Attributes:
+      donated: whether the call may take its memory over.
+    """
+
+    _aval: ShapedArray
+    donated: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        return self._aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the elements."""
+        return self._aval.dtype
+
+
+class ProgramText:
+    """A traced function as IR; prints as MLIR.
+
+    Attributes:
+      out_tree: the pytree of the results.
+      consts: arrays that the function closes over, arguments of the program after the traced ones.
+    """
+
+    def __init__(self, text: str, out_tree: Any, consts: list[Array]) -> None:
+        self._text = text
+        self.out_tree = out_tree
+        self.consts = consts
+
+    def __str__(self) -> str:
+        return self._text
+
+    __repr__ = __str__
+
+
+class Stage:
+    """A function on its way to be compiled.
+
+    Attributes:
+      args_info: an `ArgInfo` for each leaf, in the structure of the call: a tuple of positional
+        arguments and a dict of those given by keyword, static ones left out.
+      in_tree: that structure.
+      out_tree: the structure of the results.
+    """
+
+    def __init__(self, call: Any, traced: Traced) -> None:
+        self._call = call
+        self._traced = traced
+
+    @property
+    def in_tree(self) -> Any:
+        return self._call.tree
+
+    @property
+    def out_tree(self) -> Any:
+        return self._traced.tree
+
+    @property
+    def args_info(self) -> Any:
+        donated = set(self._call.donated)
+        infos = [ArgInfo(aval_of(leaf), i in donated) for i, leaf in enumerate(self._call.leaves)]
+        return tree_util.tree_unflatten(self.in_tree, infos)
+
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, in the structure of the call."""
+        return tree_util.tree_map(lambda info: info._aval, self.args_info)
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The positions of the donated leaves."""
+        return tuple(self._call.donated)
+
+    @property
+    def out_info(self) -> Any:
+        """Shapes and dtypes of the results."""
+        structs = [
+            ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in self._traced.avals
+        ]
+        return tree_util.tree_unflatten(self._traced.tree, structs)
+
+
+class TracedFunction(Stage):
+    """A function traced for arguments of given types, ready to be lowered.
+
+    Attributes:
+      fun_name: the function's name.
+    """
+
+    def __init__(self, call: Any, traced: Traced, fun_name: str, lower: Callable[[], Any]) -> None:
+        super().__init__(call, traced)
+        self._lower = lower
+        self._lowered: Any = None
+        self.fun_name = fun_name
+
+    @property
+    def jaxpr(self) -> ProgramText:
+        """The program in the gnomon dialect, transformations as ops. (The name is JAX's.)"""
+        return ProgramText(self.lower().as_text("traced"), self._traced.tree, self._traced.captures)
+
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Any:
+        """Lower to StableHLO.
+
+        Args:
+          lowering_platforms: must be None: the device of the arguments, or the default one.
+        """
+        if lowering_platforms is not None:
+            raise NotImplementedError(
+                "lower: lowering_platforms is not supported; use gnomon.default_device"
+            )
+        if self._lowered is None:
+            self._lowered = self._lower()
+        return self._lowered
+
+
+@runtime_checkable
+class Wrapped(Protocol):
+    """A function that can be traced, lowered and compiled: what `jit` returns."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function, compiled for these arguments."""
+
+    def trace(self, *args: Any, **kwargs: Any) -> TracedFunction:
+        """Trace the function for arguments of these types."""
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Trace and lower it."""
+
+
+__all__ = [
+    "ArgInfo",
+    "CompilerOptions",
+    "ProgramText",
+    "ShapeDtypeStruct",
+    "Stage",
+    "TracedFunction",
+    "Wrapped",
+    "aval_of",
+]

@@ -1,0 +1,25 @@
+"""Arrays of other libraries, without a copy where memory allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from gnomon.numpy import from_dlpack
+
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+__all__ = ["from_dlpack", "is_supported_dtype"]
+
+
+def is_supported_dtype(dtype: Any) -> bool:
+    """Whether arrays of a dtype can be exchanged.
+
+    Example:
+      >>> is_supported_dtype("float32"), is_supported_dtype("int4")
+      (True, False)
+    """
+    found = np.dtype(dtype)
+    return found.kind in "biuc" or found == _BFLOAT16 or (found.kind == "f" and found.itemsize > 1)

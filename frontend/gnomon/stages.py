@@ -1,0 +1,16 @@
+"""The stages of compiling ahead of time: a wrapped function, traced, lowered, compiled.
+
+Example:
+  >>> import gnomon as gn
+  >>> f = gn.jit(lambda x: 2 * x)
+  >>> isinstance(f, Wrapped), isinstance(f.trace(1.0), Traced)
+  (True, True)
+  >>> f.trace(1.0).lower().compile()(3.0)
+  Array(6., dtype=float32, weak_type=True)
+"""
+
+from gnomon._jit import Compiled, Lowered
+from gnomon._stages import ArgInfo, CompilerOptions, Wrapped
+from gnomon._stages import TracedFunction as Traced
+
+__all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]

@@ -1,0 +1,122 @@
+"""The stages of ahead-of-time compilation, what `jit` logs, `ravel_pytree`, types, DLPack."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import jax
+import jax.flatten_util
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon.flatten_util import ravel_pytree
+from tests.frontend.oracle import check, to_gnomon
+
+
+def _step(state: Any, scale: Any = 1.0, *, power: int = 2) -> Any:
+    return {"a": scale * state["a"] ** power}, state["b"]
+
+
+def test_stages_tell_of_arguments_and_results() -> None:
+    options = {"static_argnames": ("power",), "donate_argnums": (0,)}
+    ours, theirs = gn.jit(_step, **options), jax.jit(_step, **options)
+    state = {"a": jnp.ones((2, 3)), "b": jnp.arange(3)}
+    expected = theirs.trace(state, 2.0, power=3)
+    traced = ours.trace(to_gnomon(state), 2.0, power=3)
+    lowered = traced.lower()
+    for stage in (traced, lowered, lowered.compile()):
+        for info, other in zip(
+            gn.tree.leaves(stage.args_info), jax.tree.leaves(expected.args_info), strict=True
+        ):
+            assert isinstance(info, gn.stages.ArgInfo)
+            assert (info.shape, info.dtype) == (other.shape, other.dtype)
+            assert info.donated == other.donated
+        assert stage.donate_argnums == expected.donate_argnums
+        assert stage.in_tree == gn.tree.structure(((to_gnomon(state), 2.0), {}))
+        assert stage.out_info[0]["a"].shape == expected.out_info[0]["a"].shape
+    assert traced.fun_name == expected.fun_name == "_step"
+    assert "gnomon.integer_pow" in str(traced.jaxpr)
+    assert isinstance(ours, gn.stages.Wrapped)
+    assert isinstance(traced, gn.stages.Traced)
+    assert isinstance(lowered, gn.stages.Lowered)
+    with pytest.raises(NotImplementedError, match="lowering_platforms"):
+        traced.lower(lowering_platforms=("tpu",))
+    (first, second), third = gn.jit(_step).trace(to_gnomon(state)).out_info, None
+    assert first["a"].shape == (2, 3) and second.shape == (3,) and third is None
+
+
+def test_what_jit_logs(caplog: pytest.LogCaptureFixture) -> None:
+    f = gn.jit(lambda x, n: x * n, static_argnums=1)
+    with caplog.at_level(logging.WARNING, "gnomon.jit"), gn.explain_cache_misses():
+        f(1.0, 2)
+        f(1.0, 2)
+        f(gnp.ones(3), 2)
+        f(1.0, 3)
+    texts = [r.getMessage() for r in caplog.records]
+    assert len(texts) == 3 and all("test_stages.py" in t.splitlines()[0] for t in texts)
+    assert "never seen function" in texts[0]
+    assert "seen float32[], but now given float32[3]" in texts[1]
+    assert "static arguments: seen {1: 2}, but now given {1: 3}" in texts[2]
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "gnomon.jit"), gn.log_compiles():
+        f(2.0, 3)  # an option that does not steer tracing does not compile anew
+        f(gnp.ones(3), 3)
+    texts = [r.getMessage() for r in caplog.records]
+    assert len(texts) == 2 and "float32[3]" in texts[0] and texts[1].startswith("Finished")
+    with gn.no_tracing():
+        f(3.0, 3)
+        with pytest.raises(RuntimeError, match="'no_tracing' is set"):
+            f(gnp.ones(4), 3)
+
+
+def test_debug_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "gnomon.debug"):
+        gn.debug.log("x = {}, {y}", gnp.arange(2), y=1)
+    assert [r.getMessage() for r in caplog.records] == ["x = [0 1], 1"]
+    with pytest.raises(ValueError, match="Unused positional"):
+        gn.debug.log("", 1)
+
+
+TREES = {
+    "one dtype": {"a": np.ones((2, 1), np.float32), "b": [np.zeros(3, np.float32), 2.5]},
+    "several": {"a": np.arange(3), "b": (np.float16(1.5), np.array(True)), "c": 1j},
+    "scalars": (1, 2.0, True),
+    "none": {},
+    "empty arrays": [np.zeros((0, 2), np.float32), np.zeros(0, np.int32)],
+}
+
+
+@pytest.mark.parametrize("name", list(TREES))
+def test_ravel_pytree(name: str) -> None:
+    def on(ravel: Any, leaves: Any) -> Any:
+        flat, unravel = ravel(TREES[name])
+        return [flat, *leaves(unravel(flat))]
+
+    theirs = on(jax.flatten_util.ravel_pytree, jax.tree.leaves)
+    check(lambda: on(ravel_pytree, gn.tree.leaves), lambda: theirs, weak=False)
+    flat, unravel = ravel_pytree(TREES[name])
+    assert gn.tree.structure(unravel(flat)) == gn.tree.structure(TREES[name])
+
+
+def test_unravel() -> None:
+    flat, unravel = ravel_pytree({"a": gnp.ones(2), "b": gnp.zeros(())})
+    assert gn.grad(lambda v: unravel(v)["a"].sum())(flat).tolist() == [1.0, 1.0, 0.0]
+    assert unravel(np.arange(3))["a"].dtype == gnp.int32
+    with pytest.raises(ValueError, match=r"expected \(3,\)"):
+        unravel(gnp.ones(4))
+    _, unravel = ravel_pytree((1, 2.0))
+    with pytest.raises(TypeError, match="expected dtype float32"):
+        unravel(np.arange(2))
+
+
+def test_types_and_dlpack() -> None:
+    assert all(isinstance(x, gn.typing.ArrayLike) for x in (1, 2.0, np.ones(2), gnp.ones(2)))
+    assert not isinstance([1], gn.typing.ArrayLike)
+    for name in ("bool", "int4", "uint16", "bfloat16", "float8_e5m2", "complex64"):
+        dtype = jnp.dtype(name)
+        ours = gn.dlpack.is_supported_dtype(dtype)
+        assert ours == jax.dlpack.is_supported_dtype(dtype), name
