@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import tests.ops
+from gnomon.backends.interface import Backend
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects import functions
 from gnomon.dialects.body import Body
@@ -30,6 +31,12 @@ from gnomon.dialects.types import (
 from tests.ops.row import Operand, Row
 
 DTYPES = {short_name(d): d for d in ANY}
+
+# A row in one of its dtypes.
+Case = tuple[Row, np.dtype]
+
+# Compiled code may use another algorithm than NumPy's: this many more ulps of the dtype.
+EXTRA_ULPS = 8.0
 
 
 def all_rows() -> list[Row]:
@@ -109,6 +116,24 @@ def program_of(row: Row, dtype: np.dtype, arrays: Sequence[np.ndarray]) -> Progr
     return program
 
 
+def joint_program(cases: Sequence[Case], operands: Sequence[Sequence[np.ndarray]]) -> Program:
+    """A program whose ``main`` applies every case to its own operands."""
+    program = Program()
+    types = [t for arrays in operands for t in types_of(arrays)]
+
+    def emit(*values: Any) -> list[Any]:
+        results: list[Any] = []
+        start = 0
+        for (row, dtype), arrays in zip(cases, operands, strict=True):
+            given = values[start : start + len(arrays)]
+            start += len(arrays)
+            results += emit_row(row, dtype, given)
+        return results
+
+    program.add("main", Body.build(types, emit), public=True)
+    return program
+
+
 def add_main(
     program: Program,
     op: Op,
@@ -181,6 +206,26 @@ def assert_close(
         f"{message}: off by {error.max():.3g} ulps of {short_name(dtype)} (allowed {ulps}); "
         f"got {a[error.argmax()]}, expected {e[error.argmax()]}"
     )
+
+
+def check_compiled(backend: Backend, cases: Sequence[Case]) -> None:
+    """Compile cases as one program, run it, and compare with the evaluator."""
+    operands = [draw_all(row, dtype, salt="compiled", edges=True) for row, dtype in cases]
+    executable = backend.compile(backend.lower(joint_program(cases, operands)))
+    flat = [np.ascontiguousarray(a).reshape(a.shape) for arrays in operands for a in arrays]
+    results = iter(b.to_numpy() for b in executable(flat))
+    problems = []
+    for (row, dtype), arrays in zip(cases, operands, strict=True):
+        expected = run(program_of(row, dtype, arrays), "f", arrays)
+        for reference in expected:
+            result = next(results)
+            try:
+                assert result.dtype == reference.dtype
+                ulps = row.ulps + EXTRA_ULPS if is_inexact(reference.dtype) else 0.0
+                assert_close(result, reference, reference.dtype, ulps, f"{row.id} {dtype}")
+            except AssertionError as error:
+                problems.append(str(error))
+    assert not problems, "\n".join(problems)
 
 
 __all__ = ["DTYPES", "all_rows", "assert_close", "functions", "program_of", "run"]

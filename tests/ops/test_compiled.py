@@ -8,37 +8,16 @@ declares compiles, and gives what the evaluator gives.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import pytest
 
 from gnomon.backends.iree.backend import iree_backend
 from gnomon.backends.iree.legalize.host_ops import HOST_OPS
 from gnomon.backends.iree.legalize.narrow_formats import is_narrow
-from gnomon.dialects.body import Body
-from gnomon.dialects.functions import Program
-from gnomon.dialects.types import is_inexact, short_name
-from tests.ops.check import (
-    DTYPES,
-    all_rows,
-    assert_close,
-    draw_all,
-    emit_row,
-    params_of,
-    program_of,
-    run,
-    types_of,
-)
-from tests.ops.row import Row
+from gnomon.dialects.types import short_name
+from tests.ops.check import DTYPES, Case, all_rows, check_compiled, params_of
 
 BACKEND = iree_backend("cpu")
-
-Case = tuple[Row, np.dtype]
-
-# Compiled code may use another algorithm than NumPy's: this many more ulps of the dtype.
-EXTRA_ULPS = 8.0
-
 
 ROWS = all_rows()
 OPS = sorted({row.op for row in ROWS})
@@ -79,56 +58,14 @@ def _is_put_off(case: Case) -> bool:
     return is_dear or is_narrow(dtype) or is_narrow(target)
 
 
-def _joint_program(cases: list[Case], operands: list[list[np.ndarray]]) -> Program:
-    """One program that applies every case to its own operands."""
-    program = Program()
-    types = [t for arrays in operands for t in types_of(arrays)]
-
-    def emit(*values: Any) -> list[Any]:
-        results: list[Any] = []
-        start = 0
-        for (row, dtype), arrays in zip(cases, operands, strict=True):
-            given = values[start : start + len(arrays)]
-            start += len(arrays)
-            results += emit_row(row, dtype, given)
-        return results
-
-    program.add("main", Body.build(types, emit), public=True)
-    return program
-
-
-def _compare(cases: list[Case], operands: list[list[np.ndarray]], label: str) -> None:
-    program = _joint_program(cases, operands)
-    executable = BACKEND.compile(BACKEND.lower(program))
-    flat = [np.ascontiguousarray(a).reshape(a.shape) for arrays in operands for a in arrays]
-    results = iter(b.to_numpy() for b in executable(flat))
-    problems = []
-    for (row, dtype), arrays in zip(cases, operands, strict=True):
-        expected = run(program_of(row, dtype, arrays), "f", arrays)
-        for reference in expected:
-            result = next(results)
-            try:
-                assert result.dtype == reference.dtype
-                ulps = row.ulps + EXTRA_ULPS if is_inexact(reference.dtype) else 0.0
-                assert_close(result, reference, reference.dtype, ulps, f"{row.id} {dtype}")
-            except AssertionError as error:
-                problems.append(str(error))
-    assert not problems, f"{label}:\n" + "\n".join(problems)
-
-
-def _check(op: str, cases: list[Case]) -> None:
-    operands = [draw_all(row, dtype, salt="compiled", edges=True) for row, dtype in cases]
-    _compare(cases, operands, op)
-
-
 @pytest.mark.parametrize("op", OPS)
 def test_compiled_equals_evaluated(op: str) -> None:
     cases = [case for case in _cases(op) if not _is_put_off(case)]
     assert cases
-    _check(op, cases)
+    check_compiled(BACKEND, cases)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("op", [op for op in OPS if any(map(_is_put_off, _cases(op)))])
 def test_compiled_equals_evaluated_in_small_dtypes(op: str) -> None:
-    _check(op, [case for case in _cases(op) if _is_put_off(case)])
+    check_compiled(BACKEND, [case for case in _cases(op) if _is_put_off(case)])
