@@ -9,7 +9,6 @@ that looks into device memory keeps the `Memory`, and `Buffer.delete` only lets 
 from __future__ import annotations
 
 import ctypes
-import weakref
 from typing import Any
 
 import ml_dtypes
@@ -86,10 +85,9 @@ class Memory:
       client: the client that owns it.
       handle: the plugin's buffer.
       source: the NumPy array that the device reads in place, and the event that says until when.
-      view: refers weakly to what arrays that look into this memory keep alive.
     """
 
-    __slots__ = ("__weakref__", "client", "handle", "source", "view")
+    __slots__ = ("client", "handle", "source")
 
     def __init__(self, client: Client, handle: int, source: tuple[int, object] | None = None):
         self.client = client
@@ -97,7 +95,6 @@ class Memory:
         self.source = source
         if source is not None:
             client.adopt(source[0], "Event_Destroy")
-        self.view: Any = None
 
     def __del__(self) -> None:
         client = self.client
@@ -108,7 +105,7 @@ class Memory:
     @property
     def is_shared(self) -> bool:
         """Whether NumPy arrays look into it, so that no program may take it over."""
-        return self.view is not None and self.view() is not None
+        return self.handle in self.client.viewed
 
 
 class _View:
@@ -305,12 +302,12 @@ class Buffer:
     def _look_into(self, memory: Memory) -> np.ndarray[Any, Any]:
         if 0 in self.shape:
             return np.empty(self.shape, self.dtype)
-        view = memory.view and memory.view()
+        client, handle = memory.client, memory.handle
+        view = client.viewed.get(handle)
         if view is None:
-            api, handle = memory.client.api, memory.handle
-            address = api.call("Buffer_UnsafePointer", buffer=handle).pointer
+            address = client.api.call("Buffer_UnsafePointer", buffer=handle).pointer
             view = _View(memory, self.shape, self.dtype.itemsize, address)
-            memory.view = weakref.ref(view)
+            client.viewed[handle] = view
         return np.asarray(view).view(self.dtype)
 
     def _failed(self, error: PjrtError) -> ExecutionError | OutOfMemory:

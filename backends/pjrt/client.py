@@ -121,6 +121,8 @@ class Client:
         self.plugin = plugin
         self.api = plugin.api
         self.owned: dict[int, str] = {}
+        # What NumPy arrays that look into a buffer keep alive, by the buffer's handle.
+        self.viewed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         # NumPy arrays that the plugin may still read, with the event that says until when.
         self.borrowed: collections.deque[tuple[int, object]] = collections.deque()
         self._process = os.getpid()
@@ -203,11 +205,15 @@ class Client:
                 self.borrowed.append((event, array))
 
     def close(self) -> None:
-        """Frees everything that the client owns, and the client. Its buffers are deleted by it."""
+        """Frees everything that the client owns, and the client. Its buffers are deleted by it.
+
+        What NumPy arrays look into stays until the process ends, and so does the client then.
+        """
         if not self.usable:
             return
+        viewed = set(self.viewed)
         for destroy in _FREED:
-            for handle in [h for h, d in self.owned.items() if d == destroy]:
+            for handle in [h for h, d in self.owned.items() if d == destroy and h not in viewed]:
                 with contextlib.suppress(PjrtError):
                     if destroy == "Event_Destroy":
                         # It says that nothing reads or writes an array of ours any more.
@@ -215,7 +221,8 @@ class Client:
                     self.release(handle)
         self.borrowed.clear()
         client, self.handle = self.handle, None
-        self.api.call("Client_Destroy", client=client)
+        if not viewed:
+            self.api.call("Client_Destroy", client=client)
 
 
 # What frees a handle, and by which name it takes it, in the order of freeing at the end: what was
