@@ -42,7 +42,10 @@ _IREE = "gnomon.backends.iree.backend:iree_backend"
 _PLUGIN = "gnomon.backends.pjrt.backend:pjrt_backend"
 _FACTORIES: dict[str, str | Callable[[str], Backend]] = {
     HOST_PLATFORM: _IREE,
+    "cuda": _IREE,
+    "rocm": _IREE,
     "vulkan": _IREE,
+    "metal": _IREE,
     "tpu": _PLUGIN,
 }
 
@@ -87,7 +90,10 @@ def plugins() -> dict[str, str]:
 
 
 def choose(names: tuple[str, ...] | None) -> None:
-    """Set the platforms in use, the default one first; None for all, the host first."""
+    """Set the platforms in use, the default one first; None for all, the host first.
+
+    The host's platform is always there: arrays that are on no device yet are in its memory.
+    """
     _selected[0] = names
 
 
@@ -104,6 +110,11 @@ def backend(name: str | None = None) -> Backend:
     """
     if name is None:
         name = selected()[0]
+    elif _selected[0] is not None and name not in (HOST_PLATFORM, *_selected[0]):
+        raise BackendUnavailable(
+            f"the platform {name!r} is not among those in use: {', '.join(_selected[0])} "
+            "(GNOMON_PLATFORMS, or the config option gnomon_platforms)"
+        )
     found = _backends.get(name)
     if found is None:
         with _lock:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from gnomon import _dtypes, tree_util
-from gnomon._array import Array, wrap
+from gnomon._array import Array, placed, wrap
 from gnomon._function import check_callable
+from gnomon._on_device import place_of
 from gnomon._tracing import as_operand, concrete_value, evaluation, trace_for
 from gnomon.dialects.callbacks import VMAP_METHODS, Callback, call_back
 from gnomon.dialects.contract import Op
@@ -64,8 +65,13 @@ def _bind(
     callback = Callback(function)
     trace = trace_for(call.arrays)
     if trace is None:
+        place = place_of(call.arrays, op.full_name.removeprefix("gnomon."))
         arrays = [concrete_value(x) for x in call.arrays]
-        return [wrap(r) for r in call_back(callback.number, given or (), arrays)]  # type: ignore[arg-type]
+        results = call_back(callback.number, given or (), arrays)  # type: ignore[arg-type]
+        if place is None:
+            return [wrap(r) for r in results]
+        device, committed = place
+        return [placed(np.asarray(r), device, committed=committed) for r in results]
     trace.program.callbacks.append(callback)
     params = {**params, "callback": callback.number}
     if given is not None:

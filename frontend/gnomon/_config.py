@@ -368,7 +368,8 @@ def _derived(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_environment(name: str, option: _Option) -> Any:
-    for prefix in _PREFIXES:
+    # JAX_PLATFORMS is meant for JAX, which knows other platforms.
+    for prefix in _PREFIXES[:1] if name == "platforms" else _PREFIXES:
         variable = f"{prefix}{name}".upper()
         text = os.environ.get(variable)
         if text is not None:

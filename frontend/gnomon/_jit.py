@@ -40,6 +40,7 @@ from gnomon._tracing import (
     invalid_value,
     is_tracer,
     program_memo,
+    program_platform,
     set_compiled_calls,
     staging,
     trace_for,
@@ -191,25 +192,23 @@ def abstractify(x: Any) -> Any:
     """The interned type of an argument, for the signature; tracers are not looked up."""
     if type(x) is Tracer:
         return _native.UNCACHED
-    if type(x) is PlacedArray:
-        return _place_token(x.aval, x._device, x._committed)
-    if isinstance(x, ConcreteArray):
-        return x.aval
-    x = as_operand(x)
-    return abstractify(x) if type(x) is PlacedArray and x._committed else x.aval
+    array = as_operand(x)
+    if type(array) is PlacedArray and array._committed:
+        return _place_token(array.aval, array._device)
+    # Where others are does not matter: the program runs on the default device.
+    return array.aval
 
 
 class _PlaceToken(NamedTuple):
-    """What a program knows of an array with a place of its own; interned like a type."""
+    """What a program knows of an array that is committed to a device; interned like a type."""
 
     aval: ShapedArray
     device: Device
-    committed: bool
 
 
 @functools.lru_cache(4096)
-def _place_token(aval: ShapedArray, device: Device, committed: bool) -> _PlaceToken:
-    return _PlaceToken(aval, device, committed)
+def _place_token(aval: ShapedArray, device: Device) -> _PlaceToken:
+    return _PlaceToken(aval, device)
 
 
 class _Call:
@@ -349,14 +348,12 @@ class JitFunction:
                 return self._fun(*args, **kwargs)
             call = _Call(self, args, kwargs)
             start = watched_miss(self._fun, call) if config.watches_tracing else None
-            with evaluation():
-                traced = self._trace(call)
+            traced, place = self._trace_with_place(call)
             if any(is_tracer(c) for c in traced.captures):
                 # The function closes over a value that is being traced (a jitted inner function
                 # under grad): the call is a part of that trace, and nothing can be kept for another
                 # one.
                 return self._call_traced(args, kwargs)
-            place = self._place_of(call, traced)
             entry = Lowered(traced, call, place, keep_stages=False).compile().entry
             if start is not None:
                 log_compiled(self._fun, call, start)
@@ -378,11 +375,10 @@ class JitFunction:
     def trace(self, *args: Any, **kwargs: Any) -> TracedFunction:
         """Trace for arguments of these types: the first stage of compiling ahead of time."""
         call = _Call(self, args, kwargs)
-        with evaluation():
-            traced = self._trace(call)
+        traced, place = self._trace_with_place(call)
 
         def lower() -> Lowered:
-            return Lowered(traced, call, self._place_of(call, traced), keep_stages=True)
+            return Lowered(traced, call, place, keep_stages=True)
 
         return TracedFunction(call, traced, name_of(self._fun), lower)
 
@@ -418,12 +414,23 @@ class JitFunction:
             flags += [name in self.donate_argnames] * count
         return tuple(i for i, flag in enumerate(flags) if flag)
 
-    def _place_of(self, call: _Call, traced: Traced) -> tuple[Device, bool]:
+    def _trace_with_place(self, call: _Call) -> tuple[Traced, tuple[Device, bool]]:
+        """Trace for the device that the program will run on, and find that."""
+        place = self._place_of(call, ())
+        while True:
+            with evaluation(), program_platform(place[0].platform) as asked:
+                traced = self._trace(call)
+            before, place = place, self._place_of(call, traced.captures)
+            # Arrays that the function closes over are known only now, and may be elsewhere.
+            if not asked or place[0].platform == before[0].platform:
+                return traced, place
+
+    def _place_of(self, call: _Call, captures: Sequence[Array]) -> tuple[Device, bool]:
         """Where the program runs, and whether its results are committed to that."""
         if self._place is not None:
             place = self._place
             return (devices_of(place)[0] if isinstance(place, str) else place), True
-        arrays = [*call.leaves, *traced.captures]
+        arrays = [*call.leaves, *captures]
 
         def describe(i: int) -> str:
             if i < len(call.leaves):

@@ -3,7 +3,8 @@
 An op is compiled once for each signature (its attributes, the types of its operands, the device)
 and then called like any compiled program; the result stays on the device. So that the signatures
 are few, what changes from call to call is an operand and not part of the program: the places of
-slices, and Python's numbers, which are kept on the device from call to call.
+slices, and Python's numbers. Small values of the host are kept on the device from call to call, so
+that a loop does not bring the same numbers there again and again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from gnomon._array import ConcreteArray, PlacedArray, committed_device, placed_buffer
 from gnomon._aval import shaped_array
-from gnomon._device import Device, default_device
+from gnomon._device import HOST, Device, default_device
 from gnomon.backends.errors import CompilationError
 from gnomon.backends.interface import Buffer, Executable
 from gnomon.dialects.body import Body
@@ -28,24 +29,25 @@ from gnomon.dialects.types import TensorType
 
 __all__ = ["clear_caches", "input_buffer", "place_of", "run_op", "run_program"]
 
-# How many scalars are kept on devices.
-_KEPT_SCALARS = 512
+# How many small values of the host are kept on devices, and what counts as small.
+_KEPT_VALUES = 512
+_KEPT_BYTES = 1 << 14
 
 _executables: dict[Any, Executable] = {}
-_scalars: OrderedDict[Any, Buffer] = OrderedDict()
+_kept: OrderedDict[Any, Buffer] = OrderedDict()
 
 
 def clear_caches() -> None:
-    """Forget the compiled ops, and the scalars that are kept on devices."""
+    """Forget the compiled ops, and the values that are kept on devices."""
     _executables.clear()
-    _scalars.clear()
+    _kept.clear()
 
 
 def place_of(operands: Sequence[Any], what: str) -> tuple[Device, bool] | None:
     """Where a computation on arrays is done, and whether its results are committed to that.
 
-    None where it is done on the host as ever. The rule: on the device that operands are committed
-    to; else on the default one.
+    None where it is done on the host as ever, and its results belong to no device in particular.
+    The rule: on the device that operands are committed to; else on the default one.
 
     Raises:
       ValueError: operands are committed to different devices.
@@ -53,7 +55,10 @@ def place_of(operands: Sequence[Any], what: str) -> tuple[Device, bool] | None:
     if not any(type(x) is PlacedArray for x in operands):
         return None
     device = committed_device(operands, lambda i: f"operand {i} of {what}")
-    return (default_device(), False) if device is None else (device, True)
+    if device is not None:
+        return device, True
+    device = default_device()
+    return None if device is HOST else (device, False)
 
 
 # ----------------------------------------------------------------------------------------- operands
@@ -67,32 +72,37 @@ def input_buffer(x: Any, device: Device, *, fresh: bool = False) -> Buffer:
       device: where it is needed.
       fresh: its memory may be taken over: no buffer that somebody else uses.
     """
-    if type(x) is PlacedArray and x._device is device:
-        return x.device_buffer()
-    if isinstance(x, ConcreteArray):
-        value = x.numpy_value()
-        if value.size == 1 and not fresh:
-            return _scalar(value, device)
-        buffer: Buffer = device.backend.put(value, device)
-        return buffer
-    value = np.asarray(x)
-    if value.size == 1 and not fresh:
-        return _scalar(value, device)
-    # The caller may write to a NumPy array as soon as the call has returned.
-    copied: Buffer = device.backend.put(value, device, copy=True)
-    return copied
-
-
-def _scalar(value: np.ndarray[Any, Any], device: Device) -> Buffer:
-    """One number on a device, kept there for the next time."""
-    key = (device, value.dtype, value.shape, value.tobytes())
-    buffer = _scalars.get(key)
-    if buffer is None or buffer.is_deleted():
-        buffer = _scalars[key] = device.backend.put(value, device, copy=True)
-        if len(_scalars) > _KEPT_SCALARS:
-            _scalars.popitem(last=False)
+    value = _value_to_bring(x, device)
+    if value is None:
+        buffer: Buffer = x.device_buffer()
+    elif value.nbytes <= _KEPT_BYTES and not fresh:
+        buffer = _kept_buffer(value, device)
+    elif type(x) is PlacedArray and x._device is device and not fresh:
+        buffer = x.device_buffer()
     else:
-        _scalars.move_to_end(key)
+        # The caller may write to a NumPy array as soon as the call has returned.
+        copy = not isinstance(x, ConcreteArray)
+        buffer = device.backend.put(value, device, copy=copy)
+    return buffer
+
+
+def _value_to_bring(x: Any, device: Device) -> np.ndarray[Any, Any] | None:
+    """The host's value of an array that is not on a device yet; None where it is."""
+    if type(x) is PlacedArray and x._device is device:
+        return x._value if x._buffer is None else None
+    return x.numpy_value() if isinstance(x, ConcreteArray) else np.asarray(x)
+
+
+def _kept_buffer(value: np.ndarray[Any, Any], device: Device) -> Buffer:
+    """A small value on a device, kept there for the next time."""
+    key = (device, value.dtype, value.shape, value.tobytes())
+    buffer = _kept.get(key)
+    if buffer is None or buffer.is_deleted():
+        buffer = _kept[key] = device.backend.put(value, device, copy=True)
+        if len(_kept) > _KEPT_VALUES:
+            _kept.popitem(last=False)
+    else:
+        _kept.move_to_end(key)
     return buffer
 
 
@@ -122,16 +132,11 @@ def run_op(
     types: list[tuple[TensorType, bool]] = []
     buffers: list[Buffer] = []
     for x in operands:
-        uniform = False
-        if type(x) is PlacedArray and x._device is device:
-            type_ = x.aval.type
-        else:
-            value = x.numpy_value() if isinstance(x, ConcreteArray) else np.asarray(x)
-            type_ = TensorType(value.shape, value.dtype)
-            uniform = _is_uniform(value)
-            if uniform:
-                x = value[(0,) * value.ndim]
-        types.append((type_, uniform))
+        value = _value_to_bring(x, device)
+        uniform = value is not None and _is_uniform(value)
+        types.append((TensorType(x.shape, x.dtype), uniform))
+        if uniform:
+            x = value[(0,) * value.ndim]  # type: ignore[index, union-attr]
         buffers.append(input_buffer(x, device))
     key = (op.full_name, _frozen(params), tuple(types), device)
     executable = _executables.get(key)

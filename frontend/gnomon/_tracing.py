@@ -31,7 +31,7 @@ from gnomon import _dtypes
 from gnomon._array import Array, ConcreteArray, PlacedArray, placed, wrap
 from gnomon._aval import ShapedArray, shaped_array
 from gnomon._config import Config, config
-from gnomon._device import HOST
+from gnomon._device import HOST, default_device
 from gnomon._errors import (
     ConcretizationTypeError,
     TracerArrayConversionError,
@@ -62,6 +62,7 @@ class _State(threading.local):
         self.axes: list[tuple[str, int, Trace]] = []
         self.scope = ""
         self.spent = 0
+        self.platform: tuple[str, list[None]] | None = None
 
 
 _state = _State()
@@ -372,6 +373,28 @@ def evaluation() -> Iterator[None]:
         _state.stack, _state.staging, _state.spent = stack, outer, spent
 
 
+@contextmanager
+def program_platform(platform: str) -> Iterator[list[None]]:
+    """Trace a program for a platform; what it yields is not empty if that was asked for."""
+    before = _state.platform
+    asked: list[None] = []
+    _state.platform = platform, asked
+    try:
+        yield asked
+    finally:
+        _state.platform = before
+
+
+def platform_of(operands: Sequence[Any], what: str) -> str:
+    """The platform that the program being traced is for, or that eager code on arrays runs on."""
+    if _state.platform is not None and _state.stack:
+        platform, asked = _state.platform
+        asked.append(None)
+        return platform
+    place = place_of(operands, what)
+    return (default_device() if place is None else place[0]).platform
+
+
 # ----------------------------------------------------------------------- orders of differentiation
 
 
@@ -661,9 +684,7 @@ def _evaluated(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
 def _bind_placed(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
     """`bind` where an operand lives on another device, or is committed to its own."""
     name = op.full_name.removeprefix("gnomon.")
-    place = place_of(operands, name)
-    assert place is not None
-    device, committed = place
+    device, committed = place_of(operands, name) or (HOST, False)
     weak = all(getattr(x, "weak_type", False) for x in operands)
     results: Sequence[Any]
     if device is HOST:

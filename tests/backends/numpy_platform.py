@@ -66,11 +66,12 @@ class Buffer:
     """An array in the memory of a device."""
 
     def __init__(self, array: np.ndarray[Any, Any], device: Device) -> None:
-        device.allocate(array.nbytes)
+        self._array: np.ndarray[Any, Any] | None = None
+        self._reason = ""
         self.device = device
         self.shape, self.dtype, self.nbytes = array.shape, array.dtype, array.nbytes
-        self._array: np.ndarray[Any, Any] | None = array.copy()
-        self._reason = ""
+        device.allocate(array.nbytes)
+        self._array = array.copy()
 
     @property
     def array(self) -> np.ndarray[Any, Any]:

@@ -7,8 +7,7 @@ from typing import Any
 
 from gnomon import tree_util
 from gnomon._array import Array
-from gnomon._device import HOST
-from gnomon._tracing import as_operand, bind
+from gnomon._tracing import as_operand, bind, platform_of
 from gnomon.dialects.emit import ops
 from gnomon.lax._structural import canonical_axis
 
@@ -141,10 +140,11 @@ def platform_dependent(
     Raises:
       NotImplementedError: there is none for this platform.
     """
-    chosen = per_platform.get(HOST.platform, default)
+    platform = platform_of(tree_util.tree_leaves(args), "platform_dependent")
+    chosen = per_platform.get(platform, default)
     if chosen is None:
         raise NotImplementedError(
-            f"platform_dependent: there is no function for {HOST.platform!r} (given: "
+            f"platform_dependent: there is no function for {platform!r} (given: "
             f"{', '.join(sorted(per_platform)) or 'none'}) and no default"
         )
     return chosen(*args)

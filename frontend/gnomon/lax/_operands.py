@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._array import Array, ConcreteArray, with_weak_flag, wrap
+from gnomon._array import Array, ConcreteArray, PlacedArray, with_weak_flag, wrap, wrap_like
 from gnomon._errors import GnomonTypeError
-from gnomon._tracing import Tracer, as_operand, bind
+from gnomon._tracing import Tracer, as_operand, bind, staging
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import (
     ANY,
@@ -160,7 +160,8 @@ def spread(function: str, arrays: Sequence[Array]) -> list[Array]:
         if len(wide) > 1:
             raise TypeError(f"lax.{function}: shapes {given} cannot be broadcast together")
         shape.append(wide.pop() if wide else 1)
-    return [broadcast(x, tuple(shape)) for x in arrays]
+    placed = any(type(x) is PlacedArray for x in arrays)
+    return [(repeated if placed else broadcast)(x, tuple(shape)) for x in arrays]
 
 
 def broadcast(x: Array, shape: tuple[int, ...]) -> Array:
@@ -169,6 +170,16 @@ def broadcast(x: Array, shape: tuple[int, ...]) -> Array:
         return x
     dims = tuple(range(len(shape) - x.ndim, len(shape)))
     return bind(ops.broadcast_in_dim, x, shape=shape, dims=dims)
+
+
+def repeated(x: Array, shape: tuple[int, ...]) -> Array:
+    """`broadcast` beside an operand on a device.
+
+    One number of the host stays one in memory, so that no more than that is brought to the device.
+    """
+    if x.ndim or not isinstance(x, ConcreteArray) or x._value is None or x.committed or staging():
+        return broadcast(x, shape)
+    return wrap_like(np.broadcast_to(x._value, shape), x, x.weak_type)
 
 
 def as_shape(function: str, shape: Any) -> tuple[int, ...]:
@@ -204,4 +215,4 @@ def with_weak_type(x: Array, weak_type: bool = True) -> Array:
 def constant_like(x: Array, value: Any) -> Array:
     """One value everywhere, in the shape, dtype and weak type of ``x``."""
     scalar = wrap(np.asarray(value).astype(x.dtype), x.aval.weak_type)
-    return broadcast(scalar, x.shape)
+    return (repeated if type(x) is PlacedArray else broadcast)(scalar, x.shape)

@@ -9,6 +9,8 @@ import numpy as np
 
 from gnomon import _dtypes, lax
 from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._device import Device, as_device
+from gnomon._device_api import device_put
 from gnomon._dlpack import import_capsule
 from gnomon._dtypes import DType
 from gnomon._tracing import as_operand, bind, is_tracer
@@ -42,7 +44,7 @@ def array(
       copy: the memory is not shared with ``object``.
       order: None or ``"K"``.
       ndmin: the least number of dimensions; new ones stand in front.
-      device, out_sharding: None; there is one device.
+      device, out_sharding: where to put it, by default on the default device.
     Returns:
       An array; weakly typed where ``object`` is a Python number or a weakly typed array and no
       dtype is given.
@@ -58,7 +60,9 @@ def array(
       >>> array([1, 2.5])
       Array([1. , 2.5], dtype=float32)
     """
-    no_placement("array", device, out_sharding)
+    if (place := placement("array", device, out_sharding)) is not None:
+        made: Array = device_put(array(object, dtype, copy=copy, order=order, ndmin=ndmin), place)
+        return made
     if order not in (None, "K"):
         raise NotImplementedError(f"array: order {order!r} is not supported, only 'K'")
     target = None if dtype is None else _dtypes.check_user_dtype(dtype, "array")
@@ -81,10 +85,18 @@ def asarray(
     return array(a, dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding)
 
 
-def no_placement(function: str, device: Any, out_sharding: Any = None) -> None:
-    """Raise ``NotImplementedError`` for arguments that shard an array. One device is taken."""
-    if out_sharding is not None:
-        raise NotImplementedError(f"{function}: arrays live on one device, got {out_sharding!r}")
+def placement(function: str, device: Any, out_sharding: Any = None) -> Device | None:
+    """The device that the arguments of a function say where to put its result, if any.
+
+    Raises:
+      TypeError: they are no device and no sharding on a single one.
+      ValueError: both are given.
+    """
+    if device is None and out_sharding is None:
+        return None
+    if device is not None and out_sharding is not None:
+        raise ValueError(f"{function}: give device or out_sharding, not both")
+    return as_device(device if out_sharding is None else out_sharding)
 
 
 def _resolved(value: Any) -> Any:
@@ -240,7 +252,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
       x: an array or scalar.
       dtype: the dtype; None stands for the default float dtype.
       copy: the memory is not shared.
-      device: None.
+      device: where to put it, by default on the default device.
     Returns:
       An array. Floating point numbers become integers towards zero, with what is out of range at
       the ends and nan at 0; complex numbers become real by their real part, with a warning.
@@ -253,6 +265,9 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     )
     if is_complex(array.dtype) and target == BOOL:
         return with_weak_type(bind(ops.ne, array, constant_like(array, 0)), False)
+    if device is not None:
+        moved: Array = device_put(converted(array, target), as_device(device))
+        return moved
     result = converted(array, target)
     if copy and result is array and isinstance(array, ConcreteArray):
         return array.__copy__()
@@ -287,7 +302,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
     Args:
       x: anything with ``__dlpack__``.
-      device: None.
+      device: where to put it, by default on the default device.
       copy: False to share the memory, which nobody may write to from then on; otherwise copied.
 
     Raises:
@@ -296,7 +311,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """
     if is_tracer(x) or (isinstance(x, Array) and not copy):
         return as_operand(x)
-    return wrap(import_capsule(x, copy=copy is None or copy))
+    result = wrap(import_capsule(x, copy=copy is None or copy))
+    return result if device is None else device_put(result, as_device(device))
 
 
 def fromfunction(

@@ -11,6 +11,7 @@ import numpy as np
 
 from gnomon import _dtypes, lax
 from gnomon._array import Array, wrap
+from gnomon._device_api import device_put
 from gnomon._dtypes import DType
 from gnomon._tracing import bind, staging
 from gnomon.dialects.emit import ops
@@ -20,7 +21,7 @@ from gnomon.lax._operands import as_shape, constant_like
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._arithmetic import log10, power
-from gnomon.numpy._construction import array, asarray, no_placement
+from gnomon.numpy._construction import array, asarray, placement
 from gnomon.numpy._dispatch import broadcast_to_shape
 from gnomon.numpy._indexing import getitem
 from gnomon.numpy._manipulation import broadcast_to, moveaxis, ravel
@@ -48,7 +49,8 @@ def _constant(name: str, value: int, summary: str) -> Any:
     def function(
         shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None
     ) -> Array:
-        no_placement(name, device, out_sharding)
+        if (place := placement(name, device, out_sharding)) is not None:
+            return device_put(function(shape, dtype), place)
         sizes, exact = _shape(name, shape, dtype), _dtype(name, dtype)
         if staging():
             return lax.full(sizes, value, exact)
@@ -60,7 +62,7 @@ def _constant(name: str, value: int, summary: str) -> Any:
     Args:
       shape: an int or a sequence of ints.
       dtype: the dtype; the default float dtype if None.
-      device, out_sharding: None; there is one device.
+      device, out_sharding: where to put it, by default on the default device.
     """
     return function
 
@@ -79,9 +81,10 @@ def full(
       shape: an int or a sequence of ints.
       fill_value: the value, a scalar or an array.
       dtype: the dtype; that of ``fill_value`` if None.
-      device, out_sharding: None; there is one device.
+      device, out_sharding: where to put it, by default on the default device.
     """
-    no_placement("full", device, out_sharding)
+    if (place := placement("full", device, out_sharding)) is not None:
+        return device_put(full(shape, fill_value, dtype), place)
     sizes = _shape("full", shape)
     if not isinstance(fill_value, (int, float, complex)):
         fill_value = as_array("full", fill_value)
@@ -107,7 +110,7 @@ def _constant_like(name: str, value: int, summary: str) -> Any:
     Args:
       a: an array or scalar, or anything with shape and dtype.
       dtype, shape: replace those of ``a``.
-      device, out_sharding: None; there is one device.
+      device, out_sharding: where to put it, by default on the default device.
     """
     return function
 
@@ -115,7 +118,9 @@ def _constant_like(name: str, value: int, summary: str) -> Any:
 def _full_like(
     name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, out_sharding: Any
 ) -> Array:
-    no_placement(name, device, out_sharding)
+    if (place := placement(name, device, out_sharding)) is not None:
+        made = _full_like(name, a, value, dtype, shape, None, None)
+        return device_put(made, place)
     if not (hasattr(a, "dtype") and hasattr(a, "shape")):
         a = as_array(name, a)
     return lax.full_like(a, value, dtype, None if shape is None else _shape(name, shape))
@@ -147,13 +152,15 @@ def full_like(
       a: an array or scalar, or anything with shape and dtype.
       fill_value: the value, a scalar or an array.
       dtype, shape: replace those of ``a``.
-      device, out_sharding: None; there is one device.
+      device, out_sharding: where to put it, by default on the default device.
     """
     value = fill_value
     if not isinstance(value, (int, float, complex)):
         value = as_array("full_like", fill_value, 1)
         if value.ndim:
-            no_placement("full_like", device, out_sharding)
+            if (place := placement("full_like", device, out_sharding)) is not None:
+                made = full_like(a, value, dtype, shape)
+                return device_put(made, place)
             sizes = np.shape(a) if shape is None else _shape("full_like", shape)
             return broadcast_to(
                 asarray(value, _dtypes.dtype_of(a) if dtype is None else dtype), sizes
@@ -189,7 +196,7 @@ def arange(
     Args:
       start, stop, step: known real scalars; one argument is ``stop``.
       dtype: the dtype; by default that of the arguments together.
-      device, out_sharding: None; there is one device.
+      device, out_sharding: where to put it, by default on the default device.
     Returns:
       A vector of ``ceil((stop - start) / step)`` elements.
     Raises:
@@ -201,7 +208,8 @@ def arange(
       >>> arange(1, 2, 0.25)
       Array([1.  , 1.25, 1.5 , 1.75], dtype=float32)
     """
-    no_placement("arange", device, out_sharding)
+    if (place := placement("arange", device, out_sharding)) is not None:
+        return device_put(arange(start, stop, step, dtype), place)
     if start is None:
         raise TypeError("arange requires a start or a stop, got None")
     given = [v for v in (start, stop, step) if v is not None]
@@ -254,11 +262,13 @@ def linspace(
       retstep: give the distance as well.
       dtype: the dtype; by default a floating point one.
       axis: the dimension of the result along which the numbers lie.
-      device: None.
+      device: where to put it, by default on the default device.
     Returns:
       The array; with ``retstep``, the pair of it and the distance.
     """
-    no_placement("linspace", device)
+    if (place := placement("linspace", device)) is not None:
+        made = linspace(start, stop, num, endpoint, retstep, dtype, axis)
+        return device_put(made, place)
     num, axis = operator.index(num), operator.index(axis)
     if num < 0:
         raise ValueError(f"linspace: the number of samples must not be negative, got {num}")
@@ -367,9 +377,10 @@ def eye(
       N, M: rows and columns; as many of both by default.
       k: which diagonal: 0 is the main one, positive ones lie above.
       dtype: the dtype; the default float dtype if None.
-      device: None.
+      device: where to put it, by default on the default device.
     """
-    no_placement("eye", device)
+    if (place := placement("eye", device)) is not None:
+        return device_put(eye(N, M, k, dtype), place)
     shape = _shape("eye", (N, N if M is None else M))
     return converted(_compared(ops.eq, shape, k), _dtype("eye", dtype))  # type: ignore[arg-type]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gnomon import _dtypes
-from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._array import Array, ConcreteArray, PlacedArray, wrap
 from gnomon._config import config
 from gnomon._quiet import quiet
 from gnomon._tracing import bind, staging
@@ -21,7 +21,7 @@ from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex
 from gnomon.lax import broadcast_shapes
 from gnomon.lax._creation import converted
-from gnomon.lax._operands import broadcast, constant_like, describe_dtypes, with_weak_type
+from gnomon.lax._operands import broadcast, constant_like, describe_dtypes, repeated, with_weak_type
 from gnomon.numpy._arguments import as_array
 
 DType = np.dtype[Any]
@@ -92,6 +92,8 @@ def spread(function: str, arrays: list[Array]) -> list[Array]:
         ) from error
     if config.numpy_rank_promotion != "allow":
         _check_ranks(function, arrays)
+    if any(type(x) is PlacedArray for x in arrays):
+        return [broadcast_to_shape(x, shape) if x.ndim else repeated(x, shape) for x in arrays]
     return [broadcast_to_shape(x, shape) for x in arrays]
 
 
