@@ -9,7 +9,7 @@ floats are formed in f32, so they are no better off; those of f64 lose digits in
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -25,6 +25,7 @@ __all__ = ["RULES", "STAGE", "sum_along"]
 
 STAGE = 4096
 _PIECE = 1024
+_SMALLEST_PIECE = 32
 
 
 def _sum(inst: Instance) -> Sequence[ir.Value] | None:
@@ -33,9 +34,32 @@ def _sum(inst: Instance) -> Sequence[ir.Value] | None:
         return None
     wide = accumulator(type_.dtype)
     total = convert(inst.operand, wide)
-    for axis in sorted(axes, reverse=True):
-        total = sum_along(total, axis)
+    for group in _groups(type_.shape, sorted(axes)):
+        if len(group) > 1:
+            total = ops.reduce_sum(total, axes=group)
+        else:
+            total = sum_along(total, *group)
     return [total if wide == type_.dtype else rounded(total, type_.dtype)]
+
+
+def _groups(shape: Sequence[int], axes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """The axes, the last ones first, as many at once as a stage may have elements."""
+    group: tuple[int, ...] = ()
+    for axis in reversed(axes):
+        if group and math.prod(shape[d] for d in group) * shape[axis] > STAGE:
+            yield group
+            group = ()
+        group = (axis, *group)
+    yield group
+
+
+def _piece(size: int) -> int:
+    """How many elements a stage adds up: a divisor of all, where there is one.
+
+    What is added up can then become a part of the stage's kernel. To be padded, it must be in
+    memory.
+    """
+    return next((n for n in range(2 * _PIECE, _SMALLEST_PIECE - 1, -1) if size % n == 0), _PIECE)
 
 
 def sum_along(x: ir.Value, axis: int) -> ir.Value:
@@ -44,14 +68,15 @@ def sum_along(x: ir.Value, axis: int) -> ir.Value:
     size = shape[axis]
     if size <= STAGE:
         return ops.reduce_sum(x, axes=(axis,))
-    pieces = -(-size // _PIECE)
-    missing = pieces * _PIECE - size
+    piece = _piece(size)
+    pieces = -(-size // piece)
+    missing = pieces * piece - size
     if missing:
         nothing = (0,) * len(shape)
         high = tuple(missing if d == axis else 0 for d in range(len(shape)))
         zero = constant(np.zeros((), type_of(x).dtype))
         x = ops.pad(x, zero, low=nothing, high=high, interior=nothing)
-    split = reshape(x, (*shape[:axis], pieces, _PIECE, *shape[axis + 1 :]))
+    split = reshape(x, (*shape[:axis], pieces, piece, *shape[axis + 1 :]))
     return sum_along(ops.reduce_sum(split, axes=(axis + 1,)), axis)
 
 
