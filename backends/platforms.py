@@ -23,6 +23,7 @@ __all__ = [
     "HOST_PLATFORM",
     "backend",
     "choose",
+    "compiler_for",
     "host_device",
     "known",
     "plugins",
@@ -47,6 +48,9 @@ _FACTORIES: dict[str, str | Callable[[str], Backend]] = {
     "vulkan": _IREE,
     "metal": _IREE,
     "tpu": _PLUGIN,
+    "cuda": _IREE,
+    "rocm": _IREE,
+    "metal": _IREE,
 }
 
 _lock = threading.RLock()
@@ -133,6 +137,26 @@ def host_device() -> Device:
 def _import(path: str) -> Any:
     module, _, function = path.partition(":")
     return getattr(importlib.import_module(module), function)
+
+
+def compiler_for(target: str) -> tuple[Any, str]:
+    """The backend that compiles for a target, of which no device need be here.
+
+    Args:
+      target: a platform and what its compiler asks beside, such as ``"cuda:sm_90"`` or
+        ``"tpu:v5e:2x2"``, or a processor, such as ``"aarch64-linux"``.
+    Returns:
+      The backend, which has a ``compile_for`` beside `Backend`'s methods, and what stands behind
+      the platform's name.
+    Raises:
+      ValueError: there is no such target; the message lists those that there are.
+    """
+    if not isinstance(target, str):
+        raise TypeError(f"a target is named by a string such as 'cuda:sm_90', got {target!r}")
+    platform, _, rest = target.partition(":")
+    if platform in plugins() or _FACTORIES.get(platform, _IREE) != _IREE:
+        return backend(platform), rest
+    return _import(_IREE)(target), rest
 
 
 def _make(name: str) -> Backend:

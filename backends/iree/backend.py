@@ -9,6 +9,7 @@ import numpy as np
 
 from gnomon.backends.compilation import Artifact, Lowering, Observer
 from gnomon.backends.errors import CompilationFailed, CompilerCrashed
+from gnomon.backends.iree.ahead_of_time import AheadOfTimeExecutable
 from gnomon.backends.iree.buffer import Buffer
 from gnomon.backends.iree.compiler import compile_artifact
 from gnomon.backends.iree.device import Device, devices_of
@@ -125,6 +126,27 @@ class IreeBackend:
             output_types=artifact.output_types,
             device=device,
             execution_model=options.execution_model,
+            donate=donate,
+            callbacks=artifact.callbacks,
+        )
+
+    def compile_for(
+        self, artifact: Artifact, architecture: str = "", *, donate: tuple[int, ...] = ()
+    ) -> AheadOfTimeExecutable:
+        """Compile a program that this backend lowered, for a device that need not be here.
+
+        Args:
+          artifact: the program.
+          architecture: the target's, which this backend was made for.
+          donate: arguments whose memory a call takes over.
+        """
+        plan: Plan = artifact.plan
+        return AheadOfTimeExecutable(
+            self.executable_bytes(artifact),
+            target=self.target,
+            input_types=artifact.input_types,
+            output_types=artifact.output_types,
+            execution_model=plan.options.execution_model,
             donate=donate,
             callbacks=artifact.callbacks,
         )

@@ -33,7 +33,7 @@ from gnomon.backends.iree.options import (
     choose_options,
 )
 from gnomon.backends.iree.process import COMPILER, ProcessDiedError, ProcessTimeoutError
-from gnomon.backends.iree.targets import Target, find_linker, host_fingerprint
+from gnomon.backends.iree.targets import Target, host_fingerprint, linking_flags
 
 __all__ = [
     "DEFAULT_CACHE",
@@ -96,8 +96,7 @@ def shutdown() -> None:
 def compile_flags(target: Target, options: CompileOptions) -> list[str]:
     """Returns the compiler's flags for one program, without those of its process."""
     flags = [flag.name for flag in target.flags]
-    if target.capabilities.libm == "system":
-        flags += [flag.name for flag in find_linker().flags]
+    flags += [flag.name for flag in linking_flags(target)]
     flags.append(f"--iree-opt-level={options.opt_level}")
     flags.append(f"--iree-opt-data-tiling={'true' if options.data_tiling else 'false'}")
     flags.append(f"--iree-execution-model={EXECUTION_MODELS[options.execution_model]}")

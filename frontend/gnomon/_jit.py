@@ -6,11 +6,12 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from gnomon import _native, _on_device, tree_util
+from gnomon._ahead_of_time import CompiledForTarget
 from gnomon._array import (
     Array,
     ConcreteArray,
@@ -538,8 +539,22 @@ class Lowered(Stage):
             "dispatches": cost.dispatches,
         }
 
-    def compile(self) -> Compiled:
-        """Compile for the device of the arguments."""
+    @overload
+    def compile(self, *, target: None = None) -> Compiled: ...
+    @overload
+    def compile(self, *, target: str) -> CompiledForTarget: ...
+    def compile(self, *, target: str | None = None) -> Compiled | CompiledForTarget:
+        """Compile for the device of the arguments, or for a target that need not be here.
+
+        Args:
+          target: ``"cuda:sm_90"``, ``"rocm:gfx942"``, ``"vulkan"``, ``"metal"``,
+            ``"aarch64-linux"``, ``"tpu:v5e:2x2"``, ... (docs/targets.md).
+        Raises:
+          ValueError: there is no such target.
+          UnsupportedOnTarget: the target has no form of an op or a dtype of the program.
+        """
+        if target is not None:
+            return self._compile_for(target)
         device, donated = self._device, self._call.donated
         if device is HOST:
             executable = device.backend.compile(self._artifact, device=device)
@@ -550,13 +565,26 @@ class Lowered(Stage):
         entry = _PlacedEntry(executable, self._traced, donated, device, self._committed)
         return Compiled(self, executable, entry)
 
+    def _compile_for(self, target: str) -> CompiledForTarget:
+        donated, closed = self._call.donated, self._traced._replace(captures=[])
+
+        def bind(executable: Executable, device: Device) -> Compiled:
+            entry = _PlacedEntry(executable, closed, donated, device, device is not HOST)
+            return Compiled(self, executable, entry, device)
+
+        text = self.stages.traced.located
+        return CompiledForTarget(target, text, self._traced.captures, donated, bind)
+
 
 class Compiled(Stage):
     """A compiled function for one signature; call it with arguments of just that signature."""
 
-    def __init__(self, lowered: Lowered, executable: Executable, entry: Entry) -> None:
+    def __init__(
+        self, lowered: Lowered, executable: Executable, entry: Entry, device: Device | None = None
+    ) -> None:
         super().__init__(lowered._call, lowered._traced)
         self._lowered = lowered
+        self._device = device or lowered._device
         self.executable = executable
         self.entry = entry
 
@@ -582,9 +610,9 @@ class Compiled(Stage):
                 f"with {tree} (static arguments are left out of the call)"
             )
         device = committed_device(leaves, lambda i: f"argument {i} of the compiled function")
-        if device is not None and device is not self._lowered._device:
+        if device is not None and device is not self._device:
             raise ValueError(
-                f"the function was compiled for {self._lowered._device!r}, called with arguments "
+                f"the function was compiled for {self._device!r}, called with arguments "
                 f"that are committed to {device!r}: bring them there with gnomon.device_put, or "
                 "compile for them"
             )

@@ -13,9 +13,17 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from gnomon.backends.iree.targets.model import Flag
+from gnomon.backends.iree.targets.model import Flag, Target
 
-__all__ = ["Linker", "bundled_linker", "bundled_linker_script", "find_linker", "host_fingerprint"]
+__all__ = [
+    "Linker",
+    "bundled_linker",
+    "bundled_linker_script",
+    "find_linker",
+    "host_fingerprint",
+    "linking_flags",
+    "what_is_missing",
+]
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,16 @@ def find_linker() -> Linker:
     return Linker("", "none")
 
 
+def linking_flags(target: Target) -> tuple[Flag, ...]:
+    """The compiler's flags that depend on what this machine links with."""
+    if target.capabilities.libm == "system":
+        return find_linker().flags
+    linker = bundled_linker() if target.code == "wasm" else None
+    if linker is None:
+        return ()
+    return (Flag(f"--iree-llvmcpu-wasm-linker-path={linker}", "the one in the compiler's package"),)
+
+
 def bundled_linker() -> Path | None:
     """The linker inside of the compiler's package."""
     specification = importlib.util.find_spec("iree.compiler")
@@ -99,3 +117,24 @@ def host_fingerprint() -> str:
         text = ""
     lines.update(line for line in text.splitlines() if line.startswith(wanted))
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+
+def what_is_missing(target: Target) -> str:
+    """Returns why artifacts for a processor do not run on this one; empty where they do."""
+    if target.is_host:
+        return ""
+    machine = platform.machine()
+    if target.machine != machine:
+        return f"this machine is {machine}, not {target.machine}"
+    missing = [f for f in target.features if f not in _features()]
+    return f"this machine's processor lacks {', '.join(missing)}" if missing else ""
+
+
+@functools.cache
+def _features() -> frozenset[str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        return frozenset()
+    lines = (line for line in text.splitlines() if line.startswith(("flags", "Features")))
+    return frozenset(next(lines, "").split())

@@ -81,6 +81,9 @@ class Target:
         device: the device as an attribute of the module, where the compiler knows too little of it
             by its flags; it takes the place of the flags that choose the code generator.
         is_host: compiled for the processor that it is compiled on.
+        machine: the processor's family as `platform.machine` names it, where artifacts run on no
+            other; empty where the device decides.
+        features: names in /proc/cpuinfo of the instructions that artifacts use.
     """
 
     name: str
@@ -95,6 +98,8 @@ class Target:
     legalized: tuple[str, ...] = ()
     device: str = ""
     is_host: bool = False
+    machine: str = ""
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,15 @@ _ALONE = (
 )
 
 
-def _processor(name: str, triple: str, cpu: str, *others: Flag, code: str = "elf") -> Target:
+def _processor(
+    name: str,
+    triple: str,
+    cpu: str,
+    *others: Flag,
+    code: str = "elf",
+    machine: str = "",
+    features: tuple[str, ...] = (),
+) -> Target:
     """A processor that is compiled for from afar; artifacts are self-contained."""
     return Target(
         name=name,
@@ -112,6 +120,8 @@ def _processor(name: str, triple: str, cpu: str, *others: Flag, code: str = "elf
             max_bindings=32,
         ),
         legalized=_ALONE,
+        machine=machine,
+        features=features,
     )
 
 
@@ -119,14 +129,25 @@ _EMBEDDED = Flag(
     "--iree-llvmcpu-link-embedded=true",
     "IREE's own library format: linked and loaded without the tools of either machine",
 )
-_X86 = "x86_64-unknown-linux-gnu"
+
+_V2 = ("sse4_2", "popcnt", "ssse3")
+_V3 = (*_V2, "avx2", "bmi2", "fma", "f16c")
+_V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+
+
+def _x86(level: str, features: tuple[str, ...]) -> Target:
+    triple = "x86_64-unknown-linux-gnu"
+    return _processor(level, triple, level, _EMBEDDED, machine="x86_64", features=features)
+
 
 CPUS: tuple[Target, ...] = (
     CPU,
-    _processor("x86-64-v2", _X86, "x86-64-v2", _EMBEDDED),
-    _processor("x86-64-v3", _X86, "x86-64-v3", _EMBEDDED),
-    _processor("x86-64-v4", _X86, "x86-64-v4", _EMBEDDED),
-    _processor("aarch64-linux", "aarch64-unknown-linux-gnu", "generic", _EMBEDDED),
+    _x86("x86-64-v2", _V2),
+    _x86("x86-64-v3", _V3),
+    _x86("x86-64-v4", _V4),
+    _processor(
+        "aarch64-linux", "aarch64-unknown-linux-gnu", "generic", _EMBEDDED, machine="aarch64"
+    ),
     _processor(
         "riscv64-linux",
         "riscv64-unknown-linux-gnu",
@@ -137,6 +158,19 @@ CPUS: tuple[Target, ...] = (
             "--iree-llvmcpu-target-cpu-features=+m,+a,+f,+d,+c",
             "the general-purpose set, which every Linux distribution asks for",
         ),
+        machine="riscv64",
+    ),
+    _processor(
+        "wasm32",
+        "wasm32-unknown-unknown",
+        "generic",
+        Flag(
+            "--iree-llvmcpu-target-cpu-features=+atomics,+bulk-memory,+simd128",
+            "vectors of 128 bits and shared memory, which every browser of today has",
+        ),
+        Flag("--iree-llvmcpu-link-embedded=false", "a module of WebAssembly, not an ELF file"),
+        code="wasm",
+        machine="wasm32",
     ),
 )
 
