@@ -48,9 +48,6 @@ _FACTORIES: dict[str, str | Callable[[str], Backend]] = {
     "vulkan": _IREE,
     "metal": _IREE,
     "tpu": _PLUGIN,
-    "cuda": _IREE,
-    "rocm": _IREE,
-    "metal": _IREE,
 }
 
 _lock = threading.RLock()

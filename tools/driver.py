@@ -1,10 +1,11 @@
 """``gnomon``: the compiler driver.
 
-    gnomon compile program.mlir -o program.vmfb     # gnomon dialect or StableHLO text to an
-    executable gnomon lower program.mlir                       # to StableHLO text, or
-    --emit=artifact gnomon run program.mlir --input=3xf32=1,2,3     # compile and run @main, or
-    --evaluate with NumPy gnomon cache info | clear                       # the executables kept on
-    disk gnomon version
+    gnomon compile program.mlir --target=cuda:sm_90 # gnomon dialect or StableHLO to an executable
+    gnomon lower program.mlir                       # to StableHLO text, or --emit=artifact
+    gnomon run program.mlir --input=3xf32=1,2,3     # compile and run @main, or --evaluate it
+    gnomon targets                                  # what --target takes
+    gnomon cache info | clear                       # the executables kept on disk
+    gnomon version
 
 Pass-by-pass work on text is `gnomon-opt`'s.
 """
@@ -22,8 +23,9 @@ import numpy as np
 from gnomon.backends.cache import default_cache
 from gnomon.backends.compilation import Artifact
 from gnomon.backends.errors import BackendUnavailable, CompilationError
-from gnomon.backends.iree.backend import iree_backend
-from gnomon.backends.iree.targets import TARGETS
+from gnomon.backends.iree.backend import IreeBackend, iree_backend
+from gnomon.backends.iree.targets import CPUS, FAMILIES
+from gnomon.backends.platforms import compiler_for
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir
@@ -53,9 +55,10 @@ def read_program(path: str) -> Program:
     return program
 
 
-def lowered(path: str, target: str = "cpu") -> Artifact:
+def lowered(path: str, target: str) -> Artifact:
     """The program of a file, lowered for a target."""
-    return iree_backend(target).lower(read_program(path), keep_stages=True)
+    backend, _ = compiler_for(target)
+    return backend.lower(read_program(path), keep_stages=True)
 
 
 def write(path: str, data: bytes | str) -> None:
@@ -99,14 +102,16 @@ def parse_input(text: str, type_: TensorType) -> np.ndarray:
 
 def compile_command(options: argparse.Namespace) -> None:
     """``gnomon compile``"""
-    data = iree_backend(options.target).executable_bytes(lowered(options.file, options.target))
-    output = options.output or str(Path(options.file).with_suffix(".vmfb"))
-    write(output, data)
+    backend, rest = compiler_for(options.target)
+    artifact = backend.lower(read_program(options.file))
+    data = backend.compile_for(artifact, rest).serialize()
+    suffix = ".vmfb" if isinstance(backend, IreeBackend) else ".pjrt"
+    write(options.output or str(Path(options.file).with_suffix(suffix)), data)
 
 
 def lower_command(options: argparse.Namespace) -> None:
     """``gnomon lower``"""
-    artifact = lowered(options.file)
+    artifact = lowered(options.file, options.target)
     if options.emit == "artifact":
         write(options.output or "-", artifact.portable)
     else:
@@ -130,6 +135,16 @@ def run_command(options: argparse.Namespace) -> None:
     for result in results:
         print(f"{TensorType(result.shape, result.dtype)}")
         print(result)
+
+
+def targets_command(options: argparse.Namespace) -> None:
+    """``gnomon targets``"""
+    for target in CPUS:
+        print(f"{target.name:32} {target.code}, on {target.machine or 'this machine'}")
+    for family in FAMILIES:
+        for member in family.architectures:
+            name = f"{family.target.name}:{member.name}"
+            print(f"{name:32} {family.target.code}, {member.meaning}")
 
 
 def cache_command(options: argparse.Namespace) -> None:
@@ -167,7 +182,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     sub = command("compile", "compile MLIR text to an executable", compile_command)
     sub.add_argument("file")
     sub.add_argument("-o", "--output", help="default: the file's name with .vmfb")
-    sub.add_argument("--target", choices=sorted(TARGETS), default="cpu")
+    sub.add_argument("--target", default="cpu", help="see `gnomon targets`; tpu:v5e:2x2")
 
     sub = command("lower", "lower MLIR text", lower_command)
     sub.add_argument("file")
@@ -175,6 +190,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     sub.add_argument(
         "--emit", choices=("expanded", "legalized", "stablehlo", "artifact"), default="stablehlo"
     )
+    sub.add_argument("--target", default="cpu", help="whose legalization; see `gnomon targets`")
 
     sub = command("run", "run the function @main of MLIR text", run_command)
     sub.add_argument("file")
@@ -185,6 +201,8 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="an argument: 2x3xf32=1,2,3,4,5,6, or one value for all, or @file.npy",
     )
     sub.add_argument("--evaluate", action="store_true", help="with NumPy, without compiling")
+
+    command("targets", "what the option --target takes", targets_command)
 
     sub = command("cache", "the executables kept on disk", cache_command)
     sub.add_argument("action", choices=("info", "clear"))

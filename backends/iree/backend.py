@@ -23,6 +23,7 @@ from gnomon.backends.iree.legalize.host_control import (
     host_control,
     runs_on_host,
 )
+from gnomon.backends.iree.legalize.selects import split_complex_selects
 from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options
 from gnomon.backends.iree.remote import put
 from gnomon.backends.iree.remote_executable import RemoteExecutable
@@ -89,6 +90,8 @@ class IreeBackend:
         on_host = not functions and runs_on_host(module)
         if not on_host and has_control_flow(module):
             guard_loops(module)
+        if not self.target.capabilities.complex_selects:
+            split_complex_selects(module)
         artifact = lowering.artifact(callbacks=callbacks)
         code = None
         if self.target.device:

@@ -57,7 +57,7 @@ class CompiledForTarget:
         self.target = target
         self._bind = bind
         self._loaded: Callable[..., Any] | None = None
-        program = Program(ir.Module.parse(text, context))
+        program = Program(ir.Module.parse(text, context()))
         if captures:
             _close_over(program, captures)
         self._artifact: Artifact = backend.lower(program, keep_stages=True)

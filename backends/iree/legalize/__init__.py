@@ -18,9 +18,11 @@ from gnomon.backends.iree.legalize.host_ops import host_rules
 from gnomon.backends.iree.legalize.integrals import integral_rules
 from gnomon.backends.iree.legalize.loops import legalize_while
 from gnomon.backends.iree.legalize.narrow import legalize_narrow_dtypes
+from gnomon.backends.iree.legalize.narrow_arithmetic import narrow_arithmetic_rules
 from gnomon.backends.iree.legalize.refusals import check_dtypes
 from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
 from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
+from gnomon.backends.iree.legalize.selects import complex_rules
 from gnomon.backends.iree.legalize.sorting import sorting_rules
 from gnomon.backends.iree.legalize.special_functions import function_rules
 from gnomon.backends.iree.legalize.sums import RULES as SUM_RULES
@@ -58,13 +60,14 @@ def legalize(module: ir.Module, target: Target) -> None:
         **fourier_rules(target),
         **integral_rules(target),
         **sorting_rules(target),
+        **complex_rules(target.capabilities),
         **CUMULATIVE_RULES,
         **WINDOW_RULES,
     }
     rewrite(program, {**decompositions, **on_host})
     rewrite(program, {**_RULES, **function_rules(target.capabilities), **on_host})
     # What other rules write is rewritten too.
-    rewrite(program, {**BFLOAT16_RULES, **CONTRACTION_RULES})
+    rewrite(program, {**BFLOAT16_RULES, **CONTRACTION_RULES, **narrow_arithmetic_rules(target)})
     split_wide_fusions(program)
     # What the rules wrote.
     check_dtypes(program, target)

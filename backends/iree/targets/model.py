@@ -27,6 +27,8 @@ class Capabilities:
     Attributes:
         dtypes: short names of the dtypes that compiled code computes with. A program that has
             another one is refused; none is ever computed in a narrower one.
+        widened: short names of those that it only stores, for want of some of their arithmetic.
+        complex_selects: it can choose between complex numbers.
         libm: where functions come from that the compiler has no code of its own for. "system": the
             C library, by name. "device": a library of the GPU's vendor, linked by the compiler.
             "none": nowhere, they are written out in arithmetic.
@@ -41,6 +43,8 @@ class Capabilities:
     """
 
     dtypes: frozenset[str]
+    widened: frozenset[str]
+    complex_selects: bool
     libm: str
     atomics: bool
     host_memory: bool

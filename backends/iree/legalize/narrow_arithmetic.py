@@ -1,0 +1,107 @@
+"""Arithmetic on 8 and 16 bits where a target has none: in 32 bits, and rounded or wrapped once.
+
+IREE 3.13 widens most of it by itself, and fails on unsigned division, shifts, and what needs the
+sign of an f16 (``bitwidth emulation is not implemented yet on unsigned op``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gnomon.backends.iree.legalize.refusals import refuse
+from gnomon.backends.iree.legalize.rewriting import Rule
+from gnomon.backends.iree.targets import Target
+from gnomon.dialects.contract import Instance
+from gnomon.dialects.emit import convert, ops
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import BOOL, UNSIGNED, is_floating, is_integer, short_name, type_of
+
+__all__ = ["narrow_arithmetic_rules"]
+
+_I32, _U32, _F32 = (np.dtype(t) for t in (np.int32, np.uint32, np.float32))
+
+
+def _wide(dtype: np.dtype) -> np.dtype:
+    if dtype.itemsize >= _I32.itemsize:
+        return dtype
+    if is_floating(dtype):
+        return _F32
+    return _U32 if dtype in UNSIGNED else _I32
+
+
+def _extended(x: ir.Value, kind: str) -> ir.Value:
+    """A narrow integer in 32 bits: filled with zeros ("u") or with its sign ("i")."""
+    dtype = np.dtype(f"{kind}{type_of(x).dtype.itemsize}")
+    same = x if type_of(x).dtype == dtype else ops.bitcast_convert(x, dtype=dtype)
+    return convert(same, _U32 if kind == "u" else _I32)
+
+
+def _cut(x: ir.Value, dtype: np.dtype) -> ir.Value:
+    """The lower bits of an integer of 32."""
+    same_sign = _wide(dtype)
+    if type_of(x).dtype != same_sign:
+        x = ops.bitcast_convert(x, dtype=same_sign)
+    return convert(x, dtype)
+
+
+def _computed(inst: Instance) -> Sequence[ir.Value]:
+    wide = [convert(x, _wide(type_of(x).dtype)) for x in inst.operands]
+    (result,) = inst.op.build(wide, inst.params)
+    return [convert(result, inst.type.dtype)]
+
+
+def _shifted(inst: Instance) -> Sequence[ir.Value]:
+    x, count = inst.operands
+    kind = "i" if inst.op.name == "shift_right_arithmetic" else "u"
+    # Counts are unsigned: what is negative is beyond the width, of 8 bits and of 32.
+    wide, places = _extended(x, kind), _extended(count, "u")
+    if kind == "i":
+        places = ops.bitcast_convert(places, dtype=_I32)
+    (result,) = inst.op.build([wide, places], inst.params)
+    return [_cut(result, inst.type.dtype)]
+
+
+def _placed(inst: Instance) -> Sequence[ir.Value]:
+    (x,), index = inst.operands, inst.params["index_dtype"]
+    (place,) = inst.op.build(
+        [convert(x, _wide(type_of(x).dtype))], {**inst.params, "index_dtype": _I32}
+    )
+    return [convert(place, index)]
+
+
+def narrow_arithmetic_rules(target: Target) -> dict[str, Rule]:
+    """The rules of this room for a target."""
+    widened = target.capabilities.widened
+    if not widened:
+        return {}
+
+    def where(applies: object, rule: Rule) -> Rule:
+        def chosen(inst: Instance) -> Sequence[ir.Value] | None:
+            dtype = inst.operand_types[0].dtype
+            is_meant = is_floating(dtype) if applies is float else is_integer(dtype)
+            return rule(inst) if is_meant and short_name(dtype) in widened else None
+
+        return chosen
+
+    def place(inst: Instance) -> Sequence[ir.Value] | None:
+        dtypes = inst.operand_types[0].dtype, inst.params["index_dtype"]
+        is_meant = any(is_integer(d) and short_name(d) in widened for d in dtypes)
+        return _placed(inst) if is_meant and dtypes[0] != BOOL else None
+
+    no_rounding = refuse(target, "it has no arithmetic of f16")
+    return {
+        **dict.fromkeys(("gnomon.div", "gnomon.rem"), where(int, _computed)),
+        **dict.fromkeys(("gnomon.sign", "gnomon.round"), where(float, _computed)),
+        **dict.fromkeys(
+            (
+                "gnomon.shift_left",
+                "gnomon.shift_right_logical",
+                "gnomon.shift_right_arithmetic",
+            ),
+            where(int, _shifted),
+        ),
+        **dict.fromkeys(("gnomon.argmax", "gnomon.argmin"), place),
+        "gnomon.reduce_precision": where(float, no_rounding),
+    }

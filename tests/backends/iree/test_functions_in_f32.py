@@ -1,0 +1,109 @@
+"""Functions of f32 for targets without f64, against NumPy in f64; evaluated, not compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gnomon.backends.iree.legalize.rewriting import rewrite
+from gnomon.backends.iree.legalize.special_functions import function_rules
+from gnomon.backends.iree.targets import find_target
+from gnomon.backends.reference import Evaluator
+from gnomon.dialects.body import Body
+from gnomon.dialects.emit import ops
+from gnomon.dialects.functions import Program
+from gnomon.dialects.types import TensorType
+
+RULES = function_rules(find_target("vulkan").capabilities)
+RNG = np.random.default_rng(7)
+SMALLEST = float(np.finfo(np.float32).tiny)
+
+
+def narrow(name: str, *arrays: np.ndarray) -> np.ndarray:
+    """An op as it is rewritten, which may use no f64."""
+    program = Program()
+    types = [TensorType(a.shape, a.dtype) for a in arrays]
+    body = Body.build(types, lambda *v: [getattr(ops, name)(*v)])
+    program.add("main", body, public=True)
+    rewrite(program, RULES)
+    text = str(program.module)
+    assert not any(f"x{wide}>" in text or f"<{wide}>" in text for wide in ("f64", "i64", "ui64"))
+    with np.errstate(all="ignore"):
+        return Evaluator(program)("main", *arrays)[0]
+
+
+def ulps(actual: np.ndarray, expected: np.ndarray) -> float:
+    """The largest error in units of the last place, where the result is a normal number."""
+    with np.errstate(all="ignore"):
+        rounded = expected.astype(np.float32)
+        normal = np.isfinite(rounded) & (np.abs(rounded) >= SMALLEST)
+        assert np.isfinite(actual[normal]).all()
+        error = np.abs(actual.astype(np.float64) - expected)[normal]
+    return float((error / np.spacing(np.abs(rounded[normal]))).max(initial=0.0))
+
+
+def every_magnitude(count: int) -> np.ndarray:
+    """Numbers of all exponents and signs, those nearest to multiples of pi/2, and the ends."""
+    bits = RNG.integers(0, 1 << 32, count, dtype=np.uint32).view(np.float32)
+    multiples = (np.arange(1, 5000) * (np.pi / 2)).astype(np.float32)
+    # 16367173 * 2**72 is the f32 nearest to a multiple of pi/2.
+    hard = np.array([16367173 * 2.0**72, 3.4028235e38, 1e10, 0.5, 0.50000006, 0.0], np.float32)
+    values = np.concatenate([bits, multiples, hard, -hard])
+    return values[np.isfinite(values)]
+
+
+@pytest.mark.parametrize(("name", "bound"), [("sin", 3.0), ("cos", 3.0), ("tan", 5.0)])
+def test_trigonometric_functions_of_huge_arguments(name: str, bound: float) -> None:
+    x = every_magnitude(50_000)
+    assert ulps(narrow(name, x), getattr(np, name)(x.astype(np.float64))) <= bound
+    special = narrow(name, np.array([np.inf, -np.inf, np.nan, -0.0], np.float32))
+    assert np.isnan(special[:3]).all()
+    assert np.signbit(special[3]) == (name != "cos")
+
+
+def test_cube_roots() -> None:
+    x = every_magnitude(20_000)
+    assert ulps(narrow("cbrt", x), np.cbrt(x.astype(np.float64))) <= 2
+    special = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-45, -27.0], np.float32)
+    expected = np.cbrt(special.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(narrow("cbrt", special), expected, rtol=3e-7)
+
+
+def test_angles() -> None:
+    y = np.concatenate([every_magnitude(10_000), RNG.normal(size=5000).astype(np.float32)])
+    x = RNG.permutation(y)
+    assert ulps(narrow("atan2", y, x), np.arctan2(y.astype(np.float64), x)) <= 3
+    ends = np.array([0.0, -0.0, np.inf, -np.inf, 1.0, -1.0, np.nan], np.float32)
+    y, x = (a.ravel() for a in np.meshgrid(ends, ends))
+    np.testing.assert_allclose(narrow("atan2", y, x), np.arctan2(y, x), rtol=2e-7)
+
+
+def test_powers() -> None:
+    for spread, largest in ((80.0, 3.0), (0.7, 100.0), (1e-3, 8e4)):
+        x = np.exp(RNG.uniform(-spread, spread, 20_000)).astype(np.float32)
+        y = RNG.uniform(-largest, largest, 20_000).astype(np.float32)
+        with np.errstate(all="ignore"):
+            expected = np.power(x.astype(np.float64), y.astype(np.float64))
+        assert ulps(narrow("pow", x, y), expected) <= 4
+    ends = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.0, -2.0, 0.5, -8.0], "f4")
+    powers = np.array([*ends, 3.0, -3.0, 1e20, -1e20, 2.0**24 + 2], np.float32)
+    x, y = (a.ravel() for a in np.meshgrid(ends, powers))
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(narrow("pow", x, y), np.power(x, y), rtol=4e-7)
+
+
+def test_complex_log1p() -> None:
+    normal = RNG.normal(size=(5000, 2)) @ [1, 1j]
+    circle = -1 + np.exp(1j * RNG.uniform(-np.pi, np.pi, 5000)) * (1 + 1e-4 * normal.real)
+    near = -1 + normal * 10.0 ** RNG.uniform(-30, -1, 5000)
+    z = np.concatenate([normal, circle, near, normal * 1e-10, normal * 1e30]).astype(np.complex64)
+    actual = narrow("log1p", z)
+    wide = z.astype(np.clongdouble)
+    size = (1 + wide.real) ** 2 + wide.imag**2
+    excess = wide.real * wide.real + 2 * wide.real + wide.imag**2
+    with np.errstate(all="ignore"):
+        expected = np.where(size < 0.5, np.log(size), np.log1p(excess)) / 2
+    assert ulps(actual.real, expected.astype(np.float64)) <= 4
+    assert ulps(actual.imag, np.arctan2(wide.imag, 1 + wide.real).astype(np.float64)) <= 4
+    ends = narrow("log1p", np.array([-1, np.inf, complex(0, -np.inf), 0], np.complex64))
+    np.testing.assert_array_equal(ends.real, [-np.inf, np.inf, np.inf, 0])
