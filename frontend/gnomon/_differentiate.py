@@ -175,7 +175,7 @@ def _positions(argnums: int | Sequence[int], args: tuple[Any, ...], name: str) -
     wanted = [argnums] if isinstance(argnums, int) else list(argnums)
     for i in wanted:
         if not -len(args) <= i < len(args):
-            raise ValueError(
+            raise TypeError(
                 f"cannot differentiate {name} by argument {i}: the call has {len(args)} positional "
                 "arguments (arguments given by keyword cannot be named by argnums)"
             )
@@ -353,7 +353,8 @@ def _jvp_inputs(
             )
         tangent = match_dtype(tangent, primal)
         if tangent.shape != primal.shape or tangent.dtype != primal.dtype:
-            raise TypeError(
+            error = ValueError if tangent.dtype == primal.dtype else TypeError
+            raise error(
                 f"{name}: primal and tangent arguments must have equal shapes and dtypes, got "
                 f"{primal.aval} and {tangent.aval}"
             )
