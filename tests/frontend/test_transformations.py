@@ -415,7 +415,7 @@ def test_grad_errors() -> None:
         gn.grad(3)
     with pytest.raises(TypeError, match="must return arrays"):
         gn.jit(lambda x: "text")(1.0)
-    with pytest.raises(TypeError, match="equal shapes"):
+    with pytest.raises(ValueError, match="equal shapes"):
         gn.jvp(gnp.sin, (gnp.ones(3),), (gnp.ones(2),))
 
 
