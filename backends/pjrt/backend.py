@@ -153,7 +153,8 @@ class PjrtBackend:
           topology: such as ``"v5e:2x2"``.
           donate: arguments whose memory a call takes over.
         Raises:
-          UnsupportedOnTarget: the plugin knows no such topology, or refuses an op.
+          ValueError: the plugin knows no such topology.
+          UnsupportedOnTarget: the compiler refuses an op.
           OutOfMemory: the program does not fit on the device.
           CompilationError: otherwise, as the compiler says.
         """
@@ -161,10 +162,10 @@ class PjrtBackend:
         try:
             described = Topology(self.plugin, name)
         except PjrtError as error:
-            known = f"; a TPU's is one of {_examples()}" if self.platform == "tpu" else ""
-            raise UnsupportedOnTarget(
-                f"the platform {self.platform!r} knows no topology {topology!r}: "
-                f"{error.message}{known}"
+            known = f" (a TPU's is such as {_examples()})" if self.platform == "tpu" else ""
+            raise ValueError(
+                f"the platform {self.platform!r} knows no topology {topology!r}{known}: "
+                f"{error.message}"
             ) from error
         return compile_ahead(described, self.portable(artifact, donate), flags=self.spec.flags)
 
@@ -243,8 +244,8 @@ _GENERATIONS: dict[str, tuple[str, str]] = {
     "v5e": ("v5e", "1x1"),
     "v5p": ("v5p", "2x2x1"),
     "v6e": ("v6e", "1x1"),
-    "7x": ("tpu7x", "2x2x1"),
     "v7x": ("tpu7x", "2x2x1"),
+    "7x": ("tpu7x", "2x2x1"),
     "tpu7x": ("tpu7x", "2x2x1"),
 }
 
@@ -262,7 +263,7 @@ def tpu_topology(name: str) -> str:
 
 
 def _examples() -> str:
-    return ", ".join(f"{name}:{slice_}" for name, (_, slice_) in _GENERATIONS.items())
+    return ", ".join(f"{name}:{s}" for name, (_, s) in _GENERATIONS.items() if name[0] == "v")
 
 
 # ------------------------------------------------------------------------------------ the registry

@@ -29,6 +29,12 @@ __all__ = ["Client", "Device", "Topology"]
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 
 
+_AHEAD = (
+    "; programs for TPUs can be compiled here all the same: "
+    'gnomon.jit(f).lower(x).compile(target="tpu:v5e:2x2")'
+)
+
+
 class Device:
     """A device of a client.
 
@@ -135,7 +141,7 @@ class Client:
         except PjrtError as error:
             raise BackendUnavailable(
                 f"the platform {plugin.name!r} has no usable device on this machine: its plugin "
-                f"{plugin.path} says {error}"
+                f"{plugin.path} says {error}{_AHEAD if plugin.name == 'tpu' else ''}"
             ) from error
         del kept
         self.platform_name = self.api.text("Client_PlatformName", client=self.handle)
