@@ -23,26 +23,15 @@ def factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     *batch, m, n = a.shape
     lu = a.reshape(math.prod(batch), m, n).copy()
     count, k = lu.shape[0], min(m, n)
-    members = np.arange(count)
     pivots = np.empty((count, k), np.int32)
     for start in range(0, k, BLOCK):
         stop = min(start + BLOCK, k)
-        for j in range(start, stop):
-            pivots[:, j] = chosen = j + np.argmax(_magnitude(lu[:, j:, j]), axis=-1)
-            if count == 1:
-                if chosen[0] != j:
-                    lu[0, [j, chosen[0]]] = lu[0, [chosen[0], j]]
-            else:
-                upper = lu[members, chosen]
-                lu[members, chosen] = lu[:, j]
-                lu[:, j] = upper
-            pivot = lu[:, j, j, None]
-            # A column of zeros is left alone, as LAPACK leaves it.
-            lu[:, j + 1 :, j] /= np.where(pivot == 0, 1, pivot)
-            if j + 1 < stop:
-                lu[:, j + 1 :, j + 1 : stop] -= (
-                    lu[:, j + 1 :, j, None] * lu[:, j, None, j + 1 : stop]
-                )
+        # Columns side by side: the loop over them reads and writes contiguous memory.
+        panel = lu[:, start:, start:stop].transpose(0, 2, 1).copy()
+        chosen = _factor_panel(panel)
+        pivots[:, start:stop] = start + chosen
+        _swap_rows(lu[:, start:], chosen)
+        lu[:, start:, start:stop] = panel.transpose(0, 2, 1)
         if stop < n:
             lu[:, start:stop, stop:] = substitute(
                 lu[:, start:stop, start:stop],
@@ -53,6 +42,39 @@ def factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             lu[:, stop:, stop:] -= lu[:, stop:, start:stop] @ lu[:, start:stop, stop:]
     pivots = pivots.reshape(*batch, k)
     return lu.reshape(a.shape), pivots, permutation_of(pivots, m)
+
+
+def _factor_panel(panel: np.ndarray) -> np.ndarray:
+    """Factor a few columns, ``[count, column, row]``, in place; the row chosen in each step."""
+    count, width, _ = panel.shape
+    chosen = np.empty((count, width), np.int32)
+    members = np.arange(count)
+    for j in range(width):
+        chosen[:, j] = at = j + np.argmax(_magnitude(panel[:, j, j:]), axis=-1)
+        if count == 1:
+            (row,) = at
+            if row != j:
+                panel[0, :, [j, row]] = panel[0, :, [row, j]]
+        else:
+            upper = panel[members, :, at]
+            panel[members, :, at] = panel[:, :, j]
+            panel[:, :, j] = upper
+        pivot = panel[:, j, j, None]
+        # A column of zeros is left alone, as LAPACK leaves it.
+        panel[:, j, j + 1 :] /= np.where(pivot == 0, 1, pivot)
+        if j + 1 < width:
+            panel[:, j + 1 :, j + 1 :] -= panel[:, j + 1 :, j, None] * panel[:, j, None, j + 1 :]
+    return chosen
+
+
+def _swap_rows(rows: np.ndarray, chosen: np.ndarray) -> None:
+    """Swap rows of each member, in place: the first with the first that is chosen, and so on."""
+    order = permutation_of(chosen, rows.shape[1])
+    if len(rows) > 1:
+        rows[:] = np.take_along_axis(rows, order[..., None], axis=1)
+        return
+    (moved,) = np.nonzero(order[0] != np.arange(rows.shape[1]))
+    rows[0, moved] = rows[0, order[0, moved]]
 
 
 def _magnitude(column: np.ndarray) -> np.ndarray:
@@ -68,6 +90,11 @@ def permutation_of(pivots: np.ndarray, size: int) -> np.ndarray:
     *batch, k = pivots.shape
     swaps = pivots.reshape(math.prod(batch), k)
     permutation = np.tile(np.arange(size, dtype=np.int32), (swaps.shape[0], 1))
+    if len(swaps) == 1:
+        order = permutation[0].tolist()
+        for j, other in enumerate(swaps[0].tolist()):
+            order[j], order[other] = order[other], order[j]
+        return np.array(order, np.int32).reshape(*batch, size)
     members = np.arange(swaps.shape[0])
     for j in range(k):
         other = swaps[:, j]

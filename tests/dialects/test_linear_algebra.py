@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from gnomon.dialects.contract import TypeRuleError
 from gnomon.dialects.emit import ops
-from gnomon.dialects.linear_algebra import elimination
+from gnomon.dialects.linear_algebra import elimination, shifted_qr
 from gnomon.dialects.mlir import stablehlo
 from gnomon.dialects.types import TensorType
 from gnomon.passes.lower import lower_to_stablehlo
@@ -47,6 +49,34 @@ def test_lu_is_a_factorization(shape: tuple[int, ...]) -> None:
     rows = np.take_along_axis(a, permutation[..., None], -2)
     np.testing.assert_allclose(lower @ np.triu(lu[..., :k, :]), rows, atol=1e-12)
     np.testing.assert_array_equal(elimination.permutation_of(pivots, shape[-2]), permutation)
+
+
+# Jordan blocks nearly: the eigenvectors of each are nearly the same, and tell nothing.
+_DEFECTIVE = np.kron(np.eye(3), np.diag(np.ones(4), 1)) + np.diag(np.linspace(1, 1 + 1e-12, 15))
+_TURN = np.linalg.qr(np.random.default_rng(1).normal(size=(15, 15)))[0]
+
+
+@pytest.mark.parametrize("form", [shifted_qr.schur, shifted_qr._by_steps])
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_schur_form(form: Any, is_complex: bool) -> None:
+    rng = np.random.default_rng(0)
+    random = rng.normal(size=(24, 24))
+    for a in (random, np.eye(3), np.zeros((2, 2)), _TURN.T @ _DEFECTIVE @ _TURN, np.ones((1, 1))):
+        a = a * (1 + 0.5j) if is_complex else a
+        t, z = form(a)
+        scale = 100 * np.finfo(np.float64).eps * max(1.0, np.linalg.norm(a))
+        np.testing.assert_allclose(z @ t @ z.conj().T, a, rtol=0, atol=scale)
+        np.testing.assert_allclose(z @ z.conj().T, np.eye(len(a)), rtol=0, atol=scale)
+        assert not np.tril(t, -1 if is_complex else -2).any()
+        below = np.diagonal(t, -1)
+        # Blocks of two rows do not touch, and hold two complex eigenvalues each.
+        assert not (below[1:] * below[:-1]).any()
+        assert (np.diagonal(t, 1)[below != 0] * below[below != 0] < 0).all()
+
+
+def test_nearly_dependent_eigenvectors_are_noticed() -> None:
+    assert shifted_qr._from_eigenvectors(_TURN.T @ _DEFECTIVE @ _TURN) is None
+    assert shifted_qr._from_eigenvectors(np.random.default_rng(0).normal(size=(24, 24))) is not None
 
 
 def test_cofactors_of_singular_matrices() -> None:
