@@ -1,4 +1,7 @@
-"""The nesting matrix: every family of ops under every transformation and nesting, against JAX."""
+"""The nesting matrix: every family of ops under every transformation and nesting, against JAX.
+
+The families of the core meet every nesting; of the others only the deepest nestings run always.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,13 @@ import pytest
 import gnomon
 import gnomon.lax
 import gnomon.numpy as gnp
+import gnomon.random
 
 jax = pytest.importorskip("jax")
 jax_numpy = pytest.importorskip("jax.numpy")
 
-OURS = SimpleNamespace(api=gnomon, np=gnp, lax=gnomon.lax)
-THEIRS = SimpleNamespace(api=jax, np=jax_numpy, lax=jax.lax)
+OURS = SimpleNamespace(api=gnomon, np=gnp, lax=gnomon.lax, random=gnomon.random)
+THEIRS = SimpleNamespace(api=jax, np=jax_numpy, lax=jax.lax, random=jax.random)
 
 X = np.array([0.3, -0.7, 1.1, 0.5], np.float32)
 V = np.array([1.0, 0.5, -0.25, 2.0], np.float32)
@@ -129,6 +133,101 @@ def custom_vjp(ns: Namespace, x: Any) -> Any:
     return ns.np.sum(f(x, x[1] * x[2]))
 
 
+def convolution(ns: Namespace, x: Any) -> Any:
+    image, kernel = x[:, None] * ns.np.sin(x)[None, :], x.reshape(1, 1, 2, 2)
+    y = ns.lax.conv_general_dilated(image[None, None], kernel, (1, 1), "SAME", rhs_dilation=(1, 2))
+    return ns.np.sum(y * y)
+
+
+def linear_algebra(ns: Namespace, x: Any) -> Any:
+    spread = ns.np.diag(ns.np.arange(2.0, 6.0)) + 0.2 * x[:, None] * x[None, :]
+    factor = ns.np.linalg.cholesky(spread)
+    values, vectors = ns.np.linalg.eigh(spread)
+    solved = ns.np.linalg.solve(factor @ ns.np.diag(ns.np.cos(x)), x)
+    return ns.np.sum(solved * values) + ns.np.sum(vectors[0] ** 4) + ns.np.linalg.slogdet(spread)[1]
+
+
+def fourier(ns: Namespace, x: Any) -> Any:
+    y, z = ns.np.fft.rfft(x[:3]), ns.np.fft.ifft(ns.np.fft.fft(x) * ns.np.exp(1j * x))
+    return ns.np.sum(y.real**3 * y.imag) + ns.np.sum(z.real * z.imag * x)
+
+
+def sorting(ns: Namespace, x: Any) -> Any:
+    largest, places = ns.lax.top_k(x * x, 2)
+    weights = ns.np.arange(1.0, 5.0)
+    ordered = ns.np.sort(ns.np.sin(x)) * weights + x[ns.np.argsort(x * weights)]
+    return ns.np.sum(ordered**2) * largest[0] * x[places[1]]
+
+
+def windows(ns: Namespace, x: Any) -> Any:
+    largest = ns.lax.reduce_window(ns.np.sin(x), -np.inf, ns.lax.max, (2,), (1,), "VALID")
+    sums = ns.lax.reduce_window(x * x, 0.0, ns.lax.add, (3,), (2,), ((1, 2),))
+    return ns.np.sum(largest**2) * ns.np.sum(sums * sums)
+
+
+def scatters(ns: Namespace, x: Any) -> Any:
+    y = x.at[np.array([2, 0])].multiply(ns.np.cos(x[1:3]), unique_indices=True)
+    z = (x * x).at[np.array([1, 1, 3])].max(ns.np.sin(x[:3]))
+    return ns.np.sum(y * z) + ns.np.sum(y.at[np.array([5, 1])].add(z[:2], mode="drop") ** 2)
+
+
+def special_functions(ns: Namespace, x: Any) -> Any:
+    lax = ns.lax
+    smooth = lax.lgamma(x + 3.0) + lax.erf(x) * lax.bessel_i0e(x) + lax.digamma(x + 2.5)
+    return ns.np.sum(smooth * lax.erf_inv(0.5 * ns.np.tanh(x)))
+
+
+def collectives(ns: Namespace, x: Any) -> Any:
+    def member(v: Any) -> Any:
+        total, mean = ns.lax.psum(v * v, "i"), ns.lax.pmean(ns.np.sin(v), "i")
+        others = ns.lax.all_gather(v, "i")
+        shifted = ns.lax.ppermute(v, "i", [(k, (k + 1) % 4) for k in range(4)])
+        return v * mean / total + others[ns.lax.axis_index("i") // 2] * shifted
+
+    return ns.np.sum(ns.api.vmap(member, axis_name="i")(x) ** 2)
+
+
+def callbacks(ns: Namespace, x: Any) -> Any:
+    @ns.api.custom_jvp
+    def sine(v: Any) -> Any:
+        return ns.api.pure_callback(np.sin, v, v, vmap_method="broadcast_all")
+
+    @sine.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        (v,), (dv,) = primals, tangents
+        return sine(v), sine(v + np.float32(np.pi / 2)) * dv
+
+    return ns.np.sum(sine(x) * sine(x * x[0]))
+
+
+def random_numbers(ns: Namespace, x: Any) -> Any:
+    first, second = ns.random.split(ns.random.key(3))
+    noise = ns.random.normal(first, (4,)) * ns.np.exp(x)
+    kept = ns.random.bernoulli(second, ns.np.abs(ns.np.tanh(x)))
+    return ns.np.sum(ns.np.where(kept, noise, x * x) * ns.random.uniform(second, (4,)))
+
+
+def associative_scans(ns: Namespace, x: Any) -> Any:
+    def combine(a: Any, b: Any) -> Any:
+        return a[0] * b[0], a[1] * b[0] + b[1]
+
+    products, sums = ns.lax.associative_scan(combine, (ns.np.sin(x), x * x))
+    return ns.np.sum(products * sums) + ns.np.sum(ns.lax.cumlogsumexp(x) ** 2)
+
+
+MORE: list[Function] = [
+    convolution,
+    linear_algebra,
+    fourier,
+    sorting,
+    windows,
+    scatters,
+    special_functions,
+    collectives,
+    callbacks,
+    random_numbers,
+    associative_scans,
+]
 FAMILIES: list[Function] = [
     elementwise,
     selection,
@@ -253,7 +352,7 @@ def check(family: Function, nesting: str) -> None:
     ours = apply(OURS, lambda x: family(OURS, gnp.asarray(x)))
     # Compiled as a whole, but for rules of the user's on literals, which JAX does not take: one by
     # one, the ops of the oracle take four times as long.
-    compiled = (lambda f: f) if family in (custom_jvp, custom_vjp) else jax.jit
+    compiled = (lambda f: f) if family in (custom_jvp, custom_vjp, callbacks) else jax.jit
     theirs = compiled(lambda: apply(THEIRS, lambda x: family(THEIRS, jax_numpy.asarray(x))))()
     ours_leaves = gnomon.tree_util.tree_leaves(ours)
     theirs_leaves = jax.tree_util.tree_leaves(theirs)
@@ -267,13 +366,25 @@ def check(family: Function, nesting: str) -> None:
         np.testing.assert_allclose(a, b, rtol=0, atol=300 * np.finfo(np.float32).eps * scale)
 
 
-@pytest.mark.parametrize("nesting", EAGER)
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
+# What the other families always run under.
+DEEPEST = ("hessian", "vmap_of_grad", "jit_of_grad_of_scan_body")
+
+
+def pairs(nestings: dict[str, Nesting]) -> list[Any]:
+    """Families and nestings; most of those of the other families are slow tests."""
+    found = [(f, n, True) for f in FAMILIES for n in nestings]
+    found += [(f, n, n in DEEPEST) for f in MORE for n in nestings]
+    return [
+        pytest.param(f, n, id=f"{f.__name__}-{n}", marks=[] if always else [pytest.mark.slow])
+        for f, n, always in found
+    ]
+
+
+@pytest.mark.parametrize(("family", "nesting"), pairs(EAGER))
 def test_eager(family: Function, nesting: str) -> None:
     check(family, nesting)
 
 
-@pytest.mark.parametrize("nesting", COMPILED)
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(("family", "nesting"), pairs(COMPILED))
 def test_compiled(family: Function, nesting: str) -> None:
     check(family, nesting)

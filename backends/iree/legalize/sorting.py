@@ -99,8 +99,23 @@ def _permutation(keys: Sequence[ir.Value]) -> ir.Value:
     if not _is_cheap(type_, 1):
         return _network(keys)
     position = ops.iota(dtype=_I32, shape=(rows, n), dimension=1)
-    everything = [*keys, position]
+    everything = _owned([*keys, position])
     return ops.sort(*everything, dimension=1, num_keys=len(everything), is_stable=False)[-1]
+
+
+def _owned(operands: Sequence[ir.Value]) -> list[ir.Value]:
+    """The same values, in memory that nothing else reads.
+
+    A sort overwrites its operands, and in loops IREE lets two sorts share what they have in common,
+    such as the positions: the second one found them in the order of the first. Each operand gets a
+    zero added that depends on all of them, which the compiler does not see to be one.
+    """
+    mixed = operands[0]
+    for x in operands[1:]:
+        mixed = ops.add(ops.mul(mixed, full_like(mixed, 3)), convert(x, type_of(mixed).dtype))
+    counted = ops.population_count(mixed)
+    zero = ops.shift_right_logical(counted, full_like(counted, 7))
+    return [ops.add(x, convert(zero, type_of(x).dtype)) for x in operands]
 
 
 def _network(keys: Sequence[ir.Value]) -> ir.Value:
