@@ -28,6 +28,7 @@ from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_opt
 from gnomon.backends.iree.remote import put
 from gnomon.backends.iree.remote_executable import RemoteExecutable
 from gnomon.backends.iree.targets import find_target
+from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.functions import Program
 from gnomon.passes.pipeline import Pass
 
@@ -87,7 +88,9 @@ class IreeBackend:
             options = replace(options, execution_model="blocking")
         lowering.to_stablehlo()
         publish(module, functions)
-        on_host = not functions and runs_on_host(module)
+        # Loops that the host counts may drop what stays for its effects alone.
+        effects = any(REGISTRY[f"gnomon.{f.op}"].effects for f in functions)
+        on_host = not effects and runs_on_host(module)
         if not on_host and has_control_flow(module):
             guard_loops(module)
         if not self.target.capabilities.complex_selects:

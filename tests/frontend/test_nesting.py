@@ -367,7 +367,7 @@ def check(family: Function, nesting: str) -> None:
 
 
 # What the other families always run under.
-DEEPEST = ("hessian", "vmap_of_grad", "jit_of_grad_of_scan_body")
+DEEPEST = ("vmap_of_grad", "jit_of_grad_of_scan_body")
 
 
 def pairs(nestings: dict[str, Nesting]) -> list[Any]:
