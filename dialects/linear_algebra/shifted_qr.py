@@ -58,7 +58,7 @@ def _from_eigenvectors(a: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     kept[rows + 1, rows] = t[rows + 1, rows]
     if np.abs(t - kept).max(initial=0) > _VANISHING * np.linalg.norm(a):
         return None
-    for k in rows:
+    for k in rows.tolist():
         _standardize(kept, z, k)
     return kept, z
 
