@@ -51,7 +51,7 @@ class Device:
     @property
     def backend(self) -> Any:
         """The backend whose device it is."""
-        return platforms.backend(self.target.name)
+        return platforms.backend(self.platform)
 
     @property
     def platform(self) -> str:
