@@ -596,6 +596,11 @@ class Compiled(Stage):
         """An estimate of what a call does; see `Lowered.cost_analysis`."""
         return self._lowered.cost_analysis()
 
+    def memory_analysis(self) -> Any:
+        """The bytes of arguments, results and temporaries; None where the compiler tells none."""
+        tell = getattr(self.executable, "memory_analysis", None)
+        return None if tell is None else tell()
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program.
 
