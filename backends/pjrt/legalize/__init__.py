@@ -1,7 +1,8 @@
 """What XLA's compilers have no code for: rewritten, or refused by name.
 
 XLA takes every op of StableHLO, so programs get the native forms. What is left are ops whose
-StableHLO form is a custom call by our name (factorizations), and calls of Python.
+StableHLO form is a custom call by our name, factorizations, of which `factorizations` makes loops
+where it can, and calls of Python.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.backends.iree.legalize.rewriting import rewrite
+from gnomon.backends.pjrt.legalize.factorizations import RULES
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import REGISTRY, bodies_of, lookup
 from gnomon.dialects.functions import Program, symbol_name
@@ -39,6 +42,7 @@ def legalize(module: ir.Module, platform: str) -> None:
       UnsupportedOnTarget: it holds an op that cannot be rewritten; the message names the line.
     """
     program = Program(module)
+    rewrite(program, RULES)
     for function in program.functions:
         for op in _all_operations(program.body(symbol_name(function))):
             reason = reason_unsupported(op.name)
@@ -50,6 +54,8 @@ def legalize(module: ir.Module, platform: str) -> None:
 
 def reason_unsupported(name: str) -> str | None:
     """Why an op, by its full name, runs on no plugin; None where it does."""
+    if name in RULES:
+        return None
     if name in _UNSUPPORTED:
         return _UNSUPPORTED[name]
     return _FACTORIZATION if _is_on_host(name) else None

@@ -102,7 +102,10 @@ def algebra(a: Any, b: Any) -> Any:
     spd = a @ a.T + 5 * gnp.eye(5)
     factor = gnp.linalg.cholesky(spd)
     half = lax.linalg.triangular_solve(factor, b, left_side=True, lower=True)
-    return factor, half, gnp.fft.rfft(a), gnp.einsum("ij,kj->ik", a, b.T)
+    solution, pull = gn.vjp(gnp.linalg.solve, spd, b)
+    q, r = gnp.linalg.qr(b)
+    loops = solution, pull(b), gnp.linalg.slogdet(gnp.stack([a, a.T])), q @ r, gnp.linalg.inv(spd)
+    return factor, half, gnp.fft.rfft(a), gnp.einsum("ij,kj->ik", a, b.T), loops
 
 
 def wide(x: Any) -> Any:
