@@ -22,6 +22,7 @@ from gnomon.backends.interface import Backend, Device
 __all__ = [
     "HOST_PLATFORM",
     "backend",
+    "backend_of_device",
     "choose",
     "compiler_for",
     "host_device",
@@ -116,6 +117,11 @@ def backend(name: str | None = None) -> Backend:
             f"the platform {name!r} is not among those in use: {', '.join(_selected[0])} "
             "(GNOMON_PLATFORMS, or the config option gnomon_platforms)"
         )
+    return backend_of_device(name)
+
+
+def backend_of_device(name: str) -> Backend:
+    """The backend of a platform that there are devices of, in use or not."""
     found = _backends.get(name)
     if found is None:
         with _lock:

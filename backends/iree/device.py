@@ -51,7 +51,7 @@ class Device:
     @property
     def backend(self) -> Any:
         """The backend whose device it is."""
-        return platforms.backend(self.platform)
+        return platforms.backend_of_device(self.target.platform)
 
     @property
     def platform(self) -> str:

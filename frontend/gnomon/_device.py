@@ -31,7 +31,7 @@ def default_device() -> Device:
 
 def is_device(x: Any) -> bool:
     """Whether a value is a device: what a backend's ``devices()`` holds."""
-    return hasattr(x, "memory_stats") and hasattr(x, "platform") and hasattr(x, "backend")
+    return hasattr(x, "memory_stats") and hasattr(x, "device_kind")
 
 
 def as_device(x: Any) -> Device:
