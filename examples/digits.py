@@ -3,8 +3,10 @@
 The data are the 1797 images of 8x8 pixels that ship with scikit-learn: nothing is downloaded.
 
     python examples/digits.py
+    python examples/digits.py --platform vulkan
 """
 
+import argparse
 import sys
 import time
 from itertools import pairwise
@@ -143,4 +145,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description="Train a small network on handwritten digits.")
+    parser.add_argument("--platform", help="where it runs: cpu, cuda, vulkan, tpu, ...")
+    with gnomon.default_device(parser.parse_args().platform):
+        main()

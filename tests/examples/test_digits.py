@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import gnomon
+from tests.backends.real_platforms import REAL_PLATFORMS, plugin_named
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.py"
 
@@ -91,6 +92,32 @@ def test_the_gradients_of_the_examples_have_the_gradient_of_the_batch_as_their_m
         assert error <= 64 * np.finfo(np.float32).eps * scale
 
     gnomon.tree_util.tree_map(close, each, gradient)
+
+
+@needs_sklearn
+@pytest.mark.parametrize("platform", REAL_PLATFORMS)
+def test_the_network_learns_alike_on_other_platforms(
+    digits: ModuleType, platform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digits, "EPOCHS", 1)
+
+    def learned() -> tuple[Any, Any]:
+        data_key, params_key, training_key = gnomon.random.split(gnomon.random.key(0), 3)
+        training, test = digits.load_data(data_key)
+        training = tuple(part[:320] for part in training)
+        params = digits.train(training_key, digits.init_params(params_key), training, test)
+        return params, digits.test_accuracy(params, *test)
+
+    here, right = learned()
+    with plugin_named(platform):
+        device = gnomon.devices(platform)[0]
+    with gnomon.default_device(platform):
+        there, same = learned()
+    assert same.devices() == {device}
+    assert abs(float(same) - float(right)) <= 0.01
+    for one, other in zip(*map(gnomon.tree.leaves, (here, there)), strict=True):
+        assert other.devices() == {device}
+        np.testing.assert_allclose(other, one, rtol=0.01, atol=1e-3)
 
 
 @needs_sklearn

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +16,7 @@ import gnomon.numpy as gnp
 from gnomon import lax
 from gnomon.sharding import SingleDeviceSharding
 from tests.backends.numpy_platform import Device, NumpyBackend, registered
+from tests.backends.real_platforms import REAL_PLATFORMS, plugin_named
 
 HOST = gn.devices("cpu")[0]
 VALUE = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
@@ -251,6 +254,53 @@ def test_debug_nans_sees_values_on_devices(devices: tuple[Device, ...]) -> None:
             gnp.log(x)
         with pytest.raises(FloatingPointError, match="FakeDevice"):
             gn.grad(lambda x: gnp.log(x).sum() * 0 + gnp.sqrt(x).sum())(x)
+
+
+@pytest.mark.parametrize("name", REAL_PLATFORMS)
+def test_real_platforms(name: str) -> None:
+    with plugin_named(name):
+        device = gn.devices(name)[-1]
+    x, host = gn.device_put(VALUE, device), gnp.asarray(VALUE)
+
+    def compute(x: Any) -> Any:
+        def f(v: Any) -> Any:
+            return gnp.sum(gnp.exp(v / 4) ** 2)
+
+        y = (x * 2.0 + x[1]).at[0, 1].set(5.0)
+        chosen = gnp.where(y > 0, y, 0.0)
+        summed = lax.scan(lambda c, row: (c + row, c * row), x[0], x)
+        return chosen @ x.T, x > 0, x.astype(int), gn.value_and_grad(f)(y), summed
+
+    for shift in range(2):
+        check(compute(x + shift), compute(host + shift), device)
+    check(gn.jit(compute)(x), compute(host), device)
+    with gn.default_device(device):
+        drawn = gn.random.uniform(gn.random.key(0), (3,))
+    check(drawn, gn.random.uniform(gn.random.key(0), (3,)), device, committed=False)
+    check(gn.device_put(x, HOST), host, HOST)
+
+
+LOOP = """
+import sys, numpy as np, gnomon as gn, gnomon.numpy as gnp
+from gnomon.backends.iree import process
+x = gn.device_put(np.ones((3, 4), np.float32), gn.devices("vulkan")[0])
+for i in range(2):
+    y = gnp.exp(x * (2.0 + i) - x[i])
+print(float(y[0, 0]), process.COMPILER.pid is not None)
+"""
+
+
+@pytest.mark.vulkan
+def test_a_second_process_compiles_no_op() -> None:
+    lines = [
+        subprocess.run(
+            [sys.executable, "-c", LOOP], capture_output=True, text=True, check=True
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    for value, compiled in lines:
+        assert abs(float(value) - np.exp(2)) < 1e-4
+    assert compiled == "False"
 
 
 # ---------------------------------------------------------------------------------- transformations
