@@ -87,8 +87,9 @@ def _memory_order(x: np.ndarray) -> Dims:
 def _windows(geometry: Geometry, x: np.ndarray, kernel: Dims, out: Dims) -> np.ndarray:
     """A view ``[group, batch, feature, *kernel, *out]``."""
     steps = x.strides[3:]
-    return as_strided(
-        x,
+    # Not all dtypes of a byte take part in NumPy's array interface.
+    windows = as_strided(
+        x.view(np.uint8) if x.dtype.itemsize == 1 else x,
         (*x.shape[:3], *kernel, *out),
         (
             *x.strides[:3],
@@ -97,6 +98,7 @@ def _windows(geometry: Geometry, x: np.ndarray, kernel: Dims, out: Dims) -> np.n
         ),
         writeable=False,
     )
+    return windows.view(x.dtype)
 
 
 def _is_of_vectors(geometry: Geometry, x: np.ndarray, w: np.ndarray) -> bool:

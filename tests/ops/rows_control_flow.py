@@ -17,7 +17,7 @@ Bodies = Callable[[np.dtype], tuple[Body, ...]]
 
 # A rounding each for a product and a sum in every iteration.
 LOOP_ULPS = 16.0
-SMOOTH = "f32 f64 bf16 f16 c64 c128"
+SMOOTH = "f32 f64 bf16 f16 c64 c128 f8_e4m3fn"
 
 
 def _type(dtype: np.dtype, *shape: int) -> TensorType:
@@ -112,7 +112,7 @@ _WHILES = [
         ),
         _counted,
         {"cond_consts": 1, "body_consts": 1},
-        dtypes="f32 f64 bf16 c64 c128" if label == "runs" else "f32 f64",
+        dtypes="f32 f64 bf16 c64 c128 f8_e5m2" if label == "runs" else "f32 f64",
         differentiable=(1, 3),
         ulps=LOOP_ULPS,
         label=label,

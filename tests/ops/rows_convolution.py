@@ -120,7 +120,7 @@ ROWS = [
         (2, 3, 5, 4),
         (4, 3, 3, 2),
         padding=((1, 1), (0, 2)),
-        dtypes="f16 bf16 f32 f64 c64 i8 u8 i32 u32 i64",
+        dtypes="f16 bf16 f32 f64 c64 i4 i8 u8 i32 u32 i64 f8_e4m3fn f8_e5m2",
     ),
     _row("3d", (1, 2, 3, 3, 4), (2, 2, 2, 1, 2)),
     _row("features-last", (2, 5, 4, 3), (3, 2, 3, 4), specs=NHWC, strides=(2, 1)),
@@ -153,7 +153,7 @@ ROWS = [
     _row("empty-batch", (0, 2, 4), (3, 2, 2)),
     _row("empty-features", (2, 0, 4), (3, 0, 2)),
     _row("empty-space", (2, 2, 0), (3, 2, 2), padding=((2, 1),)),
-    _row("to-f32", (2, 3, 5), (4, 3, 2), dtypes="bf16 i8", result=np.float32),
+    _row("to-f32", (2, 3, 5), (4, 3, 2), dtypes="bf16 i8 i4 f8_e4m3fn", result=np.float32),
     _row("vectors-to-bf16", (1, 1, 5), (1, 1, 2), dtypes="i16 f16", result=ml_dtypes.bfloat16),
     _row("to-i32", (2, 3, 5), (4, 3, 2), dtypes="i8", result=np.int32),
     # Large enough to be rewritten for IREE.

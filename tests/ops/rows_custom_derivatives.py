@@ -96,7 +96,7 @@ ROWS = [
         (Operand((3, 2)),),
         lambda x: x,
         params={"name": "hidden"},
-        dtypes="f32 f64 bf16 i32 u8 c64 bool",
+        dtypes="f32 f64 bf16 i32 u8 c64 bool i4 u2 f8_e4m3fn",
         differentiable=(0,),
         ulps=0.0,
     ),

@@ -21,7 +21,13 @@ def _small(*shape: int) -> tuple[Operand, Operand, Operand]:
 
 
 ROWS = [
-    Row("fma", (_x, _y, _z), _exact, dtypes="f32 f64 f16 bf16", differentiable=(0, 1, 2)),
+    Row(
+        "fma",
+        (_x, _y, _z),
+        _exact,
+        dtypes="f32 f64 f16 bf16 f8_e4m3fn f8_e5m2",
+        differentiable=(0, 1, 2),
+    ),
     Row("fma", _small(), _exact, dtypes="f32 f64", label="scalar", differentiable=(0, 1, 2)),
     Row("fma", _small(2, 0), _exact, dtypes="f32", label="empty"),
 ]

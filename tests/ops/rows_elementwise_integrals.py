@@ -76,7 +76,7 @@ for _op, _function, _ulps, _differentiable in _GAMMA:
             _op,
             (Operand((), 0.5, 8.0), Operand((), 0.5, 12.0)),
             _reference,
-            dtypes="bf16 f16",
+            dtypes="bf16 f16 f8_e4m3fn",
             label="rank 0",
         ),
         Row(
@@ -96,7 +96,7 @@ for _log_space in (False, True):
             (Operand((2, 3), 0.5, 8.0), Operand((2, 3), 0.5, 2.0)),
             lambda a, sample: sample,
             params={"log_space": _log_space},
-            dtypes="f32 f64 bf16 f16",
+            dtypes="f32 f64 bf16 f16 f8_e4m3fn",
             differentiable=(1,),
             ulps=0.0,
             label="log space" if _log_space else "",
@@ -130,7 +130,7 @@ ROWS += [
         "regularized_incomplete_beta",
         (Operand((), 0.5, 8.0), Operand((), 0.5, 12.0), Operand((), 0.1, 0.9)),
         _BETA,
-        dtypes="bf16 f16",
+        dtypes="bf16 f16 f8_e4m3fn",
         label="rank 0",
     ),
     Row(

@@ -135,7 +135,7 @@ for _op, _function, _lowest in (("zeta", special.zeta, 2), ("polygamma", special
                 _op,
                 (Operand(_shape, draw=_whole(_lowest, 6)), Operand(_shape, *_interval)),
                 _scipy(_function),
-                dtypes="f32 f64" if _label else "f32 f64 f16 bf16",
+                dtypes="f32 f64" if _label else "f32 f64 f16 bf16 f8_e4m3fn",
                 differentiable=(1,),
                 ulps=16.0,
                 label=_label,

@@ -12,8 +12,8 @@ import numpy as np
 
 from tests.ops.row import Operand, Row
 
-INTEGER = "i8 i16 i32 i64 u8 u16 u32 u64"
-FLOATING = "f16 bf16 f32 f64"
+INTEGER = "i4 i8 i16 i32 i64 u4 u8 u16 u32 u64"
+FLOATING = "f16 bf16 f32 f64 f8_e4m3fn f8_e5m2"
 
 Params = dict[str, tuple[int, ...]]
 
