@@ -1,11 +1,13 @@
 """Ops at growing sizes: whether the time grows as the algorithm's, n or n log n, and no worse.
 
 Read a family from one size to the next: sixteen times the elements should take about sixteen times
-as long once the call itself no longer counts (twenty times, where the algorithm has a logarithm).
+as long once the call itself no longer counts (twenty times, where the algorithm has a logarithm;
+sixty-four times for factorizations, whose matrices have four times as many rows).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +50,26 @@ def _window_max(f: Framework, x: Any, i: Any) -> Any:
     return f.module.lax.reduce_window(x, -f.np.inf, f.module.lax.max, (8,), (1,), "VALID")
 
 
+def _convolution(f: Framework, x: Any, i: Any) -> Any:
+    image = x.reshape(1, 1, math.isqrt(x.size), -1)
+    return f.module.lax.conv(image, image[:, :, :5, :5], (1, 1), "SAME")
+
+
+def _matrix(f: Framework, x: Any) -> Any:
+    """A matrix with a diagonal so large that every factorization is well conditioned."""
+    rows = math.isqrt(x.size)
+    return x.reshape(rows, rows) / rows + f.np.eye(rows)
+
+
+def _cholesky(f: Framework, x: Any, i: Any) -> Any:
+    a = _matrix(f, x)
+    return f.np.linalg.cholesky(a + a.T)
+
+
+def _lu(f: Framework, x: Any, i: Any) -> Any:
+    return f.module.lax.linalg.lu(_matrix(f, x))[0]
+
+
 def _workload(name: str, size: int, function: Callable[[Framework, Any, Any], Any]) -> Workload:
     def setup(framework: Framework) -> Case:
         rng = np.random.default_rng(0)
@@ -69,6 +91,9 @@ _OPS: dict[str, Callable[[Framework, Any, Any], Any]] = {
     "gather": _gather,
     "scatter_add": _scatter_add,
     "window_max": _window_max,
+    "convolution": _convolution,
+    "cholesky": _cholesky,
+    "lu": _lu,
 }
 
 WORKLOADS = tuple(_workload(name, size, f) for name, f in _OPS.items() for size in SIZES)
