@@ -28,6 +28,8 @@ from gnomon.scipy.stats import (
     vonmises,
     wrapcauchy,
 )
+from gnomon.scipy.stats._descriptive import mode, rankdata, sem
+from gnomon.scipy.stats._kernel_density import gaussian_kde
 
 __all__ = [
     "bernoulli",
@@ -39,18 +41,22 @@ __all__ = [
     "dirichlet",
     "expon",
     "gamma",
+    "gaussian_kde",
     "gennorm",
     "geom",
     "gumbel_l",
     "gumbel_r",
     "laplace",
     "logistic",
+    "mode",
     "multinomial",
     "multivariate_normal",
     "nbinom",
     "norm",
     "pareto",
     "poisson",
+    "rankdata",
+    "sem",
     "t",
     "truncnorm",
     "uniform",

@@ -1,0 +1,27 @@
+"""Integrals of sampled functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gnomon.numpy as gnp
+from gnomon._array import Array
+
+__all__ = ["trapezoid"]
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
+    """The integral by the trapezoidal rule.
+
+    Args:
+      y: values.
+      x: where they were taken; by default ``dx`` apart.
+      dx: see ``x``.
+      axis: the axis to integrate along.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> trapezoid(gnp.array([1.0, 2.0, 3.0]))
+      Array(4., dtype=float32)
+    """
+    return gnp.trapezoid(y, x, dx, axis)

@@ -1,0 +1,5 @@
+"""`gnomon.scipy.sparse`: linear systems that are known by their products."""
+
+from gnomon.scipy.sparse import linalg
+
+__all__ = ["linalg"]
