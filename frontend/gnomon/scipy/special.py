@@ -13,6 +13,8 @@ from gnomon import numpy as gnp
 from gnomon._array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import promoted
+from gnomon.scipy._complex_gamma import gamma, loggamma
+from gnomon.scipy._error_functions import owens_t, wofz
 from gnomon.scipy._gamma_functions import (
     bernoulli,
     beta,
@@ -20,7 +22,6 @@ from gnomon.scipy._gamma_functions import (
     betaln,
     comb,
     factorial,
-    gamma,
     gammainc,
     gammaincc,
     gammaln,
@@ -28,6 +29,7 @@ from gnomon.scipy._gamma_functions import (
     multigammaln,
     poch,
 )
+from gnomon.scipy._hypergeometric import hyp1f1, hyp2f1
 from gnomon.scipy._integrals import bessel_jn, exp1, expi, expn, fresnel, sici, spence
 from gnomon.scipy._probability_functions import (
     boxcox,
@@ -42,6 +44,7 @@ from gnomon.scipy._probability_functions import (
     xlog1py,
     xlogy,
 )
+from gnomon.scipy._spherical_harmonics import sph_harm_y
 
 __all__ = [
     "bernoulli",
@@ -70,6 +73,8 @@ __all__ = [
     "gammaincc",
     "gammaln",
     "gammasgn",
+    "hyp1f1",
+    "hyp2f1",
     "i0",
     "i0e",
     "i1",
@@ -77,17 +82,21 @@ __all__ = [
     "kl_div",
     "log_ndtr",
     "log_softmax",
+    "loggamma",
     "logit",
     "logsumexp",
     "multigammaln",
     "ndtr",
     "ndtri",
+    "owens_t",
     "poch",
     "polygamma",
     "rel_entr",
     "sici",
     "softmax",
     "spence",
+    "sph_harm_y",
+    "wofz",
     "xlog1py",
     "xlogy",
     "zeta",
