@@ -48,7 +48,7 @@ def wofz(z: Any) -> Array:
       0.4276+0j
     """
     (x,) = promoted("wofz", z, inexact=True)
-    return _wofz(converted(x, to_complex_dtype(x.dtype), x.aval.weak_type))
+    return _wofz(converted(x, to_complex_dtype(x.dtype)))
 
 
 @custom_jvp

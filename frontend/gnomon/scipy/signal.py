@@ -1,8 +1,9 @@
-"""`gnomon.scipy.signal`: convolutions and correlations over any number of dimensions, trends."""
+"""`gnomon.scipy.signal`: convolutions and correlations over any number of dimensions,
+spectra, trends.
+"""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,8 +15,21 @@ from gnomon._array import Array
 from gnomon._vmap import vmap
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
+from gnomon.scipy._spectra import csd, istft, stft, welch
+from gnomon.scipy._trends import detrend
 
-__all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "detrend", "fftconvolve"]
+__all__ = [
+    "convolve",
+    "convolve2d",
+    "correlate",
+    "correlate2d",
+    "csd",
+    "detrend",
+    "fftconvolve",
+    "istft",
+    "stft",
+    "welch",
+]
 
 _MODES = ("full", "same", "valid")
 
@@ -185,52 +199,3 @@ def correlate2d(
         result = _direct("correlate2d", gnp.flip(y), gnp.conj(x), mode, precision)
         return gnp.conj(result) if mode == "full" else result
     return gnp.flip(_direct("correlate2d", gnp.flip(x), gnp.conj(y), mode, precision))
-
-
-def detrend(
-    data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None
-) -> Array:
-    """The data without their mean, or without their linear trend.
-
-    Args:
-      data: an array.
-      axis: the axis of the trend.
-      type: "linear" or "constant".
-      bp: where new trends begin.
-    Raises:
-      ValueError: unknown type, or breaks beyond the data.
-
-    Example:
-      >>> import gnomon.numpy as gnp
-      >>> detrend(gnp.array([1.0, 2.0, 6.0]), type="constant")
-      Array([-2., -1.,  3.], dtype=float32)
-    """
-    if overwrite_data is not None:
-        raise NotImplementedError("detrend: arrays are immutable, overwrite_data is not supported")
-    if type not in ("constant", "linear"):
-        raise ValueError(f"detrend: type must be 'linear' or 'constant', got {type!r}")
-    (x,) = promoted("detrend", gnp.asarray(data), inexact=True)
-    if type == "constant":
-        return x - gnp.mean(x, axis, keepdims=True)
-    place = canonical_axis(axis, x.ndim)
-    size = x.shape[place]
-    breaks = sorted({0, size, *(int(b) for b in np.atleast_1d(np.asarray(bp)))})
-    if breaks[0] < 0 or breaks[-1] > size:
-        raise ValueError(f"detrend: breaks must be in [0, {size}], got {bp}")
-    parts = [
-        _without_trend(lax.slice_in_dim(x, start, stop, axis=place), place)
-        for start, stop in itertools.pairwise(breaks)
-    ]
-    return gnp.concatenate(parts, place) if parts else x
-
-
-def _without_trend(x: Array, axis: int) -> Array:
-    """The residuals of a line, whose slope is the covariance by the variance of the places."""
-    size = x.shape[axis]
-    places = np.arange(size) - (size - 1) / 2
-    shape = tuple(size if d == axis else 1 for d in range(x.ndim))
-    t = gnp.asarray(places.reshape(shape).astype(x.dtype))
-    centred = x - gnp.mean(x, axis, keepdims=True)
-    spread = float(np.sum(places * places))
-    slope = gnp.sum(t * centred, axis, keepdims=True) / (spread if spread else 1.0)
-    return centred - slope * t
