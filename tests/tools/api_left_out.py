@@ -63,21 +63,13 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "nn": {
         _DEVICE_CODE: "get_scaled_dot_general_config scaled_dot_general scaled_matmul",
     },
-    "scipy.cluster.vq": {_NOT_YET: "*"},
-    "scipy.integrate": {_NOT_YET: "*"},
-    "scipy.interpolate": {_NOT_YET: "*"},
     "scipy.linalg": {
         _NOT_YET: """
             convolution_matrix fiedler_companion funm invhilbert invpascal qr_multiply rsf2csf
             solve_sylvester
         """,
     },
-    "scipy.ndimage": {_NOT_YET: "*"},
     "scipy.optimize": {_NOT_YET: "*"},
-    "scipy.signal": {_NOT_YET: "csd istft stft welch"},
-    "scipy.sparse.linalg": {_NOT_YET: "*"},
-    "scipy.stats": {_NOT_YET: "gaussian_kde mode rankdata sem"},
-    "scipy.special": {_NOT_YET: "hyp1f1 hyp2f1 loggamma owens_t sph_harm_y wofz"},
     "tree_util": {_INTERNAL: "default_registry"},
     "errors": {
         _INTERNAL: "InconclusiveDimensionOperation Jax* JAX* KeyReuseError",
