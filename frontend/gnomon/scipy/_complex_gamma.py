@@ -68,7 +68,7 @@ def gamma(x: Any) -> Array:
 
 def _loggamma(z: Array) -> Array:
     real, imaginary = lax.real(z), lax.imag(z)
-    is_pole = (imaginary == 0) & (real <= 0) & (real == gnp.floor(real))
+    is_pole = gnp.equal(imaginary, 0) & (real <= 0) & (real == gnp.floor(real))
     bad = is_pole | gnp.isnan(real) | gnp.isnan(imaginary)
     # On the upper half plane; the lower one is its mirror image.
     below = gnp.signbit(imaginary)

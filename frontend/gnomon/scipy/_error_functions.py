@@ -96,7 +96,7 @@ def _owens_t(h: Array, a: Array) -> Array:
     height, slope = gnp.abs(h), gnp.abs(a)
     # Above one the plane is divided anew: T(h, a) + T(ah, 1 / a) is known.
     steep = slope > 1
-    rise = gnp.where(gnp.isinf(slope), gnp.where(height == 0, 0, np.inf), height * slope)
+    rise = gnp.where(gnp.isinf(slope), gnp.where(gnp.equal(height, 0), 0, np.inf), height * slope)
     inner_h = gnp.where(steep, rise, height)
     inner_a = gnp.where(steep, 1 / gnp.where(steep, slope, 1), slope)
     area = _quadrature(inner_h, inner_a)
@@ -112,7 +112,9 @@ def _quadrature(h: Array, a: Array) -> Array:
     for node, weight in zip(*_gauss(), strict=True):
         u = a * float(node)
         growth = 1 + u * u
-        total = total + float(weight) * lax.exp(gnp.where(h == 0, 0, half * growth)) / growth
+        total = (
+            total + float(weight) * lax.exp(gnp.where(gnp.equal(h, 0), 0, half * growth)) / growth
+        )
     return total * a / (2 * math.pi)
 
 

@@ -155,7 +155,7 @@ def _confluent_at_poles(a: Array, b: Array, x: Array) -> Array:
     bad = _never_defined(b, a)
     value = _confluent(a, gnp.where(bad, 1, b), x)
     value = gnp.where(a == b, lax.exp(x), value)
-    return gnp.where(a == 0, 1, gnp.where(bad, np.inf, value))
+    return gnp.where(gnp.equal(a, 0), 1, gnp.where(bad, np.inf, value))
 
 
 _hyp1f1 = custom_jvp(_confluent_at_poles)
@@ -270,7 +270,7 @@ def _whole_excess(a: Array, b: Array, m: Array, y: Array, values: Sequence[_Gamm
         return (gnp.any(pending) | (k < 2)) & (k < _LIMIT)
 
     total = lax.while_loop(unfinished, tail, start)[2]
-    sign = gnp.where(m % 2 == 0, 1, -1)
+    sign = gnp.where(gnp.equal(m % 2, 0), 1, -1)
     return head - sign * y**m * _quotient([of_c], [of_a, of_b]) * total
 
 
@@ -284,11 +284,12 @@ def _gauss_everywhere(a: Array, b: Array, c: Array, x: Array) -> Array:
     at_one = _quotient([of_c, of_excess], below)
     inside = (x < 1) | finite
     value = _gauss(a, b, gnp.where(bad, 1, c), gnp.where(inside, x, 0.5))
-    one = (x == 1) & ~finite
+    one = gnp.equal(x, 1) & ~finite
     value = gnp.where(one, gnp.where(excess > 0, at_one, np.inf), value)
     value = gnp.where((x > 1) & ~finite, np.inf, value)
     value = gnp.where(bad, np.inf, value)
-    trivial = (x == 0) | (((a == 0) | (b == 0)) & (c != 0))
+    no_step = gnp.equal(a, 0) | gnp.equal(b, 0)
+    trivial = gnp.equal(x, 0) | (no_step & gnp.not_equal(c, 0))
     return gnp.where(trivial, 1, value)
 
 

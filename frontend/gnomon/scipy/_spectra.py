@@ -95,7 +95,7 @@ def _trend_remover(kind: Any) -> Callable[[Array], Array]:
     if isinstance(kind, str):
         return lambda x: detrend(x, type=kind, axis=-1)
     if callable(kind):
-        return kind  # type: ignore[no-any-return]
+        return kind
     if kind:
         raise ValueError(f"Unsupported detrend type: {kind}")
     return lambda x: x

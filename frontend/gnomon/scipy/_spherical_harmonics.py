@@ -53,7 +53,7 @@ def sph_harm_y(
     value = _legendre(gnp.minimum(degree, largest), size, polar, largest)
     angle = size * azimuth
     found = lax.complex(value * gnp.cos(angle), value * gnp.sin(angle))
-    sign = gnp.where(size % 2 == 0, 1, -1)
+    sign = gnp.where(gnp.equal(size % 2, 0), 1, -1)
     return gnp.where(order < 0, sign * gnp.conj(found), found)
 
 
@@ -81,7 +81,7 @@ def _legendre(degree: Array, order: Array, polar: Array, largest: int) -> Array:
         ), None
 
     first = lax.full_like(polar, math.sqrt(0.25 / math.pi))
-    start = first, lax.full_like(polar, 0), gnp.where(order == 0, first, 0)
+    start = first, lax.full_like(polar, 0), gnp.where(gnp.equal(order, 0), first, 0)
     degrees = gnp.arange(1, largest + 1)
     (_, _, found), _ = lax.scan(step, start, degrees)
     return found

@@ -38,8 +38,8 @@ def _symmetric(window: Callable[..., Samples]) -> Callable[..., Samples]:
 def _triangle(size: int) -> Samples:
     half = (size + 1) // 2
     odd = size % 2
-    rising = np.arange(1, half + 1)
-    rising = 2 * rising / (size + 1) if odd else (2 * rising - 1) / size
+    steps = np.arange(1, half + 1)
+    rising = 2 * steps / (size + 1) if odd else (2 * steps - 1) / size
     return np.concatenate([rising, rising[::-1][odd:]])
 
 
@@ -86,7 +86,7 @@ def window_of(function: str, window: Any, size: int, dtype: np.dtype[Any]) -> Ar
     """
     if isinstance(window, (str, tuple)):
         name, *parameters = (window,) if isinstance(window, str) else window
-        found = _WINDOWS.get(_NAMES.get(name, name))
+        found = _WINDOWS.get(_NAMES.get(str(name), str(name)))
         if found is None:
             raise ValueError(
                 f"{function}: unknown window {name!r}; it is one of {', '.join(_WINDOWS)}, or an "

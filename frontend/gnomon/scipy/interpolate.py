@@ -70,7 +70,8 @@ class RegularGridInterpolator:
                 )
         self.grid = tuple(as_array("RegularGridInterpolator", p, i) for i, p in enumerate(points))
         self.fill_value = fill_value
-        self.method, self.bounds_error = method, bounds_error
+        self.method: str = method
+        self.bounds_error: bool = bounds_error
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[str, bool]]:
         """What makes an interpolator a pytree."""
@@ -124,7 +125,7 @@ class RegularGridInterpolator:
             place = tuple(i + upper for upper, (i, _, _) in zip(corner, cells, strict=True))
             values = self.values[place]
             total = total + values * gnp.reshape(weight, (-1, *(1,) * (values.ndim - 1)))
-        return total  # type: ignore[no-any-return]
+        return total
 
     def _nearest(self, cells: list[tuple[Array, Array, Array]]) -> Array:
         place = tuple(gnp.where(part <= 0.5, i, i + 1) for i, part, _ in cells)

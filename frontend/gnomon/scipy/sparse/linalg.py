@@ -134,7 +134,7 @@ def gmres(
 
 def _as_map(matrix: Any) -> Map:
     if callable(matrix):
-        return matrix  # type: ignore[no-any-return]
+        return matrix
     shape = getattr(matrix, "shape", None)
     if not hasattr(matrix, "__matmul__"):
         raise TypeError(f"linear operator must be either a function or ndarray: {matrix}")
@@ -248,7 +248,7 @@ def _bicgstab(A: Map, M: Map, b: Array, x: Array, enough: Array, limit: int) -> 
         half = x + alpha * direction
         x = gnp.where(done, half, half + omega * smooth)
         r = gnp.where(done, s, s - omega * t)
-        broken = (omega == 0) | (alpha == 0) | (new_rho == 0)
+        broken = gnp.equal(omega, 0) | gnp.equal(alpha, 0) | gnp.equal(new_rho, 0)
         count = gnp.where(broken, -1, count + 1)
         return x, r, p, q, alpha, omega, new_rho, count
 
@@ -331,7 +331,7 @@ def _in_krylov_space(
 def _rotation(a: Array, b: Array) -> Array:
     """Cosine and sine of the rotation that takes (a, b), b real, to (length, 0)."""
     length = gnp.sqrt(gnp.abs(a) ** 2 + gnp.abs(b) ** 2)
-    is_zero = length == 0
+    is_zero = gnp.equal(length, 0)
     safe = gnp.where(is_zero, 1, length).astype(a.dtype)
     return gnp.stack([gnp.where(is_zero, 1, gnp.conj(a) / safe), b / safe])
 

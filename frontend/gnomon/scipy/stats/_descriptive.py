@@ -25,7 +25,7 @@ class ModeResult(NamedTuple):
     """
 
     mode: Array
-    count: Array
+    count: Array  # type: ignore[assignment]
 
 
 def _check_policy(function: str, nan_policy: str) -> None:
@@ -45,7 +45,7 @@ def _begins_run(x: Array, axis: int) -> Array:
     later, earlier = (
         lax.slice_in_dim(x, start, x.shape[axis] - 1 + start, axis=axis) for start in (1, 0)
     )
-    differs = later != earlier
+    differs = gnp.not_equal(later, earlier)
     if is_inexact(x.dtype):
         differs &= ~(gnp.isnan(later) & gnp.isnan(earlier))
     first = tuple(1 if d == axis else n for d, n in enumerate(x.shape))
