@@ -56,7 +56,7 @@ class ProcessTimeoutError(Exception):
 class _Worker:
     """One process and the two pipes to it."""
 
-    def __init__(self, process_flags: Sequence[str]) -> None:
+    def __init__(self, process_flags: Sequence[str], serve: str) -> None:
         if not sys.executable:
             raise CompilerUnavailable(
                 "the compiler runs in a Python process of its own, and this interpreter does not "
@@ -79,7 +79,7 @@ class _Worker:
         self._requests = cast(BinaryIO, self.process.stdin)
         self._replies = cast(BinaryIO, self.process.stdout)
         paths = [os.path.abspath(entry) for entry in sys.path]
-        self.send({"sys_path": paths, "process_flags": list(process_flags)})
+        self.send({"sys_path": paths, "process_flags": list(process_flags), "serve": serve})
 
     def send(self, header: dict[str, object], payload: bytes = b"") -> None:
         """Sends a frame; a dead process is noticed when the answer is awaited."""
@@ -134,9 +134,13 @@ class CompilerProcess:
 
     Safe for threads, which take turns, and across forks: a child starts processes of its own. They
     end with this one, however that ends.
+
+    Args:
+        serve: another compiler than IREE's, as `worker` takes it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, serve: str = "") -> None:
+        self._serve = serve
         self._lock = threading.Lock()
         # By the flags of the process; the one that was used last is the last.
         self._workers: dict[tuple[str, ...], _Worker] = {}
@@ -200,7 +204,7 @@ class CompilerProcess:
             worker.stop()
             worker = None
         if worker is None:
-            worker = _Worker(process_flags)
+            worker = _Worker(process_flags, self._serve)
         self._workers[worker.process_flags] = worker
         return worker
 

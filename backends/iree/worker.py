@@ -5,15 +5,18 @@ whatever the compiler does to its process (abort, segmentation fault, a pass tha
 the user's program untouched.
 
 The conversation, in frames of a JSON header and a payload:
-    parent:  {"sys_path": [...], "process_flags": [...]}
+    parent:  {"sys_path": [...], "process_flags": [...]}, or "serve" in the place of the flags
     worker:  {"ready": true}
     parent:  {"flags": [...]}, the artifact
     worker:  {"ok": true}, the executable      or  {"ok": false, "stage": "..."}
+Another compiler than IREE's is named by "serve", a ``module:function`` that takes flags and payload
+of a request and returns header and payload of the reply.
 Diagnostics go to the standard error stream, which the parent gave as a file.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import select
@@ -103,16 +106,21 @@ def main() -> None:
         return
     setup = handshake[0]
     sys.path[:] = cast(list[str], setup["sys_path"])
-    from iree.compiler import api  # noqa: PLC0415
+    serve = _compile
+    if setup.get("serve"):
+        module, _, function = str(setup["serve"]).partition(":")
+        serve = getattr(importlib.import_module(module), function)
+    else:
+        from iree.compiler import api  # noqa: PLC0415
 
-    process_flags = cast(list[str], setup["process_flags"])
-    if process_flags:
-        api._initializeGlobalCL("gnomon", *process_flags)
+        process_flags = cast(list[str], setup["process_flags"])
+        if process_flags:
+            api._initializeGlobalCL("gnomon", *process_flags)
     write_frame(replies, {"ready": True})
 
     while (request := read_frame(requests)) is not None:
         header, artifact = request
-        reply, executable = _compile(cast(list[str], header["flags"]), artifact)
+        reply, executable = serve(cast(list[str], header["flags"]), artifact)
         sys.stderr.flush()
         write_frame(replies, reply, executable)
 

@@ -6,7 +6,6 @@ import functools
 import logging
 import os
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,15 @@ import numpy as np
 
 from gnomon.backends.cache import cache_key, default_cache
 from gnomon.backends.compilation import Artifact, Lowering, Observer
-from gnomon.backends.errors import BackendUnavailable, CompilationFailed, UnsupportedOnTarget
+from gnomon.backends.errors import BackendUnavailable, CompilationFailed
 from gnomon.backends.iree.targets import host_fingerprint
 from gnomon.backends.pjrt import buffer as buffers
+from gnomon.backends.pjrt.ahead_of_time import AheadOfTimeExecutable, compile_ahead
 from gnomon.backends.pjrt.c_api import PjrtError
-from gnomon.backends.pjrt.client import Client, Device, Topology
-from gnomon.backends.pjrt.executable import (
-    AheadOfTimeExecutable,
-    Executable,
-    compile_ahead,
-    compile_loaded,
-    load_serialized,
-)
+from gnomon.backends.pjrt.client import Client, Device
+from gnomon.backends.pjrt.executable import Executable, compile_loaded, load_serialized
 from gnomon.backends.pjrt.legalize import legalize
+from gnomon.backends.pjrt.negotiation import negotiated
 from gnomon.backends.pjrt.plugin import (
     Plugin,
     PluginSpec,
@@ -34,8 +29,7 @@ from gnomon.backends.pjrt.plugin import (
     load_plugin,
     parse_plugins,
 )
-from gnomon.dialects.functions import Program, symbol_name
-from gnomon.dialects.mlir import context, ir, stablehlo
+from gnomon.dialects.functions import Program
 from gnomon.passes.pipeline import Pass
 
 __all__ = ["PjrtBackend", "pjrt_backend", "tpu_topology"]
@@ -160,14 +154,14 @@ class PjrtBackend:
         """
         name = tpu_topology(topology) if self.platform == "tpu" else topology
         try:
-            described = Topology(self.plugin, name)
-        except PjrtError as error:
+            return compile_ahead(
+                self.spec, name, artifact.portable, donate=donate, flags=self.spec.flags
+            )
+        except LookupError as error:
             known = f" (a TPU's is such as {_examples()})" if self.platform == "tpu" else ""
             raise ValueError(
-                f"the platform {self.platform!r} knows no topology {topology!r}{known}: "
-                f"{error.message}"
-            ) from error
-        return compile_ahead(described, self.portable(artifact, donate), flags=self.spec.flags)
+                f"the platform {self.platform!r} knows no topology {topology!r}{known}: {error}"
+            ) from None
 
     def put(
         self, array: np.ndarray[Any, Any], device: Device | None = None, *, copy: bool = False
@@ -181,47 +175,7 @@ class PjrtBackend:
         Raises:
           UnsupportedOnTarget: the program has an op that is newer than what the plugin reads.
         """
-        version = self.plugin.stablehlo_version
-        if version == stablehlo.get_current_version() and not donate:
-            return artifact.portable
-        module = stablehlo.deserialize_portable_artifact(context(), artifact.portable)
-        mark_donated(module, donate)
-        try:
-            return bytes(stablehlo.serialize_portable_artifact_str(str(module), version))
-        except ValueError as error:
-            raise UnsupportedOnTarget(
-                f"the program cannot be written in StableHLO {version}, the newest that the plugin "
-                f"{self.plugin.path} reads: {error}; take a newer plugin"
-            ) from error
-
-
-# ---------------------------------------------------------------------------------------- donation
-
-
-def mark_donated(module: ir.Module, donate: Sequence[int]) -> None:
-    """Tell the compiler which arguments of ``main`` it may overwrite, and with which results.
-
-    Each takes the place of the first free result of its type; one that fits none is lent for
-    intermediate values.
-    """
-    if not donate:
-        return
-    (main,) = (op for op in module.body.operations if symbol_name(op.operation) == "main")
-    function = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-    free = dict(enumerate(function.results))
-    attributes: list[dict[str, ir.Attribute]] = [{} for _ in function.inputs]
-    for argument in donate:
-        wanted = function.inputs[argument]
-        result = next((i for i, type_ in free.items() if type_ == wanted), None)
-        if result is None:
-            attributes[argument]["jax.buffer_donor"] = ir.BoolAttr.get(True, context())
-        else:
-            del free[result]
-            number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32, context()), result)
-            attributes[argument]["tf.aliasing_output"] = number
-    main.attributes["arg_attrs"] = ir.ArrayAttr.get(
-        [ir.DictAttr.get(entry, context()) for entry in attributes], context()
-    )
+        return negotiated(self.plugin, artifact.portable, donate)
 
 
 def _identity(client: Client) -> list[str]:

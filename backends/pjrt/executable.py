@@ -12,19 +12,19 @@ import numpy as np
 from gnomon.backends.errors import CompilationFailed, OutOfMemory, UnsupportedOnTarget
 from gnomon.backends.pjrt.buffer import Buffer, Memory, execution_error, put, result_buffer
 from gnomon.backends.pjrt.c_api import STRUCTS, Api, PjrtError, address_of, text_at
-from gnomon.backends.pjrt.client import Client, Device, Topology
+from gnomon.backends.pjrt.client import Client, Device
 from gnomon.backends.pjrt.hlo_text import hlo_text
-from gnomon.backends.pjrt.plugin import Plugin
 from gnomon.backends.pjrt.protobuf import compile_options
 from gnomon.dialects.types import TensorType
 
 __all__ = [
-    "AheadOfTimeExecutable",
     "Executable",
+    "Inspected",
     "MemoryAnalysis",
-    "compile_ahead",
     "compile_loaded",
     "load_serialized",
+    "program_struct",
+    "refused",
 ]
 
 
@@ -53,7 +53,7 @@ class MemoryAnalysis:
     peak_memory_in_bytes: int
 
 
-class _Inspected:
+class Inspected:
     """What a plugin tells about a compiled program.
 
     Attributes:
@@ -106,25 +106,6 @@ class _Inspected:
 _POINTERS = ctypes.POINTER(ctypes.c_void_p)
 
 
-class AheadOfTimeExecutable(_Inspected):
-    """A program compiled for a described device; it cannot run in this process.
-
-    Attributes:
-      topology: what it was compiled for.
-    """
-
-    def __init__(self, topology: Topology, program: int) -> None:
-        self.topology = topology
-        self.api = topology.plugin.api
-        self.program = program
-
-    def __del__(self) -> None:
-        self.api.call("Executable_Destroy", executable=self.program)
-
-    def __repr__(self) -> str:
-        return f"AheadOfTimeExecutable({self.topology.name!r})"
-
-
 class _Call:
     """The memory that one call of a program needs; used again by later calls."""
 
@@ -155,7 +136,7 @@ class _Call:
         self.address = address_of(self.execute)
 
 
-class Executable(_Inspected):
+class Executable(Inspected):
     """A compiled program, loaded on devices of a client.
 
     Args:
@@ -314,7 +295,8 @@ class Executable(_Inspected):
 # ------------------------------------------------------------------------------------- compilation
 
 
-def _program(portable: bytes) -> tuple[Any, Any]:
+def program_struct(portable: bytes) -> tuple[Any, Any]:
+    """A program for a plugin, and what must be kept alive beside it."""
     struct = STRUCTS["Program"]
     code = ctypes.create_string_buffer(portable, len(portable))
     program = struct(code=address_of(code), code_size=len(portable), format=b"mlir", format_size=4)
@@ -322,14 +304,14 @@ def _program(portable: bytes) -> tuple[Any, Any]:
     return program, code
 
 
-def _refused(error: PjrtError, plugin: Plugin) -> Exception:
+def refused(error: PjrtError, platform: str) -> Exception:
     """Our error for a compiler's."""
     if error.code == "RESOURCE_EXHAUSTED":
         return OutOfMemory(f"the program does not fit on the device: {error.message}")
     if error.code == "UNIMPLEMENTED":
-        return UnsupportedOnTarget(f"the compiler of {plugin.name!r} refuses: {error.message}")
+        return UnsupportedOnTarget(f"the compiler of {platform!r} refuses: {error.message}")
     return CompilationFailed(
-        f"the compiler of {plugin.name!r} gave no executable: {error}", diagnostics=error.message
+        f"the compiler of {platform!r} gave no executable: {error}", diagnostics=error.message
     )
 
 
@@ -355,7 +337,7 @@ def compile_loaded(
       CompilationFailed, UnsupportedOnTarget, OutOfMemory: as the compiler says.
     """
     client.check_alive()
-    program, code = _program(portable)
+    program, code = program_struct(portable)
     options = compile_options(
         [d.id for d in devices],
         replicas=len(devices) // partitions,
@@ -371,7 +353,7 @@ def compile_loaded(
             compile_options_size=len(options),
         ).executable
     except PjrtError as error:
-        raise _refused(error, client.plugin) from error
+        raise refused(error, client.plugin.name) from error
     del code
     return Executable(
         client,
@@ -407,7 +389,7 @@ def load_serialized(
             serialized_size=len(serialized),
         ).loaded
     except PjrtError as error:
-        raise _refused(error, client.plugin) from error
+        raise refused(error, client.plugin.name) from error
     return Executable(
         client,
         loaded,
@@ -416,31 +398,3 @@ def load_serialized(
         output_types=output_types,
         donate=donate,
     )
-
-
-def compile_ahead(
-    topology: Topology, portable: bytes, *, flags: Mapping[str, Any] | None = None
-) -> AheadOfTimeExecutable:
-    """Compiles a program for one device of a topology.
-
-    Args:
-      portable: StableHLO, at a version that the plugin reads.
-      flags: the compiler's own options.
-    Raises:
-      CompilationFailed, UnsupportedOnTarget, OutOfMemory: as the compiler says.
-    """
-    api = topology.plugin.api
-    program, code = _program(portable)
-    options = compile_options([topology.device_ids[0]], flags=flags)
-    try:
-        made = api.call(
-            "Compile",
-            topology=topology.handle,
-            program=address_of(program),
-            compile_options=options,
-            compile_options_size=len(options),
-        ).executable
-    except PjrtError as error:
-        raise _refused(error, topology.plugin) from error
-    del code
-    return AheadOfTimeExecutable(topology, made)

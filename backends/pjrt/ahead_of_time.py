@@ -1,0 +1,216 @@
+"""Programs compiled for devices that are not here, in a process of their own.
+
+A TPU's compiler aborts its process on some programs, and never ends on a few others; so it runs in
+a child process, which `backends.iree.process` keeps warm and replaces. The child loads the plugin,
+writes the program in the plugin's version, compiles, and asks for everything that there is to know
+of the result. What comes back is data.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gnomon.backends.errors import (
+    BackendUnavailable,
+    CompilerCrashed,
+    CompilerTimeout,
+    UnsupportedOnTarget,
+)
+from gnomon.backends.iree.process import CompilerProcess, ProcessDiedError, ProcessTimeoutError
+from gnomon.backends.pjrt.c_api import PjrtError, address_of
+from gnomon.backends.pjrt.client import Topology
+from gnomon.backends.pjrt.executable import Inspected, MemoryAnalysis, program_struct, refused
+from gnomon.backends.pjrt.hlo_text import hlo_text
+from gnomon.backends.pjrt.negotiation import negotiated
+from gnomon.backends.pjrt.plugin import PluginSpec, load_plugin
+from gnomon.backends.pjrt.protobuf import compile_options
+from gnomon.dialects.mlir import ensure_context
+
+__all__ = ["AheadOfTimeExecutable", "compile_ahead", "serve"]
+
+_TIMEOUT_S = 600.0
+_DIAGNOSTIC_LINES = 12
+
+
+@dataclass(frozen=True)
+class AheadOfTimeExecutable:
+    """A program compiled for a described device; it cannot run in this process.
+
+    Attributes:
+      topology: what it was compiled for.
+      serialized: the program; a plugin of the same version loads it.
+      memory, cost: as the compiler counts.
+      kind, optimized: the program as the compiler optimized it, and its format.
+    """
+
+    topology: str
+    serialized: bytes
+    memory: MemoryAnalysis
+    cost: dict[str, Any]
+    kind: str
+    optimized: bytes
+
+    def serialize(self) -> bytes:
+        """The program as bytes."""
+        return self.serialized
+
+    def memory_analysis(self) -> MemoryAnalysis:
+        """How much memory it takes."""
+        return self.memory
+
+    def cost_analysis(self) -> dict[str, Any]:
+        """What the compiler counts: ``flops``, ``bytes accessed`` and others of its own."""
+        return dict(self.cost)
+
+    def as_text(self) -> str:
+        """The program as the compiler optimized it: its HLO."""
+        if self.kind == "mlir":
+            return self.optimized.decode(errors="replace")
+        return hlo_text(self.kind, self.optimized)
+
+    def __repr__(self) -> str:
+        return f"AheadOfTimeExecutable({self.topology!r})"
+
+
+# ----------------------------------------------------------------------------------- in the parent
+
+_COMPILER = CompilerProcess(serve="gnomon.backends.pjrt.ahead_of_time:serve")
+
+
+def compile_ahead(
+    spec: PluginSpec,
+    topology: str,
+    portable: bytes,
+    *,
+    donate: Sequence[int] = (),
+    flags: Mapping[str, Any] | None = None,
+) -> AheadOfTimeExecutable:
+    """Compiles a program for one device of a topology.
+
+    Args:
+      spec: the plugin.
+      topology: as the plugin names it.
+      portable: StableHLO, of the newest version.
+      donate: arguments whose memory a call takes over.
+      flags: the compiler's own options.
+    Raises:
+      BackendUnavailable: the plugin cannot be used.
+      LookupError: it knows no such topology.
+      CompilationFailed, UnsupportedOnTarget, OutOfMemory: as the compiler says.
+      CompilerCrashed, CompilerTimeout: it died, or did not come to an end.
+    """
+    request = {
+        "name": spec.name,
+        "path": os.path.abspath(spec.path),
+        "topology": topology,
+        "donate": list(donate),
+        "flags": dict(flags or {}),
+    }
+    try:
+        ok, answer, _ = _COMPILER.compile(portable, [json.dumps(request)], (), _TIMEOUT_S)
+    except ProcessDiedError as error:
+        raise CompilerCrashed(
+            f"the compiler of {spec.name!r} crashed (exit status {error.status}); it says:\n"
+            f"{_said(error.diagnostics)}",
+            diagnostics=error.diagnostics,
+        ) from None
+    except ProcessTimeoutError as error:
+        raise CompilerTimeout(
+            f"the compiler of {spec.name!r} did not finish in {_TIMEOUT_S:.0f} s",
+            diagnostics=error.diagnostics,
+        ) from None
+    if not ok:
+        kind, code, message = json.loads(answer)
+        if kind == "refused":
+            raise refused(PjrtError(code, message), spec.name)
+        raise _ERRORS[kind](message)
+    size = int.from_bytes(answer[:8], "little")
+    facts = json.loads(answer[8 : 8 + size])
+    blobs = answer[8 + size :]
+    return AheadOfTimeExecutable(
+        topology,
+        blobs[: facts["size"]],
+        MemoryAnalysis(**facts["memory"]),
+        facts["cost"],
+        facts["kind"],
+        blobs[facts["size"] :],
+    )
+
+
+def _said(diagnostics: str) -> str:
+    """What a dying compiler said, without the addresses of its functions."""
+    lines = [line for line in diagnostics.splitlines() if not line.lstrip().startswith("@")]
+    failed = [line for line in lines if "Check failed" in line]
+    return "\n".join(failed or lines[:_DIAGNOSTIC_LINES])
+
+
+# ------------------------------------------------------------------------------------ in the child
+
+_ERRORS: dict[str, type[Exception]] = {
+    "unavailable": BackendUnavailable,
+    "topology": LookupError,
+    "unsupported": UnsupportedOnTarget,
+}
+
+
+def serve(requests: Sequence[str], portable: bytes) -> tuple[dict[str, object], bytes]:
+    """Answers a request of `compile_ahead`."""
+    # Processes that only compile need not take turns.
+    os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
+    ensure_context()
+
+    def failed(kind: str, message: str, code: str = "") -> tuple[dict[str, object], bytes]:
+        return {"ok": False, "stage": kind}, json.dumps([kind, code, message]).encode()
+
+    request = json.loads(requests[0])
+    try:
+        plugin = load_plugin(PluginSpec(request["name"], request["path"]))
+        code = negotiated(plugin, portable, request["donate"])
+    except BackendUnavailable as error:
+        return failed("unavailable", str(error))
+    except UnsupportedOnTarget as error:
+        return failed("unsupported", str(error))
+    try:
+        topology = Topology(plugin, request["topology"])
+    except PjrtError as error:
+        return failed("topology", error.message)
+    try:
+        program = _Compiled(topology, code, request["flags"])
+    except PjrtError as error:
+        return failed("refused", error.message, error.code)
+    kind, optimized = program.optimized_program()
+    serialized = program.serialize()
+    facts = {
+        "size": len(serialized),
+        "memory": dataclasses.asdict(program.memory_analysis()),
+        "cost": program.cost_analysis(),
+        "kind": kind,
+    }
+    text = json.dumps(facts).encode()
+    return {"ok": True}, len(text).to_bytes(8, "little") + text + serialized + optimized
+
+
+class _Compiled(Inspected):
+    """A program compiled for the first device of a topology."""
+
+    def __init__(self, topology: Topology, portable: bytes, flags: Mapping[str, Any]) -> None:
+        self.api = topology.plugin.api
+        program, code = program_struct(portable)
+        options = compile_options([topology.device_ids[0]], flags=flags)
+        self.program = self.api.call(
+            "Compile",
+            topology=topology.handle,
+            program=address_of(program),
+            compile_options=options,
+            compile_options_size=len(options),
+        ).executable
+        del code
+
+    def __del__(self) -> None:
+        if hasattr(self, "program"):
+            self.api.call("Executable_Destroy", executable=self.program)
