@@ -554,6 +554,27 @@ def test_dot_general(numbers: Any) -> None:
     check(glax.dot_general, jlax.dot_general, F, F, numbers, ulps=4)
 
 
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [("float16", "bfloat16"), ("float8_e4m3fn", "float8_e5m2"), ("int8", "uint8")],
+)
+def test_dot_general_of_two_formats_of_one_width(left: str, right: str) -> None:
+    """Neither operand loses digits to the other's format."""
+    x, y = sample(left, (4, 8), 1, low=0), sample(right, (8, 3), 2, low=0)
+    numbers = (((1,), (0,)), ((), ()))
+    for a, b in ((x, y), (y.T, x.T)):
+        for preferred in ("float32", None):
+            check(
+                glax.dot_general,
+                jlax.dot_general,
+                a,
+                b,
+                numbers,
+                preferred_element_type=preferred,
+                ulps=4,
+            )
+
+
 @pytest.mark.parametrize("right", ["float32", "bfloat16", "int8", "int32", "float16", "complex64"])
 @pytest.mark.parametrize("left", ["float32", "bfloat16", "int8", "uint8", "complex64"])
 @pytest.mark.parametrize("preferred", [None, "float32", "int32"])

@@ -17,6 +17,7 @@ from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import (
     BOOL,
+    FLOATING,
     SIGNED,
     TensorType,
     is_complex,
@@ -161,6 +162,9 @@ def _hashable_numbers(numbers: Any) -> Numbers:
     return numbers
 
 
+_WITH_ALL_OF = {d: np.dtype(np.float32) for d in FLOATING if d.itemsize < 4}
+
+
 @functools.lru_cache(maxsize=4096)
 def _resolved(
     lhs: TensorType,
@@ -187,6 +191,9 @@ def _resolved(
         "dtype": dtype,
         "precision": precision,
     }
+    if lhs.dtype != rhs.dtype and _precision_rank(lhs.dtype)[:3] == _precision_rank(rhs.dtype)[:3]:
+        # Of two formats of one width neither holds the other's numbers.
+        common = _WITH_ALL_OF.get(common, common)
     return _operand_dtype(common, dtype), params
 
 
