@@ -15,6 +15,7 @@ from gnomon.dialects.mlir import ir, passmanager
 from gnomon.passes.drop_unused_results import drop_unused_results
 from gnomon.passes.expand import expand_transformations
 from gnomon.passes.expand_scan import expand_scan
+from gnomon.passes.fold_constants import fold_constants
 from gnomon.passes.hoist_invariants import hoist_invariants
 from gnomon.passes.inline import inline_calls
 from gnomon.passes.lower import lower_to_stablehlo
@@ -90,6 +91,11 @@ PASSES: dict[str, Pass] = {
         ),
         Pass("inline", "replace calls by the bodies of their callees", _python(inline_calls)),
         Pass("symbol-dce", "drop private functions that nothing calls", _upstream("symbol-dce")),
+        Pass(
+            "fold-constants",
+            "compute what is computed of small literals alone",
+            _python(fold_constants),
+        ),
         Pass("cse", "merge equal operations", _upstream_on_tuples("cse")),
         Pass(
             "canonicalize",
@@ -126,6 +132,7 @@ EXPAND = (
     "inline",
     "symbol-dce",
     "drop-unused-results",
+    "fold-constants",
     "canonicalize",
     "cse",
 )

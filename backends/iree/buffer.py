@@ -10,10 +10,14 @@ from typing import Any
 import iree.runtime as rt
 import ml_dtypes
 import numpy as np
+from iree.runtime import _binding
 
 from gnomon.backends.errors import BufferDeletedError, ExecutionError, OutOfMemory
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
 from gnomon.dialects.types import FLOAT8, SUB_BYTE
+
+# nanobind reports, at exit, every object that a global variable of the user still holds.
+_binding.disable_leak_checker()
 
 __all__ = [
     "IMPORTED_USAGE_BIT",

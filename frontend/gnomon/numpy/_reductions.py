@@ -287,18 +287,20 @@ def count_nonzero(a: Any, axis: Axis = None, keepdims: bool = False) -> Array:
     return sum(_truth("count_nonzero", a), axis, keepdims=keepdims)
 
 
-def _count(x: Array, axes: tuple[int, ...], where: Any, dtype: np.dtype[Any]) -> Any:
-    """The number of elements reduced into each result, with reduced dimensions kept."""
+def _count(
+    x: Array, axes: tuple[int, ...], where: Any, dtype: np.dtype[Any], keepdims: bool = True
+) -> Any:
+    """The number of elements reduced into each result."""
     if where is None:
         return lax.full((), math.prod(x.shape[i] for i in axes), dtype)
     mask = broadcast_to(_truth("where", where), lax.broadcast_shapes(np.shape(where), x.shape))
-    return sum(converted(mask, dtype), axes, keepdims=True)
+    return sum(converted(mask, dtype), axes, keepdims=keepdims)
 
 
-def _mean(x: Array, axes: tuple[int, ...], where: Any) -> Array:
-    """The mean with reduced dimensions kept."""
-    total = sum(x, axes, keepdims=True, where=where)
-    count = _count(x, axes, where, x.dtype)
+def _mean(x: Array, axes: tuple[int, ...], where: Any, keepdims: bool = True) -> Array:
+    """The mean of an inexact array."""
+    total = sum(x, axes, keepdims=keepdims, where=where)
+    count = _count(x, axes, where, x.dtype, keepdims)
     return lax.div(total, broadcast_to(count, total.shape))
 
 
@@ -326,8 +328,8 @@ def mean(
     work = np.dtype(np.float32) if is_floating(wanted) and wanted.itemsize < 4 else wanted
     work = work if is_inexact(work) else _dtypes.to_inexact_dtype(work)
     axes = axis_tuple("mean", axis, x.ndim)
-    result = converted(_mean(converted(x, work), axes, where), wanted)
-    return with_weak_type(result if keepdims else _dropped(result, axes), False)
+    result = converted(_mean(converted(x, work), axes, where, keepdims), wanted)
+    return with_weak_type(result, False)
 
 
 def _dropped(x: Array, axes: tuple[int, ...]) -> Array:
