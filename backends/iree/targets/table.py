@@ -292,6 +292,34 @@ _NARROW = (
     "no library is linked",
 )
 
+
+def _vulkan(compute: str, storage: str) -> str:
+    """A Vulkan device by what it computes with and reads.
+
+    Of the names that IREE knows, those that fit many devices hold bytes in words, and lose the last
+    ones of an array whose size is no multiple of four: reads beyond its end give zeros. Operations
+    across a subgroup are left out, because they ask for a subgroup of one size.
+    """
+    properties = ", ".join(
+        (
+            f"compute = {compute}",
+            f"storage = {storage}",
+            "subgroup = none",
+            "subgroup_size_choices = [8]",
+            "max_workgroup_sizes = [128, 128, 64]",
+            "max_thread_count_per_workgroup = 128",
+            "max_workgroup_memory_bytes = 16384",
+            "max_workgroup_counts = [65535, 65535, 65535]",
+        )
+    )
+    gpu = f'#iree_gpu.target<arch = "", features = "spirv:v1.6,cap:Shader", wgp = <{properties}>>'
+    code = (
+        '#hal.executable.target<"vulkan-spirv", "vulkan-spirv-fb", '
+        f"{{iree_codegen.target_info = {gpu}}}>"
+    )
+    return f'[#hal.device.target<"vulkan", [{code}]> : !hal.device]'
+
+
 _VULKAN = Family(
     target=Target(
         name="vulkan",
@@ -320,13 +348,23 @@ _VULKAN = Family(
     ),
     flag=Flag("--iree-vulkan-target={}", "what the generated SPIR-V may ask of the driver"),
     architectures=(
-        Architecture("vp_android_baseline_2022", "what nearly every driver has; no 64 bits"),
+        Architecture(
+            "portable",
+            "any driver of Vulkan 1.3 that computes with bytes and half-precision floats",
+            device=_vulkan("fp32|fp16|int32|int16|int8", "b32|b16|b8"),
+        ),
+        Architecture(
+            "wide",
+            "such a driver that has 64-bit floats and integers too",
+            MappingProxyType({"dtypes": _ALL}),
+            device=_vulkan("fp64|fp32|fp16|int64|int32|int16|int8", "b64|b32|b16|b8"),
+        ),
         Architecture("adreno", "Qualcomm Adreno"),
         Architecture("valhall", "ARM Mali"),
         Architecture("ampere", "NVIDIA Ampere", MappingProxyType({"dtypes": _ALL})),
         Architecture("rdna3", "AMD RDNA 3", MappingProxyType({"dtypes": _ALL})),
     ),
-    default="vp_android_baseline_2022",
+    default="portable",
     detect=no_architecture,
 )
 

@@ -1,0 +1,119 @@
+"""The op table and programs on any backend, compared with the evaluator.
+
+Tests of a platform say which backend, and what it does not have; what is checked is the same for
+all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gnomon.backends.iree.legalize.host_ops import HOST_OPS
+from gnomon.dialects.body import Body
+from gnomon.dialects.functions import Program
+from gnomon.dialects.types import is_inexact, short_name
+from tests.ops.check import (
+    DTYPES,
+    all_rows,
+    assert_close,
+    draw_all,
+    emit_row,
+    params_of,
+    program_of,
+    run,
+    types_of,
+)
+from tests.ops.row import Row
+
+__all__ = ["OPS", "Case", "cases_of", "check_cases", "dtypes_of", "run_on"]
+
+Case = tuple[Row, np.dtype]
+
+# Compiled code may use another algorithm than NumPy's: this many more ulps of the dtype.
+EXTRA_ULPS = 8.0
+
+ROWS = all_rows()
+OPS = sorted({row.op for row in ROWS})
+
+
+def dtypes_of(case: Case) -> set[str]:
+    """Short names of the dtypes that a case is about: the one under test, the parameters' and those
+    of its operands."""
+    row, dtype = case
+    found = [dtype, params_of(row, dtype).get("dtype") or dtype]
+    found += [np.dtype(o.dtype) for o in row.operands if o.dtype is not None]
+    return {short_name(np.dtype(d)) for d in found}
+
+
+def cases_of(op: str, dtypes: Collection[str] = frozenset(DTYPES)) -> list[Case]:
+    """An op's first row in every dtype and its other rows in one dtype each.
+
+    Args:
+      op: its name.
+      dtypes: short names of those that the platform has.
+    """
+    rows = [row for row in ROWS if row.op == op]
+    if f"gnomon.{op}" in HOST_OPS:
+        # Python evaluates the op: what a row puts around it only costs time to compile.
+        rows = [replace(row, around=None) for row in rows]
+    chosen: list[Case] = []
+    for i, row in enumerate(rows):
+        cases = [(row, DTYPES[name]) for name in row.dtypes.split()]
+        cases = [case for case in cases if dtypes_of(case) <= set(dtypes)]
+        one = next((c for c in cases if short_name(c[1]) == "f32"), cases[0] if cases else None)
+        chosen += [case for case in cases if i == 0 or case is one]
+    return chosen
+
+
+def joint_program(cases: Sequence[Case], operands: Sequence[list[np.ndarray]]) -> Program:
+    """One program that applies every case to its own operands."""
+    program = Program()
+    types = [t for arrays in operands for t in types_of(arrays)]
+
+    def emit(*values: Any) -> list[Any]:
+        results: list[Any] = []
+        start = 0
+        for (row, dtype), arrays in zip(cases, operands, strict=True):
+            given = values[start : start + len(arrays)]
+            start += len(arrays)
+            results += emit_row(row, dtype, given)
+        return results
+
+    program.add("main", Body.build(types, emit), public=True)
+    return program
+
+
+def run_on(backend: Any, program: Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """What a program's ``main`` gives on a backend's first device."""
+    executable = backend.compile(backend.lower(program))
+    given = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays]
+    return [buffer.to_numpy() for buffer in executable(given)]
+
+
+def check_cases(
+    backend: Any,
+    cases: Sequence[Case],
+    *,
+    extra_ulps: Callable[[Case], float] = lambda _: EXTRA_ULPS,
+) -> None:
+    """Run cases as one program; fails with all that differs from the evaluator."""
+    operands = [draw_all(row, dtype, salt="compiled", edges=True) for row, dtype in cases]
+    program = joint_program(cases, operands)
+    results = iter(run_on(backend, program, [a for arrays in operands for a in arrays]))
+    problems = []
+    for case, arrays in zip(cases, operands, strict=True):
+        row, dtype = case
+        for reference in run(program_of(row, dtype, arrays), "f", arrays):
+            result = next(results)
+            try:
+                assert result.dtype == reference.dtype
+                ulps = row.ulps + extra_ulps(case) if is_inexact(reference.dtype) else 0.0
+                name = f"{row.id} {short_name(dtype)}"
+                assert_close(result, reference, reference.dtype, ulps, name)
+            except AssertionError as error:
+                problems.append(str(error))
+    assert not problems, "\n".join(problems)
