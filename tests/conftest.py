@@ -93,11 +93,18 @@ def cpu_plugin() -> str | None:
     return None
 
 
+def _leave_out(what: str, reason: str) -> None:
+    """Skips a test, unless GNOMON_REQUIRE names what it needs (separated by commas)."""
+    if what in os.environ.get("GNOMON_REQUIRE", "").split(","):
+        pytest.fail(f"{reason}, and GNOMON_REQUIRE asks for it")
+    pytest.skip(reason)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips tests of devices that this machine does not have."""
     for driver in ("cuda", "vulkan"):
         if item.get_closest_marker(driver) and not iree_devices(driver):
-            pytest.skip(f"this machine has no {driver} device")
+            _leave_out(driver, f"this machine has no {driver} device")
     if item.get_closest_marker("tpu_compile") and importlib.util.find_spec("libtpu") is None:
         pytest.skip("libtpu is not installed: pip install 'gnomon[tpu]' (Linux on x86-64)")
     if item.get_closest_marker("pjrt") and cpu_plugin() is None:

@@ -24,6 +24,7 @@ from gnomon.backends.iree.legalize.host_control import (
     runs_on_host,
 )
 from gnomon.backends.iree.legalize.selects import split_complex_selects
+from gnomon.backends.iree.legalize.shaders import legalize_for_shaders
 from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options
 from gnomon.backends.iree.remote import put
 from gnomon.backends.iree.remote_executable import RemoteExecutable
@@ -87,6 +88,7 @@ class IreeBackend:
             # return.
             options = replace(options, execution_model="blocking")
         lowering.to_stablehlo()
+        legalize_for_shaders(module, self.target)
         publish(module, functions)
         # Loops that the host counts may drop what stays for its effects alone.
         effects = any(REGISTRY[f"gnomon.{f.op}"].effects for f in functions)

@@ -171,7 +171,10 @@ class MemoryUse:
         """Tells every array that its device belongs to another process."""
         self._lock = threading.Lock()
         for holder in list(self._live):
-            holder.abandon("a fork: it is on a device of the parent process")
+            holder.abandon(
+                "the value is on a device of the process that this one was forked from; read it "
+                "before the fork"
+            )
 
     @staticmethod
     def leak(value: object) -> None:

@@ -7,13 +7,34 @@ from typing import Any
 import iree.runtime as rt
 import numpy as np
 
-from gnomon.backends.errors import OutOfMemory
+from gnomon.backends.errors import ExecutionError, OutOfMemory
 from gnomon.backends.iree.buffer import Buffer, Pending, element_type, execution_error
 from gnomon.backends.iree.device import Device
 from gnomon.backends.iree.driver import DriverState
 from gnomon.backends.iree.transfer import Download, Upload
 
 __all__ = ["RemoteBuffer", "put", "read", "upload_and_wait"]
+
+
+class _Lost(Pending):
+    """What stands for the program of a value that cannot be had any more."""
+
+    __slots__ = ("_reason",)
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def finished(self) -> bool:
+        """Always."""
+        return True
+
+    def failure(self) -> str:
+        """Why the value is lost."""
+        return self._reason
+
+    def wait(self) -> None:
+        """Raises what there is to say."""
+        raise ExecutionError(self._reason)
 
 
 class RemoteBuffer(Buffer):
@@ -104,11 +125,10 @@ class RemoteBuffer(Buffer):
         """
         if self._deleted is None:
             self._state.memory.leak((self._view, self._pending, self._download))
+            self._view = self._pending = self._download = None
             self._array = self._host
             if self._array is None:
-                self.delete(reason)
-            else:
-                self._view = self._pending = None
+                self._pending = _Lost(reason)
 
     def _uncount(self) -> None:
         if self._counted:

@@ -41,11 +41,12 @@ OPS = sorted({row.op for row in ROWS})
 
 
 def dtypes_of(case: Case) -> set[str]:
-    """Short names of the dtypes that a case is about: the one under test, the parameters' and those
-    of its operands."""
+    """Short names of the dtypes that a case is about: the one under test, its parameters' and its
+    operands'.
+    """
     row, dtype = case
-    found = [dtype, params_of(row, dtype).get("dtype") or dtype]
-    found += [np.dtype(o.dtype) for o in row.operands if o.dtype is not None]
+    found = [dtype, *(a.dtype for a in draw_all(row, dtype))]
+    found += [v for v in params_of(row, dtype).values() if isinstance(v, np.dtype)]
     return {short_name(np.dtype(d)) for d in found}
 
 

@@ -11,7 +11,7 @@ from gnomon.backends.iree.legalize.branches import RULES as BRANCH_RULES
 from gnomon.backends.iree.legalize.contractions import RULES as CONTRACTION_RULES
 from gnomon.backends.iree.legalize.conversions import BFLOAT16_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
-from gnomon.backends.iree.legalize.convolution import RULES as CONVOLUTION_RULES
+from gnomon.backends.iree.legalize.convolution import convolution_rules
 from gnomon.backends.iree.legalize.cumulative import RULES as CUMULATIVE_RULES
 from gnomon.backends.iree.legalize.fourier import fourier_rules
 from gnomon.backends.iree.legalize.host_ops import host_rules
@@ -38,7 +38,6 @@ _RULES: dict[str, Rule] = {
     "gnomon.while": legalize_while,
     **BRANCH_RULES,
     **CONVERSION_RULES,
-    **CONVOLUTION_RULES,
     **SCATTER_RULES,
     **SUM_RULES,
 }
@@ -65,7 +64,8 @@ def legalize(module: ir.Module, target: Target) -> None:
         **WINDOW_RULES,
     }
     rewrite(program, {**decompositions, **on_host})
-    rewrite(program, {**_RULES, **function_rules(target.capabilities), **on_host})
+    functions = {**function_rules(target.capabilities), **convolution_rules(target)}
+    rewrite(program, {**_RULES, **functions, **on_host})
     # What other rules write is rewritten too.
     rewrite(program, {**BFLOAT16_RULES, **CONTRACTION_RULES, **narrow_arithmetic_rules(target)})
     split_wide_fusions(program)
