@@ -56,6 +56,7 @@ from gnomon._custom_jvp import custom_jvp
 from gnomon._custom_vjp import closure_convert, custom_gradient, custom_vjp
 from gnomon._device import Device
 from gnomon._device_api import (
+    copy_to_host_async,
     default_backend,
     device_count,
     device_get,
@@ -96,6 +97,7 @@ __all__ = [
     "clear_caches",
     "closure_convert",
     "config",
+    "copy_to_host_async",
     "custom_batching",
     "custom_derivatives",
     "custom_gradient",

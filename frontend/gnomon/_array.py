@@ -635,17 +635,23 @@ def committed_device(arrays: Sequence[Any], describe: Callable[[int], str]) -> D
       ValueError: they are committed to different devices.
     """
     first: int | None = None
+    found: Device | None = None
     for i, x in enumerate(arrays):
-        if type(x) is PlacedArray and x._committed:
-            if first is None:
-                first = i
-            elif x._device is not arrays[first]._device:
-                raise ValueError(
-                    f"received incompatible devices: {describe(first)} of {arrays[first].aval} is "
-                    f"committed to {arrays[first]._device!r}, and {describe(i)} of {x.aval} to "
-                    f"{x._device!r}. Bring them to one device with gnomon.device_put(x, device)"
-                )
-    return None if first is None else arrays[first]._device
+        if type(x) is PlacedArray:
+            device = x._device if x._committed else None
+        else:
+            # Stand-ins for arrays (`ShapeDtypeStruct`) may have a place, too.
+            device = None if isinstance(x, Array) else getattr(x, "committed_to", None)
+        if device is None or device is found:
+            continue
+        if first is not None:
+            raise ValueError(
+                f"received incompatible devices: {describe(first)} of {arrays[first].aval} is "
+                f"committed to {found!r}, and {describe(i)} of {x.aval} to {device!r}. Bring them "
+                "to one device with gnomon.device_put(x, device)"
+            )
+        first, found = i, device
+    return found
 
 
 def _restore(value: np.ndarray[Any, Any], weak_type: bool) -> ConcreteArray:

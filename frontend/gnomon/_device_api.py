@@ -15,6 +15,7 @@ from gnomon.backends import platforms
 from gnomon.sharding import Sharding
 
 __all__ = [
+    "copy_to_host_async",
     "default_backend",
     "device_count",
     "device_get",
@@ -210,14 +211,20 @@ def _brought(
     return placed_buffer(device.backend.put(value, device, copy=copy), aval, device, True)
 
 
+def copy_to_host_async(x: Any) -> Any:
+    """Start to bring the arrays of a pytree to host memory; the pytree itself."""
+    for leaf in tree_util.tree_leaves(x):
+        if isinstance(leaf, ConcreteArray):
+            leaf.copy_to_host_async()
+    return x
+
+
 def device_get(x: Any) -> Any:
     """A pytree of arrays as NumPy arrays in host memory.
 
     All of them are on their way before the first is waited for.
     """
-    for leaf in tree_util.tree_leaves(x):
-        if type(leaf) is PlacedArray:
-            leaf.copy_to_host_async()
+    copy_to_host_async(x)
 
     def get(leaf: Any) -> Any:
         return leaf.__array__() if isinstance(leaf, Array) and not is_tracer(leaf) else leaf

@@ -9,6 +9,7 @@ that a loop does not bring the same numbers there again and again.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -35,12 +36,14 @@ _KEPT_BYTES = 1 << 14
 
 _executables: dict[Any, Executable] = {}
 _kept: OrderedDict[Any, Buffer] = OrderedDict()
+_lock = threading.Lock()
 
 
 def clear_caches() -> None:
     """Forget the compiled ops, and the values that are kept on devices."""
     _executables.clear()
-    _kept.clear()
+    with _lock:
+        _kept.clear()
 
 
 def place_of(operands: Sequence[Any], what: str) -> tuple[Device, bool] | None:
@@ -96,14 +99,17 @@ def _value_to_bring(x: Any, device: Device) -> np.ndarray[Any, Any] | None:
 def _kept_buffer(value: np.ndarray[Any, Any], device: Device) -> Buffer:
     """A small value on a device, kept there for the next time."""
     key = (device, value.dtype, value.shape, value.tobytes())
-    buffer = _kept.get(key)
-    if buffer is None or buffer.is_deleted():
-        buffer = _kept[key] = device.backend.put(value, device, copy=True)
+    with _lock:
+        buffer = _kept.pop(key, None)
+        if buffer is not None and not buffer.is_deleted():
+            _kept[key] = buffer  # at the end: it was used last
+            return buffer
+    made: Buffer = device.backend.put(value, device, copy=True)
+    with _lock:
+        _kept[key] = made
         if len(_kept) > _KEPT_VALUES:
             _kept.popitem(last=False)
-    else:
-        _kept.move_to_end(key)
-    return buffer
+    return made
 
 
 def _is_uniform(value: np.ndarray[Any, Any]) -> bool:

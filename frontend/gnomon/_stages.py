@@ -11,8 +11,10 @@ import numpy as np
 from gnomon import tree_util
 from gnomon._array import Array
 from gnomon._aval import ShapedArray, shaped_array
+from gnomon._device import Device, as_device
 from gnomon._function import Traced
 from gnomon._tracing import as_operand
+from gnomon.sharding import SingleDeviceSharding
 
 CompilerOptions = dict[str, str | bool]
 
@@ -22,17 +24,22 @@ class ShapeDtypeStruct:
 
     Attributes:
       shape, dtype, weak_type: as of the array.
+      sharding: the device that the array is committed to, as a `SingleDeviceSharding`, or None.
     """
 
-    __slots__ = ("dtype", "shape", "weak_type")
+    __slots__ = ("dtype", "shape", "sharding", "weak_type")
 
     def __init__(
         self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False, sharding: Any = None
     ) -> None:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be given")
-        if sharding is not None:
-            raise NotImplementedError("ShapeDtypeStruct: shardings do not exist yet")
+        if not (sharding is None or isinstance(sharding, SingleDeviceSharding)):
+            raise NotImplementedError(
+                "ShapeDtypeStruct: arrays live on one device: sharding must be None or a "
+                f"gnomon.sharding.SingleDeviceSharding, got {sharding!r}"
+            )
+        self.sharding = sharding
         self.shape = tuple(int(d) for d in shape)
         self.dtype = np.dtype(dtype)
         self.weak_type = weak_type
@@ -41,6 +48,11 @@ class ShapeDtypeStruct:
     def aval(self) -> ShapedArray:
         """The interned type."""
         return shaped_array(self.shape, self.dtype, self.weak_type)
+
+    @property
+    def committed_to(self) -> Device | None:
+        """The device that the array is committed to, if any."""
+        return None if self.sharding is None else as_device(self.sharding)
 
     @property
     def ndim(self) -> int:
@@ -53,14 +65,19 @@ class ShapeDtypeStruct:
         return int(np.prod(self.shape))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and self.aval is other.aval
+        return (
+            isinstance(other, ShapeDtypeStruct)
+            and self.aval is other.aval
+            and self.sharding == other.sharding
+        )
 
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype, self.weak_type))
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
+        place = "" if self.sharding is None else f", sharding={self.sharding}"
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{place}{weak})"
 
 
 def aval_of(leaf: Any) -> ShapedArray:

@@ -69,7 +69,7 @@ def test_an_array_says_where_it_is(devices: tuple[Device, ...]) -> None:
     assert (x.committed, gnp.zeros(3).committed) == (True, False)
     assert x.on_device_size_in_bytes() == 24
     assert devices[1].memory_stats() == {"bytes_in_use": 24, "bytes_limit": 1 << 20}
-    x.copy_to_host_async()
+    assert gn.copy_to_host_async([x])[0] is x
     np.testing.assert_array_equal(x, VALUE)
     assert repr(x) == repr(gnp.asarray(VALUE))
     assert (str(x[0, 0]), float(x[1, 2]), x.tolist()) == ("-2.0", 3.0, VALUE.tolist())
@@ -387,6 +387,11 @@ def test_ahead_of_time(devices: tuple[Device, ...]) -> None:
     compiled = gn.jit(gnp.sin).lower(x).compile()
     check(compiled(x), gnp.sin(gnp.asarray(VALUE)), first)
     check(compiled(VALUE), gnp.sin(gnp.asarray(VALUE)), first)
+    struct = gn.ShapeDtypeStruct((2, 3), np.float32, sharding=SingleDeviceSharding(second))
+    there = gn.jit(gnp.sin).lower(struct).compile()
+    check(there(gn.device_put(VALUE, second)), gnp.sin(gnp.asarray(VALUE)), second)
+    with pytest.raises(ValueError, match="incompatible devices"):
+        gn.jit(gnp.add).lower(x, struct)
     with pytest.raises(ValueError, match=r"compiled for FakeDevice\(id=0\).*FakeDevice\(id=1\)"):
         compiled(gn.device_put(VALUE, second))
 

@@ -33,7 +33,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         _DEVICES: """
             NamedSharding P Shard distributed make_array_from_* make_mesh pmap reshard set_mesh
             shard_map sharding smap host_count host_id host_ids thread_guard
-            remove_size_one_mesh_axis_from_type copy_to_host_async auto_pcast
+            remove_size_one_mesh_axis_from_type auto_pcast
         """,
         _INTERNAL: """
             ad api_util core interpreters lib array_garbage_collection_guard make_user_context
