@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,6 +53,36 @@ class Policy:
         return f"<checkpoint policy {self.text}>"
 
 
+class _Decision:
+    """What a policy written in Python may return instead of a bool."""
+
+    __slots__ = ("_name", "_saves")
+
+    def __init__(self, name: str, saves: bool) -> None:
+        self._name, self._saves = name, saves
+
+    def __bool__(self) -> bool:
+        return self._saves
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+Recompute = _Decision("Recompute", False)
+Saveable = _Decision("Saveable", True)
+
+
+class Offloadable(NamedTuple):
+    """What a policy may return: save it, in another memory. Here it stays where it is.
+
+    Attributes:
+      src, dst: the memories.
+    """
+
+    src: str
+    dst: str
+
+
 class checkpoint_policies:  # noqa: N801 - a namespace, by JAX's name
     """What a `checkpoint` may keep for the backward pass.
 
@@ -82,6 +112,33 @@ class checkpoint_policies:  # noqa: N801 - a namespace, by JAX's name
     def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
         """Save all values but those with one of these names."""
         return Policy(policy_text("save_anything_except_these_names", names_not_to_save))
+
+    @staticmethod
+    def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
+        """Save products without batch dimensions; here they stay in the memory they are in."""
+        return Policy("dots_with_no_batch_dims_saveable")
+
+    @staticmethod
+    def save_and_offload_only_these_names(
+        *,
+        names_which_can_be_saved: Sequence[str],
+        names_which_can_be_offloaded: Sequence[str],
+        offload_src: str,
+        offload_dst: str,
+    ) -> Policy:
+        """Save the values with one of these names; here all stay in the memory they are in.
+
+        Raises:
+          ValueError: a name is in both.
+        """
+        both = set(names_which_can_be_saved) & set(names_which_can_be_offloaded)
+        if both:
+            raise ValueError(
+                "names_which_can_be_saved and names_which_can_be_offloaded must be disjoint, both "
+                f"hold {sorted(both)}"
+            )
+        names = (*names_which_can_be_saved, *names_which_can_be_offloaded)
+        return Policy(policy_text("save_only_these_names", names))
 
     @staticmethod
     def save_from_both_policies(policy_1: Any, policy_2: Any) -> Any:
@@ -316,7 +373,10 @@ def _place(op: ir.Operation, value: ir.Value) -> int:
 
 
 __all__ = [
+    "Offloadable",
     "Policy",
+    "Recompute",
+    "Saveable",
     "checkpoint",
     "checkpoint_name",
     "checkpoint_policies",

@@ -1,6 +1,9 @@
 """Checkpoints: names for policies, and what is kept for the backward pass."""
 
 from gnomon._checkpoint import (
+    Offloadable,
+    Recompute,
+    Saveable,
     checkpoint,
     checkpoint_name,
     checkpoint_policies,
@@ -10,6 +13,9 @@ from gnomon._checkpoint import (
 )
 
 __all__ = [
+    "Offloadable",
+    "Recompute",
+    "Saveable",
     "checkpoint",
     "checkpoint_name",
     "checkpoint_policies",

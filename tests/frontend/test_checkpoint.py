@@ -10,8 +10,8 @@ import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
+from gnomon import ad_checkpoint, lax
 from gnomon import checkpoint_policies as policies
-from gnomon import lax
 from gnomon.ad_checkpoint import checkpoint_name, print_saved_residuals, saved_residuals
 
 X = np.array([0.1, -0.2, 0.3], np.float32)
@@ -181,3 +181,33 @@ def test_errors() -> None:
         checkpoint_name(1.0, 2)
     with pytest.raises(ValueError, match=r"lax\.scan"):
         gn.grad(gn.checkpoint(lambda x: lax.while_loop(lambda v: v < 9, lambda v: 2 * v, x)))(1.0)
+
+
+def test_policies_that_offload_save() -> None:
+    def policy(op: Any, *avals: Any, **params: Any) -> Any:
+        if op.name == "sin":
+            return ad_checkpoint.Offloadable("device", "pinned_host")
+        return ad_checkpoint.Saveable if op.name == "dot_general" else ad_checkpoint.Recompute
+
+    saved = ad_checkpoint.saved_residuals(gn.checkpoint(_named, policy=policy), 1.0)
+    assert any("sin" in origin or "named" in origin for _, origin in saved)
+    both = gn.checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=["a"],
+        names_which_can_be_offloaded=["b"],
+        offload_src="device",
+        offload_dst="pinned_host",
+    )
+    assert repr(both) == "<checkpoint policy save_only_these_names:a,b>"
+    assert gn.grad(gn.checkpoint(_named, policy=both))(1.0) == gn.grad(_named)(1.0)
+    with pytest.raises(ValueError, match="must be disjoint"):
+        gn.checkpoint_policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=["a"],
+            names_which_can_be_offloaded=["a"],
+            offload_src="device",
+            offload_dst="pinned_host",
+        )
+
+
+def _named(x: Any) -> Any:
+    y = ad_checkpoint.checkpoint_name(gnp.sin(x), "a")
+    return gnp.sin(y * gnp.cos(y))

@@ -10,6 +10,7 @@ import numpy as np
 from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._array import Array
+from gnomon._dtypes import default_float_dtype
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._indexing import getitem
 
@@ -303,3 +304,131 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
     result = np.exp(-2j * np.pi * (np.outer(places, places) % max(n, 1)) / max(n, 1))
     factor = {None: 1.0, "sqrtn": max(n, 1) ** -0.5, "n": 1.0 / max(n, 1)}[scale]
     return gnp.array(result * factor, kind)
+
+
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
+    """The matrix that convolves a vector of ``n`` numbers with ``a``.
+
+    Args:
+      a: ``[..., m]``.
+      n: the number of columns.
+      mode: which rows: ``"full"``, ``"same"`` or ``"valid"``, as in `numpy.convolve`.
+    Returns:
+      ``[..., rows, n]``.
+    Raises:
+      ValueError: ``n`` is not positive, ``a`` is empty, or an unknown mode.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> convolution_matrix(gnp.array([1, 2]), 2)
+      Array([[1, 0],
+             [2, 1],
+             [0, 2]], dtype=int32)
+    """
+    if n <= 0:
+        raise ValueError(f"n must be a positive integer; got {n}.")
+    x = as_array("scipy.linalg.convolution_matrix", a)
+    if x.ndim == 0 or not x.shape[-1]:
+        raise ValueError(
+            f"convolution_matrix takes at least one number along the last axis, got {x.shape}."
+        )
+    if mode not in ("full", "valid", "same"):
+        raise ValueError(f"mode must be one of 'full', 'valid', 'same'; got {mode!r}.")
+    size = x.shape[-1]
+    trimmed = {"full": 0, "same": min(n, size) - 1, "valid": 2 * (min(n, size) - 1)}[mode]
+    first = trimmed // 2
+    places = np.arange(first, size + n - 1 - (trimmed - first))[:, None] - np.arange(n)
+    inside = (places >= 0) & (places < size)
+    taken = gnp.take(x, gnp.asarray(np.where(inside, places, 0).astype(np.int32)), axis=-1)
+    return gnp.where(inside, taken, gnp.zeros((), x.dtype))
+
+
+def fiedler_companion(a: Any) -> Array:
+    """A matrix of five diagonals whose eigenvalues are the roots of a polynomial.
+
+    Args:
+      a: coefficients ``[..., n + 1]``, that of the highest power first, which is not zero.
+    Returns:
+      ``[..., n, n]``.
+    Raises:
+      ValueError: there is no coefficient.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> fiedler_companion(gnp.array([1.0, -3.0, 2.0]))
+      Array([[ 3., -2.],
+             [ 1.,  0.]], dtype=float32)
+    """
+    (x,) = promoted("scipy.linalg.fiedler_companion", a, inexact=True)
+    x = gnp.atleast_1d(x)
+    size = x.shape[-1] - 1
+    if size < 0:
+        raise ValueError(f"fiedler_companion takes at least one coefficient, got shape {x.shape}.")
+    ones = np.zeros((size, size))
+    places = np.zeros((size, size), np.int32)
+    if size:
+        places[0, 0] = 1
+    if size > 1:
+        ones[1, 0] = 1
+        even, odd = np.arange(0, size, 2), np.arange(1, size, 2)
+        for rows, columns, first in (
+            (even[even + 1 < size], even[even + 1 < size] + 1, 2),
+            (even[even >= 2], even[even >= 2] - 1, 1),
+        ):
+            places[rows, columns] = rows + first
+        ones[even[even + 2 < size], even[even + 2 < size] + 2] = 1
+        ones[odd[odd >= 3], odd[odd >= 3] - 2] = 1
+    monic = x / x[..., :1]
+    taken = gnp.take(monic, gnp.asarray(places), axis=-1)
+    return gnp.where(places > 0, -taken, gnp.asarray(ones.astype(x.dtype)))
+
+
+def _whole_numbers(rows: list[list[int]], n: int) -> Array:
+    """A matrix of Python's integers, rounded once."""
+    dtype = default_float_dtype()
+    return gnp.asarray(np.array(rows, object).reshape(n, n).astype(np.float64).astype(dtype))
+
+
+def invhilbert(n: int) -> Array:
+    """The inverse of the Hilbert matrix of size ``n``; its elements are whole numbers.
+
+    Example:
+      >>> invhilbert(2)
+      Array([[ 4., -6.],
+             [-6., 12.]], dtype=float32)
+    """
+
+    def element(i: int, j: int) -> int:
+        product = math.comb(n + i, n - j - 1) * math.comb(n + j, n - i - 1)
+        return (-1) ** (i + j) * (i + j + 1) * product * math.comb(i + j, i) ** 2
+
+    return _whole_numbers([[element(i, j) for j in range(n)] for i in range(n)], n)
+
+
+def invpascal(n: int, kind: str | None = None) -> Array:
+    """The inverse of `pascal`; its elements are whole numbers.
+
+    Args:
+      n: the size.
+      kind: see `pascal`.
+
+    Example:
+      >>> invpascal(2)
+      Array([[ 2., -1.],
+             [-1.,  1.]], dtype=float32)
+    """
+    if kind not in (None, "symmetric", "lower", "upper"):
+        raise ValueError(f"Expected kind to be one of: ['symmetric', 'lower', 'upper']; got {kind}")
+
+    def lower(i: int, j: int) -> int:
+        return (-1) ** (i - j) * math.comb(i, j) if i >= j else 0
+
+    if kind == "lower":
+        rows = [[lower(i, j) for j in range(n)] for i in range(n)]
+    elif kind == "upper":
+        rows = [[lower(j, i) for j in range(n)] for i in range(n)]
+    else:
+        rows = [
+            [sum(lower(k, i) * lower(k, j) for k in range(n)) for j in range(n)] for i in range(n)
+        ]
+    return _whole_numbers(rows, n)

@@ -1,0 +1,115 @@
+"""Matrices of a structure and what is solved in the Schur form, against SciPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon.scipy import linalg
+
+RNG = np.random.default_rng(11)
+TOLERANCE = 64 * float(np.finfo(np.float32).eps)
+
+
+def f32(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def close(ours: Any, theirs: Any, tolerance: float = TOLERANCE) -> None:
+    theirs = np.asarray(theirs)
+    assert np.shape(ours) == theirs.shape
+    size = np.max(np.abs(theirs), initial=1.0)
+    np.testing.assert_allclose(np.asarray(ours), theirs, rtol=tolerance, atol=tolerance * size)
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_convolution_matrix(mode: str) -> None:
+    for m, n in ((3, 5), (5, 3), (4, 4), (1, 2), (2, 1)):
+        a = f32(m)
+        close(linalg.convolution_matrix(a, n, mode), scipy.linalg.convolution_matrix(a, n, mode), 0)
+    assert linalg.convolution_matrix(f32(2, 3), 2).shape == (2, 4, 2)
+    with pytest.raises(ValueError, match="positive"):
+        linalg.convolution_matrix(f32(2), 0)
+
+
+def test_companion_and_inverse_matrices() -> None:
+    for n in range(2, 8):
+        a = f32(n) + 3
+        close(linalg.fiedler_companion(a), scipy.linalg.fiedler_companion(a))
+    assert linalg.fiedler_companion(f32(1)).shape == (0, 0)
+    assert linalg.fiedler_companion(f32(2, 5)).shape == (2, 4, 4)
+    for n in (1, 3, 6):
+        close(linalg.invhilbert(n), scipy.linalg.invhilbert(n))
+        for kind in ("lower", "upper", "symmetric"):
+            close(linalg.invpascal(n, kind), scipy.linalg.invpascal(n, kind))
+    with pytest.raises(ValueError, match="kind"):
+        linalg.invpascal(2, "x")
+
+
+@pytest.mark.parametrize("options", [{}, {"conjugate": True}, {"pivoting": True}])
+def test_qr_multiply(options: dict[str, bool]) -> None:
+    for a, c, mode in (
+        (f32(4, 3), f32(2, 4), "right"),
+        (f32(4, 3), f32(3, 2), "left"),
+        (f32(3, 4), f32(3), "right"),
+        (f32(4, 3), f32(3), "left"),
+        (f32(4, 3) + 1j * f32(4, 3), f32(2, 4), "right"),
+    ):
+        ours = linalg.qr_multiply(a, c, mode, **options)
+        theirs = scipy.linalg.qr_multiply(a, c, mode, **options)
+        for x, y in zip(ours, theirs, strict=True):
+            close(np.abs(np.asarray(x)), np.abs(y))
+    with pytest.raises(ValueError, match="c must have 4 columns, got 3"):
+        linalg.qr_multiply(f32(4, 3), f32(2, 3))
+
+
+A = f32(4, 4) + 3 * np.eye(4, dtype=np.float32)
+B, C = f32(3, 3) + 3 * np.eye(3, dtype=np.float32), f32(4, 3)
+
+
+def test_sylvester_equations() -> None:
+    for a in (A, A + 1j * f32(4, 4)):
+        expected = scipy.linalg.solve_sylvester(a, B, C)
+        for method in ("schur", "eigen"):
+            close(linalg.solve_sylvester(a, B, C, method=method), expected)
+    pair = linalg.solve_sylvester(np.stack([A, 2 * A]), B, C)
+    close(pair[1], scipy.linalg.solve_sylvester(2 * A, B, C))
+    one = np.eye(2, dtype=np.float32)
+    assert np.isnan(np.asarray(linalg.solve_sylvester(one, -one, one))).all()
+    with pytest.raises(ValueError, match="Incompatible shapes"):
+        linalg.solve_sylvester(A, A, C)
+    with pytest.raises(ValueError, match="Unrecognized method"):
+        linalg.solve_sylvester(A, B, C, method="x")
+
+
+def test_derivatives_of_sylvester_equations() -> None:
+    arguments = [x.astype(np.float64) for x in (A, B, C)]
+    with gn.enable_x64():
+        found = gn.grad(lambda *xs: (linalg.solve_sylvester(*xs) ** 2).sum(), (0, 1, 2))(
+            *map(gnp.array, arguments)
+        )
+    for i, slope in enumerate(found):
+        sides = []
+        for step in (1e-6, -1e-6):
+            moved = [x.copy() for x in arguments]
+            moved[i][1, 2] += step
+            sides.append((scipy.linalg.solve_sylvester(*moved) ** 2).sum())
+        assert float(slope[1, 2]) == pytest.approx((sides[0] - sides[1]) / 2e-6, rel=1e-5)
+
+
+def test_functions_in_the_schur_form() -> None:
+    t, z = (x.astype(np.float32) for x in scipy.linalg.schur(A))
+    triangular, vectors = (np.asarray(x) for x in linalg.rsf2csf(t, z))
+    close(vectors @ triangular @ vectors.conj().T, A)
+    assert not np.tril(triangular, -1).any()
+    close(linalg.funm(A, gnp.exp), scipy.linalg.expm(A), 16 * TOLERANCE)
+    result, error = linalg.funm(A, gnp.sin, disp=False)
+    close(result, scipy.linalg.funm(A, np.sin), 16 * TOLERANCE)
+    assert 0 < float(error) < 1e-4
+    with pytest.raises(ValueError, match="square"):
+        linalg.funm(C, gnp.exp)
