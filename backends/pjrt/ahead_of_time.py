@@ -145,7 +145,7 @@ def compile_ahead(
 def _said(diagnostics: str) -> str:
     """What a dying compiler said, without the addresses of its functions."""
     lines = [line for line in diagnostics.splitlines() if not line.lstrip().startswith("@")]
-    failed = [line for line in lines if "Check failed" in line]
+    failed = list(dict.fromkeys(line for line in lines if "Check failed" in line))
     return "\n".join(failed or lines[:_DIAGNOSTIC_LINES])
 
 

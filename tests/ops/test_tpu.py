@@ -1,0 +1,63 @@
+"""Every op of the op table compiles for TPUs, of two generations in turn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gnomon.backends.errors import CompilationFailed, CompilerCrashed
+from gnomon.backends.pjrt.backend import PjrtBackend
+from gnomon.dialects.body import Body
+from gnomon.dialects.emit import ops
+from gnomon.dialects.functions import Program
+from gnomon.dialects.types import TensorType
+from tests.ops.check import DTYPES, draw_all, joint_program, params_of
+from tests.ops.test_pjrt import ROWS, SUPPORTED
+
+pytestmark = pytest.mark.tpu_compile
+
+BACKEND = PjrtBackend("tpu")
+TARGETS = ("v5e:2x2", "v6e:1x1")
+# In float64, which the compiler emulates: it refuses an op in some of them, and is at the others
+# for minutes.
+LEFT_OUT = (
+    "igamma",
+    "igamma_grad_a",
+    "igammac",
+    "random_gamma_grad",
+    "regularized_incomplete_beta",
+)
+OPS = [op for op in SUPPORTED if op not in LEFT_OUT]
+# The compiler refuses vectors of integers of two bits, and aborts on some.
+PREFERRED = ("f32", "i32", "u32", "bool", "c64", "i8", "u8", "i16", "f64", "bf16", "f16")
+
+TWO_BITS = (DTYPES["i2"], DTYPES["u2"])
+
+
+@pytest.mark.parametrize(("number", "op"), list(enumerate(OPS)), ids=str)
+def test_compiles(number: int, op: str) -> None:
+    rows = [row for row in ROWS if row.op == op]
+    row, dtype = next(
+        (row, DTYPES[name])
+        for name in PREFERRED
+        for row in rows
+        if name in row.dtypes.split()
+        and params_of(row, DTYPES[name]).get("dtype", DTYPES[name]) not in TWO_BITS
+    )
+    program = joint_program([(row, dtype)], [draw_all(row, dtype)])
+    compiled = BACKEND.compile_for(BACKEND.lower(program), TARGETS[number % len(TARGETS)])
+    assert compiled.as_text().startswith("HloModule")
+
+
+def test_a_compiler_that_aborts_does_not_take_the_process_along() -> None:
+    program = Program()
+    int2, int8 = DTYPES["i2"], np.dtype(np.int8)
+    body = Body.build([TensorType((12,), int2)], lambda x: [ops.convert(x, dtype=int8)])
+    program.add("main", body, public=True)
+    artifact = BACKEND.lower(program)
+    with pytest.raises((CompilerCrashed, CompilationFailed), match=r"Check failed|INT2"):
+        BACKEND.compile_for(artifact, TARGETS[0])
+    body = Body.build([TensorType((12,), int8)], lambda x: [ops.neg(x)])
+    program = Program()
+    program.add("main", body, public=True)
+    BACKEND.compile_for(BACKEND.lower(program), TARGETS[0])
