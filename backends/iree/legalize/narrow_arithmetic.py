@@ -14,7 +14,7 @@ from gnomon.backends.iree.legalize.refusals import refuse
 from gnomon.backends.iree.legalize.rewriting import Rule
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.contract import Instance
-from gnomon.dialects.emit import convert, ops
+from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import BOOL, UNSIGNED, is_floating, is_integer, short_name, type_of
 
@@ -28,7 +28,8 @@ def _wide(dtype: np.dtype) -> np.dtype:
         return dtype
     if is_floating(dtype):
         return _F32
-    return _U32 if dtype in UNSIGNED else _I32
+    # Signed also for unsigned ones, which fit: the compiler fails on some unsigned divisions.
+    return _I32
 
 
 def _extended(x: ir.Value, kind: str) -> ir.Value:
@@ -52,6 +53,39 @@ def _computed(inst: Instance) -> Sequence[ir.Value]:
     return [convert(result, inst.type.dtype)]
 
 
+def _divided(inst: Instance) -> Sequence[ir.Value]:
+    if inst.type.dtype not in UNSIGNED:
+        return _computed(inst)
+    # Of the negated dividend: the compiler makes unsigned what it knows to be positive, and fails.
+    x, divisor = (convert(operand, _I32) for operand in inst.operands)
+    (negated,) = inst.op.build([ops.neg(x), divisor], inst.params)
+    result = ops.neg(negated)
+    if inst.op.name == "div":
+        by_zero = ops.eq(divisor, full_like(divisor, 0))
+        result = ops.select(by_zero, full_like(result, -1), result)
+    return [convert(result, inst.type.dtype)]
+
+
+def _divided_by_signed(inst: Instance) -> Sequence[ir.Value]:
+    """Quotient or remainder of u32 numbers by a signed division of the half (H. Warren, "Hacker's
+    Delight", 9-3); in vectors of one element the compiler fails on unsigned ones.
+    """
+    x, divisor = inst.operands
+    one = full_like(x, 1)
+    half = ops.bitcast_convert(ops.shift_right_logical(x, one), dtype=_I32)
+    signed = ops.bitcast_convert(divisor, dtype=_I32)
+    quotient = ops.bitcast_convert(ops.div(half, signed), dtype=_U32)
+    quotient = ops.shift_left(quotient, one)
+    rest = ops.sub(x, ops.mul(quotient, divisor))
+    quotient = ops.add(quotient, convert(ops.ge(rest, divisor), _U32))
+    is_large = ops.lt(signed, full_like(signed, 0))
+    quotient = ops.select(is_large, convert(ops.ge(x, divisor), _U32), quotient)
+    by_zero = ops.eq(divisor, full_like(divisor, 0))
+    if inst.op.name == "div":
+        return [ops.select(by_zero, full_like(x, (1 << 32) - 1), quotient)]
+    return [ops.select(by_zero, x, ops.sub(x, ops.mul(quotient, divisor)))]
+
+
 def _shifted(inst: Instance) -> Sequence[ir.Value]:
     x, count = inst.operands
     kind = "i" if inst.op.name == "shift_right_arithmetic" else "u"
@@ -61,6 +95,13 @@ def _shifted(inst: Instance) -> Sequence[ir.Value]:
         places = ops.bitcast_convert(places, dtype=_I32)
     (result,) = inst.op.build([wide, places], inst.params)
     return [_cut(result, inst.type.dtype)]
+
+
+def _leading_zeros(inst: Instance) -> Sequence[ir.Value]:
+    wide = ops.bitcast_convert(_extended(inst.operand, "u"), dtype=_I32)
+    counted = ops.clz(wide)
+    excess = full_like(counted, 8 * (_I32.itemsize - inst.type.dtype.itemsize))
+    return [convert(ops.sub(counted, excess), inst.type.dtype)]
 
 
 def _placed(inst: Instance) -> Sequence[ir.Value]:
@@ -81,6 +122,8 @@ def narrow_arithmetic_rules(target: Target) -> dict[str, Rule]:
         def chosen(inst: Instance) -> Sequence[ir.Value] | None:
             dtype = inst.operand_types[0].dtype
             is_meant = is_floating(dtype) if applies is float else is_integer(dtype)
+            if dtype == _U32 and rule is _divided:
+                return _divided_by_signed(inst)
             return rule(inst) if is_meant and short_name(dtype) in widened else None
 
         return chosen
@@ -92,7 +135,8 @@ def narrow_arithmetic_rules(target: Target) -> dict[str, Rule]:
 
     no_rounding = refuse(target, "it has no arithmetic of f16")
     return {
-        **dict.fromkeys(("gnomon.div", "gnomon.rem"), where(int, _computed)),
+        **dict.fromkeys(("gnomon.div", "gnomon.rem"), where(int, _divided)),
+        "gnomon.clz": where(int, _leading_zeros),
         **dict.fromkeys(("gnomon.sign", "gnomon.round"), where(float, _computed)),
         **dict.fromkeys(
             (
