@@ -43,8 +43,8 @@ def loggamma(x: Any) -> Array:
       An array; nan for real numbers at and below zero, and at the poles.
 
     Example:
-      >>> print(loggamma(3.0), loggamma(1j).round(3))
-      0.6931472 -0.651-1.872j
+      >>> print(loggamma(3.0), loggamma(1j).real.round(3))
+      0.6931472 -0.651
     """
     (z,) = promoted("loggamma", x, inexact=True)
     if not is_complex(z.dtype):

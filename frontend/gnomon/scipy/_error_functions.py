@@ -45,7 +45,7 @@ def wofz(z: Any) -> Array:
 
     Example:
       >>> print(wofz(1j).round(4))
-      0.4276+0j
+      (0.4276+0j)
     """
     (x,) = promoted("wofz", z, inexact=True)
     return _wofz(converted(x, to_complex_dtype(x.dtype)))
@@ -85,7 +85,7 @@ def owens_t(h: Any, a: Any) -> Array:
       h, a: real arrays or scalars.
 
     Example:
-      >>> print(owens_t(0.0, 1.0))
+      >>> print(owens_t(0.0, 1.0).round(4))
       0.125
     """
     return _owens_t(*real_arguments("owens_t", h, a))

@@ -126,8 +126,8 @@ def hyp1f1(a: Any, b: Any, x: Any) -> Array:
       ValueError: complex numbers.
 
     Example:
-      >>> print(hyp1f1(1.0, 1.0, 1.0))
-      2.7182817
+      >>> print(hyp1f1(1.0, 1.0, 1.0).round(4))
+      2.7183
     """
     return _hyp1f1(*real_arguments("hyp1f1", a, b, x))
 
@@ -181,8 +181,8 @@ def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Array:
       ValueError: complex numbers.
 
     Example:
-      >>> print(hyp2f1(1.0, 1.0, 2.0, 0.5))
-      1.3862944
+      >>> print(hyp2f1(1.0, 1.0, 2.0, 0.5).round(4))
+      1.3863
     """
     return _hyp2f1(*real_arguments("hyp2f1", a, b, c, x))
 

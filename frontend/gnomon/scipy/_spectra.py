@@ -329,8 +329,8 @@ def welch(
     Example:
       >>> import gnomon.numpy as gnp
       >>> f, density = welch(gnp.array([1.0, -1.0] * 8), nperseg=4)
-      >>> print(density)
-      [0.        0.6666667 1.3333334]
+      >>> print(density.round(3))
+      [0.    1.333 2.667]
     """
     options = (nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
     freqs, found = csd(x, None, fs, window, *options)
