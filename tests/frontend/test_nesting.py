@@ -143,7 +143,7 @@ def linear_algebra(ns: Namespace, x: Any) -> Any:
     spread = ns.np.diag(ns.np.arange(2.0, 6.0)) + 0.2 * x[:, None] * x[None, :]
     factor = ns.np.linalg.cholesky(spread)
     values, vectors = ns.np.linalg.eigh(spread)
-    solved = ns.np.linalg.solve(factor @ ns.np.diag(ns.np.cos(x)), x)
+    solved = ns.np.linalg.solve(factor + ns.np.diag(2.0 + ns.np.cos(x)), x)
     return ns.np.sum(solved * values) + ns.np.sum(vectors[0] ** 4) + ns.np.linalg.slogdet(spread)[1]
 
 
