@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gnomon.dialects.indexing.windows import Windows, element_count
-from gnomon.dialects.types import is_floating, short_name
+from gnomon.dialects.types import SUB_BYTE, is_floating
 
 # (out, windows, rows, updates, unique): ``out`` is contiguous and changes in place, ``rows`` is the
 # advanced index into ``windows.view(out)``, ``unique`` says that no two updates share a place.
@@ -107,8 +107,8 @@ def unchanged(dtype: np.dtype) -> np.dtype:
 def native(dtype: np.dtype) -> np.dtype:
     """The dtype in which NumPy's ufuncs have compiled loops: small floats combine in f32.
 
-    Four-bit integers wrap when they come back, which commutes with sums and products.
+    Integers of 2 and 4 bits wrap when they come back, which commutes with sums and products.
     """
     if is_floating(dtype) and dtype.itemsize < 4:
         return np.dtype(np.float32)
-    return np.dtype(np.int32) if short_name(dtype) in ("i4", "u4") else dtype
+    return np.dtype(np.int32) if dtype in SUB_BYTE else dtype

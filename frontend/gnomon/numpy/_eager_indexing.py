@@ -116,6 +116,8 @@ def eager_update(name: str, combine: str | None, value: Value, index: Any, new: 
     if not basic:
         if name not in ("scatter", "scatter_add"):
             return None
+        if combine is not None and value.dtype.kind == "f" and value.dtype.itemsize < 4:
+            return None  # the op adds repeated ones up in f32
         index = _with_arrays(index, value.shape, clip=False)
         if index is None:
             return None
