@@ -276,6 +276,10 @@ class Executable(Inspected):
 
     def _not_to_be_donated(self, buffers: Sequence[Sequence[Buffer]]) -> Any:
         """The donated arguments that the program has to copy: somebody else reads them."""
+        for given in buffers:
+            for index in self.donate:
+                # What the buffer itself keeps of an earlier reading is no reason to copy.
+                given[index]._host = None
         kept = {
             index
             for given in buffers

@@ -123,6 +123,7 @@ def accumulate(request: pytest.FixtureRequest, backend: PjrtBackend) -> Executab
 def test_a_donated_argument_is_overwritten(accumulate: Executable, device: Device) -> None:
     ones = np.ones(65536, np.float32)
     total, step = put(ones, device, copy=True), put(ones, device)
+    assert total.to_numpy()[0] == 1  # read once, by nobody who is still there
     api, start = device.client.api, total.memory
     address = api.call("Buffer_UnsafePointer", buffer=start.handle).pointer
     (result,) = accumulate.run([total, step])
