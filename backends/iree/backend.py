@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,12 +18,8 @@ from gnomon.backends.iree.executable import Executable
 from gnomon.backends.iree.host import collect, publish
 from gnomon.backends.iree.legalize import legalize
 from gnomon.backends.iree.legalize.device_description import describe_device
-from gnomon.backends.iree.legalize.host_control import (
-    guard_loops,
-    has_control_flow,
-    host_control,
-    runs_on_host,
-)
+from gnomon.backends.iree.legalize.guards import guard_loops
+from gnomon.backends.iree.legalize.host_control import has_control_flow, host_control
 from gnomon.backends.iree.legalize.selects import split_complex_selects
 from gnomon.backends.iree.legalize.shaders import legalize_for_shaders
 from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options
@@ -31,6 +28,7 @@ from gnomon.backends.iree.remote_executable import RemoteExecutable
 from gnomon.backends.iree.targets import find_target
 from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import context, ir, stablehlo
 from gnomon.passes.pipeline import Pass
 
 __all__ = ["IreeBackend", "Plan", "iree_backend"]
@@ -44,10 +42,12 @@ class Plan:
       code: what the compiler gets: None for the portable artifact, or text where control flow runs
         on the host or the device is described.
       options: its options.
+      rewritten: whether control flow is for the host, which can be said in another way too.
     """
 
     code: bytes | None
     options: CompileOptions
+    rewritten: bool = False
 
 
 class IreeBackend:
@@ -90,10 +90,10 @@ class IreeBackend:
         lowering.to_stablehlo()
         legalize_for_shaders(module, self.target)
         publish(module, functions)
-        # Loops that the host counts may drop what stays for its effects alone.
+        # Loops that the host runs may drop what stays for its effects alone.
         effects = any(REGISTRY[f"gnomon.{f.op}"].effects for f in functions)
-        on_host = not effects and runs_on_host(module)
-        if not on_host and has_control_flow(module):
+        has_loops = has_control_flow(module)
+        if effects and has_loops:
             guard_loops(module)
         if not self.target.capabilities.complex_selects:
             split_complex_selects(module)
@@ -101,10 +101,17 @@ class IreeBackend:
         code = None
         if self.target.device:
             code = describe_device(module, self.target)
-        if on_host:
-            code = host_control(module)
-        artifact.plan = Plan(code.encode() if code is not None else None, options)
+        rewritten = has_loops and not effects
+        if rewritten:
+            code = self._control_flow(module)
+            options = replace(options, hoist_constants=False)
+        artifact.plan = Plan(code.encode() if code is not None else None, options, rewritten)
         return artifact
+
+    def _control_flow(self, module: ir.Module, *, guarded: bool = False) -> str:
+        # One thread runs a loop as fast as it can only where it is a CPU's.
+        kernels = self.target.capabilities.host_memory
+        return host_control(module, kernels=kernels, guarded=guarded)
 
     def _options(self, cost: ProgramCost) -> CompileOptions:
         if self.target.capabilities.host_memory:
@@ -116,16 +123,8 @@ class IreeBackend:
         self, artifact: Artifact, *, device: Device | None = None, donate: tuple[int, ...] = ()
     ) -> Executable:
         """Compile a lowered program; see `Backend.compile`."""
-        plan: Plan = artifact.plan
-        options = plan.options
-        try:
-            vmfb = self.executable_bytes(artifact, options)
-        except (CompilationFailed, CompilerCrashed):
-            if not options.data_tiling:
-                raise
-            # It makes programs faster, and a few too large for the compiler.
-            options = replace(options, data_tiling=False)
-            vmfb = self.executable_bytes(artifact, options)
+        vmfb = self._compiled(artifact)
+        options = artifact.plan.options
         device = device or self.devices()[0]
         kind = Executable if device.shares_memory else RemoteExecutable
         return kind(
@@ -150,7 +149,7 @@ class IreeBackend:
         """
         plan: Plan = artifact.plan
         return AheadOfTimeExecutable(
-            self.executable_bytes(artifact),
+            self._compiled(artifact),
             target=self.target,
             input_types=artifact.input_types,
             output_types=artifact.output_types,
@@ -158,6 +157,41 @@ class IreeBackend:
             donate=donate,
             callbacks=artifact.callbacks,
         )
+
+    def _compiled(self, artifact: Artifact) -> bytes:
+        """The executable; the artifact's plan becomes the one by which it was compiled."""
+        plan: Plan = artifact.plan
+        failure: CompilationFailed | CompilerCrashed | None = None
+        for attempt in self._attempts(artifact, plan):
+            artifact.plan = attempt
+            try:
+                return self.executable_bytes(artifact)
+            except (CompilationFailed, CompilerCrashed) as error:
+                failure = failure or error
+        assert failure is not None
+        artifact.plan = plan
+        raise failure
+
+    def _attempts(self, artifact: Artifact, plan: Plan) -> Iterator[Plan]:
+        """The plan, and what to do where the compiler refuses it."""
+        yield plan
+        if plan.options.data_tiling:
+            # It makes programs faster, and a few too large for the compiler.
+            plan = replace(plan, options=replace(plan.options, data_tiling=False))
+            yield plan
+        if plan.rewritten:
+            yield replace(
+                plan, code=self._control_flow(self._read(artifact), guarded=True).encode()
+            )
+            module = self._read(artifact)
+            guard_loops(module)
+            yield replace(plan, code=str(module).encode())
+
+    def _read(self, artifact: Artifact) -> ir.Module:
+        module = stablehlo.deserialize_portable_artifact(context, artifact.portable)
+        if self.target.device:
+            describe_device(module, self.target)
+        return module
 
     def executable_bytes(self, artifact: Artifact, options: CompileOptions | None = None) -> bytes:
         """The executable of a lowered program as IREE's ``.vmfb``."""

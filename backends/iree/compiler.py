@@ -99,6 +99,8 @@ def compile_flags(target: Target, options: CompileOptions) -> list[str]:
     flags += [flag.name for flag in linking_flags(target)]
     flags.append(f"--iree-opt-level={options.opt_level}")
     flags.append(f"--iree-opt-data-tiling={'true' if options.data_tiling else 'false'}")
+    if not options.hoist_constants:
+        flags.append("--iree-opt-const-expr-hoisting=false")
     flags.append(f"--iree-execution-model={EXECUTION_MODELS[options.execution_model]}")
     return flags
 

@@ -26,12 +26,16 @@ class CompileOptions:
             "blocking" ones run on the thread pool and return when they are done.
         opt_level: "O0" to "O3".
         data_tiling: packs the operands of matrix multiplications into tiles.
+        hoist_constants: computes what depends on literals alone once, when the program is loaded.
+            Not in programs with control flow: the compiler lays out the memory of hoisted loops
+            wrongly (``invalid Read access range``, or out of range when the program runs).
         timeout_s: after so many seconds the compiler is stopped.
     """
 
     execution_model: str = "sync"
     opt_level: str = "O3"
     data_tiling: bool = False
+    hoist_constants: bool = True
     timeout_s: float = 600.0
 
     def __post_init__(self) -> None:

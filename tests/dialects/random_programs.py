@@ -4,19 +4,23 @@ A program is a function ``run(lang, *values)``: it draws the same ops from its s
 ``lang`` is. `Plain` runs it with NumPy and Python's own loops and branches: that is the definition.
 `Dialect` emits it as ops of the dialect, `Jax` calls jax.lax.
 
-Values have a kind: ``v`` f64[3], ``s`` f64[], ``i`` i32[], ``b`` bool[].
+Values have a kind: ``v`` f64[3], ``s`` f64[], ``i`` i32[], ``b`` bool[]; and where `Traits.wide`
+asks for them ``u`` u32[3], ``m`` bool[3], ``h`` bf16[3], ``z`` f64[0].
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gnomon.dialects.body import Body
+from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.emit import broadcast_scalar, constant, ops, slice_along
-from gnomon.dialects.types import TensorType
+from gnomon.dialects.indexing.windows import Dimensions
+from gnomon.dialects.types import TensorType, bfloat16
 
 Run = Callable[..., list[Any]]
 
@@ -26,11 +30,43 @@ TYPES = {
     "s": TensorType((), np.dtype(np.float64)),
     "i": TensorType((), np.dtype(np.int32)),
     "b": TensorType((), np.dtype(np.bool_)),
+    "u": TensorType((SIZE,), np.dtype(np.uint32)),
+    "m": TensorType((SIZE,), np.dtype(np.bool_)),
+    "h": TensorType((SIZE,), bfloat16),
+    "z": TensorType((0,), np.dtype(np.float64)),
 }
 
 
+@dataclass(frozen=True)
+class Traits:
+    """What a random program may hold besides arithmetic, scans and branches.
+
+    Attributes:
+      loops: while loops, which have no reverse mode.
+      updates: elements of vectors that are read and replaced at computed places.
+      wide: scatters, and values of unsigned, 16-bit, bool and empty arrays.
+      calls: calls of Python functions, with results that are used and without.
+    """
+
+    loops: bool = True
+    updates: bool = False
+    wide: bool = False
+    calls: bool = False
+
+
+def _answer(s: Any) -> np.ndarray:
+    """What Python answers a program that asks."""
+    return np.asarray(np.sin(s) + 0.25)
+
+
 class Plain:
-    """NumPy and Python: the definition."""
+    """NumPy and Python: the definition.
+
+    ``log`` holds what the program told Python, in order.
+    """
+
+    def __init__(self) -> None:
+        self.log: list[float] = []
 
     def literal(self, value: np.ndarray) -> Any:
         return value
@@ -82,6 +118,32 @@ class Plain:
         new[start : start + SIZE - 1] = v[1:]
         return new
 
+    def scatter(self, v: Any, i: Any, j: Any, s: Any, t: Any) -> Any:
+        v = v.copy()
+        for at, value in ((i, s), (j, t)):
+            if 0 <= at < SIZE:
+                v[at] += value
+        return v
+
+    def bits(self, i: Any) -> Any:
+        return np.full(SIZE, i, np.int32).astype(np.uint32) + np.arange(SIZE, dtype=np.uint32)
+
+    def half(self, v: Any) -> Any:
+        return v.astype(bfloat16)
+
+    def larger(self, x: Any, y: Any) -> Any:
+        return np.maximum(x, y)
+
+    def choose(self, m: Any, x: Any, y: Any) -> Any:
+        return np.where(m, x, y)
+
+    def tell(self, s: Any) -> None:
+        self.log.append(float(s))
+
+    def ask(self, s: Any) -> Any:
+        self.log.append(float(s))
+        return _answer(s)
+
     def switch(self, index: Any, branches: Sequence[Run], kinds: str, values: Any) -> list[Any]:
         return branches[min(max(int(index), 0), len(branches) - 1)](self, *values)
 
@@ -111,7 +173,15 @@ class Plain:
 
 
 class Dialect:
-    """Ops of the dialect, at the current insertion point."""
+    """Ops of the dialect, at the current insertion point.
+
+    ``log`` holds what the program told Python when it was run.
+    """
+
+    def __init__(self) -> None:
+        self.log: list[float] = []
+        self.told = Callback(lambda s: (self.log.append(float(s)), ())[1])
+        self.asked = Callback(lambda s: (self.log.append(float(s)), [_answer(s)])[1])
 
     def literal(self, value: np.ndarray) -> Any:
         return constant(value)
@@ -157,6 +227,39 @@ class Dialect:
 
     def shift(self, v: Any, i: Any) -> Any:
         return ops.dynamic_update_slice(v, slice_along(v, 0, 1, SIZE), i)
+
+    def scatter(self, v: Any, i: Any, j: Any, s: Any, t: Any) -> Any:
+        indices = [ops.reshape(x, shape=(1, 1)) for x in (i, j)]
+        updates = [ops.reshape(x, shape=(1,)) for x in (s, t)]
+        return ops.scatter_add(
+            v,
+            ops.concatenate(*indices, dimension=0),
+            ops.concatenate(*updates, dimension=0),
+            **Dimensions((), (0,), (0,), (), ()).as_scatter(),
+            mode="drop",
+            unique_indices=False,
+            indices_are_sorted=False,
+        )
+
+    def bits(self, i: Any) -> Any:
+        wide = broadcast_scalar(ops.convert(i, dtype=np.dtype(np.uint32)), (SIZE,))
+        return ops.add(wide, constant(np.arange(SIZE, dtype=np.uint32)))
+
+    def half(self, v: Any) -> Any:
+        return ops.convert(v, dtype=bfloat16)
+
+    def larger(self, x: Any, y: Any) -> Any:
+        return ops.max(x, y)
+
+    def choose(self, m: Any, x: Any, y: Any) -> Any:
+        return ops.select(m, x, y)
+
+    def tell(self, s: Any) -> None:
+        ops.debug_callback.build([s], {"callback": self.told.number, "ordered": True})
+
+    def ask(self, s: Any) -> Any:
+        params = {"callback": self.asked.number, "given": [TYPES["s"]], "ordered": True}
+        return ops.io_callback.build([s], params)[0]
 
     def body(self, run: Run, kinds: str) -> Body:
         return Body.build([TYPES[k] for k in kinds], lambda *values: run(self, *values))
@@ -293,14 +396,12 @@ class _Draw:
         kinds: str,
         values: Sequence[Any],
         depth: int,
-        loops: bool,
-        updates: bool,
+        traits: Traits,
     ) -> None:
-        self.updates = updates
+        self.traits = traits
         self.rng = np.random.default_rng(seed)
         self.lang = lang
         self.depth = depth
-        self.loops = loops
         self.values = list(zip(kinds, values, strict=True))
 
     def pick(self, kind: str) -> Any:
@@ -317,14 +418,17 @@ class _Draw:
             return np.asarray(self.rng.random() < 0.5)
         if kind == "i":
             return np.asarray(self.rng.integers(-2, 4), np.int32)
-        return self.rng.uniform(-1.5, 1.5, TYPES[kind].shape)
+        type_ = TYPES[kind]
+        if kind in "um":
+            return np.asarray(self.rng.integers(0, 2, type_.shape), type_.dtype)
+        return self.rng.uniform(-1.5, 1.5, type_.shape).astype(type_.dtype)
 
-    def kinds(self, least: int, most: int, among: str = "vsvsib") -> str:
+    def kinds(self, least: int, most: int) -> str:
+        among = "vsvsib" + "vumhz" * self.traits.wide
         return "".join(self.rng.choice(list(among), self.rng.integers(least, most + 1)))
 
     def body(self, takes: str, gives: str) -> Run:
-        seed, depth, loops = int(self.rng.integers(2**31)), self.depth - 1, self.loops
-        return random_body(seed, takes, gives, depth, loops, self.updates)
+        return _body(int(self.rng.integers(2**31)), takes, gives, self.depth - 1, self.traits)
 
     def picks(self, kinds: str) -> list[Any]:
         return [self.pick(k) for k in kinds]
@@ -332,8 +436,12 @@ class _Draw:
     def step(self) -> None:
         """Draw one op."""
         simple = ["sin", "mul", "add", "mix", "less", "total", "spread", "count", "real", "select"]
-        simple += ["write", "write", "read", "shift"] * self.updates
-        nested = ["switch", "scan", "scan", "cond"] + ["loop"] * 2 * self.loops
+        simple += ["write", "write", "read", "shift"] * self.traits.updates
+        simple += ["scatter", "scatter", "sum", "larger", "choose", "bits", "half", "mask"] * (
+            self.traits.wide
+        )
+        simple += ["tell", "tell", "ask"] * self.traits.calls
+        nested = ["switch", "scan", "scan", "cond"] + ["loop"] * 2 * self.traits.loops
         name = self.rng.choice(nested if self.depth and self.rng.random() < 0.55 else simple)
         kinds, values = getattr(self, f"draw_{name}")()
         self.values.extend(zip(kinds, values, strict=True))
@@ -384,6 +492,40 @@ class _Draw:
 
     def draw_shift(self) -> Any:
         return "v", [self.lang.shift(*self.picks("vi"))]
+
+    def draw_scatter(self) -> Any:
+        return "v", [self.lang.scatter(*self.picks("viiss"))]
+
+    def draw_sum(self) -> Any:
+        kind = self.rng.choice(["u", "z"])
+        return kind, [self.lang.add(self.pick(kind), self.pick(kind))]
+
+    def draw_larger(self) -> Any:
+        # Exact in every dtype.
+        kind = self.rng.choice(["u", "h", "v", "z"])
+        return kind, [self.lang.larger(self.pick(kind), self.pick(kind))]
+
+    def draw_choose(self) -> Any:
+        kind = self.rng.choice(["u", "h", "v", "m"])
+        return kind, [self.lang.choose(*self.picks("m" + kind * 2))]
+
+    def draw_bits(self) -> Any:
+        return "u", [self.lang.bits(self.pick("i"))]
+
+    def draw_half(self) -> Any:
+        return "h", [self.lang.half(self.pick("v"))]
+
+    def draw_mask(self) -> Any:
+        kind = self.rng.choice(["u", "v"])
+        test = self.lang.less(self.pick(kind), self.pick(kind))
+        return "m", [self.lang.negate(test) if self.rng.random() < 0.3 else test]
+
+    def draw_tell(self) -> Any:
+        self.lang.tell(self.pick("s"))
+        return "", []
+
+    def draw_ask(self) -> Any:
+        return "s", [self.lang.ask(self.pick("s"))]
 
     def draw_switch(self) -> Any:
         takes, gives = self.kinds(1, 4), self.kinds(1, 3)
@@ -442,7 +584,14 @@ class _Draw:
 
 
 def random_body(
-    seed: int, takes: str, gives: str, depth: int, loops: bool = True, updates: bool = False
+    seed: int,
+    takes: str,
+    gives: str,
+    depth: int,
+    loops: bool = True,
+    updates: bool = False,
+    wide: bool = False,
+    calls: bool = False,
 ) -> Run:
     """A random function from values of kinds ``takes`` to kinds ``gives``.
 
@@ -450,12 +599,14 @@ def random_body(
       seed: decides everything.
       takes, gives: kinds of arguments and results, one letter each.
       depth: how deep control flow nests.
-      loops: whether there are while loops, which have no reverse mode.
-      updates: whether elements of vectors are read and replaced at computed places.
+      loops, updates, wide, calls: see `Traits`.
     """
+    return _body(seed, takes, gives, depth, Traits(loops, updates, wide, calls))
 
+
+def _body(seed: int, takes: str, gives: str, depth: int, traits: Traits) -> Run:
     def run(lang: Any, *values: Any) -> list[Any]:
-        draw = _Draw(seed, lang, takes, values, depth, loops, updates)
+        draw = _Draw(seed, lang, takes, values, depth, traits)
         for _ in range(draw.rng.integers(3, 6)):
             draw.step()
         # Results may be arguments: carries that pass through or swap.

@@ -13,7 +13,7 @@ from gnomon.dialects.body import Body
 from gnomon.dialects.contract import MappedAxis
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir, stablehlo
-from gnomon.dialects.types import is_inexact
+from gnomon.dialects.types import bfloat16, is_inexact
 from gnomon.passes.differentiate import Differentiator
 from gnomon.passes.expand_scan import expand_scan
 from gnomon.passes.hoist_invariants import hoist_invariants
@@ -51,6 +51,10 @@ def draw(rng: np.random.Generator, kinds: str = TAKES) -> list[np.ndarray]:
             "s": lambda: np.asarray(rng.uniform(-1, 1)),
             "i": lambda: np.asarray(rng.integers(-1, 4), np.int32),
             "b": lambda: np.asarray(rng.random() < 0.5),
+            "u": lambda: rng.integers(0, 5, 3).astype(np.uint32),
+            "m": lambda: rng.random(3) < 0.5,
+            "h": lambda: rng.uniform(-1, 1, 3).astype(bfloat16),
+            "z": lambda: np.zeros(0),
         }[kind]()
         for kind in kinds
     ]

@@ -6,9 +6,10 @@ counter there, waits for it, and reads it back to decide on the next iteration a
 slice starts. Reads in the middle of a loop are also what its scheduler most often fails on
 (``failed to solve for timepoint coverage``).
 
-So in a program whose loops all count, by a literal step to a bound that is known before the loop,
-the loops become ``scf.for``, and scalars that only decide things stay on the host: bools and
-integers of rank 0 that are made of literals, counters and each other.
+So a loop that counts, by a literal step to a bound that is known before the loop, becomes
+``scf.for``, and scalars that only decide things stay on the host: bools and integers of rank 0 that
+are made of literals, counters and each other. Other loops are made of counting ones, see
+`_Emitter._open_loop`. Loops on a few numbers become kernels, see `kernels`.
 
 The module is also told that all its values live on the one device there is. Otherwise IREE does not
 know where the values carried by a loop are, and copies each of them in each iteration. With it,
@@ -17,16 +18,20 @@ carries are updated in place, which is the business of `ownership`.
 A recurrent cell of two matrix products (100 steps, f32[8,32]) took 4.2 ms without all this, 0.9 ms
 with the scalars on the host, and 0.5 ms with the device named; its gradient 34 ms and now 1.3 ms.
 
-Other loops stay as they are, but for a guard (`guard_loops`). Tried for them and given up:
-``scf.while`` with scalars on the host (its regions are pruned differently), and blocks with
-branches (values freed too early, or overwritten, where carries are updated in place).
+Programs with loops that also call functions of the host stay StableHLO, see `guards`: IREE does not
+decide where to wait for the operands of such calls (``maximum iteration count exceeded``).
+
+Tried for loops that do not count, and given up: ``scf.while`` with scalars on the host (its regions
+are pruned differently); blocks with branches (values freed too early, or overwritten, where carries
+are updated in place); barriers around loops (values freed too early, wrong numbers).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
+from gnomon.backends.iree.legalize.counters import Counter, counter_of
 from gnomon.backends.iree.legalize.host_scalars import (
     CONSTANT,
     I1,
@@ -37,8 +42,10 @@ from gnomon.backends.iree.legalize.host_scalars import (
     is_scalar,
     literal,
     to_device,
+    to_host,
     value_of,
 )
+from gnomon.backends.iree.legalize.kernels import loop_kernel
 from gnomon.backends.iree.legalize.ownership import (
     shared_initial_values,
     shared_leaving_values,
@@ -46,12 +53,15 @@ from gnomon.backends.iree.legalize.ownership import (
 )
 from gnomon.dialects.mlir import ir
 
-__all__ = ["guard_loops", "has_control_flow", "host_control", "runs_on_host"]
+__all__ = ["has_control_flow", "host_control"]
 
 _WHILE, _CASE = "stablehlo.while", "stablehlo.case"
 _BARRIER = "stablehlo.optimization_barrier"
 _AFFINITY = "#hal.device.promise<@__device_0>"
 
+
+# The turns of `_open_loop`: 16 * 4**29 is more than any loop will run.
+_FIRST_TURNS, _GROWTH, _LEVELS = 16, 4, 30
 
 _VIEWS = frozenset({"stablehlo.reshape", "stablehlo.bitcast_convert", _BARRIER})
 _UPDATES = frozenset({"stablehlo.dynamic_update_slice", "stablehlo.scatter"})
@@ -76,74 +86,25 @@ def has_control_flow(module: ir.Module) -> bool:
     return found
 
 
-def runs_on_host(module: ir.Module) -> bool:
-    """Whether `host_control` takes a module: it has control flow, and all its loops count."""
-    return has_control_flow(module) and all(map(_is_counted, _functions(module)))
+def host_control(module: ir.Module, *, kernels: bool, guarded: bool = False) -> str:
+    """Rewrite a StableHLO module in place; the text that the compiler reads.
 
-
-def host_control(module: ir.Module) -> str:
-    """Rewrite a StableHLO module in place; the text that the compiler reads."""
+    Args:
+      module: what to rewrite.
+      kernels: whether small loops become kernels, see `kernels`.
+      guarded: whether every array that enters a loop or leaves a branch is copied. IREE refuses
+        some programs where such an array turns out to be a literal, or another one.
+    """
     context = module.context
     # The bindings do not know IREE's dialects, of which two names are used.
     context.allow_unregistered_dialects = True
     try:
         for function in _functions(module):
-            _rewrite_function(function)
+            _rewrite_function(function, _Program(kernels, guarded))
         module.operation.attributes["stream.affinity"] = ir.Attribute.parse(_AFFINITY)
         return str(module)
     finally:
         context.allow_unregistered_dialects = False
-
-
-def guard_loops(module: ir.Module) -> None:
-    """Rewrite the loops of a module that stays StableHLO, in place.
-
-    IREE refuses or crashes on many loops whose carries pass through, swap places or stand for each
-    other, because its simplifications of ``scf.while`` prune the two regions differently. Where
-    each carry leaves the body as ``select(condition, new, old)``, the condition computed again from
-    the carries on entry, where it always holds, nothing is left to prune.
-    """
-    for function in _functions(module):
-        _guard_loops_of(function.regions[0].blocks[0])
-
-
-def _guard_loops_of(block: ir.Block) -> None:
-    for op in _operations(block):
-        for region in op.regions if op.name in (_WHILE, _CASE) else ():
-            _guard_loops_of(region.blocks[0])
-        if op.name == _WHILE:
-            _guard_loop(op)
-
-
-def _guard_loop(loop: ir.Operation) -> None:
-    cond, body = (region.blocks[0] for region in loop.regions)
-    terminator = _terminator(body)
-    with ir.InsertionPoint(terminator), loop.location:
-        emitter = _Emitter(
-            _Position(body), dict(zip(cond.arguments, body.arguments, strict=True)), {}, iter(())
-        )
-        for op in _operations(cond):
-            clone = op.clone()
-            clone.walk(emitter._rename_captured)
-            emitter.tensors.update(zip(op.results, clone.results, strict=True))
-        tested = _terminator(cond).operands[0]
-        running = emitter.tensors.get(tested, tested)
-        for i, (new, old) in enumerate(zip(terminator.operands, body.arguments, strict=True)):
-            type_ = ir.RankedTensorType(new.type)
-            wide = ir.RankedTensorType.get(type_.shape, running.type.element_type)
-            predicate = running
-            if type_.rank:
-                dims = {"broadcast_dimensions": ir.DenseI64ArrayAttr.get([])}
-                predicate = ir.Operation.create(
-                    "stablehlo.broadcast_in_dim",
-                    results=[wide],
-                    operands=[running],
-                    attributes=dims,
-                ).results[0]
-            chosen = ir.Operation.create(
-                "stablehlo.select", results=[type_], operands=[predicate, new, old]
-            )
-            terminator.operands[i] = chosen.results[0]
 
 
 def _functions(module: ir.Module) -> list[ir.Operation]:
@@ -154,7 +115,7 @@ def _functions(module: ir.Module) -> list[ir.Operation]:
     ]
 
 
-def _rewrite_function(function: ir.Operation) -> None:
+def _rewrite_function(function: ir.Operation, program: _Program) -> None:
     (block,) = function.regions[0].blocks
     _erase_unused(block)
     replacement = ir.Operation.create(
@@ -166,7 +127,7 @@ def _rewrite_function(function: ir.Operation) -> None:
     )
     entry = replacement.regions[0].blocks.append(*(a.type for a in block.arguments))
     arguments = dict(zip(block.arguments, entry.arguments, strict=True))
-    emitter = _Emitter(_Position(entry), arguments, {}, itertools.count())
+    emitter = _Emitter(_Position(entry), arguments, {}, program)
     emitter.block(block)
     results = [emitter.tensor(v) for v in _terminator(block).operands]
     emitter.create("func.return", [], results)
@@ -199,14 +160,24 @@ def _chosen(values: Sequence[ir.Value], mask: Sequence[bool]) -> list[ir.Value]:
 
 
 class _Position:
-    """Where the next operation goes: the end of a block, which control flow changes."""
+    """Where the next operation goes: the end of a block."""
 
     def __init__(self, block: ir.Block) -> None:
         self.block = block
 
-    def append(self, types: Sequence[ir.Type]) -> ir.Block:
-        """A new block of the function."""
-        return self.block.region.blocks.append(*types)
+
+class _Program:
+    """What is common to all of a program's emitters.
+
+    Attributes:
+      kernels, guarded: see `host_control`.
+      copies: numbers for copies.
+    """
+
+    def __init__(self, kernels: bool, guarded: bool) -> None:
+        self.kernels = kernels
+        self.guarded = guarded
+        self.copies = itertools.count()
 
 
 class _Emitter:
@@ -217,20 +188,25 @@ class _Emitter:
         position: _Position,
         tensors: dict[ir.Value, ir.Value],
         scalars: dict[ir.Value, ir.Value],
-        copies: Iterator[int],
+        program: _Program,
     ) -> None:
         self.position = position
         self.tensors = tensors
         self.scalars = scalars
-        self.copies = copies
+        self.program = program
 
     def inside(self) -> _Emitter:
         """An emitter for a loop's body or a branch: what it makes is not seen outside."""
-        return _Emitter(self.position, dict(self.tensors), dict(self.scalars), self.copies)
+        return _Emitter(self.position, dict(self.tensors), dict(self.scalars), self.program)
 
     def within(self, block: ir.Block) -> _Emitter:
         """An emitter for the block of a region of an op here."""
-        return _Emitter(_Position(block), dict(self.tensors), dict(self.scalars), self.copies)
+        return _Emitter(
+            _Position(block),
+            dict(self.tensors),
+            dict(self.scalars),
+            self.program,
+        )
 
     def create_with_regions(
         self, name: str, types: Sequence[ir.Type], operands: Sequence[ir.Value], regions: int
@@ -274,9 +250,8 @@ class _Emitter:
     def scalar(self, value: ir.Value) -> ir.Value:
         """A value on the host; one of the device is read, which waits for it."""
         if value not in self.scalars:
-            (self.scalars[value],) = self.create(
-                "tensor.extract", [value.type.element_type], [self.tensors[value]]
-            )
+            with ir.InsertionPoint(self.position.block):
+                self.scalars[value] = to_host(self.tensors[value])
         return self.scalars[value]
 
     def either(self, values: Sequence[ir.Value], hosted: Sequence[bool]) -> list[ir.Value]:
@@ -430,6 +405,7 @@ class _Emitter:
         loop: the host waits for the device anyway.
         """
         leaving = list(_terminator(body).operands)
+        choices = []
         for reads in (False, True):
             hosted = [is_scalar(v) and (reads or v in self.scalars) for v in initial]
             while True:
@@ -440,8 +416,10 @@ class _Emitter:
                 hosted = kept
             tested = self._on_host(cond, _chosen(cond.arguments, hosted), reads)
             if tested(_terminator(cond).operands[0]):
-                break
-        return hosted
+                return hosted
+            choices.append(hosted)
+        # The condition is read in each iteration, whatever the host has.
+        return choices[0]
 
     def _read_before(self, block: ir.Block, arguments: Sequence[ir.Value]) -> None:
         """Read what the host's part of a loop takes from outside."""
@@ -455,16 +433,26 @@ class _Emitter:
     # -------------------------------------------------------------------------- loops and branches
 
     def _while(self, op: ir.Operation) -> None:
+        kernel = None
+        if self.program.kernels:
+            kernel = loop_kernel(op, self.position.block, self.tensor)
+        if kernel is not None:
+            for result, new, initial in zip(op.results, kernel, op.operands, strict=True):
+                self.tensors[result] = self.tensor(initial) if new is None else new
+            return
         cond, body = (region.blocks[0] for region in op.regions)
         hosted = self._hosted_carries(cond, body, list(op.operands))
         for block in (cond, body):
             if any(hosted):
                 self._read_before(block, _chosen(block.arguments, hosted))
-        counter = _counter(cond, body)
-        if counter is None:
-            raise AssertionError("only counted loops run on the host")
+        counter = counter_of(cond, body)
         initial = self._copied(self.either(op.operands, hosted), shared_initial_values(op))
-        final = self._counted_loop(counter, body, hosted, initial, shared_leaving_values(op))
+        initial = self._guarded(initial)
+        leaving = shared_leaving_values(op)
+        if counter is not None:
+            final = self._counted_loop(counter, body, hosted, initial, leaving)
+        else:
+            final = self._open_loop(cond, body, hosted, initial, leaving)
         self.define(op.results, final, hosted)
 
     def _copied(self, values: Sequence[ir.Value], shared: Sequence[bool]) -> list[ir.Value]:
@@ -474,6 +462,10 @@ class _Emitter:
             for value, again in zip(values, shared, strict=True)
         ]
 
+    def _guarded(self, values: Sequence[ir.Value]) -> list[ir.Value]:
+        """Values that enter a loop or leave a branch."""
+        return self._copied(values, [self.program.guarded] * len(values))
+
     def _copy(self, value: ir.Value) -> ir.Value:
         """A value in a buffer of its own: a choice that the compiler cannot foresee.
 
@@ -482,7 +474,7 @@ class _Emitter:
         type_, i32 = value.type, ir.IntegerType.get_signless(32)
         i1 = ir.IntegerType.get_signless(1)
         with ir.InsertionPoint(self.position.block):
-            number = literal(i32, next(self.copies))
+            number = literal(i32, next(self.program.copies))
             (hidden,) = self.create("util.optimization_barrier", [i32], [number])
             chosen = to_device(arith("cmpi", [hidden, number], i1, predicate=PREDICATES["EQ"]))
             integral = isinstance(type_.element_type, ir.IntegerType)
@@ -493,7 +485,7 @@ class _Emitter:
 
     def _counted_loop(
         self,
-        counter: _Counter,
+        counter: Counter,
         body: ir.Block,
         hosted: Sequence[bool],
         initial: Sequence[ir.Value],
@@ -502,17 +494,89 @@ class _Emitter:
         start, bound = initial[counter.index], self.scalar(counter.bound)
         with ir.InsertionPoint(self.position.block):
             step = literal(start.type, counter.step)
+
+        def iteration(inner: _Emitter, number: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+            carried[counter.index] = number
+            return inner._iteration(body, hosted, carried, shared)
+
+        return self._for(start, bound, step, initial, iteration)
+
+    def _for(
+        self,
+        start: ir.Value,
+        bound: ir.Value,
+        step: ir.Value,
+        initial: Sequence[ir.Value],
+        iteration: Callable[[_Emitter, ir.Value, list[ir.Value]], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """A counted loop; ``iteration`` emits one from the counter and the carries."""
         types = [v.type for v in initial]
         loop = self.create_with_regions("scf.for", types, [start, bound, step, *initial], 1)
-        block = loop.regions[0].blocks.append(start.type, *types)
-        number, *carried = block.arguments
-        carried[counter.index] = number
-        inner = self.within(block)
-        inner.define(body.arguments, carried, hosted)
-        inner.block(body)
-        leaving = inner._copied(inner.either(_terminator(body).operands, hosted), shared)
-        inner.create("scf.yield", [], leaving)
+        number, *carried = loop.regions[0].blocks.append(start.type, *types).arguments
+        inner = self.within(loop.regions[0].blocks[0])
+        inner.create("scf.yield", [], iteration(inner, number, carried))
         return list(loop.results)
+
+    def _iteration(
+        self,
+        body: ir.Block,
+        hosted: Sequence[bool],
+        carried: Sequence[ir.Value],
+        shared: Sequence[bool],
+    ) -> list[ir.Value]:
+        """The carries after one iteration."""
+        self.define(body.arguments, carried, hosted)
+        self.block(body)
+        return self._copied(self.either(_terminator(body).operands, hosted), shared)
+
+    def _open_loop(
+        self,
+        cond: ir.Block,
+        body: ir.Block,
+        hosted: Sequence[bool],
+        initial: Sequence[ir.Value],
+        shared: Sequence[bool],
+    ) -> list[ir.Value]:
+        """A loop whose end is not known beforehand, by counted loops alone.
+
+        The innermost of three runs once or not at all, the one around it so often, and the outer
+        one makes that ever larger. What runs on after the end are the host's counters: at most
+        three times as many turns as there were iterations, and a few dozen.
+        """
+        i64 = ir.IntegerType.get_signless(64)
+
+        def number(emitter: _Emitter, value: int) -> ir.Value:
+            with ir.InsertionPoint(emitter.position.block):
+                return literal(i64, value)
+
+        def running(emitter: _Emitter, state: Sequence[ir.Value]) -> ir.Value:
+            """One, or zero behind the end."""
+            tester = emitter.inside()
+            tester.define(cond.arguments, state, hosted)
+            tester.block(cond)
+            tested = tester.scalar(_terminator(cond).operands[0])
+            with ir.InsertionPoint(emitter.position.block):
+                return arith("extui", [tested], i64)
+
+        def once(emitter: _Emitter, _: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+            state = emitter._iteration(body, hosted, carried[1:], shared)
+            return [running(emitter, state), *state]
+
+        def several(emitter: _Emitter, _: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+            zero, one = number(emitter, 0), number(emitter, 1)
+            return emitter._for(zero, carried[0], one, carried, once)
+
+        def more(emitter: _Emitter, _: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+            size, unfinished = carried[:2]
+            zero, one, growth = (number(emitter, n) for n in (0, 1, _GROWTH))
+            with ir.InsertionPoint(emitter.position.block):
+                bound = arith("muli", [size, unfinished], i64)
+                next_size = arith("muli", [size, growth], i64)
+            return [next_size, *emitter._for(zero, bound, one, carried[1:], several)]
+
+        zero, one, first = (number(self, n) for n in (0, 1, _FIRST_TURNS))
+        state = [first, running(self, initial), *initial]
+        return self._for(zero, number(self, _LEVELS), one, state, more)[2:]
 
     def _case(self, op: ir.Operation) -> None:
         blocks = [region.blocks[0] for region in op.regions]
@@ -551,60 +615,13 @@ class _Emitter:
         block = blocks[number]
         if number + 1 == len(blocks):
             self.block(block)
-            return self.either(_terminator(block).operands, hosted)
+            return self._guarded(self.either(_terminator(block).operands, hosted))
         chosen = self._is_branch(index, number)
         branch = self.create_with_regions("scf.if", types, [chosen], 2)
         this, others = (self.within(region.blocks.append()) for region in branch.regions)
         this.block(block)
-        this.create("scf.yield", [], this.either(_terminator(block).operands, hosted))
+        values = this._guarded(this.either(_terminator(block).operands, hosted))
+        this.create("scf.yield", [], values)
         rest = others._branches(index, number + 1, blocks, types, hosted)
         others.create("scf.yield", [], rest)
         return list(branch.results)
-
-
-class _Counter:
-    """A loop's counter: which carry it is, the literal that it grows by, and its bound."""
-
-    def __init__(self, index: int, step: int, bound: ir.Value) -> None:
-        self.index = index
-        self.step = step
-        self.bound = bound
-
-
-def _defined_by(value: ir.Value, name: str) -> ir.Operation | None:
-    owner = value.owner
-    return None if isinstance(owner, ir.Block) or owner.name != name else owner.operation
-
-
-def _counter(cond: ir.Block, body: ir.Block) -> _Counter | None:
-    """The counter of a loop that runs while it is below a bound, which is computed before."""
-    test = _defined_by(_terminator(cond).operands[0], "stablehlo.compare")
-    if test is None or "LT" not in str(test.attributes["comparison_direction"]):
-        return None
-    value, bound = test.operands
-    arguments = list(cond.arguments)
-    if value not in arguments or not is_scalar(value) or str(value.type.element_type) == I1:
-        return None
-    inside = {result for op in _operations(cond) for result in op.results}
-    if bound in arguments or bound in inside:
-        return None
-    index = arguments.index(value)
-    grown = _defined_by(_terminator(body).operands[index], "stablehlo.add")
-    growth = _defined_by(grown.operands[1], CONSTANT) if grown is not None else None
-    if grown is None or growth is None or grown.operands[0] != body.arguments[index]:
-        return None
-    step = value_of(growth)
-    return _Counter(index, step, bound) if step > 0 else None
-
-
-def _is_counted(op: ir.Operation) -> bool:
-    """Whether a loop or branch and all inside of it are counted loops and branches."""
-    blocks = [region.blocks[0] for region in op.regions]
-    if op.name == _WHILE and _counter(*blocks) is None:
-        return False
-    return all(
-        _is_counted(inner)
-        for block in blocks
-        for inner in _operations(block)
-        if inner.name in (_WHILE, _CASE)
-    )

@@ -17,6 +17,7 @@ __all__ = [
     "is_scalar",
     "literal",
     "to_device",
+    "to_host",
     "value_of",
 ]
 
@@ -83,6 +84,19 @@ def to_device(scalar: ir.Value) -> ir.Value:
             "compare_type": ir.Attribute.parse("#stablehlo<comparison_type SIGNED>"),
         },
     ).results[0]
+
+
+def to_host(tensor: ir.Value) -> ir.Value:
+    """The number in a tensor of rank 0; the host waits for it."""
+    type_ = tensor.type.element_type
+    if str(type_) != I1:
+        return ir.Operation.create("tensor.extract", results=[type_], operands=[tensor]).results[0]
+    # A bool has no width in memory that the host knows.
+    i32 = ir.IntegerType.get_signless(32)
+    wide = ir.Operation.create(
+        "stablehlo.convert", results=[ir.RankedTensorType.get([], i32)], operands=[tensor]
+    ).results[0]
+    return arith("cmpi", [to_host(wide), literal(i32, 0)], type_, predicate=PREDICATES["NE"])
 
 
 def _same(name: str, of_bools: str | None = None) -> Callable[..., ir.Value]:

@@ -1,10 +1,10 @@
 """Loops: ``gnomon.while`` in a form that IREE compiles rightly.
 
 - A carry that every iteration passes on becomes a constant of the loop.
-- A condition that has effects may not be computed twice, which `guard_loops` does: it becomes a
+- A condition that has effects may not be computed twice, which `guards` does: it becomes a
   carry, computed before the loop and at the end of each iteration.
 
-What else IREE needs of a loop is done when it is StableHLO: see `host_control`.
+What else IREE needs of a loop is done when it is StableHLO: see `host_control` and `guards`.
 """
 
 from __future__ import annotations

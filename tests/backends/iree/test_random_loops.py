@@ -5,6 +5,7 @@ Compilations are dear: a few programs, each of several random ones side by side.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,12 @@ import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
 from gnomon.backends.iree.backend import iree_backend
+from gnomon.backends.iree.legalize import kernel_code
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import bfloat16
 from gnomon.passes.differentiate import Differentiator
 from tests.dialects.random_programs import TYPES, Dialect, Plain, random_body
 from tests.dialects.test_control_flow import draw
@@ -25,25 +28,35 @@ from tests.dialects.test_control_flow import draw
 BACKEND = iree_backend("cpu")
 
 TAKES, GIVES = "vvssib", "vvsib"
+WIDE = "umhz"
 TOGETHER = 3
 
 
-def arguments_of(seed: int) -> list[np.ndarray]:
-    return [np.asarray(x) for x in draw(np.random.default_rng(seed), TAKES)]
+def arguments_of(seed: int, takes: str = TAKES) -> list[np.ndarray]:
+    return [np.asarray(x) for x in draw(np.random.default_rng(seed), takes)]
 
 
-def check(body: Body, arguments: list[np.ndarray], expected: list[Any]) -> None:
+def check(
+    body: Body, arguments: list[np.ndarray], expected: list[Any], log: list[float] | None = None
+) -> None:
     """Compile a body, run it twice (an update in place must not reach the arguments), compare."""
     program = Program()
     program.add("main", body, public=True)
     executable = BACKEND.compile(BACKEND.lower(program))
     given = [x.copy() for x in arguments]
     for _ in range(2):
+        if log is not None:
+            log.clear()
         for result, value in zip(executable(arguments), expected, strict=True):
             wanted = np.asarray(value)
             got = result.to_numpy()
             assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
-            np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-9)
+            tolerance = 1e-2 if got.dtype == bfloat16 else 1e-9
+            np.testing.assert_allclose(
+                *(x.astype(np.float64) if got.dtype == bfloat16 else x for x in (got, wanted)),
+                rtol=tolerance,
+                atol=tolerance,
+            )
     for before, after in zip(given, arguments, strict=True):
         np.testing.assert_array_equal(before, after)
 
@@ -62,22 +75,52 @@ def side_by_side(bodies: list[Body]) -> Body:
     return Body.build([t for body in bodies for t in body.argument_types], emit)
 
 
-def group(n: int) -> Any:
-    return n if n < 4 else pytest.param(n, marks=pytest.mark.slow)
+def group(n: int, quick: int = 4) -> Any:
+    return n if n < quick else pytest.param(n, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("number", [group(n) for n in range(70)])
-def test_scans_and_branches_with_updates(number: int) -> None:
-    """Carries that pass, swap, are constant, are updated in place and read in one iteration."""
-    seeds = range(TOGETHER * number, TOGETHER * (number + 1))
-    functions = [random_body(seed, TAKES, GIVES, 2, loops=False, updates=True) for seed in seeds]
-    arguments = [arguments_of(seed) for seed in seeds]
+@pytest.fixture(params=["kernels", "host"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Small loops as kernels, or on the host like those of large arrays."""
+    if request.param == "host":
+        monkeypatch.setattr(kernel_code, "_BUDGET", -1)
+    return str(request.param)
+
+
+def check_random(seeds: Sequence[int], takes: str, gives: str, **traits: bool) -> None:
+    """Random programs side by side, compiled as one."""
+    functions = [random_body(seed, takes, gives, 2, updates=True, **traits) for seed in seeds]
+    arguments = [arguments_of(seed, takes) for seed in seeds]
     expected = [f(Plain(), *given) for f, given in zip(functions, arguments, strict=True)]
     check(
-        side_by_side([Dialect().body(f, TAKES) for f in functions]),
+        side_by_side([Dialect().body(f, takes) for f in functions]),
         [x for given in arguments for x in given],
         [value for values in expected for value in values],
     )
+
+
+@pytest.mark.parametrize("number", [group(n, 2) for n in range(70)])
+def test_scans_and_branches_with_updates(number: int, way: str) -> None:
+    """Carries that pass, swap, are constant, are updated in place and read in one iteration."""
+    check_random(range(TOGETHER * number, TOGETHER * (number + 1)), TAKES, GIVES, loops=False)
+
+
+@pytest.mark.parametrize("number", [group(n, 2) for n in range(84)])
+def test_loops_of_all_kinds(number: int, way: str) -> None:
+    """Loops that do not count too, scatters, and carries of all kinds: 504 programs."""
+    seeds = range(TOGETHER * number, TOGETHER * (number + 1))
+    check_random(seeds, TAKES + WIDE, GIVES + WIDE, wide=True)
+
+
+# Of the first 14 seeds 5 and 13 are refused, and 7 changes the order: docs/differences.md.
+@pytest.mark.parametrize("seed", [group(n, 3) for n in (0, 1, 2, 3, 4, 6, 8, 9, 10, 11, 12)])
+def test_calls_keep_their_order(seed: int) -> None:
+    """Python is told and asked in loops and branches, as often and in the order of the program."""
+    function = random_body(seed, TAKES, GIVES, 2, updates=True, calls=True)
+    dialect, plain, arguments = Dialect(), Plain(), arguments_of(seed)
+    expected = function(plain, *arguments)
+    check(dialect.body(function, TAKES), arguments, expected, dialect.log)
+    np.testing.assert_allclose(dialect.log, plain.log, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("number", [group(n) for n in range(20)])
@@ -90,14 +133,6 @@ def test_gradients_of_scans(number: int) -> None:
     program = Program()
     program.add("main", body.clone(), public=True)
     check(body, arguments, Evaluator(program)("main", *arguments))
-
-
-def test_while_loops() -> None:
-    """Loops that do not count, in each other, in branches and in scans."""
-    for seed in (3, 9):
-        function = random_body(seed, TAKES, GIVES, 2)
-        arguments = arguments_of(seed)
-        check(Dialect().body(function, TAKES), arguments, function(Plain(), *arguments))
 
 
 def test_an_argument_that_is_updated_stays_as_it_was() -> None:

@@ -1,0 +1,300 @@
+"""StableHLO's elementwise ops on single numbers, as ops of the dialects ``arith`` and ``math``.
+
+Numbers are signless here; whether one is unsigned is known from the type that StableHLO gives it.
+A bool is an ``i1``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gnomon.dialects.mlir import ir
+
+__all__ = ["ELEMENTWISE", "UnsupportedError", "binary", "kind_of", "number", "scalar", "signless"]
+
+Emit = Callable[[ir.Operation, list[ir.Value]], ir.Value]
+
+
+class UnsupportedError(Exception):
+    """Something that has no scalar code here."""
+
+
+_WIDTHS = {f"{prefix}{n}": n for prefix in ("i", "ui") for n in (8, 16, 32, 64)} | {"i1": 1}
+_FLOATS = {"f32": 32, "f64": 64}
+_INTEGER_PREDICATES = {"EQ": 0, "NE": 1, "LT": 2, "LE": 3, "GT": 4, "GE": 5}
+_UNSIGNED_OFFSET = 4  # arith numbers ult, ule, ugt, uge four after slt, sle, sgt, sge
+# Ordered comparisons, which a nan fails, but for the one that it must pass.
+_FLOAT_PREDICATES = {"EQ": 1, "GT": 2, "GE": 3, "LT": 4, "LE": 5, "NE": 13}
+
+
+def kind_of(element: ir.Type) -> str:
+    """``f`` for a floating-point number, ``s``, ``u``, ``b`` for signed, unsigned, bool.
+
+    Raises:
+      UnsupportedError: numbers of this type have no scalar code.
+    """
+    name = str(element)
+    if name in _FLOATS:
+        return "f"
+    if name not in _WIDTHS:
+        raise UnsupportedError(f"numbers of type {name}")
+    return "b" if name == "i1" else "u" if name.startswith("u") else "s"
+
+
+def _width(element: ir.Type) -> int:
+    return _FLOATS.get(str(element)) or _WIDTHS[str(element)]
+
+
+def signless(element: ir.Type) -> ir.Type:
+    """The type by which `arith` knows numbers of a type of StableHLO."""
+    if kind_of(element) == "u":
+        return ir.IntegerType.get_signless(_width(element))
+    return element
+
+
+def scalar(name: str, operands: Sequence[ir.Value], type_: ir.Type, **attributes: int) -> ir.Value:
+    """An op with one result at the current insertion point."""
+    i64 = ir.IntegerType.get_signless(64)
+    return ir.Operation.create(
+        name,
+        results=[type_],
+        operands=list(operands),
+        attributes={k: ir.IntegerAttr.get(i64, v) for k, v in attributes.items()},
+    ).results[0]
+
+
+def number(type_: ir.Type, value: Any) -> ir.Value:
+    """A literal of a signless type."""
+    if str(type_) in _FLOATS:
+        attribute = ir.FloatAttr.get(type_, float(value))
+    elif str(type_) == "index":
+        attribute = ir.IntegerAttr.get(type_, int(value))
+    else:
+        width = _WIDTHS[str(type_)]
+        wrapped = int(value) & ((1 << width) - 1)
+        # Attributes are signed, also those of a single bit.
+        attribute = ir.IntegerAttr.get(type_, wrapped - (wrapped >> (width - 1) << width))
+    return ir.Operation.create(
+        "arith.constant", results=[type_], attributes={"value": attribute}
+    ).results[0]
+
+
+def _is(predicate: str, x: ir.Value, y: ir.Value, kind: str) -> ir.Value:
+    i1 = ir.IntegerType.get_signless(1)
+    if kind == "f":
+        return scalar("arith.cmpf", [x, y], i1, predicate=_FLOAT_PREDICATES[predicate])
+    code = _INTEGER_PREDICATES[predicate]
+    if kind in "ub" and code >= _INTEGER_PREDICATES["LT"]:
+        code += _UNSIGNED_OFFSET
+    return scalar("arith.cmpi", [x, y], i1, predicate=code)
+
+
+def _select(chosen: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+    return scalar("arith.select", [chosen, x, y], x.type)
+
+
+def _kind(op: ir.Operation) -> str:
+    return kind_of(op.operands[0].type.element_type)
+
+
+def binary(name: str, kind: str, x: ir.Value, y: ir.Value) -> ir.Value:
+    """A sum, product and so on of two numbers of a kind, by StableHLO's name without prefix."""
+    code = _BY_KIND[name].get(kind)
+    if code is None:
+        raise UnsupportedError(f"{name} of kind {kind}")
+    return scalar(code, [x, y], x.type)
+
+
+_BY_KIND: dict[str, dict[str, str]] = {
+    name: dict(zip("fsub", (f"arith.{code}" if code else "" for code in codes), strict=True))
+    for name, codes in {
+        "add": ("addf", "addi", "addi", "ori"),
+        "subtract": ("subf", "subi", "subi", "xori"),
+        "multiply": ("mulf", "muli", "muli", "andi"),
+        "maximum": ("maximumf", "maxsi", "maxui", "ori"),
+        "minimum": ("minimumf", "minsi", "minui", "andi"),
+        "and": ("", "andi", "andi", "andi"),
+        "or": ("", "ori", "ori", "ori"),
+        "xor": ("", "xori", "xori", "xori"),
+    }.items()
+}
+
+
+def _binary(name: str) -> Emit:
+    return lambda op, v: binary(name, _kind(op), v[0], v[1])
+
+
+def _quotient(op: ir.Operation, v: list[ir.Value], of_floats: str, of_ints: str) -> ir.Value:
+    """A quotient or remainder; those that have no mathematical result have one in StableHLO."""
+    x, y = v
+    kind, type_ = _kind(op), x.type
+    if kind == "f":
+        return scalar(f"arith.{of_floats}", [x, y], type_)
+    if kind == "b":
+        raise UnsupportedError("quotients of bools")
+    is_zero = _is("EQ", y, number(type_, 0), kind)
+    bad = is_zero
+    if kind == "s":
+        lowest = _is("EQ", x, number(type_, 1 << (_width(type_) - 1)), kind)
+        minus_one = _is("EQ", y, number(type_, -1), kind)
+        bad = scalar(
+            "arith.ori", [is_zero, scalar("arith.andi", [lowest, minus_one], bad.type)], bad.type
+        )
+    safe = _select(bad, number(type_, 1), y)
+    code = f"arith.{of_ints}{'si' if kind == 's' else 'ui'}"
+    value = scalar(code, [x, safe], type_)
+    # By zero: all bits set, and the dividend is the remainder. Dividing the lowest number by one
+    # instead of by minus one is what wrapping around gives.
+    return _select(is_zero, x if of_ints == "rem" else number(type_, -1), value)
+
+
+def _shift(op: ir.Operation, v: list[ir.Value], code: str) -> ir.Value:
+    x, places = v
+    type_, width = x.type, _width(x.type)
+    too_far = _is("GE", places, number(type_, width), "u")
+    if code == "shrsi":
+        return scalar(
+            f"arith.{code}", [x, _select(too_far, number(type_, width - 1), places)], type_
+        )
+    shifted = scalar(f"arith.{code}", [x, _select(too_far, number(type_, 0), places)], type_)
+    return _select(too_far, number(type_, 0), shifted)
+
+
+def _math(name: str) -> Emit:
+    def emit(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
+        if _kind(op) != "f":
+            raise UnsupportedError(f"{name} of integers")
+        return scalar(f"math.{name}", v, v[0].type)
+
+    return emit
+
+
+def _bits(name: str) -> Emit:
+    return lambda op, v: scalar(f"math.{name}", v, v[0].type)
+
+
+def _not(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
+    return scalar("arith.xori", [v[0], number(v[0].type, -1)], v[0].type)
+
+
+def _negate(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
+    (x,) = v
+    if _kind(op) == "f":
+        return scalar("arith.negf", [x], x.type)
+    return scalar("arith.subi", [number(x.type, 0), x], x.type)
+
+
+def _abs(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
+    if _kind(op) == "f":
+        return scalar("math.absf", v, v[0].type)
+    return _select(_is("LT", v[0], number(v[0].type, 0), "s"), _negate(op, v), v[0])
+
+
+def _sign(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
+    (x,) = v
+    kind, zero = _kind(op), number(x.type, 0)
+    positive = _select(_is("GT", x, zero, kind), number(x.type, 1), x)
+    # Zeros keep their sign and a nan stays one.
+    return _select(_is("LT", x, zero, kind), number(x.type, -1), positive)
+
+
+def _logistic(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
+    (x,) = v
+    one = number(x.type, 1)
+    power = scalar("math.exp", [scalar("arith.negf", [x], x.type)], x.type)
+    return scalar("arith.divf", [one, scalar("arith.addf", [one, power], x.type)], x.type)
+
+
+def _is_finite(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
+    (x,) = v
+    return _is("LT", scalar("math.absf", [x], x.type), number(x.type, float("inf")), "f")
+
+
+def _compare(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
+    if "compare_type" in op.attributes and "TOTAL" in str(op.attributes["compare_type"]):
+        raise UnsupportedError("comparisons in total order")
+    direction = str(op.attributes["comparison_direction"]).split()[-1].strip(">")
+    return _is(direction, v[0], v[1], _kind(op))
+
+
+def _choose(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
+    return _select(*v)
+
+
+def _clamp(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
+    low, x, high = v
+    kind = _kind(op)
+    return binary("minimum", kind, binary("maximum", kind, x, low), high)
+
+
+def _convert(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
+    (x,) = v
+    before, after = (w.type.element_type for w in (op.operands[0], op.results[0]))
+    source, target = kind_of(before), kind_of(after)
+    type_, narrower = signless(after), _width(after) < _width(before)
+    if before == after:
+        return x
+    if target == "b":
+        return _is("NE", x, number(x.type, 0), source)
+    if source == "f" and target == "f":
+        return scalar("arith.truncf" if narrower else "arith.extf", [x], type_)
+    if source == "f":
+        return scalar("arith.fptosi" if target == "s" else "arith.fptoui", [x], type_)
+    if target == "f":
+        return scalar("arith.sitofp" if source == "s" else "arith.uitofp", [x], type_)
+    if type_ == x.type:
+        return x
+    if narrower:
+        return scalar("arith.trunci", [x], type_)
+    return scalar("arith.extsi" if source == "s" else "arith.extui", [x], type_)
+
+
+def _bitcast(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
+    type_ = signless(op.results[0].type.element_type)
+    if op.operands[0].type.shape != op.results[0].type.shape:
+        raise UnsupportedError("bits of numbers of another width")
+    return v[0] if type_ == v[0].type else scalar("arith.bitcast", [v[0]], type_)
+
+
+_EMIT: dict[str, Emit] = {
+    **{name: _binary(name) for name in _BY_KIND},
+    "divide": functools.partial(_quotient, of_floats="divf", of_ints="div"),
+    "remainder": functools.partial(_quotient, of_floats="remf", of_ints="rem"),
+    "shift_left": functools.partial(_shift, code="shli"),
+    "shift_right_logical": functools.partial(_shift, code="shrui"),
+    "shift_right_arithmetic": functools.partial(_shift, code="shrsi"),
+    "power": _math("powf"),
+    "atan2": _math("atan2"),
+    "exponential": _math("exp"),
+    "exponential_minus_one": _math("expm1"),
+    "log": _math("log"),
+    "log_plus_one": _math("log1p"),
+    "tanh": _math("tanh"),
+    "sine": _math("sin"),
+    "cosine": _math("cos"),
+    "tan": _math("tan"),
+    "sqrt": _math("sqrt"),
+    "rsqrt": _math("rsqrt"),
+    "cbrt": _math("cbrt"),
+    "floor": _math("floor"),
+    "ceil": _math("ceil"),
+    "round_nearest_even": _math("roundeven"),
+    "round_nearest_afz": _math("round"),
+    "popcnt": _bits("ctpop"),
+    "count_leading_zeros": _bits("ctlz"),
+    "logistic": _logistic,
+    "not": _not,
+    "negate": _negate,
+    "abs": _abs,
+    "sign": _sign,
+    "is_finite": _is_finite,
+    "compare": _compare,
+    "select": _choose,
+    "clamp": _clamp,
+    "convert": _convert,
+    "bitcast_convert": _bitcast,
+}
+
+ELEMENTWISE = {f"stablehlo.{name}": emit for name, emit in _EMIT.items()}
