@@ -28,7 +28,7 @@ from gnomon.backends.iree.remote_executable import RemoteExecutable
 from gnomon.backends.iree.targets import find_target
 from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import context, ir, stablehlo
+from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
 from gnomon.passes.pipeline import Pass
 
 __all__ = ["IreeBackend", "Plan", "iree_backend"]
@@ -188,7 +188,8 @@ class IreeBackend:
             yield replace(plan, code=str(module).encode())
 
     def _read(self, artifact: Artifact) -> ir.Module:
-        module = stablehlo.deserialize_portable_artifact(context, artifact.portable)
+        ensure_context()
+        module = stablehlo.deserialize_portable_artifact(context(), artifact.portable)
         if self.target.device:
             describe_device(module, self.target)
         return module

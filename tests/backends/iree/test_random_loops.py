@@ -19,11 +19,13 @@ from gnomon.backends.iree.legalize import kernel_code
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import ir
+from gnomon.dialects.mlir import ensure_context, ir
 from gnomon.dialects.types import bfloat16
 from gnomon.passes.differentiate import Differentiator
 from tests.dialects.random_programs import TYPES, Dialect, Plain, random_body
 from tests.dialects.test_control_flow import draw
+
+ensure_context()
 
 BACKEND = iree_backend("cpu")
 
