@@ -19,7 +19,7 @@ from gnomon.backends.iree.host import collect, publish
 from gnomon.backends.iree.legalize import legalize
 from gnomon.backends.iree.legalize.device_description import describe_device
 from gnomon.backends.iree.legalize.guards import guard_loops
-from gnomon.backends.iree.legalize.host_control import has_control_flow, host_control
+from gnomon.backends.iree.legalize.host_control import OpenLoopError, has_control_flow, host_control
 from gnomon.backends.iree.legalize.selects import split_complex_selects
 from gnomon.backends.iree.legalize.shaders import legalize_for_shaders
 from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options
@@ -103,8 +103,11 @@ class IreeBackend:
             code = describe_device(module, self.target)
         rewritten = has_loops and not effects
         if rewritten:
-            code = self._control_flow(module)
-            options = replace(options, hoist_constants=False)
+            try:
+                code = self._control_flow(module)
+                options = replace(options, hoist_constants=False)
+            except OpenLoopError:
+                rewritten, code = False, self._guarded(artifact)
         artifact.plan = Plan(code.encode() if code is not None else None, options, rewritten)
         return artifact
 
@@ -183,9 +186,12 @@ class IreeBackend:
             yield replace(
                 plan, code=self._control_flow(self._read(artifact), guarded=True).encode()
             )
-            module = self._read(artifact)
-            guard_loops(module)
-            yield replace(plan, code=str(module).encode())
+            yield replace(plan, code=self._guarded(artifact).encode())
+
+    def _guarded(self, artifact: Artifact) -> str:
+        module = self._read(artifact)
+        guard_loops(module)
+        return str(module)
 
     def _read(self, artifact: Artifact) -> ir.Module:
         ensure_context()

@@ -108,8 +108,8 @@ def test_scans_and_branches_with_updates(number: int, way: str) -> None:
 
 
 @pytest.mark.parametrize("number", [group(n, 2) for n in range(84)])
-def test_loops_of_all_kinds(number: int, way: str) -> None:
-    """Loops that do not count too, scatters, and carries of all kinds: 504 programs."""
+def test_loops_of_all_kinds(number: int) -> None:
+    """Loops that do not count too, scatters, and carries of all kinds."""
     seeds = range(TOGETHER * number, TOGETHER * (number + 1))
     check_random(seeds, TAKES + WIDE, GIVES + WIDE, wide=True)
 
