@@ -28,11 +28,14 @@ from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ir
 from gnomon.dialects.types import TensorType
 
-__all__ = ["clear_caches", "input_buffer", "place_of", "run_op", "run_program"]
+__all__ = ["at_hand", "clear_caches", "input_buffer", "place_of", "run_op", "run_program"]
 
 # How many small values of the host are kept on devices, and what counts as small.
 _KEPT_VALUES = 512
 _KEPT_BYTES = 1 << 14
+
+# Up to how many elements uncommitted operands are computed with on the host.
+_FEW = 1 << 16
 
 _executables: dict[Any, Executable] = {}
 _kept: OrderedDict[Any, Buffer] = OrderedDict()
@@ -62,6 +65,20 @@ def place_of(operands: Sequence[Any], what: str) -> tuple[Device, bool] | None:
         return device, True
     device = default_device()
     return None if device is HOST else (device, False)
+
+
+def at_hand(operands: Sequence[Any]) -> bool:
+    """Whether an op on uncommitted arrays is done on the host, for their values are there and few.
+
+    So parameters that are drawn under a `default_device` cost no compilation: they are brought to
+    the device when something there needs them.
+    """
+    size = 0
+    for x in operands:
+        if type(x) is PlacedArray and x._value is None:
+            return False
+        size += x.size
+    return size <= _FEW
 
 
 # ----------------------------------------------------------------------------------------- operands

@@ -39,7 +39,7 @@ from gnomon._errors import (
     TracerIntegerConversionError,
     UnexpectedTracerError,
 )
-from gnomon._on_device import place_of, run_op
+from gnomon._on_device import at_hand, place_of, run_op
 from gnomon._quiet import quiet
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body, operands_of, results_of
@@ -687,7 +687,7 @@ def _bind_placed(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any
     device, committed = place_of(operands, name) or (HOST, False)
     weak = all(getattr(x, "weak_type", False) for x in operands)
     results: Sequence[Any]
-    if device is HOST:
+    if device is HOST or (not committed and at_hand(operands)):
         out = _evaluated(op, [concrete_value(x) for x in operands], params)
         out = [out] if op.results == 1 else out
         values = [np.asarray(r) for r in out]

@@ -440,6 +440,13 @@ def test_default_device(platform: NumpyBackend) -> None:
     check((x + 1, gn.jit(gnp.sin)(x)), (host + 1, gnp.sin(host)), HOST, committed=False)
     with gn.default_device("fake"):
         assert gnp.zeros(2).devices() == {first}
+        # Parameters are drawn without compiling anything; what is large is computed there.
+        compiled = platform.counts.compiled
+        drawn = gn.random.normal(gn.random.key(0), (8, 8)) * 2.0
+        assert (platform.counts.compiled, drawn.devices()) == (compiled, {first})
+        large = gnp.ones(1 << 17, gnp.int8)
+        check(large + large, gnp.full(1 << 17, 2, gnp.int8), first, committed=False)
+        assert platform.counts.compiled == compiled + 1
     gn.config.update("jax_default_device", second)
     try:
         assert gnp.zeros(2).devices() == {second}
