@@ -215,8 +215,11 @@ def stretched(unit: Array, low: Any, high: Any) -> Array:
     low, high = (parameter("uniform", bound, dtype, np.shape(bound)) for bound in (low, high))
     span = broadcast(lax.sub(*_aligned(high, low)), shape)
     low = broadcast(low, shape)
-    # XLA rounds the product and the sum together; the bits of the result depend on it.
-    return lax.max(low, bind(ops.fma, unit, span, low))
+    # XLA rounds the product and the sum together, those of the narrow dtypes one after the other;
+    # the bits of the result depend on it.
+    together = dtype.itemsize >= 4
+    scaled = bind(ops.fma, unit, span, low) if together else lax.add(lax.mul(unit, span), low)
+    return lax.max(low, scaled)
 
 
 def _aligned(x: Array, y: Array) -> tuple[Array, Array]:
