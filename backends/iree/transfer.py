@@ -14,7 +14,7 @@ from typing import Any
 import iree.runtime as rt
 import numpy as np
 
-from gnomon.backends.errors import OutOfMemory
+from gnomon.backends.errors import ExecutionError, OutOfMemory
 from gnomon.backends.iree.driver import DriverState
 
 __all__ = ["Download", "Upload"]
@@ -90,7 +90,12 @@ def _queue_copy(
     commands.copy(source, target, 0, 0, nbytes, end=True)
     semaphore = state.device.create_semaphore(0)
     state.in_flight.add(semaphore, (commands, source, target, keep_alive))
-    state.device.queue_execute(commands, wait_for, [(semaphore, 1)])
+    try:
+        state.device.queue_execute(commands, wait_for, [(semaphore, 1)])
+    except RuntimeError as error:
+        # Nobody will raise the semaphore: what is held for it may go.
+        semaphore.fail(str(error))
+        raise ExecutionError(f"a copy to or from {state.name} failed to start: {error}") from error
     return semaphore
 
 

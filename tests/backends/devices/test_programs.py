@@ -1,0 +1,67 @@
+"""Programs as people write them, on devices with memory of their own, against the evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon import lax
+from tests.backends.devices.platforms import PLATFORMS
+from tests.backends.pjrt.test_programs import PROGRAMS, normal
+
+
+def branch_in_scan(xs: Any) -> Any:
+    def step(total: Any, x: Any) -> Any:
+        total = lax.cond(x > 0, lambda t: t + x, lambda t: t * 0.5, total)
+        return total, total
+
+    return lax.scan(step, gnp.float32(1), xs)
+
+
+def third(f: Callable[..., Any]) -> Callable[..., Any]:
+    return gn.grad(gn.grad(gn.grad(f)))
+
+
+# On Vulkan without 64 bits, and with the sorts that compile there.
+NOT_ON_VULKAN = ("wide and narrow dtypes",)
+ALL: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    **{name: program for name, program in PROGRAMS.items() if name not in NOT_ON_VULKAN},
+    "branch in scan": (branch_in_scan, (np.float32([1, -1, 0.5, -2, 3]),)),
+    "third derivative": (third(gnp.tanh), (np.float32(0.3),)),
+}
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("name", ALL)
+def test_program_on_a_device(name: str, platform: str) -> None:
+    function, arguments = ALL[name]
+    expected = function(*gn.tree.map(gnp.asarray, arguments))
+    device = gn.devices(platform)[0]
+    results = gn.jit(function)(*gn.device_put(arguments, device))
+    assert gn.tree.structure(results) == gn.tree.structure(expected)
+    for result, reference in zip(gn.tree.leaves(results), gn.tree.leaves(expected), strict=True):
+        assert result.devices() == {device}
+        assert (result.shape, result.dtype) == (reference.shape, reference.dtype)
+        wide = np.asarray(result).astype(np.complex128)
+        tolerance = 0 if np.issubdtype(result.dtype, np.integer) else 2e-5
+        np.testing.assert_allclose(wide, np.asarray(reference), tolerance, tolerance)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_random_bits_are_those_of_the_host(platform: str) -> None:
+    draw = gn.jit(lambda seed: gn.random.bits(gn.random.key(seed), (65,)))
+    there = draw(gn.device_put(np.uint32(3), gn.devices(platform)[0]))
+    np.testing.assert_array_equal(there, gn.random.bits(gn.random.key(3), (65,)))
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_eager_ops_run_where_their_operands_are(platform: str) -> None:
+    x = gn.device_put(normal(4, 5), gn.devices(platform)[0])
+    y = gnp.sum(x * 2 + 1, axis=0)
+    assert y.devices() == {gn.devices(platform)[0]}
+    np.testing.assert_allclose(y, np.sum(np.asarray(x) * 2 + 1, 0), rtol=1e-6)
