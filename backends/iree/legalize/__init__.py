@@ -12,7 +12,7 @@ from gnomon.backends.iree.legalize.contractions import RULES as CONTRACTION_RULE
 from gnomon.backends.iree.legalize.conversions import BFLOAT16_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
 from gnomon.backends.iree.legalize.convolution import convolution_rules
-from gnomon.backends.iree.legalize.cumulative import RULES as CUMULATIVE_RULES
+from gnomon.backends.iree.legalize.cumulative import cumulative_rules
 from gnomon.backends.iree.legalize.fourier import fourier_rules
 from gnomon.backends.iree.legalize.host_ops import host_rules
 from gnomon.backends.iree.legalize.integrals import integral_rules
@@ -24,7 +24,7 @@ from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
 from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
 from gnomon.backends.iree.legalize.selects import complex_rules
 from gnomon.backends.iree.legalize.sorting import sorting_rules
-from gnomon.backends.iree.legalize.special_functions import function_rules
+from gnomon.backends.iree.legalize.special_functions import function_rules, rounding_rules
 from gnomon.backends.iree.legalize.sums import RULES as SUM_RULES
 from gnomon.backends.iree.legalize.wide_fusions import split_wide_fusions
 from gnomon.backends.iree.legalize.windows import RULES as WINDOW_RULES
@@ -60,14 +60,20 @@ def legalize(module: ir.Module, target: Target) -> None:
         **integral_rules(target),
         **sorting_rules(target),
         **complex_rules(target.capabilities),
-        **CUMULATIVE_RULES,
+        **cumulative_rules(target.capabilities),
         **WINDOW_RULES,
     }
     rewrite(program, {**decompositions, **on_host})
-    functions = {**function_rules(target.capabilities), **convolution_rules(target)}
+    functions = {**function_rules(target), **convolution_rules(target)}
     rewrite(program, {**_RULES, **functions, **on_host})
     # What other rules write is rewritten too.
-    rewrite(program, {**BFLOAT16_RULES, **CONTRACTION_RULES, **narrow_arithmetic_rules(target)})
+    last = {
+        **BFLOAT16_RULES,
+        **CONTRACTION_RULES,
+        **narrow_arithmetic_rules(target),
+        **rounding_rules(target),
+    }
+    rewrite(program, last)
     split_wide_fusions(program)
     # What the rules wrote.
     check_dtypes(program, target)

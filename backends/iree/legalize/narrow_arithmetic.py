@@ -104,6 +104,10 @@ def _leading_zeros(inst: Instance) -> Sequence[ir.Value]:
     return [convert(ops.sub(counted, excess), inst.type.dtype)]
 
 
+def _of_wide_operand(inst: Instance) -> Sequence[ir.Value]:
+    return inst.op.build([convert(x, _wide(type_of(x).dtype)) for x in inst.operands], inst.params)
+
+
 def _placed(inst: Instance) -> Sequence[ir.Value]:
     (x,), index = inst.operands, inst.params["index_dtype"]
     (place,) = inst.op.build(
@@ -147,5 +151,8 @@ def narrow_arithmetic_rules(target: Target) -> dict[str, Rule]:
             where(int, _shifted),
         ),
         **dict.fromkeys(("gnomon.argmax", "gnomon.argmin"), place),
+        **dict.fromkeys(
+            ("gnomon.window_argmax", "gnomon.window_argmin"), where(int, _of_wide_operand)
+        ),
         "gnomon.reduce_precision": where(float, no_rounding),
     }

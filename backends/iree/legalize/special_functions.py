@@ -10,7 +10,8 @@ What IREE 3.13 gets wrong, and what is done about it:
 - log1p of complex numbers loses digits: in f64, by parts.
 
 The 16-bit formats are computed in f32 and rounded once. On a target without f64 the functions of
-f32 are computed in f32 and integers: see `functions_in_f32`.
+f32 are computed in f32 and integers: see `functions_in_f32`. Where no library is linked, the
+functions of f64 that the compiler calls one for are written out too.
 """
 
 from __future__ import annotations
@@ -21,21 +22,23 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gnomon.backends.iree.legalize import functions_in_f32
+from gnomon.backends.iree.legalize import angles, functions_in_f32
 from gnomon.backends.iree.legalize.conversions import rounded
 from gnomon.backends.iree.legalize.double_length import polynomial, positive_power
+from gnomon.backends.iree.legalize.refusals import refuse
 from gnomon.backends.iree.legalize.rewriting import Rule, Written
-from gnomon.backends.iree.targets import Capabilities
+from gnomon.backends.iree.targets import Target
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import convert, full_like, ops, zeros
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import is_complex, is_floating, type_of
+from gnomon.dialects.types import FLOATING, is_complex, is_floating, type_of
 
-__all__ = ["function_rules"]
+__all__ = ["function_rules", "rounding_rules"]
 
 _F32 = np.dtype(np.float32)
 _F64 = np.dtype(np.float64)
 _C64 = np.dtype(np.complex64)
+_C128 = np.dtype(np.complex128)
 
 Emit: TypeAlias = "Callable[..., ir.Value]"
 
@@ -217,19 +220,17 @@ def _cbrt(wide: np.dtype, root_of: Emit) -> Emit:
 # ------------------------------------------------------------------------------------------- atan2
 
 
-_ARC_TANGENT = tuple((-1.0) ** k / (2 * k + 1) for k in range(14))
-
-
-def _atan_up_to_1(x: ir.Value) -> ir.Value:
-    """Of numbers in [0, 1]; of f64 ones with an error far below the spacing of f32."""
+def _atan_up_to_1(x: ir.Value, terms: int) -> ir.Value:
+    """Of numbers in [0, 1]; 14 terms err far less than the spacing of f32, 23 than that of f64."""
+    series = tuple((-1.0) ** k / (2 * k + 1) for k in range(terms))
     one = full_like(x, 1)
     is_large = ops.gt(x, full_like(x, math.tan(math.pi / 8)))
     reduced = ops.select(is_large, ops.div(ops.sub(x, one), ops.add(x, one)), x)
-    angle = ops.mul(reduced, polynomial(ops.mul(reduced, reduced), _ARC_TANGENT))
+    angle = ops.mul(reduced, polynomial(ops.mul(reduced, reduced), series))
     return ops.select(is_large, ops.add(angle, full_like(x, math.pi / 4)), angle)
 
 
-def _atan2(wide: np.dtype) -> Emit:
+def _atan2(wide: np.dtype, terms: int = 14) -> Emit:
     def atan2(y: ir.Value, x: ir.Value) -> ir.Value:
         signs = _has_sign(y), _has_sign(x)
         is_nan = ops.or_(ops.ne(x, x), ops.ne(y, y))
@@ -240,10 +241,10 @@ def _atan2(wide: np.dtype) -> Emit:
         # 0 / 0 is 0 here, and infinity / infinity 1.
         quotient = ops.select(ops.eq(long, full_like(long, 0)), short, quotient)
         quotient = ops.select(ops.eq(short, full_like(long, np.inf)), full_like(long, 1), quotient)
-        angle = _atan_up_to_1(quotient)
+        angle = _atan_up_to_1(quotient, terms)
         angle = ops.select(is_steep, ops.sub(full_like(angle, math.pi / 2), angle), angle)
         angle = ops.select(signs[1], ops.sub(full_like(angle, math.pi), angle), angle)
-        angle = convert(_with_sign(angle, signs[0]), _F32)
+        angle = convert(_with_sign(angle, signs[0]), type_of(x).dtype)
         return ops.select(is_nan, full_like(x, np.nan), angle)
 
     return atan2
@@ -312,9 +313,7 @@ def _log1p(wide: np.dtype, log_of_size: Emit) -> Rule:
         logarithm = log_of_size(real, imaginary)
         is_infinite = ops.or_(_is_infinite(real), _is_infinite(imaginary))
         logarithm = ops.select(is_infinite, full_like(real, np.inf), logarithm)
-        # The compiler's atan2 is right in f64, where it is the library's.
-        atan2 = ops.atan2 if wide == _F64 else _atan2(wide)
-        angle = atan2(imaginary, ops.add(real, full_like(real, 1)))
+        angle = _atan2(wide)(imaginary, ops.add(real, full_like(real, 1)))
         return [ops.complex(convert(logarithm, _F32), convert(angle, _F32))]
 
     return rule
@@ -352,9 +351,9 @@ _WIDE: dict[str, Rule] = {
     "gnomon.log1p": _log1p(_F64, _log_of_size),
 }
 _NARROW: dict[str, Rule] = {
-    "gnomon.sin": Written(_in_f32(functions_in_f32.sine)),
-    "gnomon.cos": Written(_in_f32(functions_in_f32.cosine)),
-    "gnomon.tan": Written(_in_f32(functions_in_f32.tangent)),
+    "gnomon.sin": Written(_in_f32(angles.sine)),
+    "gnomon.cos": Written(_in_f32(angles.cosine)),
+    "gnomon.tan": Written(_in_f32(angles.tangent)),
     "gnomon.cbrt": Written(_in_f32(_cbrt(_F32, functions_in_f32.cube_root))),
     "gnomon.atan2": Written(_in_f32(_atan2(_F32))),
     "gnomon.pow": Written(_in_f32(_pow(positive_power))),
@@ -362,7 +361,107 @@ _NARROW: dict[str, Rule] = {
 }
 
 
-def function_rules(capabilities: Capabilities) -> dict[str, Rule]:
+# ------------------------------------------------------------------------------ without a library
+
+
+_atan2_of_f64 = _atan2(_F64, 23)
+
+
+def _other_leg(x: ir.Value) -> ir.Value:
+    one = full_like(x, 1)
+    return ops.sqrt(ops.mul(ops.sub(one, x), ops.add(one, x)))
+
+
+def _tanh(x: ir.Value) -> ir.Value:
+    decay = ops.expm1(ops.mul(ops.abs(x), full_like(x, -2)))
+    size = ops.div(ops.neg(decay), ops.add(decay, full_like(x, 2)))
+    return _with_sign(size, _has_sign(x))
+
+
+def _only_f64(emit: Emit) -> Rule:
+    """The rule of a function that the compiler has code for in f32."""
+
+    def rule(inst: Instance) -> Sequence[ir.Value] | None:
+        if inst.type.dtype != _F64 or inst.type.size == 0:
+            return None
+        return [emit(*inst.operands)]
+
+    return rule
+
+
+_WRITTEN_OUT: dict[str, Rule] = {
+    **_WIDE,
+    "gnomon.sin": Written(_in_f32_or_f64(angles.sine)),
+    "gnomon.cos": Written(_in_f32_or_f64(angles.cosine)),
+    "gnomon.tan": Written(_in_f32_or_f64(angles.tangent)),
+    "gnomon.atan2": Written(_in_f32_or_f64(_atan2_of_f64)),
+    "gnomon.asin": Written(_only_f64(lambda x: _atan2_of_f64(x, _other_leg(x)))),
+    "gnomon.acos": Written(_only_f64(lambda x: _atan2_of_f64(_other_leg(x), x))),
+    "gnomon.atan": Written(_only_f64(lambda x: _atan2_of_f64(x, full_like(x, 1)))),
+    "gnomon.tanh": Written(_only_f64(_tanh)),
+}
+# Of complex128 the compiler expands these into functions of f64 from a library.
+_OF_WIDE_COMPLEX = (
+    *("exp", "exp2", "expm1", "log", "log1p", "logistic", "pow", "sqrt", "rsqrt", "cbrt"),
+    *("sin", "cos", "tan", "asin", "acos", "atan"),
+    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+)
+
+
+# Likewise these, of f64 and of all that they are computed in.
+_SERIES = ("gnomon.lgamma", "gnomon.digamma", "gnomon.polygamma")
+_SERIES_WITH_ROUNDING = ("gnomon.rem", "gnomon.digamma", "gnomon.polygamma")
+
+
+def _refused_in(dtypes: Sequence[np.dtype], refusal: Rule, rule: Rule | None = None) -> Rule:
+    def chosen(inst: Instance) -> Sequence[ir.Value] | None:
+        if inst.type.dtype in dtypes and inst.type.size:
+            return refusal(inst)
+        return rule(inst) if rule is not None else None
+
+    return chosen
+
+
+def _round(inst: Instance) -> Sequence[ir.Value] | None:
+    dtype = inst.type.dtype
+    x = convert(inst.operand, _F32)
+    size = ops.abs(x)
+    below = ops.floor(size)
+    rest = ops.sub(size, below)
+    half = full_like(x, 0.5)
+    up = ops.ge(rest, half)
+    if inst.params["rounding_method"] == "TO_NEAREST_EVEN":
+        pairs = ops.mul(below, half)
+        is_odd = ops.ne(ops.floor(pairs), pairs)
+        up = ops.or_(ops.gt(rest, half), ops.and_(ops.eq(rest, half), is_odd))
+    whole = ops.select(up, ops.add(below, full_like(x, 1)), below)
+    return [rounded(_with_sign(whole, _has_sign(x)), dtype)]
+
+
+def _without_library(target: Target) -> dict[str, Rule]:
+    refusal = refuse(target, "it has no library of functions")
+    of_complex = {
+        f"gnomon.{name}": _refused_in((_C128,), refusal, _WRITTEN_OUT.get(f"gnomon.{name}"))
+        for name in _OF_WIDE_COMPLEX
+    }
+    of_f64 = dict.fromkeys(("gnomon.rem", *_SERIES), _refused_in((_F64,), refusal))
+    return {**_WRITTEN_OUT, **of_complex, **of_f64}
+
+
+def rounding_rules(target: Target) -> dict[str, Rule]:
+    """What stands for roundings, in what other rules write too, where a target has none."""
+    if target.capabilities.rounds:
+        return {}
+    refusal = _refused_in(FLOATING, refuse(target, "it has no library of functions"))
+    return {**dict.fromkeys(_SERIES_WITH_ROUNDING, refusal), "gnomon.round": _round}
+
+
+def function_rules(target: Target) -> dict[str, Rule]:
     """The rules of this room for a target."""
-    functions = _WIDE if capabilities.f64 else _NARROW
+    if not target.capabilities.f64:
+        functions = _NARROW
+    elif target.capabilities.libm == "none":
+        functions = _without_library(target)
+    else:
+        functions = _WIDE
     return {**functions, "gnomon.dot_general": _dot_general, "gnomon.pad": _pad}

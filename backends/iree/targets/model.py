@@ -32,6 +32,7 @@ class Capabilities:
         libm: where functions come from that the compiler has no code of its own for. "system": the
             C library, by name. "device": a library of the GPU's vendor, linked by the compiler.
             "none": nowhere, they are written out in arithmetic.
+        rounds: the compiler has code of its own for the nearest whole number and for remainders.
         atomics: threads may update one element at the same time, so updates of a scatter with
             equal indices run in parallel. IREE 3.13 generates none; without them such a scatter
             goes through its updates one after the other.
@@ -46,6 +47,7 @@ class Capabilities:
     widened: frozenset[str]
     complex_selects: bool
     libm: str
+    rounds: bool
     atomics: bool
     host_memory: bool
     host_calls: bool

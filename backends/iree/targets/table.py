@@ -71,6 +71,7 @@ CPU = Target(
         widened=frozenset(),
         complex_selects=True,
         libm="system",
+        rounds=True,
         atomics=False,
         host_memory=True,
         host_calls=True,
@@ -98,7 +99,10 @@ def _processor(
     machine: str = "",
     features: tuple[str, ...] = (),
 ) -> Target:
-    """A processor that is compiled for from afar; artifacts are self-contained."""
+    """A processor that is compiled for from afar; artifacts are self-contained.
+
+    For WebAssembly the compiler calls a library even for the logarithm and the rounding of f64.
+    """
     return Target(
         name=name,
         platform="cpu",
@@ -114,10 +118,11 @@ def _processor(
         ),
         process_flags=CPU.process_flags,
         capabilities=Capabilities(
-            dtypes=_ALL,
+            dtypes=_ALL - _WIDE_FLOATS if code == "wasm" else _ALL,
             widened=frozenset(),
             complex_selects=True,
             libm="none",
+            rounds=code != "wasm",
             atomics=False,
             host_memory=True,
             host_calls=False,
@@ -193,6 +198,7 @@ _DEVICE = Capabilities(
     widened=frozenset(),
     complex_selects=True,
     libm="device",
+    rounds=True,
     atomics=False,
     host_memory=False,
     host_calls=True,
@@ -338,6 +344,7 @@ _VULKAN = Family(
             widened=_STORED,
             complex_selects=False,
             libm="none",
+            rounds=True,
             atomics=False,
             host_memory=False,
             host_calls=True,
@@ -390,6 +397,7 @@ _METAL = Family(
             widened=_STORED,
             complex_selects=False,
             libm="none",
+            rounds=True,
             atomics=False,
             host_memory=False,
             host_calls=True,

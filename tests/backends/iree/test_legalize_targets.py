@@ -1,10 +1,13 @@
-"""Functions of f32 for targets without f64, against NumPy in f64; evaluated, not compiled."""
+"""How functions are written for targets that lack something; evaluated, not compiled."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
+from gnomon.backends.iree.legalize import legalize
 from gnomon.backends.iree.legalize.rewriting import rewrite
 from gnomon.backends.iree.legalize.special_functions import function_rules
 from gnomon.backends.iree.targets import find_target
@@ -14,7 +17,7 @@ from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program
 from gnomon.dialects.types import TensorType
 
-RULES = function_rules(find_target("vulkan").capabilities)
+RULES = function_rules(find_target("vulkan"))
 RNG = np.random.default_rng(7)
 SMALLEST = float(np.finfo(np.float32).tiny)
 
@@ -107,3 +110,76 @@ def test_complex_log1p() -> None:
     assert ulps(actual.imag, np.arctan2(wide.imag, 1 + wide.real).astype(np.float64)) <= 4
     ends = narrow("log1p", np.array([-1, np.inf, complex(0, -np.inf), 0], np.complex64))
     np.testing.assert_array_equal(ends.real, [-np.inf, np.inf, np.inf, 0])
+
+
+# ---------------------------------------------------- other dtypes, on other targets than Vulkan's
+
+
+def rewritten(target: str, op: str, *arrays: np.ndarray, **params: object) -> np.ndarray:
+    """An op as it is written for a target, evaluated."""
+    program = Program()
+    types = [TensorType(a.shape, a.dtype) for a in arrays]
+    body = Body.build(types, lambda *v: getattr(ops, op).build(v, params))
+    program.add("main", body, public=True)
+    before = str(program.module)
+    legalize(program.module, find_target(target))
+    assert str(program.module) != before
+    with np.errstate(all="ignore"):
+        return Evaluator(Program(program.module))("main", *arrays)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        *(("sin", np.sin), ("cos", np.cos), ("atan", np.arctan), ("tanh", np.tanh)),
+        *(("asin", np.arcsin), ("acos", np.arccos)),
+    ],
+)
+def test_functions_of_f64_without_a_library(name: str, function: np.ufunc) -> None:
+    bits = RNG.integers(0, 1 << 63, 20_000, dtype=np.uint64).view(np.float64)
+    x = np.concatenate([bits, -bits, RNG.normal(size=20_000), [0.0, -0.0, 1.0, -1.0, np.nan]])
+    with np.errstate(all="ignore"):
+        expected = function(x)
+    actual = rewritten("aarch64-linux", name, x)
+    regular = np.isfinite(expected) & (np.abs(expected) > 1e-300)
+    error = np.abs(actual - expected)[regular] / np.spacing(np.abs(expected[regular]))
+    assert error.max() <= 8
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(expected))
+    np.testing.assert_array_equal(np.signbit(actual[-5:-1]), np.signbit(expected[-5:-1]))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16])
+def test_narrow_integers_in_32_bits(dtype: type) -> None:
+    info = np.iinfo(dtype)
+    ends = np.array([info.min, info.max, 0, 1, 2, 3, 7, 8, 15, 16, 31, 32, info.max - 1], dtype)
+    x, y = (a.ravel() for a in np.meshgrid(ends, ends))
+    for op in ("div", "rem", "shift_left", "shift_right_logical", "shift_right_arithmetic"):
+        rule: Any = getattr(ops, op).evaluate
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(rewritten("vulkan", op, x, y), rule(x, y), op)
+
+
+def test_roundings_without_an_instruction() -> None:
+    x = np.array([0.49999997, 0.5, 1.5, 2.5, -0.5, -1.5, 8388609.0, -0.0, 1e30, np.inf], np.float32)
+    for method, expected in (
+        ("TO_NEAREST_EVEN", np.rint(x)),
+        ("AWAY_FROM_ZERO", np.sign(x) * np.floor(np.abs(x.astype(np.float64)) + 0.5)),
+    ):
+        actual = rewritten("wasm32", "round", x, rounding_method=method)
+        np.testing.assert_array_equal(actual, expected)
+        np.testing.assert_array_equal(np.signbit(actual), np.signbit(x))
+
+
+def test_complex_numbers_without_choices_between_them() -> None:
+    z = RNG.normal(size=(3, 5, 2)).astype(np.float32) @ np.array([1, 1j], np.complex64)
+    z[0, 0] = 0
+    for op, arrays, params in (
+        ("sign", [z], {}),
+        ("pow", [z, z + 1], {}),
+        ("cumprod", [z], {"axis": 1, "reverse": True}),
+        ("cummax", [z], {"axis": 0, "reverse": False}),
+    ):
+        rule: Any = getattr(ops, op).evaluate
+        with np.errstate(all="ignore"):
+            expected = rule(*arrays, **params)
+        np.testing.assert_allclose(rewritten("metal", op, *arrays, **params), expected, rtol=2e-5)
