@@ -1,6 +1,6 @@
 """The op table on devices with memory of their own, compared with the evaluator.
 
-Slow: each op's first row in two dtypes, several ops in one program (`-k ops_on`), and all rows.
+Each op's first row in two dtypes, several ops in one program; all rows and dtypes are slow.
 """
 
 from __future__ import annotations
@@ -68,7 +68,6 @@ def _few(op: str, platform: str) -> list[Case]:
 _QUICK = [op for op in OPS if op not in DEAR]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("first", range(0, len(_QUICK), _GROUP), ids=lambda i: _QUICK[i])
 def test_ops_on_a_device_equal_the_evaluator(first: int, platform: str) -> None:
