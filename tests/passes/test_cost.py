@@ -11,8 +11,8 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon.backends import compilation
 from gnomon.backends.errors import CompilationFailed
+from gnomon.backends.iree import backend
 from gnomon.backends.iree.options import CompileOptions
 
 
@@ -49,7 +49,7 @@ def test_a_program_that_cannot_be_tiled_is_compiled_without(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tried: list[bool] = []
-    compile_artifact = compilation.compile_artifact
+    compile_artifact = backend.compile_artifact
 
     def refusing(artifact: bytes, *, options: CompileOptions, **rest: Any) -> bytes:
         tried.append(options.data_tiling)
@@ -57,7 +57,7 @@ def test_a_program_that_cannot_be_tiled_is_compiled_without(
             raise CompilationFailed("refused", diagnostics="", reproducer=None)
         return compile_artifact(artifact, options=options, **rest)
 
-    monkeypatch.setattr(compilation, "compile_artifact", refusing)
+    monkeypatch.setattr(backend, "compile_artifact", refusing)
     x = gnp.full((256, 512), 0.5)
     y = gn.jit(lambda a, b: a @ b.T)(x, x)
     assert tried == [True, False]
