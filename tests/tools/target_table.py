@@ -168,7 +168,7 @@ def described(target: Target, heading: str) -> list[str]:
         "atomics": "yes" if has.atomics else "no: scatters with equal indices go one by one",
         "calls of Python": "yes" if has.host_calls else "no",
     }
-    lines = [f"### {heading}", "", *(f"- {what}: {fact}." for what, fact in facts.items())]
+    lines = [f"### `{heading}`", "", *(f"- {what}: {fact}." for what, fact in facts.items())]
     return [*lines, *(f"- {line}." for line in target.legalized), "", flags(target.flags), ""]
 
 

@@ -19,8 +19,8 @@ _LAPACK = "IREE has no code for it"
 # The op's full name, and the reason.
 HOST_OPS: dict[str, str] = {
     "gnomon.pure_callback": "it is a Python function",
-    "gnomon.io_callback": "likewise",
-    "gnomon.debug_callback": "likewise",
+    "gnomon.io_callback": "it is a Python function",
+    "gnomon.debug_callback": "it is a Python function",
     "gnomon.cholesky": _LAPACK,
     "gnomon.triangular_solve": _LAPACK,
     "gnomon.lu": _LAPACK,
