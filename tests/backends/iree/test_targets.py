@@ -114,7 +114,7 @@ def check_code(name: str, files: list[bytes]) -> None:
     [
         *(t.name for t in CPUS if not t.is_host),
         *("cuda:sm_80", "cuda:sm_90", "cuda:sm_100", "rocm:gfx942", "rocm:gfx1100"),
-        *("vulkan:vp_android_baseline_2022", "metal:macos"),
+        *("vulkan:portable", "metal:macos"),
     ],
 )
 def test_an_artifact_holds_code_for_its_target(name: str) -> None:
