@@ -4,10 +4,15 @@ IREE refuses or crashes on many loops whose carries pass through, swap places or
 other, because its simplifications of ``scf.while`` prune the two regions differently. Where each
 carry leaves the body as ``select(condition, new, old)``, the condition computed again from the
 carries on entry, where it always holds, nothing is left to prune.
+
+What such a loop or a branch gives is copied before it is updated (`ownership`).
 """
 
 from __future__ import annotations
 
+import itertools
+
+from gnomon.backends.iree.legalize.ownership import updates_shared_result
 from gnomon.dialects.mlir import ir
 
 __all__ = ["guard_loops"]
@@ -17,9 +22,50 @@ _WHILE, _CASE = "stablehlo.while", "stablehlo.case"
 
 def guard_loops(module: ir.Module) -> None:
     """Rewrite the loops of a module that stays StableHLO, in place."""
+    numbers = itertools.count(1)
+    for update in _shared_updates(module):
+        update.operands[0] = _copy(update, next(numbers))
     for op in module.body.operations:
         for block in op.operation.regions[0].blocks:
             _guard_loops_of(block)
+
+
+def _shared_updates(module: ir.Module) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if updates_shared_result(op):
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+def _copy(update: ir.Operation, number: int) -> ir.Value:
+    """What an op updates, in a buffer of its own: a choice that the compiler cannot foresee.
+
+    Two copies must not look alike, or they become one. Hence the number.
+    """
+    value = update.operands[0]
+    type_ = ir.RankedTensorType(value.type)
+    scalar = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
+    bool_ = ir.RankedTensorType.get([], ir.IntegerType.get_signless(1))
+    splat = ir.DenseElementsAttr.get_splat(scalar, ir.IntegerAttr.get(scalar.element_type, number))
+    equal = ir.Attribute.parse("#stablehlo<comparison_direction EQ>")
+    with ir.InsertionPoint(update), update.location:
+        literal = _create("stablehlo.constant", scalar, value=splat)
+        hidden = _create("stablehlo.optimization_barrier", scalar, literal)
+        chosen = _create("stablehlo.compare", bool_, hidden, literal, comparison_direction=equal)
+        integral = isinstance(type_.element_type, ir.IntegerType)
+        other = _create("stablehlo.not" if integral else "stablehlo.negate", type_, value)
+        return _create("stablehlo.select", type_, chosen, value, other)
+
+
+def _create(name: str, type_: ir.Type, *operands: ir.Value, **attributes: ir.Attribute) -> ir.Value:
+    return ir.Operation.create(
+        name, results=[type_], operands=list(operands), attributes=attributes
+    ).results[0]
 
 
 def _guard_loops_of(block: ir.Block) -> None:

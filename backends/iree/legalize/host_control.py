@@ -48,6 +48,7 @@ from gnomon.backends.iree.legalize.ownership import (
     shared_initial_values,
     shared_leaving_values,
     updates_its_origin,
+    updates_shared_result,
 )
 from gnomon.dialects.mlir import ir
 
@@ -330,6 +331,8 @@ class _Emitter:
 
     def _clone(self, op: ir.Operation) -> None:
         operands = [self.tensor(v) for v in op.operands]
+        if updates_shared_result(op):
+            operands[0] = self._copy(operands[0])
         if len(op.regions):
             # Regions of reductions may use values from outside.
             op.walk(self._make_captured)

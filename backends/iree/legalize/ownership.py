@@ -1,10 +1,14 @@
-"""Which carries of a loop need a copy, so that it may update them in place.
+"""Which values need a copy before something may update them in place.
 
 With the device named, IREE 3.13 updates a carry in place wherever the body does so, and does not
 see that its buffer is also that of a literal, of another carry, or of a value that is read after
 the loop: such a loop gives wrong numbers. (Two stacked results of one shape, which start from one
 literal zero, are enough.) A carry that the body updates must therefore own its buffer, when the
 loop starts and when an iteration ends.
+
+Nor does it see that the result of a branch is the value that the branch was given, or that of a
+loop without iterations its initial value: an update of the result overwrote arguments of the
+program. Such a result is copied before it is updated.
 """
 
 from __future__ import annotations
@@ -13,11 +17,17 @@ from collections.abc import Sequence
 
 from gnomon.dialects.mlir import ir
 
-__all__ = ["shared_initial_values", "shared_leaving_values", "updates_its_origin"]
+__all__ = [
+    "shared_initial_values",
+    "shared_leaving_values",
+    "updates_its_origin",
+    "updates_shared_result",
+]
 
 _WHILE, _CASE = "stablehlo.while", "stablehlo.case"
 _CONSTANT = "stablehlo.constant"
-_UPDATES = frozenset({_WHILE, _CASE, "stablehlo.dynamic_update_slice", "stablehlo.scatter"})
+_WRITES = frozenset({"stablehlo.dynamic_update_slice", "stablehlo.scatter"})
+_UPDATES = _WRITES | {_WHILE, _CASE}
 # Ops whose result may be a view of their first operand's buffer.
 _VIEWS = frozenset(
     f"stablehlo.{name}"
@@ -120,6 +130,17 @@ def _is_made(value: ir.Value, block: ir.Block) -> bool:
         body = owner.operation.regions[1].blocks[0]
         return _is_updated(body.arguments[list(owner.results).index(value)])
     return owner.name not in (_CASE, _CONSTANT)
+
+
+def updates_shared_result(op: ir.Operation) -> bool:
+    """Whether an op writes into the result of a loop or branch that others may have too."""
+    if op.name not in _WRITES:
+        return False
+    root, _ = _root(op.operands[0])
+    owner = root.owner
+    if isinstance(owner, ir.Block) or owner.name not in (_WHILE, _CASE):
+        return False
+    return not _is_made(root, owner.operation.block)
 
 
 def updates_its_origin(update: ir.Value) -> bool:

@@ -107,15 +107,7 @@ def test_scans_and_branches_with_updates(number: int, way: str) -> None:
     check_random(range(TOGETHER * number, TOGETHER * (number + 1)), TAKES, GIVES, loops=False)
 
 
-def of_all_kinds(n: int) -> Any:
-    if n != 64:
-        return group(n, 2)
-    # Seed 192, with kernels and without: named in docs/differences.md.
-    wrong = pytest.mark.xfail(reason="an element of a result is wrong", strict=True)
-    return pytest.param(n, marks=[pytest.mark.slow, wrong])
-
-
-@pytest.mark.parametrize("number", [of_all_kinds(n) for n in range(84)])
+@pytest.mark.parametrize("number", [group(n, 2) for n in range(84)])
 def test_loops_of_all_kinds(number: int) -> None:
     """Loops that do not count too, scatters, and carries of all kinds."""
     seeds = range(TOGETHER * number, TOGETHER * (number + 1))
@@ -175,3 +167,39 @@ def test_barriers_do_not_alias_what_is_updated() -> None:
         gn.tree.leaves(gn.jit(program)(x)), gn.tree.leaves(program(x)), strict=True
     ):
         np.testing.assert_array_equal(np.asarray(given), np.asarray(wanted))
+
+
+def _heavy(x: gn.Array) -> gn.Array:
+    return lax.while_loop(lambda c: c[0] < 3, lambda c: gnp.sin(c) + 4.5, x)
+
+
+SHARED = {
+    "a branch that passes an argument on": lambda p, k, x: lax.cond(
+        p, lambda: _heavy(x), lambda: x
+    ),
+    "a loop without iterations": lambda p, k, x: lax.fori_loop(0, k, lambda i, c: c + 1, x),
+    "a loop whose condition is false": lambda p, k, x: lax.while_loop(
+        lambda c: c[0] < k, lambda c: gnp.sin(c) + c, x
+    ),
+}
+
+
+@pytest.mark.parametrize("size", [8, 200], ids=["kernel", "host"])
+def test_updates_leave_the_values_that_loops_and_branches_pass_on(size: int) -> None:
+    x = gnp.arange(float(size))
+
+    @gn.jit
+    def run(p: Any, k: Any, x: gn.Array) -> Any:
+        given = [make(p, k, x) for make in SHARED.values()]
+        both = lax.cond(p, lambda: (x, x + 1), lambda: (_heavy(x),) * 2)
+        return [g.at[1].set(9.0) for g in given], given, both[0].at[1].set(9.0), both[1], x + 0
+
+    updated, given, first, second, unchanged = run(False, 0, x)
+    changed = np.arange(float(size))
+    changed[1] = 9
+    for value in updated:
+        np.testing.assert_array_equal(value, changed)
+    for value in (*given, unchanged, gn.jit(lambda x: x + 0)(x)):
+        np.testing.assert_array_equal(value, np.arange(float(size)))
+    assert float(first[1]) == 9
+    np.testing.assert_allclose(second, _heavy(x), rtol=4 * np.finfo(np.float32).eps)
