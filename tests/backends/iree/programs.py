@@ -19,8 +19,10 @@ CPU = TARGETS["cpu"]
 MLIR_TYPES = {
     "bool": "i1",
     "bfloat16": "bf16",
-    "float8_e4m3fn": "f8E4M3FN",
-    "float8_e5m2": "f8E5M2",
+    # Held in bytes, see backends/iree/legalize/narrow.py.
+    "float8_e4m3fn": "ui8",
+    "float8_e5m2": "ui8",
+    "int4": "i8",
     "complex64": "complex<f32>",
     "complex128": "complex<f64>",
     **{f"int{width}": f"i{width}" for width in (8, 16, 32, 64)},

@@ -184,7 +184,7 @@ def test_no_arguments_and_several_results() -> None:
         np.testing.assert_array_equal(second.to_numpy(), [2, 4])
 
 
-@pytest.mark.parametrize("dtype", [object, "U3", "datetime64[s]", ml_dtypes.int4])
+@pytest.mark.parametrize("dtype", [object, "U3", "datetime64[s]", ml_dtypes.float4_e2m1fn])
 def test_unsupported_dtypes_are_named(dtype: Any) -> None:
     with pytest.raises(TypeError, match=r"cannot be passed to a compiled program.*float32"):
         Buffer.from_numpy(np.zeros(3, dtype))
