@@ -70,7 +70,7 @@ def _factor_panel(panel: np.ndarray) -> np.ndarray:
 def _swap_rows(rows: np.ndarray, chosen: np.ndarray) -> None:
     """Swap rows of each member, in place: the first with the first that is chosen, and so on."""
     order = permutation_of(chosen, rows.shape[1])
-    if len(rows) > 1:
+    if len(rows) != 1:
         rows[:] = np.take_along_axis(rows, order[..., None], axis=1)
         return
     (moved,) = np.nonzero(order[0] != np.arange(rows.shape[1]))
