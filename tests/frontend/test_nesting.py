@@ -370,12 +370,22 @@ def check(family: Function, nesting: str) -> None:
 DEEPEST = ("vmap_of_grad", "jit_of_grad_of_scan_body")
 
 
+# IREE does not end within minutes on its compilation: docs/differences.md.
+ENDLESS = {("random_numbers", "jit_of_grad_of_scan_body")}
+
+
+def marks_of(family: Function, nesting: str, always: bool) -> list[Any]:
+    if (family.__name__, nesting) in ENDLESS:
+        return [pytest.mark.xfail(reason="the compiler does not end", run=False)]
+    return [] if always else [pytest.mark.slow]
+
+
 def pairs(nestings: dict[str, Nesting]) -> list[Any]:
     """Families and nestings; most of those of the other families are slow tests."""
     found = [(f, n, True) for f in FAMILIES for n in nestings]
     found += [(f, n, n in DEEPEST) for f in MORE for n in nestings]
     return [
-        pytest.param(f, n, id=f"{f.__name__}-{n}", marks=[] if always else [pytest.mark.slow])
+        pytest.param(f, n, id=f"{f.__name__}-{n}", marks=marks_of(f, n, always))
         for f, n, always in found
     ]
 
