@@ -231,4 +231,6 @@ def call_for_effects(
 
 def _no_sharding(sharding: Any, what: str) -> None:
     if sharding is not None:
-        raise NotImplementedError(f"{what}: sharding needs several devices, which do not exist yet")
+        raise NotImplementedError(
+            f"{what}: a callback runs in this process and takes no sharding; leave it out"
+        )

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from gnomon.backends.iree.legalize.host_ops import HOST_OPS
-from gnomon.dialects.body import Body
 from gnomon.dialects.functions import Program
 from gnomon.dialects.types import is_inexact, short_name
 from tests.ops.check import (
@@ -21,11 +20,10 @@ from tests.ops.check import (
     all_rows,
     assert_close,
     draw_all,
-    emit_row,
+    joint_program,
     params_of,
     program_of,
     run,
-    types_of,
 )
 from tests.ops.row import Row
 
@@ -68,24 +66,6 @@ def cases_of(op: str, dtypes: Collection[str] = frozenset(DTYPES)) -> list[Case]
         one = next((c for c in cases if short_name(c[1]) == "f32"), cases[0] if cases else None)
         chosen += [case for case in cases if i == 0 or case is one]
     return chosen
-
-
-def joint_program(cases: Sequence[Case], operands: Sequence[list[np.ndarray]]) -> Program:
-    """One program that applies every case to its own operands."""
-    program = Program()
-    types = [t for arrays in operands for t in types_of(arrays)]
-
-    def emit(*values: Any) -> list[Any]:
-        results: list[Any] = []
-        start = 0
-        for (row, dtype), arrays in zip(cases, operands, strict=True):
-            given = values[start : start + len(arrays)]
-            start += len(arrays)
-            results += emit_row(row, dtype, given)
-        return results
-
-    program.add("main", Body.build(types, emit), public=True)
-    return program
 
 
 def run_on(backend: Any, program: Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -20,7 +20,6 @@ from gnomon.backends.iree.legalize.loops import legalize_while
 from gnomon.backends.iree.legalize.narrow import legalize_narrow_dtypes
 from gnomon.backends.iree.legalize.narrow_arithmetic import narrow_arithmetic_rules
 from gnomon.backends.iree.legalize.refusals import check_dtypes
-from gnomon.backends.iree.legalize.rewriting import Rule, rewrite
 from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
 from gnomon.backends.iree.legalize.selects import complex_rules
 from gnomon.backends.iree.legalize.sorting import sorting_rules
@@ -29,6 +28,7 @@ from gnomon.backends.iree.legalize.sums import RULES as SUM_RULES
 from gnomon.backends.iree.legalize.wide_fusions import split_wide_fusions
 from gnomon.backends.iree.legalize.windows import RULES as WINDOW_RULES
 from gnomon.backends.iree.targets import Target
+from gnomon.backends.rewriting import Rule, rewrite
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
 

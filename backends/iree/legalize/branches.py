@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.rewriting import Rule
+from gnomon.backends.rewriting import Rule
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import Instance, has_effects, lookup
 from gnomon.dialects.emit import broadcast_scalar, constant, ops

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gnomon.backends.iree.legalize.conversions import rounded
-from gnomon.backends.iree.legalize.rewriting import Rule
 from gnomon.backends.iree.legalize.sums import STAGE, sum_along
+from gnomon.backends.rewriting import Rule
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import constant, ops, reshape

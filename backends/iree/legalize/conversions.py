@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 
-from gnomon.backends.iree.legalize.rewriting import Rule
+from gnomon.backends.rewriting import Rule
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from gnomon.backends.iree.legalize.conversions import rounded
-from gnomon.backends.iree.legalize.rewriting import Rule
 from gnomon.backends.iree.targets import Target
+from gnomon.backends.rewriting import Rule
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.convolution import Geometry

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gnomon.backends.iree.legalize.rewriting import Rule
 from gnomon.backends.iree.targets import Capabilities
+from gnomon.backends.rewriting import Rule
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.cumulative import logaddexp, prefix_scan
 from gnomon.dialects.elementwise.expansion import emitted

@@ -8,8 +8,8 @@ form of these ops.
 from __future__ import annotations
 
 from gnomon.backends.iree.legalize.refusals import refuse
-from gnomon.backends.iree.legalize.rewriting import Rule
 from gnomon.backends.iree.targets import Target
+from gnomon.backends.rewriting import Rule
 from gnomon.dialects.host_call import call_on_host
 
 __all__ = ["HOST_OPS", "host_rules"]

@@ -12,8 +12,8 @@ import numpy as np
 
 from gnomon.backends.iree.legalize.conversions import rounded
 from gnomon.backends.iree.legalize.refusals import refuse
-from gnomon.backends.iree.legalize.rewriting import Rule
 from gnomon.backends.iree.targets import Target
+from gnomon.backends.rewriting import Rule
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.elementwise.expansion import WITH_LOOPS, emitted
 from gnomon.dialects.emit import convert, zeros

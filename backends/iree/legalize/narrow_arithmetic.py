@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from gnomon.backends.iree.legalize.refusals import refuse
-from gnomon.backends.iree.legalize.rewriting import Rule
 from gnomon.backends.iree.targets import Target
+from gnomon.backends.rewriting import Rule
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gnomon.backends.errors import UnsupportedOnTarget
-from gnomon.backends.iree.legalize.rewriting import Rule
 from gnomon.backends.iree.targets import Target
+from gnomon.backends.rewriting import Rule
 from gnomon.dialects.body import Body, operands_of, results_of
 from gnomon.dialects.contract import Instance, bodies_of, lookup
 from gnomon.dialects.functions import Program, symbol_name

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.rewriting import Rule
 from gnomon.backends.iree.legalize.storage import Storage, storage_of
+from gnomon.backends.rewriting import Rule
 from gnomon.dialects.body import operands_of
 from gnomon.dialects.contract import Instance, params_of
 from gnomon.dialects.emit import (

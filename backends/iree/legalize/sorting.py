@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.rewriting import Rule
 from gnomon.backends.iree.targets import Target
+from gnomon.backends.rewriting import Rule
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import (

@@ -26,8 +26,8 @@ from gnomon.backends.iree.legalize import angles, functions_in_f32
 from gnomon.backends.iree.legalize.conversions import rounded
 from gnomon.backends.iree.legalize.double_length import polynomial, positive_power
 from gnomon.backends.iree.legalize.refusals import refuse
-from gnomon.backends.iree.legalize.rewriting import Rule, Written
 from gnomon.backends.iree.targets import Target
+from gnomon.backends.rewriting import Rule, Written
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import convert, full_like, ops, zeros
 from gnomon.dialects.mlir import ir

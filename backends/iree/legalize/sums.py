@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gnomon.backends.iree.legalize.conversions import rounded
-from gnomon.backends.iree.legalize.rewriting import Rule
+from gnomon.backends.rewriting import Rule
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import constant, convert, ops, reshape

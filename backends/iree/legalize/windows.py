@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.rewriting import Rule
+from gnomon.backends.rewriting import Rule
 from gnomon.dialects.combinators import accumulator, highest, lowest
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import constant, convert, ops, reshape, slice_along, zeros

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gnomon.backends.errors import UnsupportedOnTarget
-from gnomon.backends.iree.legalize.rewriting import rewrite
 from gnomon.backends.pjrt.legalize.factorizations import RULES
+from gnomon.backends.rewriting import rewrite
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import REGISTRY, bodies_of, lookup
 from gnomon.dialects.functions import Program, symbol_name

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from gnomon.backends.iree.backend import iree_backend
-from gnomon.backends.iree.legalize.rewriting import rewrite
 from gnomon.backends.iree.legalize.sorting import sorting_rules
 from gnomon.backends.iree.targets import TARGETS
+from gnomon.backends.rewriting import rewrite
 from gnomon.dialects.body import Body
 from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from gnomon.backends.iree.legalize import legalize
-from gnomon.backends.iree.legalize.rewriting import rewrite
 from gnomon.backends.iree.legalize.special_functions import function_rules
 from gnomon.backends.iree.targets import find_target
 from gnomon.backends.reference import Evaluator
+from gnomon.backends.rewriting import rewrite
 from gnomon.dialects.body import Body
 from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program
