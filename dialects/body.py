@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from gnomon.dialects.mlir import ir
+from gnomon.dialects.mlir import ensure_context, ir
 from gnomon.dialects.types import TensorType, mlir_type, tensor_type
 
 TERMINATORS = frozenset({"gnomon.yield", "func.return"})
@@ -52,6 +52,7 @@ class Body:
     @staticmethod
     def open(argument_types: Sequence[TensorType], location: ir.Location | None = None) -> Body:
         """A detached body without operations; ``close`` ends it."""
+        ensure_context()
         location = location or ir.Location.unknown()
         holder = ir.Operation.create("gnomon.branch", regions=1, loc=location, ip=False)
         types = [mlir_type(t) for t in argument_types]

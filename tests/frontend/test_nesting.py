@@ -366,27 +366,38 @@ def check(family: Function, nesting: str) -> None:
         np.testing.assert_allclose(a, b, rtol=0, atol=300 * np.finfo(np.float32).eps * scale)
 
 
-# What the other families always run under.
+# What the families of MORE always run under.
 DEEPEST = ("vmap_of_grad", "jit_of_grad_of_scan_body")
-
 
 # IREE does not end within minutes on its compilation: docs/differences.md.
 ENDLESS = {("random_numbers", "jit_of_grad_of_scan_body")}
 
 
-def marks_of(family: Function, nesting: str, always: bool) -> list[Any]:
+def is_quick(family: Function, nesting: str) -> bool:
+    """Whether a pair runs always: most pairs of MORE and two in three that compile are slow tests.
+
+    Along the diagonals each family still compiles under three nestings or four, and each nesting
+    meets five families.
+    """
+    if family in MORE:
+        return nesting in DEEPEST
+    if nesting in EAGER:
+        return True
+    return (FAMILIES.index(family) + list(COMPILED).index(nesting)) % 3 == 0
+
+
+def marks_of(family: Function, nesting: str) -> list[Any]:
     if (family.__name__, nesting) in ENDLESS:
         return [pytest.mark.xfail(reason="the compiler does not end", run=False)]
-    return [] if always else [pytest.mark.slow]
+    return [] if is_quick(family, nesting) else [pytest.mark.slow]
 
 
 def pairs(nestings: dict[str, Nesting]) -> list[Any]:
-    """Families and nestings; most of those of the other families are slow tests."""
-    found = [(f, n, True) for f in FAMILIES for n in nestings]
-    found += [(f, n, n in DEEPEST) for f in MORE for n in nestings]
+    """All families under all nestings."""
     return [
-        pytest.param(f, n, id=f"{f.__name__}-{n}", marks=marks_of(f, n, always))
-        for f, n, always in found
+        pytest.param(f, n, id=f"{f.__name__}-{n}", marks=marks_of(f, n))
+        for f in (*FAMILIES, *MORE)
+        for n in nestings
     ]
 
 

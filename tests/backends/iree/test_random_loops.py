@@ -77,7 +77,7 @@ def side_by_side(bodies: list[Body]) -> Body:
     return Body.build([t for body in bodies for t in body.argument_types], emit)
 
 
-def group(n: int, quick: int = 4) -> Any:
+def group(n: int, quick: int) -> Any:
     return n if n < quick else pytest.param(n, marks=pytest.mark.slow)
 
 
@@ -101,13 +101,13 @@ def check_random(seeds: Sequence[int], takes: str, gives: str, **traits: bool) -
     )
 
 
-@pytest.mark.parametrize("number", [group(n, 2) for n in range(70)])
+@pytest.mark.parametrize("number", [group(n, 1) for n in range(70)])
 def test_scans_and_branches_with_updates(number: int, way: str) -> None:
     """Carries that pass, swap, are constant, are updated in place and read in one iteration."""
     check_random(range(TOGETHER * number, TOGETHER * (number + 1)), TAKES, GIVES, loops=False)
 
 
-@pytest.mark.parametrize("number", [group(n, 2) for n in range(84)])
+@pytest.mark.parametrize("number", [group(n, 1) for n in range(84)])
 def test_loops_of_all_kinds(number: int) -> None:
     """Loops that do not count too, scatters, and carries of all kinds."""
     seeds = range(TOGETHER * number, TOGETHER * (number + 1))
@@ -115,7 +115,7 @@ def test_loops_of_all_kinds(number: int) -> None:
 
 
 # Of the first 14 seeds 5 and 13 are refused, and 7 changes the order: docs/differences.md.
-@pytest.mark.parametrize("seed", [group(n, 3) for n in (0, 1, 2, 3, 4, 6, 8, 9, 10, 11, 12)])
+@pytest.mark.parametrize("seed", [group(n, 2) for n in (0, 1, 2, 3, 4, 6, 8, 9, 10, 11, 12)])
 def test_calls_keep_their_order(seed: int) -> None:
     """Python is told and asked in loops and branches, as often and in the order of the program."""
     function = random_body(seed, TAKES, GIVES, 2, updates=True, calls=True)
@@ -125,7 +125,7 @@ def test_calls_keep_their_order(seed: int) -> None:
     np.testing.assert_allclose(dialect.log, plain.log, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("number", [group(n) for n in range(20)])
+@pytest.mark.parametrize("number", [group(n, 2) for n in range(20)])
 def test_gradients_of_scans(number: int) -> None:
     function = random_body(number, TAKES, "vs", 2, loops=False)
     body = Differentiator(Program()).vjp(Dialect().body(function, TAKES), [0, 1, 2, 3], [0, 1])
