@@ -1,8 +1,8 @@
 """What XLA's compilers have no code for: rewritten, or refused by name.
 
 XLA takes every op of StableHLO, so programs get the native forms. What is left are ops whose
-StableHLO form is a custom call by our name, factorizations, of which `factorizations` makes loops
-where it can, and calls of Python.
+StableHLO form is a custom call by our name, factorizations, which become loops, all but those of
+general matrices by their eigenvalues, and calls of Python.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gnomon.backends.errors import UnsupportedOnTarget
-from gnomon.backends.pjrt.legalize.factorizations import RULES
+from gnomon.backends.pjrt.legalize.bands import RULES as BAND_RULES
+from gnomon.backends.pjrt.legalize.factorizations import RULES as FACTORIZATION_RULES
+from gnomon.backends.pjrt.legalize.jacobi import RULES as JACOBI_RULES
 from gnomon.backends.rewriting import rewrite
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import REGISTRY, bodies_of, lookup
@@ -20,13 +22,15 @@ from gnomon.dialects.mlir import ir
 
 __all__ = ["legalize", "reason_unsupported"]
 
+RULES = {**BAND_RULES, **FACTORIZATION_RULES, **JACOBI_RULES}
+
 _CALLS_PYTHON = (
     "it calls a Python function, and a program on a PJRT plugin's device cannot; call it between "
     "programs, or run on the platform 'cpu'"
 )
 _FACTORIZATION = (
-    "StableHLO has no op for it and the plugin no library; compute it on the platform 'cpu' "
-    "(gnomon.device_put the operands there)"
+    "there is no form of it without LAPACK; compute it on the platform 'cpu' (gnomon.device_put "
+    "the operands there)"
 )
 _UNSUPPORTED = {
     "gnomon.pure_callback": _CALLS_PYTHON,

@@ -1,0 +1,350 @@
+"""Singular values and eigenvalues by rotations of columns, for compilers that bring no LAPACK.
+
+Hestenes' method (1958): columns of ``W = A V`` are made orthogonal in pairs, until all of them are;
+their lengths are the singular values, the product V of the rotations the right vectors. The columns
+meet as the players of a tournament do (Brent & Luk 1985), so that half of them turn against the
+other half at once, as vectors of a batch: n - 1 rounds are a sweep, and some ten sweeps suffice at
+any size, as the convergence is quadratic in the end. Small singular values come out as exact as
+large ones allow, and vectors orthonormal.
+
+A Hermitian matrix, shifted until it is positive definite, has its eigenvectors for right vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gnomon.backends.pjrt.legalize.columns import converted, squares
+from gnomon.backends.pjrt.legalize.factorizations import (
+    pivots_and_parity,
+    product_of_reflectors,
+    triangularized,
+)
+from gnomon.backends.rewriting import Rule
+from gnomon.dialects.body import Body
+from gnomon.dialects.combinators import Values
+from gnomon.dialects.contract import Instance
+from gnomon.dialects.emit import (
+    broadcast_new_dim,
+    constant,
+    full,
+    full_like,
+    ops,
+    reshape,
+    scale,
+    slice_along,
+    zeros,
+)
+from gnomon.dialects.linear_algebra.lu import permuted_rows
+from gnomon.dialects.linear_algebra.matrices import (
+    adjoint,
+    as_columns,
+    as_rows,
+    beside,
+    columns,
+    conjugated,
+    diagonal,
+    identity,
+    lower_triangle,
+    matmul,
+    real_part,
+    rows,
+    stacked,
+    swapped,
+)
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, is_complex, real_dtype, type_of
+
+__all__ = ["RULES"]
+
+_I32 = np.dtype(np.int32)
+# Ten are enough for any matrix that was seen; the bound is for those that rounding keeps moving.
+_SWEEPS = 40
+
+
+# -------------------------------------------------------------------------------------- rotations
+
+
+def _sum(x: ir.Value) -> ir.Value:
+    """Sums along the last dimension, which stays, of size one."""
+    shape = type_of(x).shape
+    return reshape(ops.reduce_sum(x, axes=(len(shape) - 1,)), (*shape[:-1], 1))
+
+
+def _along(x: ir.Value, like: ir.Value) -> ir.Value:
+    """A column repeated along the last dimension, in the dtype of ``like``."""
+    type_ = type_of(like)
+    return ops.broadcast_in_dim(
+        converted(x, like), shape=type_.shape, dims=tuple(range(type_.rank))
+    )
+
+
+def _rotated(first: ir.Value, second: ir.Value, size: int) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Vectors turned in pairs until their first ``size`` elements are orthogonal.
+
+    Args:
+      first, second: ``[..., pairs, elements]``.
+    Returns:
+      Both, and whether any pair was not orthogonal to rounding.
+    """
+    last = type_of(first).rank - 1
+    x, y = (slice_along(v, last, 0, size) for v in (first, second))
+    alpha, beta = _sum(squares(x)), _sum(squares(y))
+    gamma = _sum(ops.mul(conjugated(x), y))
+    overlap = ops.abs(gamma)
+    epsilon = float(np.finfo(type_of(alpha).dtype).eps)
+    # Matrices are scaled: what is shorter than this is rounding, of no direction.
+    shortest = full_like(alpha, epsilon)
+    lengths = [ops.add(ops.sqrt(v), shortest) for v in (alpha, beta)]
+    tolerance = scale(ops.mul(*lengths), epsilon * size**0.5)
+    turns = ops.gt(overlap, tolerance)
+    one = full_like(overlap, 1)
+    divisor = ops.select(turns, overlap, one)
+    ratio = ops.div(ops.sub(beta, alpha), scale(divisor, 2))
+    # The smaller of the two angles; a ratio of zero is a turn by 45 degrees.
+    root = ops.add(ops.abs(ratio), ops.sqrt(ops.add(one, ops.mul(ratio, ratio))))
+    tangent = ops.div(one, ops.select(ops.lt(ratio, full_like(ratio, 0)), ops.neg(root), root))
+    tangent = ops.select(turns, tangent, full_like(tangent, 0))
+    cosine = ops.div(one, ops.sqrt(ops.add(one, ops.mul(tangent, tangent))))
+    # Rutishauser's form, of what a vector changes by: small turns leave the lengths as they are.
+    sine = ops.mul(cosine, tangent)
+    half = _along(ops.div(sine, ops.add(one, cosine)), first)
+    phase = _along(ops.div(gamma, converted(divisor, gamma)), first)
+    sine = _along(sine, first)
+    towards = ops.add(ops.mul(conjugated(phase), second), ops.mul(half, first))
+    away = ops.sub(ops.mul(phase, first), ops.mul(half, second))
+    turned = ops.sub(first, ops.mul(sine, towards)), ops.add(second, ops.mul(sine, away))
+    return *turned, ops.reduce_or(turns, axes=tuple(range(last + 1)))
+
+
+def _next_round(first: ir.Value, second: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The next pairs: one vector stays where it is, the others move on in a circle."""
+    pairs = type_of(first).shape[-2]
+    if pairs == 1:
+        return first, second
+    return (
+        stacked(rows(first, 0, 1), rows(second, 0, 1), rows(first, 1, pairs - 1)),
+        stacked(rows(second, 1, pairs), rows(first, pairs - 1, pairs)),
+    )
+
+
+def _orthogonalized(a: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """``W = A V`` with orthogonal columns, in no order, and the unitary V.
+
+    Args:
+      a: ``[..., m, n]`` with n > 0; the largest element is about one.
+    """
+    type_ = type_of(a)
+    *batch, m, n = type_.shape
+    # A column of zeros, which nothing turns, makes their number even; it ends where it began.
+    even = n + n % 2
+    vectors = beside(swapped(a), identity(type_.with_shape((*batch, n, n))))
+    if even > n:
+        vectors = stacked(vectors, zeros(type_.with_shape((*batch, 1, m + n))))
+    halves = rows(vectors, 0, even // 2), rows(vectors, even // 2, even)
+    rounds = even - 1
+
+    def running(turn: ir.Value, turned: ir.Value, goes_on: ir.Value, *_: ir.Value) -> Values:
+        return [ops.and_(goes_on, ops.lt(turn, constant(np.int32(_SWEEPS * rounds))))]
+
+    def step(turn: ir.Value, turned: ir.Value, goes_on: ir.Value, *halves: ir.Value) -> Values:
+        first, second, turned_now = _rotated(*halves, size=m)
+        first, second = _next_round(first, second)
+        turned, turn = ops.or_(turned, turned_now), ops.add(turn, constant(np.int32(1)))
+        left = ops.rem(turn, constant(np.int32(rounds)))
+        within = ops.ne(left, full_like(left, 0))
+        # After a sweep it goes on if anything was turned in it.
+        return [turn, ops.and_(turned, within), ops.or_(turned, within), first, second]
+
+    state = [constant(np.int32(0)), constant(np.bool_(False)), constant(np.bool_(True)), *halves]
+    types = [type_of(v) for v in state]
+    bodies = [Body.build(types, running), Body.build(types, step)]
+    results = ops.while_.build(state, {"cond_consts": 0, "body_consts": 0}, bodies)
+    vectors = rows(stacked(*results[3:]), 0, n)
+    return swapped(columns(vectors, 0, m)), swapped(columns(vectors, m, m + n))
+
+
+# ------------------------------------------------------------------------------ parts of the rules
+
+
+def _scaled(a: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Matrices over their largest elements, so that squares neither overflow nor vanish; those."""
+    type_ = type_of(a)
+    largest = ops.reduce_max(ops.abs(a), axes=(type_.rank - 2, type_.rank - 1))
+    zero = full_like(largest, 0)
+    largest = ops.select(ops.eq(largest, zero), full_like(largest, 1), largest)
+    return ops.div(a, _of_member(largest, a)), largest
+
+
+def _of_member(x: ir.Value, like: ir.Value) -> ir.Value:
+    """One value a member of the batch, repeated; in the dtype of ``like``."""
+    shape = type_of(like).shape
+    dims = tuple(range(type_of(x).rank))
+    return ops.broadcast_in_dim(converted(x, like), shape=shape, dims=dims)
+
+
+def _in_order(keys: ir.Value, *matrices: ir.Value) -> list[ir.Value]:
+    """The columns of matrices in the ascending order of keys."""
+    type_ = type_of(keys)
+    last = type_.rank - 1
+    position = ops.iota(dtype=_I32, shape=type_.shape, dimension=last)
+    order = ops.sort(keys, position, dimension=last, num_keys=1, is_stable=True)[1]
+    return [swapped(permuted_rows(swapped(x), order)) for x in matrices]
+
+
+def _or_nan(finite: ir.Value, x: ir.Value) -> ir.Value:
+    """``x``, nan in members that are not finite."""
+    type_ = type_of(x)
+    nan = complex(np.nan, np.nan) if is_complex(type_.dtype) else np.nan
+    chosen = ops.broadcast_in_dim(
+        finite, shape=type_.shape, dims=tuple(range(type_of(finite).rank))
+    )
+    return ops.select(chosen, x, full(type_, nan))
+
+
+def _lengths(w: ir.Value) -> ir.Value:
+    return ops.sqrt(ops.reduce_sum(squares(w), axes=(type_of(w).rank - 2,)))
+
+
+# ------------------------------------------------------------------------------- singular values
+
+
+def _orthonormal(w: ir.Value, count: int) -> ir.Value:
+    """Orthogonal columns divided by their lengths, and further ones, ``count`` together.
+
+    Reflectors make them orthonormal also where columns vanish, and give those beyond.
+    """
+    type_ = type_of(w)
+    *batch, m, n = type_.shape
+    packed, taus, _ = triangularized(w)
+    if count > n:
+        more = zeros(type_.with_shape((*batch, m, count - n)))
+        packed = beside(packed, more)
+    q = product_of_reflectors(packed, taus)
+    # R is diagonal; what is negative in it turns a column.
+    sign = real_part(diagonal(rows(columns(packed, 0, n), 0, n)))
+    sign = ops.select(ops.lt(sign, full_like(sign, 0)), full_like(sign, -1), full_like(sign, 1))
+    if count > n:
+        sign = ops.concatenate(
+            sign,
+            full(type_of(sign).with_shape((*batch, count - n)), 1),
+            dimension=type_of(sign).rank - 1,
+        )
+    return ops.mul(q, as_rows(sign, type_of(q)))
+
+
+def _singular(
+    a: ir.Value, full_matrices: bool, compute_uv: bool
+) -> tuple[ir.Value, ir.Value, ir.Value] | tuple[ir.Value]:
+    """Singular values, U and V^H."""
+    *batch, m, n = type_of(a).shape
+    if m < n:
+        found = _singular(adjoint(a), full_matrices, compute_uv)
+        return found if len(found) == 1 else (found[0], adjoint(found[2]), adjoint(found[1]))
+    left = m if full_matrices else n
+    if not n:
+        s = zeros(TensorType((*batch, 0), real_dtype(type_of(a).dtype)))
+        u = identity(type_of(a).with_shape((*batch, m, left)))
+        return (s, u, identity(type_of(a).with_shape((*batch, 0, 0)))) if compute_uv else (s,)
+    small, largest = _scaled(a)
+    w, v = _orthogonalized(small)
+    s = _lengths(w)
+    w, v, column = _in_order(ops.neg(s), w, v, broadcast_new_dim(s, 1, type_of(s).rank - 1))
+    s = reshape(column, type_of(s).shape)
+    finite = ops.is_finite(ops.reduce_sum(s, axes=(len(batch),)))
+    s = _or_nan(finite, ops.mul(s, _of_member(largest, s)))
+    if not compute_uv:
+        return (s,)
+    return s, _or_nan(finite, _orthonormal(w, left)), _or_nan(finite, adjoint(v))
+
+
+def _svd(inst: Instance) -> Sequence[ir.Value]:
+    return _singular(inst.operand, **inst.params)
+
+
+def _pinv(inst: Instance) -> list[ir.Value]:
+    a, rtol = inst.operands
+    if not inst.operand_types[0].size:
+        return [zeros(inst.type)]
+    s, u, vh = _singular(a, full_matrices=False, compute_uv=True)
+    least = ops.mul(_of_member(rtol, s), _of_member(_first(s), s))
+    small = ops.le(s, least)
+    one = full_like(s, 1)
+    inverse = ops.select(small, full_like(s, 0), ops.div(one, ops.select(small, one, s)))
+    v = adjoint(vh)
+    return [matmul(ops.mul(v, as_rows(inverse, type_of(v))), adjoint(u))]
+
+
+def _first(s: ir.Value) -> ir.Value:
+    shape = type_of(s).shape
+    return reshape(slice_along(s, len(shape) - 1, 0, 1), shape[:-1])
+
+
+def _cofactors(inst: Instance) -> list[ir.Value]:
+    """By singular values, of which each cofactor takes all but one: no division, any rank."""
+    a = inst.operand
+    if not inst.type.size:
+        return [a]
+    s, u, vh = _singular(a, full_matrices=False, compute_uv=True)
+    phase = ops.mul(_determinant(u), _determinant(vh))
+    rank = type_of(s).rank
+    ones = full(type_of(s).with_shape((*type_of(s).shape[:-1], 1)), 1)
+    n = inst.type.shape[-1]
+    products = []
+    for reverse in (False, True):
+        kept = slice_along(s, rank - 1, 1, n) if reverse else slice_along(s, rank - 1, 0, n - 1)
+        parts = (kept, ones) if reverse else (ones, kept)
+        joined = ops.concatenate(*parts, dimension=rank - 1)
+        products.append(ops.cumprod(joined, axis=rank - 1, reverse=reverse))
+    others = ops.mul(*products)
+    weighted = ops.mul(conjugated(u), as_rows(others, type_of(u)))
+    product = matmul(weighted, conjugated(vh))
+    return [ops.mul(_of_member(phase, product), product)]
+
+
+def _determinant(a: ir.Value) -> ir.Value:
+    pivots, parity = pivots_and_parity(a)
+    return ops.mul(parity, ops.reduce_prod(pivots, axes=(type_of(pivots).rank - 1,)))
+
+
+# ------------------------------------------------------------------------------------ eigenvalues
+
+
+def _eigh(inst: Instance) -> list[ir.Value]:
+    type_ = inst.operand_types[0]
+    if not type_.shape[-1]:
+        return [zeros(t) for t in inst.result_types]
+    a = inst.operand if inst.params["lower"] else adjoint(inst.operand)
+    below = lower_triangle(a, -1)
+    a = ops.add(below, adjoint(below))
+    on_diagonal = as_columns(real_part(diagonal(inst.operand)), type_)
+    a = ops.add(a, ops.mul(on_diagonal, identity(type_)))
+    a, largest = _scaled(a)
+    # No eigenvalue is beyond the largest sum of a row's magnitudes, or the root of all squares.
+    last = type_.rank - 1
+    sums = ops.reduce_max(ops.reduce_sum(ops.abs(a), axes=(last,)), axes=(last - 1,))
+    bound = ops.min(sums, ops.sqrt(ops.reduce_sum(squares(a), axes=(last - 1, last))))
+    shift = as_columns(_repeated_bound(bound, type_), type_)
+    _, v = _orthogonalized(ops.add(a, ops.mul(shift, identity(type_))))
+    values = ops.reduce_sum(real_part(ops.mul(conjugated(v), matmul(a, v))), axes=(last - 1,))
+    v, column = _in_order(values, v, broadcast_new_dim(values, 1, last - 1))
+    values = reshape(column, type_of(values).shape)
+    finite = ops.is_finite(ops.reduce_sum(values, axes=(last - 1,)))
+    values = ops.mul(values, _of_member(largest, values))
+    return [_or_nan(finite, v), _or_nan(finite, values)]
+
+
+def _repeated_bound(bound: ir.Value, type_: TensorType) -> ir.Value:
+    """One and a half of the bound, for each row."""
+    each = TensorType(type_.shape[:-1], real_dtype(type_.dtype))
+    return _of_member(scale(bound, 1.5), full(each, 0))
+
+
+RULES: dict[str, Rule] = {
+    "gnomon.svd": _svd,
+    "gnomon.pinv": _pinv,
+    "gnomon.cofactors": _cofactors,
+    "gnomon.eigh": _eigh,
+}
