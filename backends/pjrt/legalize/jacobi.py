@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gnomon.backends.pjrt.legalize.columns import converted, squares
+from gnomon.backends.pjrt.legalize.columns import converted, permuted, squares
 from gnomon.backends.pjrt.legalize.factorizations import (
     pivots_and_parity,
     product_of_reflectors,
@@ -27,7 +27,6 @@ from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Values
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import (
-    broadcast_new_dim,
     constant,
     full,
     full_like,
@@ -81,10 +80,11 @@ def _along(x: ir.Value, like: ir.Value) -> ir.Value:
     )
 
 
-def _rotated(first: ir.Value, second: ir.Value, size: int) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Vectors turned in pairs until their first ``size`` elements are orthogonal.
+def _rotated(size: int, first: ir.Value, second: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Vectors turned in pairs so that their first ``size`` elements are orthogonal.
 
     Args:
+      size: how many elements count.
       first, second: ``[..., pairs, elements]``.
     Returns:
       Both, and whether any pair was not orthogonal to rounding.
@@ -130,19 +130,23 @@ def _next_round(first: ir.Value, second: ir.Value) -> tuple[ir.Value, ir.Value]:
     )
 
 
-def _orthogonalized(a: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """``W = A V`` with orthogonal columns, in no order, and the unitary V.
+def _orthogonalized(a: ir.Value, compute_v: bool = True) -> tuple[ir.Value, ir.Value]:
+    """``W = A V`` with orthogonal columns, in no order, and the unitary V (or no rows of it).
 
     Args:
       a: ``[..., m, n]`` with n > 0; the largest element is about one.
+      compute_v: V takes as long as W does.
     """
     type_ = type_of(a)
     *batch, m, n = type_.shape
     # A column of zeros, which nothing turns, makes their number even; it ends where it began.
     even = n + n % 2
-    vectors = beside(swapped(a), identity(type_.with_shape((*batch, n, n))))
+    vectors = swapped(a)
+    if compute_v:
+        vectors = beside(vectors, identity(type_.with_shape((*batch, n, n))))
+    width = type_of(vectors).shape[-1]
     if even > n:
-        vectors = stacked(vectors, zeros(type_.with_shape((*batch, 1, m + n))))
+        vectors = stacked(vectors, zeros(type_.with_shape((*batch, 1, width))))
     halves = rows(vectors, 0, even // 2), rows(vectors, even // 2, even)
     rounds = even - 1
 
@@ -150,7 +154,7 @@ def _orthogonalized(a: ir.Value) -> tuple[ir.Value, ir.Value]:
         return [ops.and_(goes_on, ops.lt(turn, constant(np.int32(_SWEEPS * rounds))))]
 
     def step(turn: ir.Value, turned: ir.Value, goes_on: ir.Value, *halves: ir.Value) -> Values:
-        first, second, turned_now = _rotated(*halves, size=m)
+        first, second, turned_now = _rotated(m, *halves)
         first, second = _next_round(first, second)
         turned, turn = ops.or_(turned, turned_now), ops.add(turn, constant(np.int32(1)))
         left = ops.rem(turn, constant(np.int32(rounds)))
@@ -163,7 +167,7 @@ def _orthogonalized(a: ir.Value) -> tuple[ir.Value, ir.Value]:
     bodies = [Body.build(types, running), Body.build(types, step)]
     results = ops.while_.build(state, {"cond_consts": 0, "body_consts": 0}, bodies)
     vectors = rows(stacked(*results[3:]), 0, n)
-    return swapped(columns(vectors, 0, m)), swapped(columns(vectors, m, m + n))
+    return swapped(columns(vectors, 0, m)), swapped(columns(vectors, m, width))
 
 
 # ------------------------------------------------------------------------------ parts of the rules
@@ -185,13 +189,18 @@ def _of_member(x: ir.Value, like: ir.Value) -> ir.Value:
     return ops.broadcast_in_dim(converted(x, like), shape=shape, dims=dims)
 
 
-def _in_order(keys: ir.Value, *matrices: ir.Value) -> list[ir.Value]:
-    """The columns of matrices in the ascending order of keys."""
+def _in_order(keys: ir.Value, values: ir.Value, *matrices: ir.Value) -> list[ir.Value]:
+    """Values, and the columns of matrices, in the ascending order of keys."""
     type_ = type_of(keys)
     last = type_.rank - 1
     position = ops.iota(dtype=_I32, shape=type_.shape, dimension=last)
     order = ops.sort(keys, position, dimension=last, num_keys=1, is_stable=True)[1]
-    return [swapped(permuted_rows(swapped(x), order)) for x in matrices]
+    return [permuted(values, order)] + [swapped(permuted_rows(swapped(x), order)) for x in matrices]
+
+
+def _is_finite(x: ir.Value) -> ir.Value:
+    """Whether all of each vector is."""
+    return ops.is_finite(ops.reduce_sum(x, axes=(type_of(x).rank - 1,)))
 
 
 def _or_nan(finite: ir.Value, x: ir.Value) -> ir.Value:
@@ -235,40 +244,50 @@ def _orthonormal(w: ir.Value, count: int) -> ir.Value:
     return ops.mul(q, as_rows(sign, type_of(q)))
 
 
-def _singular(
-    a: ir.Value, full_matrices: bool, compute_uv: bool
-) -> tuple[ir.Value, ir.Value, ir.Value] | tuple[ir.Value]:
-    """Singular values, U and V^H."""
+def _singular_values(a: ir.Value) -> ir.Value:
     *batch, m, n = type_of(a).shape
     if m < n:
-        found = _singular(adjoint(a), full_matrices, compute_uv)
-        return found if len(found) == 1 else (found[0], adjoint(found[2]), adjoint(found[1]))
-    left = m if full_matrices else n
+        return _singular_values(swapped(a))
     if not n:
-        s = zeros(TensorType((*batch, 0), real_dtype(type_of(a).dtype)))
-        u = identity(type_of(a).with_shape((*batch, m, left)))
-        return (s, u, identity(type_of(a).with_shape((*batch, 0, 0)))) if compute_uv else (s,)
+        return zeros(TensorType((*batch, 0), real_dtype(type_of(a).dtype)))
+    small, largest = _scaled(a)
+    s = _lengths(_orthogonalized(small, compute_v=False)[0])
+    (ascending,) = ops.sort(ops.neg(s), dimension=len(batch), num_keys=1, is_stable=True)
+    return _or_nan(_is_finite(s), ops.mul(ops.neg(ascending), _of_member(largest, s)))
+
+
+def _singular(a: ir.Value, full_matrices: bool = False) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Singular values, U and V^H."""
+    type_ = type_of(a)
+    *batch, m, n = type_.shape
+    if m < n:
+        s, u, vh = _singular(adjoint(a), full_matrices)
+        return s, adjoint(vh), adjoint(u)
+    count = m if full_matrices else n
+    if not n:
+        u, vh = (identity(type_.with_shape((*batch, *size))) for size in ((m, count), (0, 0)))
+        return zeros(TensorType((*batch, 0), real_dtype(type_.dtype))), u, vh
     small, largest = _scaled(a)
     w, v = _orthogonalized(small)
     s = _lengths(w)
-    w, v, column = _in_order(ops.neg(s), w, v, broadcast_new_dim(s, 1, type_of(s).rank - 1))
-    s = reshape(column, type_of(s).shape)
-    finite = ops.is_finite(ops.reduce_sum(s, axes=(len(batch),)))
-    s = _or_nan(finite, ops.mul(s, _of_member(largest, s)))
-    if not compute_uv:
-        return (s,)
-    return s, _or_nan(finite, _orthonormal(w, left)), _or_nan(finite, adjoint(v))
+    s, w, v = _in_order(ops.neg(s), s, w, v)
+    finite = _is_finite(s)
+    u = _orthonormal(w, count)
+    s = ops.mul(s, _of_member(largest, s))
+    return _or_nan(finite, s), _or_nan(finite, u), _or_nan(finite, adjoint(v))
 
 
 def _svd(inst: Instance) -> Sequence[ir.Value]:
-    return _singular(inst.operand, **inst.params)
+    if not inst.params["compute_uv"]:
+        return [_singular_values(inst.operand)]
+    return _singular(inst.operand, inst.params["full_matrices"])
 
 
 def _pinv(inst: Instance) -> list[ir.Value]:
     a, rtol = inst.operands
     if not inst.operand_types[0].size:
         return [zeros(inst.type)]
-    s, u, vh = _singular(a, full_matrices=False, compute_uv=True)
+    s, u, vh = _singular(a)
     least = ops.mul(_of_member(rtol, s), _of_member(_first(s), s))
     small = ops.le(s, least)
     one = full_like(s, 1)
@@ -287,7 +306,7 @@ def _cofactors(inst: Instance) -> list[ir.Value]:
     a = inst.operand
     if not inst.type.size:
         return [a]
-    s, u, vh = _singular(a, full_matrices=False, compute_uv=True)
+    s, u, vh = _singular(a)
     phase = ops.mul(_determinant(u), _determinant(vh))
     rank = type_of(s).rank
     ones = full(type_of(s).with_shape((*type_of(s).shape[:-1], 1)), 1)
@@ -329,9 +348,8 @@ def _eigh(inst: Instance) -> list[ir.Value]:
     shift = as_columns(_repeated_bound(bound, type_), type_)
     _, v = _orthogonalized(ops.add(a, ops.mul(shift, identity(type_))))
     values = ops.reduce_sum(real_part(ops.mul(conjugated(v), matmul(a, v))), axes=(last - 1,))
-    v, column = _in_order(values, v, broadcast_new_dim(values, 1, last - 1))
-    values = reshape(column, type_of(values).shape)
-    finite = ops.is_finite(ops.reduce_sum(values, axes=(last - 1,)))
+    values, v = _in_order(values, values, v)
+    finite = _is_finite(values)
     values = ops.mul(values, _of_member(largest, values))
     return [_or_nan(finite, v), _or_nan(finite, values)]
 
