@@ -34,8 +34,8 @@ from gnomon._api import (
 from gnomon._array import Array
 from gnomon._callbacks import pure_callback
 from gnomon._checkpoint import checkpoint, checkpoint_policies, remat
-from gnomon._config import (
-    config,
+from gnomon._config import config
+from gnomon._config_contexts import (
     debug_infs,
     debug_nans,
     default_device,

@@ -10,7 +10,8 @@ import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
-from gnomon._config import Config, config, enable_x64, numpy_dtype_promotion
+from gnomon._config import Config, config
+from gnomon._config_contexts import enable_x64, numpy_dtype_promotion
 
 
 @pytest.mark.parametrize("name", ["gnomon_enable_x64", "jax_enable_x64"])

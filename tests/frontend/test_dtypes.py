@@ -16,7 +16,8 @@ import pytest
 import gnomon
 from gnomon import _dtypes, dtypes
 from gnomon._array import wrap
-from gnomon._config import config, numpy_dtype_promotion
+from gnomon._config import config
+from gnomon._config_contexts import numpy_dtype_promotion
 from gnomon.dialects import types
 
 ALL = sorted(types.ANY, key=str)

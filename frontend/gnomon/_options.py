@@ -1,0 +1,197 @@
+"""The options of the configuration: names, defaults, the values that each one takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["OPTIONS", "PREFIXES", "Option", "option_of"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """A public option: the attribute of `Config` that holds it and the values that it takes.
+
+    Either True and False, or one of ``choices``, or what ``check`` makes of a value. Those that do
+    not change what a program is, ``steers`` says, may differ between uses of a compiled one.
+    """
+
+    attribute: str
+    default: Any
+    doc: str
+    choices: tuple[str, ...] = ()
+    check: Callable[[str, Any], Any] | None = None
+    steers: bool = True
+
+    def parse(self, name: str, value: Any) -> Any:
+        """A value from a program."""
+        if self.check is not None:
+            return self.check(name, value)
+        if self.choices:
+            if value not in self.choices:
+                raise ValueError(
+                    f"config option {name} takes one of {', '.join(map(repr, self.choices))}, "
+                    f"got {value!r}"
+                )
+            return value
+        if not isinstance(value, (bool, int)) or value not in (0, 1):
+            raise ValueError(f"config option {name} takes True or False, got {value!r}")
+        return bool(value)
+
+    def parse_text(self, name: str, text: str) -> Any:
+        """A value from an environment variable."""
+        if self.choices or self.check is not None:
+            return self.parse(name, text.strip())
+        word = text.strip().lower()
+        if word in ("1", "y", "yes", "t", "true", "on"):
+            return True
+        if word in ("", "0", "n", "no", "f", "false", "off"):
+            return False
+        raise ValueError(f"the environment variable {name} takes 1, true, 0 or false, got {text!r}")
+
+
+def _device(name: str, value: Any) -> Any:
+    """A device, the name of a platform, or None."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) or hasattr(value, "memory_stats"):
+        return value
+    device = getattr(value, "_device", None)
+    if device is None:
+        raise ValueError(
+            f"config option {name} takes a device (one of gnomon.devices()), the name of a "
+            f"platform, or None, got {value!r}"
+        )
+    return device
+
+
+def _platforms(name: str, value: Any) -> tuple[str, ...] | None:
+    """The platforms in use, the default one first."""
+    if value is not None and not isinstance(value, str):
+        raise ValueError(
+            f"config option {name} takes the names of platforms, separated by commas, or None, "
+            f"got {value!r}"
+        )
+    names = tuple(part.strip() for part in (value or "").split(",") if part.strip())
+    return names or None
+
+
+_PRECISIONS = (
+    "default",
+    "high",
+    "highest",
+    "bfloat16",
+    "bfloat16_3x",
+    "tensorfloat32",
+    "float32",
+    "fastest",
+)
+
+
+def _precision(name: str, value: Any) -> str | None:
+    """The name of a precision, or None."""
+    if value is None or value == "":
+        return None
+    if value not in _PRECISIONS:
+        raise ValueError(
+            f"config option {name} takes None or one of {', '.join(map(repr, _PRECISIONS))}, "
+            f"got {value!r}"
+        )
+    return str(value)
+
+
+def _only(known: Any) -> Callable[[str, Any], Any]:
+    """The check of an option that has one value here."""
+
+    def check(name: str, value: Any) -> Any:
+        if str(value).lower() not in (str(known).lower(), str(int(known is True))):
+            raise ValueError(f"config option {name} is always {known!r} here, got {value!r}")
+        return known
+
+    return check
+
+
+OPTIONS: dict[str, Option] = {
+    "enable_x64": Option(
+        "x64", False, "64-bit types are kept, and are the default, instead of 32-bit ones"
+    ),
+    "numpy_dtype_promotion": Option(
+        "numpy_dtype_promotion",
+        "standard",
+        "'strict' refuses implicit promotion of different dtypes",
+        ("standard", "strict"),
+    ),
+    "numpy_rank_promotion": Option(
+        "numpy_rank_promotion",
+        "allow",
+        "what numpy functions do where arrays of different ranks meet, scalars aside",
+        ("allow", "warn", "raise"),
+    ),
+    "default_matmul_precision": Option(
+        "default_matmul_precision",
+        None,
+        "the precision of matrix products and convolutions that name none",
+        check=_precision,
+    ),
+    "default_prng_impl": Option(
+        "default_prng_impl",
+        "threefry2x32",
+        "the generator of random keys: there is one",
+        check=_only("threefry2x32"),
+    ),
+    "threefry_partitionable": Option(
+        "threefry_partitionable",
+        True,
+        "each random bit depends on its place alone: always so",
+        check=_only(True),
+    ),
+    "enable_custom_prng": Option(
+        "enable_custom_prng", False, "random.PRNGKey makes typed keys, as random.key does"
+    ),
+    "legacy_prng_key": Option(
+        "legacy_prng_key",
+        "allow",
+        "what random functions do with raw keys, arrays of uint32",
+        ("allow", "warn", "error"),
+    ),
+    "log_compiles": Option(
+        "log_compiles",
+        False,
+        "log what is compiled, and how long that took",
+        steers=False,
+    ),
+    "explain_cache_misses": Option(
+        "explain_cache_misses", False, "log why a jitted function is traced again", steers=False
+    ),
+    "no_tracing": Option(
+        "no_tracing", False, "a jitted function that would be traced raises", steers=False
+    ),
+    "disable_jit": Option(
+        "disable_jit", False, "jitted functions, loops and branches run as plain Python"
+    ),
+    "debug_nans": Option("debug_nans", False, "a nan among results raises, and names the op"),
+    "debug_infs": Option("debug_infs", False, "an infinity likewise"),
+    "default_device": Option(
+        "default_device",
+        None,
+        "where arrays without a place of their own go: a device, or the name of a platform",
+        check=_device,
+    ),
+    "platforms": Option(
+        "platforms",
+        None,
+        "the platforms in use, separated by commas, the default one first",
+        check=_platforms,
+    ),
+}
+PREFIXES = ("gnomon_", "jax_")
+
+
+def option_of(name: str) -> Option:
+    for prefix in PREFIXES:
+        option = OPTIONS.get(name.removeprefix(prefix)) if name.startswith(prefix) else None
+        if option is not None:
+            return option
+    known = ", ".join(f"gnomon_{n}" for n in OPTIONS)
+    raise AttributeError(f"unrecognized config option: {name} (there are {known})")
