@@ -80,7 +80,8 @@ from gnomon._differentiate import (
     vjp,
 )
 from gnomon._jit import ShapeDtypeStruct, clear_caches, jit
-from gnomon._tracing import ensure_compile_time_eval, named_scope
+from gnomon._source_location import named_scope
+from gnomon._trace_stack import ensure_compile_time_eval
 from gnomon._transpose import fwd_and_bwd, linear_transpose
 from gnomon._vmap import vmap
 

@@ -9,8 +9,9 @@ from typing import Any
 from gnomon import tree_util
 from gnomon._function import check_callable, name_of
 from gnomon._jit import JitFunction, jit
+from gnomon._source_location import named_scope
 from gnomon._stages import ProgramText
-from gnomon._tracing import as_operand, named_scope
+from gnomon._tracing import as_operand
 
 
 def make_jaxpr(

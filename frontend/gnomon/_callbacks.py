@@ -15,7 +15,9 @@ from gnomon import _dtypes, tree_util
 from gnomon._array import Array, placed, wrap
 from gnomon._function import check_callable
 from gnomon._on_device import place_of
-from gnomon._tracing import as_operand, concrete_value, evaluation, trace_for
+from gnomon._trace import concrete_value
+from gnomon._trace_stack import evaluation
+from gnomon._tracing import as_operand, trace_for
 from gnomon.dialects.callbacks import VMAP_METHODS, Callback, call_back
 from gnomon.dialects.contract import Op
 from gnomon.dialects.emit import ops

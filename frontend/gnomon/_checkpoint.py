@@ -12,6 +12,7 @@ import numpy as np
 from gnomon import tree_util
 from gnomon._array import Array
 from gnomon._aval import shaped_array
+from gnomon._differentiation_order import differentiation_order
 from gnomon._function import (
     bind_bodies,
     check_callable,
@@ -20,7 +21,8 @@ from gnomon._function import (
     trace_function,
     with_avals,
 )
-from gnomon._tracing import as_operand, bind, differentiation_order, staging
+from gnomon._trace_stack import staging
+from gnomon._tracing import as_operand, bind
 from gnomon.dialects.body import Body
 from gnomon.dialects.checkpoint import policy_text, producer, saves
 from gnomon.dialects.contract import lookup, params_of

@@ -12,8 +12,8 @@ from typing import Any
 from gnomon import tree_util
 from gnomon._config import config
 from gnomon._function import name_of
+from gnomon._source_location import user_frame
 from gnomon._stages import aval_of
-from gnomon._tracing import user_frame
 
 _log = logging.getLogger("gnomon.jit")
 

@@ -8,15 +8,12 @@ from typing import Any
 
 from gnomon import tree_util
 from gnomon._custom_rules import Call, emit_custom, resolve_positions
+from gnomon._differentiation_order import differentiated, differentiation_order
 from gnomon._errors import UnexpectedTracerError
 from gnomon._function import Traced, check_callable, name_of, output_leaves, trace_function
-from gnomon._tracing import (
-    differentiated,
-    differentiation_order,
-    evaluation,
-    is_tracer,
-    trace_for,
-)
+from gnomon._trace import is_tracer
+from gnomon._trace_stack import evaluation
+from gnomon._tracing import trace_for
 from gnomon.dialects.body import Body
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.emit import constant, ops

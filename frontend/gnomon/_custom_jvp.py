@@ -21,15 +21,11 @@ from gnomon._custom_rules import (
     without_tangents,
     zero_from_primal,
 )
+from gnomon._differentiation_order import derivative_rule, differentiation_order, may_have_tangent
 from gnomon._dtypes import float0
 from gnomon._function import Traced, name_of, output_leaves, trace_function
-from gnomon._tracing import (
-    bind,
-    derivative_rule,
-    differentiation_order,
-    may_have_tangent,
-    staging,
-)
+from gnomon._trace_stack import staging
+from gnomon._tracing import bind
 from gnomon.dialects.custom_derivatives import remember_failure
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_inexact

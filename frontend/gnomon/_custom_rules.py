@@ -18,6 +18,7 @@ import numpy as np
 from gnomon import tree_util
 from gnomon._array import Array, wrap
 from gnomon._aval import ShapedArray
+from gnomon._differentiation_order import replaced_by_rule
 from gnomon._dtypes import float0
 from gnomon._function import (
     Traced,
@@ -29,7 +30,9 @@ from gnomon._function import (
     trace_function,
     with_avals,
 )
-from gnomon._tracing import as_operand, bind, is_tracer, replaced_by_rule, staging, trace_for
+from gnomon._trace import is_tracer
+from gnomon._trace_stack import staging
+from gnomon._tracing import as_operand, bind, trace_for
 from gnomon.dialects.body import Body
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import TensorType, is_inexact

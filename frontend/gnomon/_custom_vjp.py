@@ -21,6 +21,7 @@ from gnomon._custom_rules import (
     resolve_positions,
     zero_from_primal,
 )
+from gnomon._differentiation_order import derivative_rule, differentiation_order, may_have_tangent
 from gnomon._dtypes import float0
 from gnomon._errors import UnexpectedTracerError
 from gnomon._function import (
@@ -33,14 +34,9 @@ from gnomon._function import (
     trace_function,
     with_avals,
 )
-from gnomon._tracing import (
-    as_operand,
-    derivative_rule,
-    differentiation_order,
-    is_tracer,
-    may_have_tangent,
-    staging,
-)
+from gnomon._trace import is_tracer
+from gnomon._trace_stack import staging
+from gnomon._tracing import as_operand
 from gnomon._tree import broadcast_prefix
 from gnomon.dialects.custom_derivatives import remember_failure
 from gnomon.dialects.emit import ops

@@ -9,7 +9,8 @@ import numpy as np
 from gnomon import _dtypes, tree_util
 from gnomon._array import Array, ConcreteArray, PlacedArray, placed, placed_buffer
 from gnomon._device import HOST, Device, as_device, devices_of, is_device
-from gnomon._tracing import as_operand, is_tracer
+from gnomon._trace import is_tracer
+from gnomon._tracing import as_operand
 from gnomon._tree import broadcast_prefix
 from gnomon.backends import platforms
 from gnomon.sharding import Sharding

@@ -25,7 +25,9 @@ from gnomon._function import (
     trace_function,
     with_avals,
 )
-from gnomon._tracing import as_operand, bind, is_tracer, user_location
+from gnomon._source_location import user_location
+from gnomon._trace import is_tracer
+from gnomon._tracing import as_operand, bind
 from gnomon._vmap import vmap
 from gnomon.dialects import functions
 from gnomon.dialects.emit import ops

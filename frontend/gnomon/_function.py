@@ -13,17 +13,12 @@ from gnomon._array import Array, placed, with_weak_flag, wrap
 from gnomon._aval import ShapedArray
 from gnomon._config import config
 from gnomon._device import HOST, Device
+from gnomon._evaluation import evaluator, invalid_value
 from gnomon._on_device import place_of, run_program
-from gnomon._tracing import (
-    Trace,
-    active,
-    as_operand,
-    concrete_value,
-    evaluator,
-    invalid_value,
-    trace_for,
-    user_location,
-)
+from gnomon._source_location import user_location
+from gnomon._trace import Trace, concrete_value
+from gnomon._trace_stack import active
+from gnomon._tracing import as_operand, trace_for
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import Op
 from gnomon.dialects.functions import Program, emit_call

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from gnomon import _native, _on_device, tree_util
+from gnomon import _evaluation, _native, _on_device, tree_util
 from gnomon._ahead_of_time import CompiledForTarget
 from gnomon._array import (
     Array,
@@ -24,6 +24,8 @@ from gnomon._aval import ShapedArray
 from gnomon._compile_log import log_compiled, watched_miss
 from gnomon._config import config
 from gnomon._device import HOST, Device, as_device, default_device, devices_of
+from gnomon._differentiation_order import differentiation_order
+from gnomon._evaluation import invalid_value
 from gnomon._function import (
     Traced,
     call_function,
@@ -33,23 +35,12 @@ from gnomon._function import (
     with_avals,
 )
 from gnomon._stages import ShapeDtypeStruct, Stage, TracedFunction, aval_of
-from gnomon._tracing import (
-    Tracer,
-    as_operand,
-    differentiation_order,
-    evaluation,
-    invalid_value,
-    is_tracer,
-    program_memo,
-    program_platform,
-    set_compiled_calls,
-    staging,
-    trace_for,
-)
+from gnomon._trace import Tracer, is_tracer
+from gnomon._trace_stack import evaluation, program_memo, program_platform, staging
+from gnomon._tracing import as_operand, trace_for
 from gnomon._tree import flatten_one_level
 from gnomon.backends.compilation import Artifact, Stages
 from gnomon.backends.interface import Buffer, Executable
-from gnomon.dialects.functions import Program
 
 
 def jit(
@@ -286,7 +277,7 @@ def clear_caches() -> None:
     for of_function in list(_caches.values()):
         for cache in of_function.values():
             cache.clear()
-    _compiled_functions.clear()
+    _evaluation.clear_caches()
     _on_device.clear_caches()
 
 
@@ -748,32 +739,5 @@ class _CheckedEntry:
             raise FloatingPointError(f"{what}; run op by op, no op gives one")
         return out
 
-
-# ------------------------------------------------------- calls of jitted functions in eager code
-
-_compiled_functions: dict[str, Executable] = {}
-
-
-def _run_compiled(program: Program, name: str) -> Callable[..., Any] | None:
-    """The evaluator's hook: functions that `jit` traced run compiled."""
-    if name not in program.staged:
-        return None
-
-    def run(*arrays: np.ndarray) -> Sequence[np.ndarray]:
-        copy = Program()
-        copied = copy.import_function(program, name, {})
-        copy.add("main", copy.body(copied).clone(), public=True)
-        text = str(copy.module)
-        executable = _compiled_functions.get(text)
-        if executable is None:
-            executable = _compiled_functions[text] = HOST.backend.compile(
-                HOST.backend.lower(copy), device=HOST
-            )
-        return [b.to_numpy() for b in executable(arrays)]
-
-    return run
-
-
-set_compiled_calls(_run_compiled)
 
 __all__ = ["Compiled", "JitFunction", "Lowered", "ShapeDtypeStruct", "clear_caches", "jit"]

@@ -20,7 +20,8 @@ from gnomon._function import (
     with_avals,
 )
 from gnomon._jit import ShapeDtypeStruct, jit
-from gnomon._tracing import as_operand, user_location
+from gnomon._source_location import user_location
+from gnomon._tracing import as_operand
 from gnomon.dialects.types import is_inexact
 from gnomon.passes.expand import Expander
 

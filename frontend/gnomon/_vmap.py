@@ -15,7 +15,8 @@ from gnomon._function import (
     trace_function,
     with_avals,
 )
-from gnomon._tracing import as_operand, named_axis
+from gnomon._trace_stack import named_axis
+from gnomon._tracing import as_operand
 from gnomon._tree import broadcast_prefix
 from gnomon.dialects import functions
 from gnomon.dialects.contract import MappedAxis

@@ -11,7 +11,9 @@ import numpy as np
 
 from gnomon import tree_util
 from gnomon._array import Array
-from gnomon._tracing import Trace, as_operand, axis_binding, bind, trace_for
+from gnomon._trace import Trace
+from gnomon._trace_stack import axis_binding
+from gnomon._tracing import as_operand, bind, trace_for
 from gnomon.dialects.contract import Op
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL

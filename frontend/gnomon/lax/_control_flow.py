@@ -21,12 +21,8 @@ from gnomon._function import (
     trace_function,
     with_avals,
 )
-from gnomon._tracing import (
-    as_operand,
-    bind,
-    concrete_value,
-    is_tracer,
-)
+from gnomon._trace import concrete_value, is_tracer
+from gnomon._tracing import as_operand, bind
 from gnomon._vmap import vmap
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import TensorType, is_floating, is_integer

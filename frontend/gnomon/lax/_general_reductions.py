@@ -18,7 +18,8 @@ from gnomon import tree_util
 from gnomon._array import Array
 from gnomon._aval import shaped_array
 from gnomon._function import check_callable, trace_function
-from gnomon._tracing import bind, concrete_value, is_tracer
+from gnomon._trace import concrete_value, is_tracer
+from gnomon._tracing import bind
 from gnomon._vmap import vmap
 from gnomon.dialects.body import Body, operands_of
 from gnomon.dialects.combinators import highest, lowest

@@ -7,7 +7,8 @@ from typing import Any
 
 from gnomon import tree_util
 from gnomon._array import Array
-from gnomon._tracing import as_operand, bind, platform_of
+from gnomon._trace_stack import platform_of
+from gnomon._tracing import as_operand, bind
 from gnomon.dialects.emit import ops
 from gnomon.lax._structural import canonical_axis
 

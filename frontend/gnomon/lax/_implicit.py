@@ -21,7 +21,8 @@ from gnomon._function import (
     trace_function,
     with_avals,
 )
-from gnomon._tracing import as_operand, bind, tracing_depth
+from gnomon._trace_stack import tracing_depth
+from gnomon._tracing import as_operand, bind
 from gnomon._transpose import linear_transpose
 from gnomon.dialects.emit import ops
 from gnomon.lax._gradient import stop_gradient

@@ -14,7 +14,9 @@ import numpy as np
 
 from gnomon._array import Array, ConcreteArray, PlacedArray, with_weak_flag, wrap, wrap_like
 from gnomon._errors import GnomonTypeError
-from gnomon._tracing import Tracer, as_operand, bind, staging
+from gnomon._trace import Tracer
+from gnomon._trace_stack import staging
+from gnomon._tracing import as_operand, bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import (
     ANY,

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from gnomon._array import Array, ConcreteArray, wrap
-from gnomon._tracing import bind, is_tracer
+from gnomon._trace import is_tracer
+from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.lax._operands import INTEGERS, argument, constant_like, same_dtype, with_weak_type
 from gnomon.lax._structural import canonical_axis, expand_dims, ints, squeeze

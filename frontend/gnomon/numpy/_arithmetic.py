@@ -9,7 +9,9 @@ import numpy as np
 
 from gnomon import _dtypes, lax
 from gnomon._array import Array, ConcreteArray, wrap
-from gnomon._tracing import bind, is_tracer, staging
+from gnomon._trace import is_tracer
+from gnomon._trace_stack import staging
+from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import UNSIGNED, is_complex, is_integer
 from gnomon.lax._operands import (

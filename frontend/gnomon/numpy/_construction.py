@@ -13,7 +13,8 @@ from gnomon._device import Device, as_device
 from gnomon._device_api import device_put
 from gnomon._dlpack import import_capsule
 from gnomon._dtypes import DType
-from gnomon._tracing import as_operand, bind, is_tracer
+from gnomon._trace import is_tracer
+from gnomon._tracing import as_operand, bind
 from gnomon._vmap import vmap
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, is_complex

@@ -13,7 +13,8 @@ from gnomon import _dtypes, lax
 from gnomon._array import Array, wrap
 from gnomon._device_api import device_put
 from gnomon._dtypes import DType
-from gnomon._tracing import bind, staging
+from gnomon._trace_stack import staging
+from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import INTEGER, is_complex, is_integer
 from gnomon.lax._creation import converted

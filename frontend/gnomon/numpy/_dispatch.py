@@ -16,7 +16,8 @@ from gnomon import _dtypes
 from gnomon._array import Array, ConcreteArray, PlacedArray, wrap
 from gnomon._config import config
 from gnomon._quiet import quiet
-from gnomon._tracing import bind, staging
+from gnomon._trace_stack import staging
+from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex
 from gnomon.lax import broadcast_shapes

@@ -15,7 +15,7 @@ import numpy as np
 from gnomon import _dtypes
 from gnomon._array import Array, ConcreteArray, wrap
 from gnomon._quiet import quiet
-from gnomon._tracing import staging
+from gnomon._trace_stack import staging
 from gnomon.dialects.types import BOOL
 
 _Compute = Callable[..., Any]

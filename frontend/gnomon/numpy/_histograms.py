@@ -13,7 +13,7 @@ import numpy as np
 from gnomon import _dtypes, lax
 from gnomon._array import Array
 from gnomon._errors import ConcretizationTypeError
-from gnomon._tracing import concrete_value, is_tracer
+from gnomon._trace import concrete_value, is_tracer
 from gnomon.dialects.types import is_integer
 from gnomon.lax._creation import converted, no_sharding
 from gnomon.numpy._arguments import as_array, promoted

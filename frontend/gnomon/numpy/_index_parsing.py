@@ -16,7 +16,7 @@ import numpy as np
 from gnomon import _dtypes
 from gnomon._array import Array, ConcreteArray
 from gnomon._errors import NonConcreteBooleanIndexError
-from gnomon._tracing import concrete_value, is_tracer
+from gnomon._trace import concrete_value, is_tracer
 from gnomon.lax import concatenate, convert_element_type, expand_dims
 
 __all__ = ["BATCH", "NEW", "Entry", "Plan", "Span", "as_array", "parse"]

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from gnomon._array import Array, ConcreteArray, wrap
-from gnomon._tracing import bind, staging
+from gnomon._trace_stack import staging
+from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.indexing import default_fill_value
 from gnomon.lax import GatherScatterMode, convert_element_type, full

@@ -10,7 +10,8 @@ import opt_einsum
 
 from gnomon import _dtypes, lax
 from gnomon._array import Array, ConcreteArray, wrap
-from gnomon._tracing import bind, staging
+from gnomon._trace_stack import staging
+from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted

@@ -11,7 +11,8 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._array import Array
-from gnomon._tracing import as_operand, bind, concrete_value, is_tracer
+from gnomon._trace import concrete_value, is_tracer
+from gnomon._tracing import as_operand, bind
 from gnomon.dialects.emit import ops
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis

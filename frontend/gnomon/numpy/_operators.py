@@ -10,7 +10,7 @@ import numpy as np
 from gnomon import _dtypes, lax
 from gnomon._array import Array
 from gnomon._device_api import device_put
-from gnomon._tracing import Tracer
+from gnomon._trace import Tracer
 from gnomon.numpy._dispatch import short_way
 from gnomon.numpy._indexing import getitem
 from gnomon.numpy._updates import IndexUpdateHelper

@@ -11,7 +11,9 @@ import numpy as np
 from gnomon import _dtypes, lax
 from gnomon._array import Array, ConcreteArray, wrap, wrap_like
 from gnomon._errors import ConcretizationTypeError
-from gnomon._tracing import bind, concrete_value, is_tracer, staging
+from gnomon._trace import concrete_value, is_tracer
+from gnomon._trace_stack import staging
+from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, is_complex, real_dtype
 from gnomon.lax._creation import converted

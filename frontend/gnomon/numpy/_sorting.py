@@ -10,7 +10,8 @@ import numpy as np
 
 from gnomon import _dtypes, lax
 from gnomon._array import Array, ConcreteArray, wrap
-from gnomon._tracing import bind, staging
+from gnomon._trace_stack import staging
+from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex, is_inexact
 from gnomon.lax._creation import converted

@@ -13,7 +13,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._array import Array
-from gnomon._tracing import concrete_value
+from gnomon._trace import concrete_value
 from gnomon._vmap import vmap
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy import _arithmetic, _manipulation, _reductions, _selection, _ufuncs

@@ -15,7 +15,9 @@ import numpy as np
 from gnomon import _dtypes
 from gnomon._array import Array, ConcreteArray, wrap
 from gnomon._errors import warn_user
-from gnomon._tracing import bind, concrete_value, staging
+from gnomon._trace import concrete_value
+from gnomon._trace_stack import staging
+from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import NUMERIC
 from gnomon.lax import GatherScatterMode, convert_element_type, full

@@ -14,7 +14,8 @@ import numpy as np
 from gnomon import lax
 from gnomon._array import Array, ConcreteArray, wrap
 from gnomon._config import config
-from gnomon._tracing import as_operand, bind, staging
+from gnomon._trace_stack import staging
+from gnomon._tracing import as_operand, bind
 from gnomon.dialects.emit import ops
 from gnomon.lax._operands import as_shape, broadcast
 from gnomon.random._key_array import IMPLEMENTATION, KeyArray, check_implementation

@@ -11,7 +11,7 @@ from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._array import Array
 from gnomon._errors import ConcretizationTypeError
-from gnomon._tracing import concrete_value, is_tracer
+from gnomon._trace import concrete_value, is_tracer
 from gnomon.numpy._arguments import as_array, promoted
 
 __all__ = ["sph_harm_y"]

@@ -8,7 +8,8 @@ import numpy as np
 
 from gnomon._array import Array, wrap
 from gnomon._errors import ConcretizationTypeError
-from gnomon._tracing import bind, is_tracer
+from gnomon._trace import is_tracer
+from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex, real_dtype
 from gnomon.lax._control_flow import scan, while_loop

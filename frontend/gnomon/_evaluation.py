@@ -1,0 +1,107 @@
+"""Evaluation: how ops on concrete arrays, and programs of them, are computed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon._config import config
+from gnomon._device import HOST
+from gnomon._quiet import quiet
+from gnomon._source_location import file_and_line, user_frame
+from gnomon.backends.interface import Executable
+from gnomon.backends.reference import Evaluator
+from gnomon.dialects.contract import Op
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import is_inexact
+
+__all__ = ["check_values", "clear_caches", "evaluated", "evaluator", "invalid_value"]
+
+
+def evaluated(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
+    """What an op makes of NumPy arrays, without NumPy's warnings."""
+    try:
+        return quiet.run(op.evaluate, *arrays, **params)  # type: ignore[arg-type]
+    except RuntimeError:  # the context is in use further up
+        with np.errstate(all="ignore"):
+            return op.evaluate(*arrays, **params)  # type: ignore[operator]
+
+
+def evaluator(program: Program) -> Evaluator:
+    """What evaluates functions of a program: jitted ones compiled, unless results are checked."""
+    if config.checks_values:
+        return Evaluator(program, None, _check_step)
+    return Evaluator(program, _run_compiled)
+
+
+# ------------------------------------------------------------- what debug_nans and debug_infs find
+
+
+def invalid_value(arrays: Sequence[Any]) -> str | None:
+    """What `debug_nans` and `debug_infs`, where they are on, find among arrays: nan, inf."""
+    for array in arrays:
+        array = np.asarray(array)
+        if is_inexact(array.dtype):
+            if config.debug_nans and np.isnan(array).any():
+                return "nan"
+            if config.debug_infs and np.isinf(array).any():
+                return "inf"
+    return None
+
+
+def check_values(name: str, arrays: Sequence[Any], where: Callable[[], tuple[str, int]]) -> None:
+    """Raise `FloatingPointError` for what `invalid_value` finds among results of an op.
+
+    Args:
+      name: the op's.
+      arrays: the results.
+      where: tells file and line.
+    """
+    kind = invalid_value(arrays)
+    if kind is not None:
+        filename, line = where()
+        raise FloatingPointError(
+            f"invalid value ({kind}) encountered in {name.removeprefix('gnomon.')} "
+            f"({filename}:{line})"
+        )
+
+
+def _check_step(op: ir.Operation, arrays: Sequence[Any]) -> None:
+    def where() -> tuple[str, int]:
+        return file_and_line(op.location) or user_frame()
+
+    check_values(op.name, arrays, where)
+
+
+# ----------------------------------------------------------------------- calls of jitted functions
+
+
+_compiled_functions: dict[str, Executable] = {}
+
+
+def _run_compiled(program: Program, name: str) -> Callable[..., Any] | None:
+    """The evaluator's hook: functions that `jit` traced run compiled."""
+    if name not in program.staged:
+        return None
+
+    def run(*arrays: np.ndarray) -> Sequence[np.ndarray]:
+        copy = Program()
+        copied = copy.import_function(program, name, {})
+        copy.add("main", copy.body(copied).clone(), public=True)
+        text = str(copy.module)
+        executable = _compiled_functions.get(text)
+        if executable is None:
+            executable = _compiled_functions[text] = HOST.backend.compile(
+                HOST.backend.lower(copy), device=HOST
+            )
+        return [b.to_numpy() for b in executable(arrays)]
+
+    return run
+
+
+def clear_caches() -> None:
+    """Forget the compiled functions."""
+    _compiled_functions.clear()

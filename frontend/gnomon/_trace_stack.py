@@ -1,0 +1,143 @@
+"""The traces in progress on a thread, and what is known of the program being traced."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from gnomon._config import Config, config
+from gnomon._device import default_device
+from gnomon._on_device import place_of
+
+if TYPE_CHECKING:
+    from gnomon._trace import Trace
+
+
+class _State(threading.local):
+    """The traces of a thread, outermost first, and the innermost one that stages."""
+
+    def __init__(self) -> None:
+        self.stack: list[Trace] = []
+        self.staging: Trace | None = None
+        self.axes: list[tuple[str, int, Trace]] = []
+        self.spent = 0
+        self.platform: tuple[str, list[None]] | None = None
+
+
+state = _State()
+
+
+def staging() -> bool:
+    """True where an op takes the long way through `bind`, constants included.
+
+    So inside of `jit` and loop bodies, which stage it, and where operands or results are checked.
+    """
+    return state.staging is not None or (Config.operands_somewhere and config.checks_operands)
+
+
+def tracing_depth() -> int:
+    """The number of traces in progress on this thread."""
+    return len(state.stack)
+
+
+def program_memo() -> dict[Any, Any]:
+    """What is remembered for as long as the program being traced exists."""
+    return state.stack[-1].memo
+
+
+@contextmanager
+def active(trace: Trace) -> Iterator[Trace]:
+    """Make a trace the innermost one."""
+    outer = state.staging
+    state.stack.append(trace)
+    if trace.staging:
+        state.staging = trace
+    try:
+        yield trace
+    finally:
+        state.stack.pop()
+        state.staging = outer
+        trace.finished = True
+
+
+@contextmanager
+def evaluation() -> Iterator[None]:
+    """Run code outside of all traces of this thread: its ops on concrete arrays are evaluated."""
+    stack, outer, spent = state.stack, state.staging, state.spent
+    state.stack, state.staging, state.spent = [], None, 0
+    try:
+        yield
+    finally:
+        state.stack, state.staging, state.spent = stack, outer, spent
+
+
+@contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """A context manager in which ops on known values are evaluated while a function is traced.
+
+    What depends on traced values is traced all the same.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> @gn.jit
+      ... def f(x):
+      ...     with gn.ensure_compile_time_eval():
+      ...         small = bool(gnp.sum(gnp.arange(3)) < 4)  # known, and good for Python's if
+      ...     return x if small else -x
+      >>> int(f(1))
+      1
+    """
+    with evaluation():
+        yield
+
+
+# --------------------------------------------------------------------------------------- platforms
+
+
+@contextmanager
+def program_platform(platform: str) -> Iterator[list[None]]:
+    """Trace a program for a platform; what it yields is not empty if that was asked for."""
+    before = state.platform
+    asked: list[None] = []
+    state.platform = platform, asked
+    try:
+        yield asked
+    finally:
+        state.platform = before
+
+
+def platform_of(operands: Sequence[Any], what: str) -> str:
+    """The platform that the program being traced is for, or that eager code on arrays runs on."""
+    if state.platform is not None and state.stack:
+        platform, asked = state.platform
+        asked.append(None)
+        return platform
+    place = place_of(operands, what)
+    return (default_device() if place is None else place[0]).platform
+
+
+# -------------------------------------------------------------------------------------- named axes
+
+
+@contextmanager
+def named_axis(name: str, size: int) -> Iterator[None]:
+    """Bind an axis name inside of a mapped function, whose trace is the innermost one."""
+    state.axes.append((name, size, state.stack[-1]))
+    try:
+        yield
+    finally:
+        state.axes.pop()
+
+
+def axis_binding(name: str) -> tuple[int, Trace]:
+    """Size of a named axis, and the trace of the `vmap` that maps it."""
+    for bound, size, trace in reversed(state.axes):
+        if bound == name:
+            return size, trace
+    known = ", ".join(sorted({a[0] for a in state.axes})) or "none"
+    raise NameError(
+        f"unbound axis name: {name!r} (bound here: {known}). Collectives take a name that an "
+        "enclosing vmap(..., axis_name=...) binds"
+    )
