@@ -79,8 +79,9 @@ from gnomon._differentiate import (
     value_and_grad,
     vjp,
 )
-from gnomon._jit import ShapeDtypeStruct, clear_caches, jit
+from gnomon._jit import clear_caches, jit
 from gnomon._source_location import named_scope
+from gnomon._stages import ShapeDtypeStruct
 from gnomon._trace_stack import ensure_compile_time_eval
 from gnomon._transpose import fwd_and_bwd, linear_transpose
 from gnomon._vmap import vmap

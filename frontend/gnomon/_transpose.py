@@ -19,8 +19,9 @@ from gnomon._function import (
     trace_function,
     with_avals,
 )
-from gnomon._jit import ShapeDtypeStruct, jit
+from gnomon._jit import jit
 from gnomon._source_location import user_location
+from gnomon._stages import ShapeDtypeStruct
 from gnomon._tracing import as_operand
 from gnomon.dialects.types import is_inexact
 from gnomon.passes.expand import Expander

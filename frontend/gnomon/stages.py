@@ -9,7 +9,7 @@ Example:
   Array(6., dtype=float32, weak_type=True)
 """
 
-from gnomon._jit import Compiled, Lowered
+from gnomon._lowered import Compiled, Lowered
 from gnomon._stages import ArgInfo, CompilerOptions, Wrapped
 from gnomon._stages import TracedFunction as Traced
 

@@ -1,0 +1,136 @@
+"""Entries: compiled programs with what stands around them, arguments in and results out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gnomon import _on_device, tree_util
+from gnomon._array import Array, ConcreteArray, PlacedArray, placed_buffer, wrap_buffer
+from gnomon._config import config
+from gnomon._device import HOST, Device
+from gnomon._evaluation import invalid_value
+from gnomon._function import Traced, name_of
+from gnomon._jit_arguments import Call
+from gnomon._trace_stack import evaluation
+from gnomon._tracing import as_operand
+from gnomon.backends.interface import Buffer, Executable
+
+__all__ = ["CheckedEntry", "Entry", "PlacedEntry"]
+
+
+def _buffer_of(leaf: Any) -> Buffer:
+    """The buffer of an array, made on first use, or of what stands for one."""
+    array: Any = leaf if type(leaf) is ConcreteArray else as_operand(leaf)
+    if array._buffer is None:
+        array._buffer = HOST.backend.put(array.numpy_value(), HOST)
+    buffer: Buffer = array._buffer
+    return buffer
+
+
+def _host_buffer(leaf: Any) -> Buffer:
+    """The buffer of an array on the host, where the array is brought if it lives elsewhere."""
+    array: Any = leaf if isinstance(leaf, ConcreteArray) else as_operand(leaf)
+    if type(array) is PlacedArray:
+        return _on_device.input_buffer(array, HOST)
+    return _buffer_of(array)
+
+
+class Entry:
+    """A compiled program with what stands around it: arguments in, results out."""
+
+    __slots__ = ("_avals", "_captures", "_donated", "_executable", "_single", "_tree")
+
+    def __init__(self, executable: Executable, traced: Traced, donated: tuple[int, ...]) -> None:
+        self._executable = executable
+        self._avals = traced.avals
+        self._tree = traced.tree
+        self._captures = self._buffers_of(traced.captures)
+        self._donated = donated
+        self._single = traced.tree == tree_util.tree_structure(0)
+
+    def _buffers_of(self, captures: Sequence[Array]) -> list[Any]:
+        """Buffers that no later call deletes."""
+        return [HOST.backend.put(c.numpy_value(), HOST) for c in captures]
+
+    def __call__(self, leaves: list[Any]) -> Any:
+        """Run on the dynamic leaves of a call."""
+        inputs: list[Any] = [
+            leaf._buffer if type(leaf) is ConcreteArray and leaf._buffer else _host_buffer(leaf)
+            for leaf in leaves
+        ]
+        inputs += self._captures
+        # The signature that this entry was found by tells number, shapes and dtypes.
+        buffers = self._executable.run(inputs)
+        for i in self._donated:
+            leaf = leaves[i]
+            if isinstance(leaf, ConcreteArray):
+                leaf.delete()
+        if self._single:
+            return wrap_buffer(buffers[0], self._avals[0])
+        return tree_util.tree_unflatten(
+            self._tree, [wrap_buffer(b, a) for b, a in zip(buffers, self._avals, strict=True)]
+        )
+
+
+class PlacedEntry(Entry):
+    """An entry whose program runs on another device, or whose results are committed to theirs."""
+
+    __slots__ = ("_committed", "_device")
+
+    def __init__(
+        self,
+        executable: Executable,
+        traced: Traced,
+        donated: tuple[int, ...],
+        device: Device,
+        committed: bool,
+    ) -> None:
+        self._device = device
+        self._committed = committed
+        super().__init__(executable, traced, donated)
+
+    def _buffers_of(self, captures: Sequence[Array]) -> list[Any]:
+        return [_on_device.input_buffer(c, self._device) for c in captures]
+
+    def __call__(self, leaves: list[Any]) -> Any:
+        """Run on the dynamic leaves of a call."""
+        device, donated = self._device, self._donated
+        inputs: list[Any] = [
+            _on_device.input_buffer(leaf, device, fresh=i in donated)
+            for i, leaf in enumerate(map(as_operand, leaves))
+        ]
+        buffers = self._executable.run([*inputs, *self._captures])
+        for i in donated:
+            if isinstance(leaves[i], ConcreteArray):
+                leaves[i].delete()
+        results = [
+            placed_buffer(buffer, aval, device, self._committed)
+            for buffer, aval in zip(buffers, self._avals, strict=True)
+        ]
+        return results[0] if self._single else tree_util.tree_unflatten(self._tree, results)
+
+
+class CheckedEntry:
+    """An entry under `debug_nans` or `debug_infs`, which finds the op that bad results are of."""
+
+    def __init__(self, entry: Entry, fun: Callable[..., Any], call: Call) -> None:
+        self._entry = entry
+        self._fun = fun
+        self._call = call
+
+    def __call__(self, leaves: list[Any]) -> Any:
+        """Run on the dynamic leaves of a call."""
+        args, kwargs = self._call.arguments([as_operand(leaf) for leaf in leaves])
+        out = self._entry(leaves)
+        kind = invalid_value([leaf.numpy_value() for leaf in tree_util.tree_leaves(out)])
+        if kind is not None:
+            what = f"invalid value ({kind}) encountered in jit of {name_of(self._fun)}"
+            if self._call.donated:
+                raise FloatingPointError(
+                    f"{what}; it donates arguments, so it cannot be run again to find the op"
+                )
+            with config.override("gnomon_disable_jit", True), evaluation():
+                self._fun(*args, **kwargs)
+            raise FloatingPointError(f"{what}; run op by op, no op gives one")
+        return out
