@@ -68,17 +68,8 @@ from gnomon._device_api import (
     process_index,
     process_indices,
 )
-from gnomon._differentiate import (
-    grad,
-    hessian,
-    jacfwd,
-    jacobian,
-    jacrev,
-    jvp,
-    linearize,
-    value_and_grad,
-    vjp,
-)
+from gnomon._differentiate import grad, jvp, linearize, value_and_grad, vjp
+from gnomon._jacobian import hessian, jacfwd, jacobian, jacrev
 from gnomon._jit import clear_caches, jit
 from gnomon._source_location import named_scope
 from gnomon._stages import ShapeDtypeStruct

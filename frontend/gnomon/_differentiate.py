@@ -1,6 +1,4 @@
-"""Differentiation: `grad`, `value_and_grad`, `jvp`, `vjp`, `linearize`, `jacfwd`, `jacrev`,
-`hessian`.
-"""
+"""Differentiation: `grad`, `value_and_grad`, `jvp`, `vjp`, `linearize`."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ from gnomon._function import (
     with_avals,
 )
 from gnomon._source_location import user_location
-from gnomon._trace import is_tracer
 from gnomon._tracing import as_operand, bind
-from gnomon._vmap import vmap
 from gnomon.dialects import functions
 from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program
@@ -72,11 +68,11 @@ def value_and_grad(
     check_callable(fun, "value_and_grad")
     if reduce_axes:
         raise NotImplementedError("reduce_axes was removed from JAX too; sum with lax.psum instead")
-    _check_argnums(argnums)
+    check_argnums(argnums)
 
     @functools.wraps(fun)
     def value_and_grad_of(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        positions = _positions(argnums, args, name_of(fun))
+        positions = positions_of(argnums, args, name_of(fun))
         chosen = tuple(args[i] for i in positions)
         leaves, tree = tree_util.tree_flatten(chosen)
         leaves = [_differentiable(leaf, holomorphic, allow_int) for leaf in leaves]
@@ -167,13 +163,13 @@ def grad(
     return grad_of
 
 
-def _check_argnums(argnums: Any) -> None:
+def check_argnums(argnums: Any) -> None:
     wanted = [argnums] if isinstance(argnums, int) else list(argnums)
     if not all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in wanted):
         raise TypeError(f"argnums must be an int or a tuple of ints, got {argnums!r}")
 
 
-def _positions(argnums: int | Sequence[int], args: tuple[Any, ...], name: str) -> list[int]:
+def positions_of(argnums: int | Sequence[int], args: tuple[Any, ...], name: str) -> list[int]:
     wanted = [argnums] if isinstance(argnums, int) else list(argnums)
     for i in wanted:
         if not -len(args) <= i < len(args):
@@ -591,197 +587,3 @@ def checked_cotangent(ct: Any, aval: ShapedArray) -> Array | None:
             f"{aval}, got {array.aval}"
         )
     return array
-
-
-# --------------------------------------------------------------------------------------- jacobians
-
-
-def _basis(leaves: list[Array]) -> list[Array]:
-    """The standard basis of the space of the leaves together, along a new leading axis."""
-    total = sum(int(np.prod(leaf.shape)) for leaf in leaves)
-    rows: list[Array] = []
-    start = 0
-    for leaf in leaves:
-        size = int(np.prod(leaf.shape))
-        block = np.zeros((total, size), leaf.dtype)
-        block[np.arange(start, start + size), np.arange(size)] = 1
-        rows.append(wrap(block.reshape(total, *leaf.shape), leaf.aval.weak_type))
-        start += size
-    return rows
-
-
-def _split_basis(stacked: Any, leaves: list[Array], axis: int) -> list[Any]:
-    """Cut the axis of basis vectors into the shapes of the leaves."""
-    pieces, start = [], 0
-    shape = stacked.shape
-    for leaf in leaves:
-        size = int(np.prod(leaf.shape))
-        low, high = [0] * len(shape), list(shape)
-        low[axis], high[axis] = start, start + size
-        piece = bind(
-            ops.slice, stacked, start=tuple(low), limit=tuple(high), strides=(1,) * len(shape)
-        )
-        new = (*shape[:axis], *leaf.shape, *shape[axis + 1 :])
-        pieces.append(bind(ops.reshape, piece, shape=tuple(new)))
-        start += size
-    return pieces
-
-
-def jacfwd(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[..., Any]:
-    """The Jacobian of ``fun``, column by column in forward mode: good for tall Jacobians.
-
-    Args:
-      fun: returns arrays or a pytree of them (with ``has_aux`` a pair of that and auxiliary data).
-      argnums: which arguments to differentiate by.
-      has_aux: whether ``fun`` returns auxiliary data.
-      holomorphic: promises that ``fun`` is complex analytic.
-    Returns:
-      A function of the same arguments; its result has the tree of the output with, at each leaf,
-      the tree of the argument; leaves have the shape of the output followed by that of the input.
-    """
-    check_callable(fun, "jacfwd")
-    _check_argnums(argnums)
-
-    @functools.wraps(fun)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        positions = _positions(argnums, args, name_of(fun))
-        chosen = tuple(args[i] for i in positions)
-        leaves, tree = tree_util.tree_flatten(chosen)
-        leaves = [_jacobian_input(leaf, holomorphic, "jacfwd") for leaf in leaves]
-
-        def on_chosen(*flat: Any) -> Any:
-            given = list(args)
-            for i, arg in zip(positions, tree_util.tree_unflatten(tree, list(flat)), strict=True):
-                given[i] = arg
-            return fun(*given, **kwargs)
-
-        def push(*directions: Any) -> Any:
-            return jvp(on_chosen, leaves, directions, has_aux=has_aux)[1:]
-
-        found = vmap(push, out_axes=(-1, None) if has_aux else (-1,))(*_basis(leaves))
-        stacked, tree_out = tree_util.tree_flatten(found[0])
-        _check_jacobian_outputs(stacked, holomorphic, "jacfwd")
-        columns = []
-        for column in stacked:
-            pieces = _split_basis(column, leaves, column.ndim - 1)
-            inputs = tree_util.tree_unflatten(tree, pieces)
-            columns.append(inputs[0] if isinstance(argnums, int) else inputs)
-        jac = tree_util.tree_unflatten(tree_out, columns)
-        return (jac, found[1]) if has_aux else jac
-
-    return jacobian
-
-
-def jacrev(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[..., Any]:
-    """The Jacobian of ``fun``, row by row in reverse mode: good for wide Jacobians.
-
-    Arguments and result as in `jacfwd`; ``allow_int`` as in `grad`.
-    """
-    check_callable(fun, "jacrev")
-    _check_argnums(argnums)
-
-    @functools.wraps(fun)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        positions = _positions(argnums, args, name_of(fun))
-        chosen = tuple(args[i] for i in positions)
-        leaves, tree = tree_util.tree_flatten(chosen)
-        leaves = [_jacobian_input(leaf, holomorphic, "jacrev", allow_int) for leaf in leaves]
-
-        def on_chosen(*flat: Any) -> Any:
-            given = list(args)
-            for i, arg in zip(positions, tree_util.tree_unflatten(tree, list(flat)), strict=True):
-                given[i] = arg
-            return fun(*given, **kwargs)
-
-        out, pullback, *aux = vjp(on_chosen, *leaves, has_aux=has_aux)
-        out_leaves, out_tree = tree_util.tree_flatten(out)
-        _check_jacobian_outputs(out_leaves, holomorphic, "jacrev")
-
-        def pull(*seeds: Any) -> Any:
-            found = pullback(tree_util.tree_unflatten(out_tree, list(seeds)))
-            return tuple(None if _is_float0(ct) else ct for ct in found)
-
-        found = vmap(pull)(*_basis(out_leaves))
-        rows: list[list[Any]] = [[] for _ in out_leaves]
-        for leaf, stacked in zip(leaves, found, strict=True):
-            if stacked is None:
-                pieces = [np.zeros((*o.shape, *leaf.shape), float0) for o in out_leaves]
-            else:
-                pieces = _split_basis(stacked, out_leaves, 0)
-            for row, piece in zip(rows, pieces, strict=True):
-                row.append(piece)
-        jacobians = []
-        for row in rows:
-            inputs = tree_util.tree_unflatten(tree, row)
-            jacobians.append(inputs[0] if isinstance(argnums, int) else inputs)
-        jac = tree_util.tree_unflatten(out_tree, jacobians)
-        return (jac, aux[0]) if has_aux else jac
-
-    return jacobian
-
-
-def hessian(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[..., Any]:
-    """The matrix of second derivatives: ``jacfwd(jacrev(fun))``."""
-    return jacfwd(
-        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
-        argnums,
-        has_aux=has_aux,
-        holomorphic=holomorphic,
-    )
-
-
-def _is_float0(x: Any) -> bool:
-    return not is_tracer(x) and getattr(x, "dtype", None) == float0
-
-
-def _jacobian_input(leaf: Any, holomorphic: bool, name: str, allow_int: bool = False) -> Array:
-    array = as_operand(leaf)
-    dtype = array.dtype
-    if holomorphic and not is_complex(dtype):
-        raise TypeError(f"{name} with holomorphic=True requires complex inputs, got {dtype.name}")
-    if not holomorphic and name == "jacfwd" and is_complex(dtype):
-        raise TypeError(
-            "jacfwd requires real-valued inputs (input dtype that is a sub-dtype of np.floating), "
-            f"but got {dtype.name}. For holomorphic differentiation pass holomorphic=True; for "
-            "non-holomorphic functions of complex inputs use jvp directly."
-        )
-    if not is_inexact(dtype) and not allow_int:
-        raise TypeError(
-            f"{name} requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
-            f"np.floating or np.complexfloating), but got {dtype.name}. Pass floats."
-        )
-    return array
-
-
-def _check_jacobian_outputs(outs: Sequence[Any], holomorphic: bool, name: str) -> None:
-    for out in outs:
-        dtype = out.dtype
-        if holomorphic and not is_complex(dtype):
-            raise TypeError(
-                f"{name} with holomorphic=True requires complex outputs, got {dtype.name}"
-            )
-        if not holomorphic and name == "jacrev" and (is_complex(dtype) or not is_inexact(dtype)):
-            raise TypeError(
-                "jacrev requires real-valued outputs (output dtype that is a sub-dtype of "
-                f"np.floating), but got {dtype.name}. For holomorphic differentiation pass "
-                "holomorphic=True; for other functions with complex outputs use vjp directly."
-            )
-
-
-jacobian = jacrev
