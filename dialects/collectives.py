@@ -39,6 +39,7 @@ from gnomon.dialects.emit import (
     full_like,
     move_dim,
     ops,
+    take,
     transpose,
 )
 from gnomon.dialects.mlir import ir
@@ -341,28 +342,13 @@ def _move_ppermute(
     x: ir.Value, dim: int | None, size: int, params: Params
 ) -> tuple[ir.Value, int | None]:
     # A source beyond the end gives zero: nothing is sent to those members.
-    sources = np.full((size, 1), size, np.int32)
+    sources = np.full(size, size, np.int32)
     for source, destination in params["permutation"]:
         sources[destination] = source
     if dim is None and (sources < size).all():
         return x, None
     front = at_dim(x, dim, size)
-    type_ = type_of(front)
-    moved = ops.gather(
-        front,
-        constant(sources),
-        offset_dims=tuple(range(1, type_.rank)),
-        collapsed_slice_dims=(0,),
-        start_index_map=(0,),
-        operand_batching_dims=(),
-        start_indices_batching_dims=(),
-        slice_sizes=(1, *type_.shape[1:]),
-        mode="fill",
-        fill_value=np.zeros((), type_.dtype),
-        unique_indices=False,
-        indices_are_sorted=False,
-    )
-    return moved, 0
+    return take(front, constant(sources), 0, mode="fill"), 0
 
 
 ppermute = _movement(

@@ -132,3 +132,42 @@ def slice_along(x: ir.Value, dimension: int, start: int, limit: int, stride: int
         limit=tuple(limit if d == dimension else n for d, n in enumerate(shape)),
         strides=tuple(stride if d == dimension else 1 for d in range(len(shape))),
     )
+
+
+def take(
+    x: ir.Value,
+    places: ir.Value,
+    dimension: int,
+    along: Sequence[int] = (),
+    *,
+    mode: str = "promise_in_bounds",
+    unique: bool = False,
+) -> ir.Value:
+    """``x`` at places along a dimension; the result's dimensions stand in the order of ``x``.
+
+    Args:
+      x: an array.
+      places: integers; their dimensions are, in the order of ``x``, ``dimension`` and ``along``.
+      dimension: where in ``x`` they point to.
+      along: dimensions that ``x`` and the places have in common; the others are read whole.
+      mode: what becomes of places out of bounds; to ``"fill"`` is with zeros.
+      unique: no place is read twice.
+    """
+    shape = type_of(x).shape
+    own = sorted((*along, dimension))
+    return ops.gather(
+        x,
+        reshape(places, (*type_of(places).shape, 1)),
+        offset_dims=tuple(d for d in range(len(shape)) if d not in own),
+        collapsed_slice_dims=(dimension,),
+        start_index_map=(dimension,),
+        operand_batching_dims=tuple(along),
+        start_indices_batching_dims=tuple(own.index(d) for d in along),
+        slice_sizes=tuple(
+            1 if d == dimension else min(n, 1) if d in along else n for d, n in enumerate(shape)
+        ),
+        mode=mode,
+        fill_value=0,
+        unique_indices=unique,
+        indices_are_sorted=False,
+    )

@@ -32,7 +32,7 @@ from gnomon.dialects.combinators import (
     stablehlo_region,
 )
 from gnomon.dialects.contract import NOT_LINEAR, Instance, MappedAxis, Op
-from gnomon.dialects.emit import at_dim, broadcast_new_dim, move_dim, ops
+from gnomon.dialects.emit import at_dim, move_dim, ops, take
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
     ANY,
@@ -58,22 +58,8 @@ _F32 = np.dtype(np.float32)
 
 def take_along(x: ir.Value, positions: ir.Value, dimension: int, *, unique: bool) -> ir.Value:
     """The elements of ``x`` at positions along a dimension, all others running along."""
-    shape = type_of(x).shape
-    others = tuple(d for d in range(len(shape)) if d != dimension)
-    return ops.gather(
-        x,
-        broadcast_new_dim(positions, 1, len(shape)),
-        offset_dims=(),
-        collapsed_slice_dims=(dimension,),
-        start_index_map=(dimension,),
-        operand_batching_dims=others,
-        start_indices_batching_dims=others,
-        slice_sizes=tuple(min(n, 1) if d in others else 1 for d, n in enumerate(shape)),
-        mode="promise_in_bounds",
-        fill_value=0,
-        unique_indices=unique,
-        indices_are_sorted=False,
-    )
+    others = [d for d in range(type_of(x).rank) if d != dimension]
+    return take(x, positions, dimension, others, unique=unique)
 
 
 def _permuted(

@@ -34,7 +34,7 @@ from gnomon.dialects.combinators import (
     stablehlo_region,
 )
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Facet, Instance, MappedAxis, Op, Rule
-from gnomon.dialects.emit import full, move_dim, ops, reshape
+from gnomon.dialects.emit import full, move_dim, ops, reshape, take
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
     BOOL,
@@ -386,21 +386,7 @@ def _jvp_extremum(place: str) -> Rule:
         if type_.size == 0 or inst.type.size == 0:
             return [None]
         places = getattr(ops, place)(x, **inst.params)
-        count = inst.type.size
-        read = ops.gather(
-            reshape(t, (type_.size,)),
-            reshape(places, (count, 1)),
-            offset_dims=(),
-            collapsed_slice_dims=(0,),
-            start_index_map=(0,),
-            operand_batching_dims=(),
-            start_indices_batching_dims=(),
-            slice_sizes=(1,),
-            mode="fill",
-            fill_value=0,
-            unique_indices=False,
-            indices_are_sorted=False,
-        )
+        read = take(reshape(t, (type_.size,)), reshape(places, (inst.type.size,)), 0, mode="fill")
         return [reshape(read, inst.type.shape)]
 
     return rule

@@ -7,7 +7,7 @@ import numpy as np
 from gnomon.dialects.attributes import INT
 from gnomon.dialects.combinators import Tangents, Values, require, require_dtype
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, Op
-from gnomon.dialects.emit import ops
+from gnomon.dialects.emit import ops, take
 from gnomon.dialects.linear_algebra import elimination
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
@@ -37,22 +37,8 @@ def _infer(a: TensorType) -> tuple[TensorType, TensorType, TensorType]:
 def permuted_rows(x: ir.Value, permutation: ir.Value) -> ir.Value:
     """``x[permutation]`` of matrices, each by its own permutation."""
     type_ = type_of(x)
-    batch = tuple(range(type_.rank - 2))
-    row, column = type_.rank - 2, type_.rank - 1
-    return ops.gather(
-        x,
-        ops.reshape(permutation, shape=(*type_.shape[:-1], 1)),
-        offset_dims=(column,),
-        collapsed_slice_dims=(row,),
-        start_index_map=(row,),
-        operand_batching_dims=batch,
-        start_indices_batching_dims=batch,
-        slice_sizes=(*(1 for _ in batch), 1, type_.shape[column]),
-        mode="clip",
-        fill_value=0,
-        unique_indices=True,
-        indices_are_sorted=False,
-    )
+    batch = range(type_.rank - 2)
+    return take(x, permutation, type_.rank - 2, batch, mode="clip", unique=True)
 
 
 def square_factors(lu: ir.Value) -> tuple[ir.Value, ir.Value]:

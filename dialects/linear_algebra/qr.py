@@ -7,7 +7,7 @@ import numpy as np
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, require
 from gnomon.dialects.contract import NO_DERIVATIVE, NOT_LINEAR, Instance, Op
-from gnomon.dialects.emit import ops, zeros
+from gnomon.dialects.emit import ops, take, zeros
 from gnomon.dialects.linear_algebra import reflectors
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
@@ -177,22 +177,8 @@ def _jvp_qr(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value |
 def permuted_columns(x: ir.Value, permutation: ir.Value) -> ir.Value:
     """``x[:, permutation]`` of matrices, each by its own permutation."""
     type_ = type_of(x)
-    batch = tuple(range(type_.rank - 2))
-    row, column = type_.rank - 2, type_.rank - 1
-    return ops.gather(
-        x,
-        ops.reshape(permutation, shape=(*type_of(permutation).shape, 1)),
-        offset_dims=(row,),
-        collapsed_slice_dims=(column,),
-        start_index_map=(column,),
-        operand_batching_dims=batch,
-        start_indices_batching_dims=batch,
-        slice_sizes=(*(1 for _ in batch), type_.shape[row], 1),
-        mode="clip",
-        fill_value=0,
-        unique_indices=True,
-        indices_are_sorted=False,
-    )
+    batch = range(type_.rank - 2)
+    return take(x, permutation, type_.rank - 1, batch, mode="clip", unique=True)
 
 
 qr = Op(

@@ -31,6 +31,7 @@ from gnomon.dialects.emit import (
     ops,
     reshape,
     slice_along,
+    take,
 )
 from gnomon.dialects.host_call import call_on_host
 from gnomon.dialects.mlir import ir
@@ -141,7 +142,7 @@ def _network(keys: Sequence[ir.Value]) -> ir.Value:
         place, zero = ops.iota(dtype=_I32, shape=(size,), dimension=0), full(flat, 0)
         local = ops.and_(place, full(flat, padded - 1))
         partner = ops.xor(place, spread(distance))
-        others = [_read(v, partner) for v in values]
+        others = [take(v, partner, 0, unique=True) for v in values]
         ascending = ops.eq(ops.and_(local, spread(block)), zero)
         is_first = ops.eq(ops.and_(local, spread(distance)), zero)
         takes_smaller = ops.eq(ascending, is_first)
@@ -171,24 +172,6 @@ def _flat(key: ir.Value, padded: int) -> ir.Value:
     return reshape(key, (rows * padded,))
 
 
-def _read(x: ir.Value, places: ir.Value) -> ir.Value:
-    (size,) = type_of(places).shape
-    return ops.gather(
-        x,
-        reshape(places, (size, 1)),
-        offset_dims=(),
-        collapsed_slice_dims=(0,),
-        start_index_map=(0,),
-        operand_batching_dims=(),
-        start_indices_batching_dims=(),
-        slice_sizes=(1,),
-        mode="promise_in_bounds",
-        fill_value=0,
-        unique_indices=True,
-        indices_are_sorted=False,
-    )
-
-
 def _less(left: Sequence[ir.Value], right: Sequence[ir.Value]) -> ir.Value:
     """Lexicographic comparison of rows of keys."""
     *pairs, last = zip(left, right, strict=True)
@@ -216,7 +199,9 @@ def _take(x: ir.Value, order: ir.Value, dimension: int) -> ir.Value:
     row_start = ops.mul(ops.iota(dtype=_I32, shape=(rows, k), dimension=0), full(type_of(order), n))
     places = reshape(ops.add(row_start, order), (rows * k,))
     others = [m for d, m in enumerate(type_.shape) if d != dimension]
-    return move_dim(reshape(_read(elements, places), (*others, k)), type_.rank - 1, dimension)
+    return move_dim(
+        reshape(take(elements, places, 0, unique=True), (*others, k)), type_.rank - 1, dimension
+    )
 
 
 def _sort(inst: Instance) -> Sequence[ir.Value] | None:
