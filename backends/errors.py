@@ -7,6 +7,7 @@ program and the command line that compiles it again outside of this process.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "BackendUnavailable",
@@ -79,3 +80,11 @@ class OutOfMemory(RuntimeError):  # noqa: N818
 
 class BufferDeletedError(RuntimeError):
     """A buffer was used after `delete()` or after it was donated to a call."""
+
+    @classmethod
+    def of(cls, buffer: Any, reason: str | None) -> BufferDeletedError:
+        """The error of a buffer that was used after ``reason``."""
+        return cls(
+            f"a buffer of shape {buffer.shape} and dtype {buffer.dtype} was used after {reason}; "
+            "keep a copy, or do not donate it"
+        )

@@ -374,10 +374,7 @@ class Buffer:
 
     def _check_alive(self) -> None:
         if self._deleted is not None:
-            raise BufferDeletedError(
-                f"a buffer of shape {self.shape} and dtype {self.dtype} was used after "
-                f"{self._deleted}; keep a copy, or do not donate it"
-            )
+            raise BufferDeletedError.of(self, self._deleted)
 
     def __repr__(self) -> str:
         state = "deleted" if self._deleted else "ready" if self.is_ready() else "pending"

@@ -193,10 +193,7 @@ class Buffer:
         """
         memory = self._memory
         if memory is None:
-            raise BufferDeletedError(
-                f"a buffer of shape {self.shape} and dtype {self.dtype} was used after "
-                f"{self._deleted}; keep a copy, or do not donate it"
-            )
+            raise BufferDeletedError.of(self, self._deleted)
         memory.client.check_alive()
         return memory
 

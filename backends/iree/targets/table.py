@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from gnomon.backends.iree.targets.detection import (
@@ -208,8 +208,29 @@ _DEVICE = Capabilities(
 _ON_HOST = "factorizations are calls of NumPy, operands and results copied; long sorts networks"
 
 
-def _drivers(name: str) -> Mapping[str, str]:
-    return MappingProxyType(dict.fromkeys(("sync", "blocking", "async"), name))
+def _gpu(
+    name: str,
+    hal_backend: str,
+    code: str,
+    driver: str,
+    *flags: Flag,
+    capabilities: Capabilities,
+    legalized: tuple[str, ...] = (_ON_HOST,),
+) -> Target:
+    """A device with memory of its own; ``flags`` go beyond those that all have."""
+    chosen = Flag(f"--iree-hal-target-backends={hal_backend}", "the code generator")
+    return Target(
+        name=name,
+        platform=name,
+        hal_backend=hal_backend,
+        code=code,
+        memory="device",
+        drivers=MappingProxyType(dict.fromkeys(("sync", "blocking", "async"), driver)),
+        flags=(chosen, *_INPUT_FLAGS, *flags),
+        process_flags=_DEVICE_PROCESS_FLAGS,
+        capabilities=capabilities,
+        legalized=legalized,
+    )
 
 
 def _nvidia(architecture: str, ptx: int, shared_memory: int) -> str:
@@ -236,18 +257,7 @@ def _nvidia(architecture: str, ptx: int, shared_memory: int) -> str:
 
 
 _CUDA = Family(
-    target=Target(
-        name="cuda",
-        platform="cuda",
-        hal_backend="cuda",
-        code="ptx",
-        memory="device",
-        drivers=_drivers("cuda"),
-        flags=(Flag("--iree-hal-target-backends=cuda", "the code generator"), *_INPUT_FLAGS),
-        process_flags=_DEVICE_PROCESS_FLAGS,
-        capabilities=_DEVICE,
-        legalized=(_ON_HOST,),
-    ),
+    target=_gpu("cuda", "cuda", "ptx", "cuda", capabilities=_DEVICE),
     flag=Flag("--iree-cuda-target={}", "PTX for it runs on it and on all later ones"),
     architectures=(
         Architecture("sm_70", "Volta: V100"),
@@ -264,18 +274,7 @@ _CUDA = Family(
 )
 
 _ROCM = Family(
-    target=Target(
-        name="rocm",
-        platform="rocm",
-        hal_backend="rocm",
-        code="hsaco",
-        memory="device",
-        drivers=_drivers("hip"),
-        flags=(Flag("--iree-hal-target-backends=rocm", "the code generator"), *_INPUT_FLAGS),
-        process_flags=_DEVICE_PROCESS_FLAGS,
-        capabilities=_DEVICE,
-        legalized=(_ON_HOST,),
-    ),
+    target=_gpu("rocm", "rocm", "hsaco", "hip", capabilities=_DEVICE),
     flag=Flag("--iree-rocm-target={}", "machine code for it runs on no other"),
     architectures=(
         Architecture("gfx908", "CDNA 1: MI100"),
@@ -292,6 +291,10 @@ _ROCM = Family(
     detect=rocm_architecture,
 )
 
+# What is left of that where code is a shader: no library, and memory in pieces of words.
+_SHADERS = replace(
+    _DEVICE, widened=_STORED, complex_selects=False, libm="none", import_alignment=4096
+)
 _NARROW = (
     _ON_HOST,
     "no f64: functions of f32 that others compute in f64 are computed in f32 and integers",
@@ -327,30 +330,12 @@ def _vulkan(compute: str, storage: str) -> str:
 
 
 _VULKAN = Family(
-    target=Target(
-        name="vulkan",
-        platform="vulkan",
-        hal_backend="vulkan-spirv",
-        code="spirv",
-        memory="device",
-        drivers=_drivers("vulkan"),
-        flags=(
-            Flag("--iree-hal-target-backends=vulkan-spirv", "the code generator"),
-            *_INPUT_FLAGS,
-        ),
-        process_flags=_DEVICE_PROCESS_FLAGS,
-        capabilities=Capabilities(
-            dtypes=_ALL - _WIDE,
-            widened=_STORED,
-            complex_selects=False,
-            libm="none",
-            rounds=True,
-            atomics=False,
-            host_memory=False,
-            host_calls=True,
-            import_alignment=4096,
-            max_bindings=32,
-        ),
+    target=_gpu(
+        "vulkan",
+        "vulkan-spirv",
+        "spirv",
+        "vulkan",
+        capabilities=replace(_SHADERS, dtypes=_ALL - _WIDE),
         legalized=_NARROW,
     ),
     flag=Flag("--iree-vulkan-target={}", "what the generated SPIR-V may ask of the driver"),
@@ -376,34 +361,16 @@ _VULKAN = Family(
 )
 
 _METAL = Family(
-    target=Target(
-        name="metal",
-        platform="metal",
-        hal_backend="metal-spirv",
-        code="msl",
-        memory="device",
-        drivers=_drivers("metal"),
-        flags=(
-            Flag("--iree-hal-target-backends=metal-spirv", "the code generator"),
-            *_INPUT_FLAGS,
-            Flag(
-                "--iree-metal-compile-to-metallib=false",
-                "Apple's compiler is not here: the artifact holds source, compiled when loaded",
-            ),
+    target=_gpu(
+        "metal",
+        "metal-spirv",
+        "msl",
+        "metal",
+        Flag(
+            "--iree-metal-compile-to-metallib=false",
+            "Apple's compiler is not here: the artifact holds source, compiled when loaded",
         ),
-        process_flags=_DEVICE_PROCESS_FLAGS,
-        capabilities=Capabilities(
-            dtypes=_ALL - _WIDE_FLOATS,
-            widened=_STORED,
-            complex_selects=False,
-            libm="none",
-            rounds=True,
-            atomics=False,
-            host_memory=False,
-            host_calls=True,
-            import_alignment=4096,
-            max_bindings=31,
-        ),
+        capabilities=replace(_SHADERS, dtypes=_ALL - _WIDE_FLOATS, max_bindings=31),
         legalized=_NARROW,
     ),
     flag=Flag("--iree-metal-target-platform={}", "which of Apple's systems"),
