@@ -274,13 +274,15 @@ def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
     return all(tree_leaves(tree, is_leaf))
 
 
-def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tree: Any) -> Any:
+def tree_transpose(
+    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
+) -> Any:
     """Turn a tree of trees inside out: a list of pairs becomes a pair of lists.
 
     Args:
       outer_treedef: the structure of the outer tree.
       inner_treedef: the structure of each inner tree; None: that of the first one.
-      tree: a tree of structure ``outer_treedef.compose(inner_treedef)``.
+      pytree_to_transpose: a tree of structure ``outer_treedef.compose(inner_treedef)``.
 
     Raises:
       TypeError: the tree has another structure.
@@ -291,14 +293,14 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tr
       ([1, 3], [2, 4])
     """
     if inner_treedef is None:
-        inner_treedef = tree_structure(outer_treedef.flatten_up_to(tree)[0])
+        inner_treedef = tree_structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
     rows, columns = outer_treedef.num_leaves, inner_treedef.num_leaves
     if rows == 0 or columns == 0:
         raise TypeError(
             f"tree_transpose: neither structure may be without leaves; got {outer_treedef} and "
             f"{inner_treedef}"
         )
-    leaves, treedef = tree_flatten(tree)
+    leaves, treedef = tree_flatten(pytree_to_transpose)
     expected = outer_treedef.compose(inner_treedef)
     if treedef != expected:
         raise TypeError(f"tree_transpose: expected a tree of structure {expected}, got {treedef}")
@@ -309,35 +311,66 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tr
 # -------------------------------------------------------------------------------------------- paths
 
 
-def _walk(tree: Any, path: KeyPath, is_leaf: IsLeaf) -> Iterator[tuple[KeyPath, Any]]:
-    if (is_leaf is not None and is_leaf(tree)) or optree.tree_is_leaf(tree, namespace=NAMESPACE):
+def _walk(
+    tree: Any, path: KeyPath, is_leaf: Callable[[KeyPath, Any], bool]
+) -> Iterator[tuple[KeyPath, Any]]:
+    if is_leaf(path, tree) or optree.tree_is_leaf(tree, namespace=NAMESPACE):
         yield path, tree
         return
     for key, child in flatten_node_with_keys(tree)[0]:
         yield from _walk(child, (*path, key), is_leaf)
 
 
-def tree_leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
-    """Pairs of path and leaf, in the order of `tree_leaves`; `keystr` prints a path."""
-    return list(_walk(tree, (), is_leaf))
+def tree_leaves_with_path(
+    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+) -> list[tuple[KeyPath, Any]]:
+    """Pairs of path and leaf, in the order of `tree_leaves`; `keystr` prints a path.
+
+    Args:
+      is_leaf: called at each step; where it is true the subtree is a leaf.
+      is_leaf_takes_path: ``is_leaf`` is called with the path and the subtree.
+    """
+    asked = is_leaf
+    if asked is None:
+        return list(_walk(tree, (), lambda path, subtree: False))
+    if is_leaf_takes_path:
+        return list(_walk(tree, (), asked))
+    return list(_walk(tree, (), lambda path, subtree: asked(subtree)))
 
 
 def tree_flatten_with_path(
-    tree: Any, is_leaf: IsLeaf = None
+    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
-    """Pairs of path and leaf, and the structure; see `tree_flatten`.
+    """Pairs of path and leaf, and the structure; see `tree_leaves_with_path`.
 
     Example:
       >>> pairs, _ = tree_flatten_with_path({"a": [1, 2]})
       >>> [(keystr(path), leaf) for path, leaf in pairs]
       [("['a'][0]", 1), ("['a'][1]", 2)]
     """
-    return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
+    if is_leaf is None or not is_leaf_takes_path:
+        return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
+    # Structures are made without paths: they hear the answers, which were given in their order.
+    answers: list[bool] = []
+
+    def answer(path: KeyPath, subtree: Any) -> bool:
+        answers.append(is_leaf(path, subtree))
+        return answers[-1]
+
+    pairs = list(_walk(tree, (), answer))
+    given = iter(answers)
+    return pairs, tree_structure(tree, lambda _: next(given))
 
 
-def tree_map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
+def tree_map_with_path(
+    f: Callable[..., Any],
+    tree: Any,
+    *rest: Any,
+    is_leaf: Callable[..., bool] | None = None,
+    is_leaf_takes_path: bool = False,
+) -> Any:
     """`tree_map` of a function that gets the path as its first argument."""
-    pairs, treedef = tree_flatten_with_path(tree, is_leaf)
+    pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     paths = treedef.unflatten([_Path(path) for path, _ in pairs])
     return tree_map(
         lambda path, *leaves: f(path.keys, *leaves),

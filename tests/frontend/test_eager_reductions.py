@@ -75,3 +75,21 @@ def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gnomon.numpy._reductions.as_array", None)
     for name in FUNCTIONS:
         getattr(gnp, name)(x, axis=(0 if name.startswith("arg") else (0, 1)))
+
+
+def test_arguments_by_keyword() -> None:
+    x = gnp.array([[1, np.nan, 3], [np.nan, np.nan, np.nan]], "float32")
+    mask = np.array([True, True, False])
+    assert gnp.nanmax(x, 1, initial=2.0, where=mask).tolist() == [2, 2]
+    assert gnp.nanmin(x, 1, initial=2.0, where=mask).tolist() == [1, 2]
+    assert gnp.std(x[0, ::2], mean=1.0) == np.sqrt(np.float32(2))
+    assert gnp.nanvar(x[0], None, None, None, 0, False, None, 1.0) == 2
+    signs = gnp.array([0, 2, -2])
+    assert gnp.sum(signs, dtype=bool).tolist() is True
+    assert gnp.prod(signs, dtype=bool).tolist() is False
+    assert gnp.cumsum(signs, dtype=bool).tolist() == [False, True, True]
+    # Where a dtype has no infinities its largest numbers stand for them.
+    small = x.astype("float8_e4m3fn")
+    assert gnp.nanmax(small, 0).astype("float32").tolist()[::2] == [1, 3]
+    with pytest.raises(ValueError, match="boolean array, got dtype int32"):
+        gnp.sum(x, where=np.array([1, 0, 1]))

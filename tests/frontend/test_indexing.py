@@ -511,9 +511,14 @@ def test_values_are_converted_as_in_jax(dtype: str, new: Any, operation: str) ->
 def test_values_that_lose_something_warn() -> None:
     with pytest.warns(FutureWarning, match="float32 do not fit into the array of dtype int32"):
         wrap(np.arange(3, dtype=np.int32)).at[0].set(1.5)
-    # A quotient of integers is floating, and nothing is cut on the way.
+    # A quotient of integers is floating, and nothing is cut on the way; a power is of the dtype.
     out = wrap(np.array([5, 4], np.int32)).at[0].divide(2.5)
     assert out.tolist() == [2, 4] and out.dtype == np.float32
+    out = wrap(np.array([4, 4], np.int8)).at[0].power(np.float32(1.5))
+    assert out.tolist() == [8, 4] and out.dtype == np.int8
+    out = wrap(np.array([4, 4], np.float16)).at[0].divide(np.float32(8))
+    assert out.tolist() == [0.5, 4] and out.dtype == np.float16
+    assert wrap(np.array([True, False])).at[1].power(True).tolist() == [1, 0]
 
 
 def test_lists_of_values() -> None:

@@ -105,3 +105,14 @@ def test_gradients_and_errors() -> None:
         stats.dirichlet.pdf(np.ones(2), np.ones(5))
     with pytest.raises(ValueError, match="must be a matrix"):
         stats.multivariate_normal.pdf(np.ones(2), np.ones(2), np.ones(2))
+
+
+def test_entropy_of_poisson() -> None:
+    rates = np.array([0.0, 0.1, 1, 9, 24, 26, 90, 110, 1e3], np.float32)
+    expected = reference.poisson.entropy(rates.astype(np.float64))
+    got = np.asarray(stats.poisson.entropy(rates))
+    np.testing.assert_allclose(got, expected, 64 * np.finfo(np.float32).eps)
+    assert np.isnan(stats.poisson.entropy(-1.0))
+    with gn.enable_x64(True):
+        got = np.asarray(stats.poisson.entropy(rates.astype(np.float64)))
+    np.testing.assert_allclose(got, expected, 1e-8)  # The series has three terms.

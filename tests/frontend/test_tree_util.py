@@ -350,3 +350,21 @@ def test_partial_of_partials() -> None:
     bound = functools.partial(max, 9)
     one, other = tree_util.Partial(bound, 1), tree_util.Partial(bound, 2)
     assert tree.structure(one) == tree.structure(other)
+
+
+def test_leaves_by_path() -> None:
+    nested = {"a": [1, (2, 3)], "b": (4, (5, 6))}
+
+    def below_a(path: Any, subtree: Any) -> bool:
+        return len(path) > 0 and path[0].key == "a" and isinstance(subtree, tuple)
+
+    pairs, treedef = tree_util.tree_flatten_with_path(nested, below_a, is_leaf_takes_path=True)
+    assert [(keystr(path), leaf) for path, leaf in pairs] == [
+        (jax.tree_util.keystr(path), leaf)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(nested, below_a, True)
+    ]
+    assert treedef.unflatten([leaf for _, leaf in pairs]) == nested
+    doubled = tree_util.tree_map_with_path(
+        lambda path, x: x * 2, nested, is_leaf=below_a, is_leaf_takes_path=True
+    )
+    assert doubled == {"a": [2, (2, 3, 2, 3)], "b": (8, (10, 12))}

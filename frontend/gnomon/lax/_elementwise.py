@@ -15,6 +15,7 @@ from gnomon._errors import GnomonTypeError
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, SIGNED, is_complex, is_integer
+from gnomon.lax._creation import convert_element_type
 from gnomon.lax._operands import (
     ANY_DTYPE,
     BOOL_OR_INTEGER,
@@ -99,16 +100,20 @@ def _with_accuracy(name: str, summary: str) -> Unary:
     return _document(function, name, summary, arguments, dtypes)
 
 
+def _of_two(name: str, op: str, dtypes: Dtypes, x: Any, y: Any) -> Array:
+    x, y = argument(name, x, 0), argument(name, y, 1)
+    accept(name, x, dtypes, 0)
+    accept(name, y, dtypes, 1)
+    if x.dtype != y.dtype:
+        same_dtype(name, (x, y))
+    if x.shape != y.shape:
+        x, y = spread(name, (x, y))
+    return bind(getattr(ops, op), x, y)
+
+
 def _binary(name: str, op: str, dtypes: Dtypes, summary: str) -> Binary:
     def function(x: Any, y: Any) -> Array:
-        x, y = argument(name, x, 0), argument(name, y, 1)
-        accept(name, x, dtypes, 0)
-        accept(name, y, dtypes, 1)
-        if x.dtype != y.dtype:
-            same_dtype(name, (x, y))
-        if x.shape != y.shape:
-            x, y = spread(name, (x, y))
-        return bind(getattr(ops, op), x, y)
+        return _of_two(name, op, dtypes, x, y)
 
     arguments = (
         "      x, y: arrays or scalars of one dtype. Shapes are equal, or one is a scalar's,\n"
@@ -193,7 +198,27 @@ imag = _unary("imag", "imag", COMPLEX_ONLY, "Elementwise imaginary part of compl
 
 add = _binary("add", "add", NUMBER, "Elementwise sum :math:`x + y`.")
 sub = _binary("sub", "sub", NUMBER, "Elementwise difference :math:`x - y`.")
-mul = _binary("mul", "mul", NUMBER, "Elementwise product :math:`x y`.")
+
+
+def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Array:
+    """Elementwise product :math:`x y`.
+
+    Args:
+      x, y: arrays or scalars of one dtype. Shapes are equal, or one is a scalar's, or ranks are
+        equal and sizes are equal or one.
+      out_dtype: of the product; the operands are converted to it before.
+    Returns:
+      An array of the operands' shape.
+    Raises:
+      TypeError: the dtypes are not equal, or bool, or an argument is not an array.
+    """
+    if out_dtype is not None:
+        x, y = argument("mul", x, 0), argument("mul", y, 1)
+        same_dtype("mul", (x, y))
+        x, y = convert_element_type(x, out_dtype), convert_element_type(y, out_dtype)
+    return _of_two("mul", "mul", NUMBER, x, y)
+
+
 div = _binary(
     "div",
     "div",
@@ -219,9 +244,6 @@ atan2 = _binary(
     "Elementwise angle of the point (y, x), in [-pi, pi]; of complex numbers "
     "-i log((x + iy) / sqrt(x² + y²)).",
 )
-nextafter = _binary(
-    "nextafter", "nextafter", FLOAT, "Elementwise next representable number after x towards y."
-)
 complex = _binary("complex", "complex", PARTS, "Elementwise complex number x + iy.")
 bitwise_and = _binary("bitwise_and", "and", BOOL_OR_INTEGER, "Elementwise bitwise and.")
 bitwise_or = _binary("bitwise_or", "or", BOOL_OR_INTEGER, "Elementwise bitwise or.")
@@ -241,19 +263,41 @@ shift_right_logical = _binary(
     INTEGERS,
     "Elementwise shift to the right that fills with zeros.",
 )
-polygamma = _binary(
-    "polygamma", "polygamma", FLOAT, "Elementwise derivative of order x of `digamma` at y."
-)
-zeta = _binary("zeta", "zeta", FLOAT, "Elementwise Hurwitz zeta function of x at y.")
-igamma = _binary(
-    "igamma", "igamma", FLOAT, "Elementwise regularized lower incomplete gamma function P(x, y)."
-)
-igammac = _binary(
-    "igammac", "igammac", FLOAT, "Elementwise regularized upper incomplete gamma function 1 - P."
-)
-igamma_grad_a = _binary(
-    "igamma_grad_a", "igamma_grad_a", FLOAT, "Elementwise derivative of `igamma` by x."
-)
+
+
+# Functions whose arguments have names of their own.
+
+
+def nextafter(x1: Any, x2: Any) -> Array:
+    """Elementwise next representable number after ``x1`` towards ``x2``; both are floating."""
+    return _of_two("nextafter", "nextafter", FLOAT, x1, x2)
+
+
+def polygamma(m: Any, x: Any) -> Array:
+    """Elementwise derivative of order ``m`` of `digamma` at ``x``; both are floating."""
+    return _of_two("polygamma", "polygamma", FLOAT, m, x)
+
+
+def zeta(x: Any, q: Any) -> Array:
+    """Elementwise Hurwitz zeta function of ``x`` at ``q``; both are floating."""
+    return _of_two("zeta", "zeta", FLOAT, x, q)
+
+
+def igamma(a: Any, x: Any) -> Array:
+    """Elementwise regularized lower incomplete gamma function P(a, x); both are floating."""
+    return _of_two("igamma", "igamma", FLOAT, a, x)
+
+
+def igammac(a: Any, x: Any) -> Array:
+    """Elementwise regularized upper incomplete gamma function 1 - P(a, x); both are floating."""
+    return _of_two("igammac", "igammac", FLOAT, a, x)
+
+
+def igamma_grad_a(a: Any, x: Any) -> Array:
+    """Elementwise derivative of `igamma` by ``a``; both are floating."""
+    return _of_two("igamma_grad_a", "igamma_grad_a", FLOAT, a, x)
+
+
 random_gamma_grad = _binary(
     "random_gamma_grad",
     "random_gamma_grad",

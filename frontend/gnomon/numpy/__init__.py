@@ -105,6 +105,7 @@ from gnomon.numpy._index_tricks import (
     triu_indices_from,
     unravel_index,
 )
+from gnomon.numpy._insertion import delete, insert
 from gnomon.numpy._interpolation import interp
 from gnomon.numpy._linear_algebra import (
     cross,
@@ -135,7 +136,6 @@ from gnomon.numpy._manipulation import (
     column_stack,
     concat,
     concatenate,
-    delete,
     dsplit,
     dstack,
     expand_dims,
@@ -144,10 +144,8 @@ from gnomon.numpy._manipulation import (
     flipud,
     hsplit,
     hstack,
-    insert,
     matrix_transpose,
     moveaxis,
-    pad,
     permute_dims,
     ravel,
     repeat,
@@ -175,6 +173,7 @@ from gnomon.numpy._order_statistics import (
     percentile,
     quantile,
 )
+from gnomon.numpy._padding import pad
 from gnomon.numpy._parts import (
     angle,
     around,

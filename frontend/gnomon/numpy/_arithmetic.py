@@ -385,7 +385,7 @@ def heaviside(x1: Any, x2: Any, /) -> Array:
 # --------------------------------------------------------------------------------- common divisors
 
 
-def gcd(x1: Any, x2: Any, /) -> Array:
+def gcd(x1: Any, x2: Any) -> Array:
     """Elementwise greatest common divisor of integers.
 
     Raises:
@@ -409,7 +409,7 @@ def gcd(x1: Any, x2: Any, /) -> Array:
     return with_weak_type(result, x.aval.weak_type)
 
 
-def lcm(x1: Any, x2: Any, /) -> Array:
+def lcm(x1: Any, x2: Any) -> Array:
     """Elementwise least common multiple of integers.
 
     Raises:

@@ -115,12 +115,12 @@ def _folded(value: np.ndarray[Any, Any], axis: Any, keepdims: bool, reduce: Any)
 
 def largest(x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
     """The largest real number."""
-    return _reduced(_folded, _ORDERED, x, axis, keepdims, x.weak_type, _maximum)
+    return _reduced(_folded, _ORDERED, x, axis, keepdims, False, _maximum)
 
 
 def smallest(x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
     """The smallest real number."""
-    return _reduced(_folded, _ORDERED, x, axis, keepdims, x.weak_type, _minimum)
+    return _reduced(_folded, _ORDERED, x, axis, keepdims, False, _minimum)
 
 
 def any_true(x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:

@@ -1,4 +1,4 @@
-"""Shapes: reshape, join, split, repeat, pad, reorder."""
+"""Shapes: reshape, join, split, repeat, reorder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from gnomon.numpy._arguments import (
     sequence_of_arrays,
     static_shape,
 )
-from gnomon.numpy._indexing import getitem
 
 
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
@@ -469,79 +468,6 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
     return x
 
 
-# --------------------------------------------------------------------------------------- padding
-
-_REFLECTIONS = ("reflect", "symmetric", "wrap", "edge")
-
-
-def _pad_widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
-    if isinstance(pad_width, dict):
-        widths = [(0, 0)] * rank
-        for axis, width in pad_width.items():
-            low, high = (width, width) if isinstance(width, int) else width
-            widths[canonical_axis(axis, rank)] = (int(low), int(high))
-    else:
-        array = np.broadcast_to(np.asarray(pad_width), (rank, 2))
-        widths = [(int(low), int(high)) for low, high in array]
-    if any(low < 0 or high < 0 for low, high in widths):
-        raise ValueError("index can't contain negative values")
-    return widths
-
-
-def pad(
-    array: Any,
-    pad_width: Any,
-    mode: str = "constant",
-    *,
-    constant_values: Any = 0,
-    reflect_type: str = "even",
-) -> Array:
-    """Extend an array at its borders.
-
-    Args:
-      array: an array.
-      pad_width: before and after each dimension: an int, a pair, a pair for each, or a dict.
-      mode: ``"constant"``, ``"edge"``, ``"reflect"``, ``"symmetric"``, ``"wrap"`` or ``"empty"``.
-      constant_values: for ``"constant"``: a scalar, or pairs as in ``pad_width``.
-      reflect_type: ``"even"`` alone is supported.
-    Raises:
-      NotImplementedError: another mode.
-    """
-    x = as_array("pad", array)
-    widths = _pad_widths(pad_width, x.ndim)
-    if mode in ("constant", "empty"):
-        return _pad_constant(x, widths, constant_values if mode == "constant" else 0)
-    if mode not in _REFLECTIONS or reflect_type != "even":
-        raise NotImplementedError(
-            f"pad: mode {mode!r} (reflect_type {reflect_type!r}) is not supported; there are "
-            "'constant', 'edge', 'reflect', 'symmetric', 'wrap', 'empty'"
-        )
-    for axis, (low, high) in enumerate(widths):
-        size = x.shape[axis]
-        if low or high:
-            if size == 0:
-                raise ValueError(
-                    f"can't extend empty axis {axis} using modes other than 'constant'"
-                )
-            index = np.pad(np.arange(size), (low, high), mode=mode)  # type: ignore[call-overload]
-            x = take(x, index, axis)
-    return x
-
-
-def _pad_constant(x: Array, widths: list[tuple[int, int]], values: Any) -> Array:
-    value = as_operand(values if not isinstance(values, (list, tuple)) else np.asarray(values))
-    if value.ndim == 0:
-        config = [(low, high, 0) for low, high in widths]
-        return lax.pad(x, converted(value, x.dtype), config)
-    table = broadcast_to(value, (x.ndim, 2))
-    for axis, sides in enumerate(widths):
-        for side, width in enumerate(sides):
-            config = [(0, 0, 0)] * x.ndim
-            config[axis] = (width, 0, 0) if side == 0 else (0, width, 0)
-            x = lax.pad(x, converted(getitem(table, (axis, side)), x.dtype), config)
-    return x
-
-
 # ---------------------------------------------------------------------------------------- taking
 
 
@@ -651,49 +577,6 @@ def take_along_axis(
     return found
 
 
-def delete(arr: Any, obj: Any, axis: int | None = None) -> Array:
-    """An array without some slices along a dimension; which ones must be known at tracing."""
-    x = as_array("delete", arr)
-    if axis is None:
-        x, axis = ravel(x), 0
-    place = canonical_axis(axis, x.ndim)
-    if not isinstance(obj, (int, slice)):
-        obj = np.asarray(concrete_value(as_operand(np.asarray(obj))))
-    kept = np.delete(np.arange(x.shape[place]), obj)
-    return take(x, kept, place)
-
-
-def insert(arr: Any, obj: int, values: Any, axis: int | None = None) -> Array:
-    """An array with ``values`` put in before a position along a dimension."""
-    x = as_array("insert", arr)
-    if axis is None:
-        x, axis = ravel(x), 0
-    place = canonical_axis(axis, x.ndim)
-    if not isinstance(obj, (int, np.integer)):
-        raise NotImplementedError("insert: give one position, a Python int")
-    size = x.shape[place]
-    at = int(obj) + size if obj < 0 else int(obj)
-    if not 0 <= at <= size:
-        raise IndexError(f"index {obj} is out of bounds for axis {place} with size {size}")
-    new = converted(as_array("insert", values, 2), x.dtype)
-    if new.ndim == x.ndim:
-        shape = tuple(new.shape[i] if i == place else n for i, n in enumerate(x.shape))
-    else:
-        shape = tuple(1 if i == place else n for i, n in enumerate(x.shape))
-        if new.ndim == x.ndim - 1 and new.ndim:
-            new = expand_dims(new, place)
-        elif new.ndim and x.ndim == 1:
-            shape = new.shape
-    return concatenate(
-        [
-            lax.slice_in_dim(x, 0, at, axis=place),
-            broadcast_to(new, shape),
-            lax.slice_in_dim(x, at, size, axis=place),
-        ],
-        place,
-    )
-
-
 __all__ = [
     "append",
     "array_split",
@@ -706,7 +589,6 @@ __all__ = [
     "column_stack",
     "concat",
     "concatenate",
-    "delete",
     "dsplit",
     "dstack",
     "expand_dims",
@@ -715,10 +597,8 @@ __all__ = [
     "flipud",
     "hsplit",
     "hstack",
-    "insert",
     "matrix_transpose",
     "moveaxis",
-    "pad",
     "permute_dims",
     "ravel",
     "repeat",

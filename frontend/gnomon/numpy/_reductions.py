@@ -11,6 +11,7 @@ import numpy as np
 from gnomon import _dtypes, lax
 from gnomon._array import Array, ConcreteArray
 from gnomon._tracing import bind
+from gnomon.dialects.combinators import highest, lowest
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, is_complex, is_floating, is_inexact, is_integer, real_dtype
 from gnomon.lax._creation import converted
@@ -34,13 +35,18 @@ def _finish(x: Array, result: Array, axes: tuple[int, ...], keepdims: bool) -> A
     return reshape(result, tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
 
 
+def _mask(where: Any) -> Array:
+    mask = as_array("where", where)
+    if mask.dtype != BOOL:
+        raise ValueError(f"where must be None or a boolean array, got dtype {mask.dtype}")
+    return mask
+
+
 def _masked(x: Array, where: Any, identity: Any) -> Array:
     """``x`` with the identity of the reduction where the mask is false."""
     if where is None:
         return x
-    mask = as_array("where", where)
-    if mask.dtype != BOOL:
-        mask = bind(ops.ne, mask, np.zeros(mask.shape, mask.dtype))
+    mask = _mask(where)
     shape = lax.broadcast_shapes(mask.shape, x.shape)
     other = lax.full(shape, identity, x.dtype)
     return bind(ops.select, broadcast_to(mask, shape), broadcast_to(x, shape), other)
@@ -79,6 +85,9 @@ def _accumulate(
         wanted = _sum_dtype(x.dtype) if promote_integers or x.dtype == BOOL else x.dtype
     x = _masked(converted(x, wanted), where, identity)
     axes = axis_tuple(name, axis, x.ndim)
+    if wanted == BOOL:
+        # Sums and products of truth values, which a caller asks for by dtype.
+        op, combine = _OF_BOOLS[combine]
     # Small floats are summed in f32 and rounded once.
     wide = wanted.itemsize < 4 and is_floating(wanted)
     work = converted(x, np.dtype(np.float32)) if wide else x
@@ -88,6 +97,12 @@ def _accumulate(
             result, broadcast_to(converted(as_array(name, initial), wanted), result.shape)
         )
     return with_weak_type(_finish(x, result, axes, keepdims), False)
+
+
+_OF_BOOLS: dict[Any, tuple[Any, Any]] = {
+    lax.add: (lax.reduce_or, lax.bitwise_or),
+    lax.mul: (lax.reduce_and, lax.bitwise_and),
+}
 
 
 def sum(
@@ -162,15 +177,11 @@ def prod(
 
 
 def extreme_identity(name: str, dtype: np.dtype[Any]) -> Any:
+    """What no element is below (for maxima) or above: infinite where the dtype has that."""
     low = name.endswith("max")
-    if dtype == BOOL:
-        return not low
-    if is_integer(dtype):
-        info = np.iinfo(dtype)
-        return info.min if low else info.max
     if is_complex(dtype):
         return complex(-math.inf if low else math.inf, 0)
-    return -math.inf if low else math.inf
+    return (lowest if low else highest)(dtype)[()]
 
 
 def _extreme(
@@ -201,7 +212,7 @@ def _extreme(
         result = combine(
             result, broadcast_to(converted(as_array(name, initial), x.dtype), result.shape)
         )
-    return _finish(x, result, axes, keepdims)
+    return with_weak_type(_finish(x, result, axes, keepdims), False)
 
 
 def max(
@@ -293,7 +304,7 @@ def _count(
     """The number of elements reduced into each result."""
     if where is None:
         return lax.full((), math.prod(x.shape[i] for i in axes), dtype)
-    mask = broadcast_to(_truth("where", where), lax.broadcast_shapes(np.shape(where), x.shape))
+    mask = broadcast_to(_mask(where), lax.broadcast_shapes(np.shape(where), x.shape))
     return sum(converted(mask, dtype), axes, keepdims=keepdims)
 
 
@@ -370,19 +381,24 @@ def var(
     keepdims: bool = False,
     *,
     where: Any = None,
+    mean: Any = None,
     correction: int | float | None = None,
 ) -> Array:
     """The variance over axes: the mean of squared distances from the mean.
 
     Args:
       ddof, correction: subtracted from the number of elements in the divisor (give one of them).
+      mean: the mean, where it is known; it broadcasts against ``a``.
+
+    Raises:
+      ValueError: the dtype is not inexact, or it is real and the array complex.
     """
     _no_out("var", out)
     if correction is not None:
         if ddof:
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction  # type: ignore[assignment]
-    if type(a) is ConcreteArray and dtype is where is None:
+    if type(a) is ConcreteArray and dtype is where is mean is None:
         direct = eager.variance(a, axis, keepdims, ddof)
         if direct is not None:
             return direct
@@ -391,10 +407,13 @@ def var(
     wanted = real_dtype(given) if dtype is None else _dtypes.check_user_dtype(dtype, "var")
     if not is_inexact(wanted):
         raise ValueError(f"var: dtype argument must be inexact, got {wanted.name}")
+    if dtype is not None and is_complex(given) and not is_complex(wanted):
+        raise ValueError(f"var: of an array of {x.dtype}, dtype {wanted.name} is not supported")
     work = np.dtype(np.float32) if is_floating(given) and given.itemsize < 4 else given
     x = converted(x, work)
     axes = axis_tuple("var", axis, x.ndim)
-    centered = lax.sub(x, broadcast_to(_mean(x, axes, where), x.shape))
+    centre = _mean(x, axes, where) if mean is None else converted(as_array("var", mean), work)
+    centered = lax.sub(x, broadcast_to(centre, x.shape))
     if is_complex(work):
         squares = lax.add(lax.square(lax.real(centered)), lax.square(lax.imag(centered)))
     else:
@@ -420,11 +439,14 @@ def std(
     keepdims: bool = False,
     *,
     where: Any = None,
+    mean: Any = None,
     correction: int | float | None = None,
 ) -> Array:
     """The standard deviation over axes: the square root of `var`."""
     _no_out("std", out)
-    return lax.sqrt(var(a, axis, dtype, None, ddof, keepdims, where=where, correction=correction))
+    return lax.sqrt(
+        var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    )
 
 
 # ------------------------------------------------------------------------------------- positions
@@ -483,6 +505,8 @@ def _cumulative(
         wanted = _dtypes.check_user_dtype(dtype, name)
     else:
         wanted = _dtypes.default_int_dtype() if x.dtype == BOOL else x.dtype
+    if wanted == BOOL:  # Truth values are counted, so that they do not cancel.
+        return converted(op(converted(_truth(name, x), _dtypes.default_int_dtype()), place), BOOL)
     return op(converted(x, wanted), place)
 
 
@@ -582,26 +606,58 @@ def nanprod(
 
 
 def _nan_extreme(
-    name: str, reduce: Callable[..., Array], a: Any, axis: Axis, keepdims: bool
+    name: str,
+    reduce: Callable[..., Array],
+    a: Any,
+    axis: Axis,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
 ) -> Array:
-    x, valid = _without_nan(name, a, -math.inf if name == "nanmax" else math.inf)
-    result = reduce(x, axis, keepdims=keepdims)
-    if not is_inexact(x.dtype):
+    array = as_array(name, a)
+    x, valid = _without_nan(name, array, extreme_identity(name, array.dtype))
+    result = reduce(x, axis, keepdims=keepdims, initial=initial, where=where)
+    if initial is not None or not is_inexact(x.dtype):
         return result
     some = any(valid, axis, keepdims=keepdims)
     return lax.select(some, result, lax.full_like(result, math.nan))
 
 
-def nanmax(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
-    """`max` of the elements that are not nan; nan where there are none."""
+def nanmax(
+    a: Any,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Array:
+    """`max` of the elements that are not nan; where there are none, ``initial``, or else nan."""
     _no_out("nanmax", out)
-    return _nan_extreme("nanmax", max, a, axis, keepdims)
+    return _nan_extreme("nanmax", max, a, axis, keepdims, initial, where)
 
 
-def nanmin(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
-    """`min` of the elements that are not nan; nan where there are none."""
+def nanmin(
+    a: Any,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Array:
+    """`min` of the elements that are not nan; where there are none, ``initial``, or else nan."""
     _no_out("nanmin", out)
-    return _nan_extreme("nanmin", min, a, axis, keepdims)
+    return _nan_extreme("nanmin", min, a, axis, keepdims, initial, where)
+
+
+def _valid_where(name: str, a: Any, where: Any) -> tuple[Array, Array]:
+    """The array without nans, and where there were none among those that are asked for."""
+    x, valid = _without_nan(name, a, 0)
+    if where is None:
+        return x, valid
+    mask = _mask(where)
+    shape = lax.broadcast_shapes(mask.shape, x.shape)
+    valid = lax.bitwise_and(broadcast_to(valid, shape), broadcast_to(mask, shape))
+    return broadcast_to(x, shape), valid
 
 
 def nanmean(
@@ -610,14 +666,11 @@ def nanmean(
     dtype: Any = None,
     out: None = None,
     keepdims: bool = False,
-    *,
     where: Any = None,
 ) -> Array:
     """`mean` of the elements that are not nan; nan where there are none."""
     _no_out("nanmean", out)
-    x, valid = _without_nan("nanmean", a, 0)
-    if where is not None:
-        valid = lax.bitwise_and(valid, broadcast_to(_truth("nanmean", where), valid.shape))
+    x, valid = _valid_where("nanmean", a, where)
     return mean(x, axis, dtype, None, keepdims, where=valid)
 
 
@@ -628,15 +681,13 @@ def nanvar(
     out: None = None,
     ddof: int = 0,
     keepdims: bool = False,
-    *,
     where: Any = None,
+    mean: Any = None,
 ) -> Array:
     """`var` of the elements that are not nan; nan where there are too few."""
     _no_out("nanvar", out)
-    x, valid = _without_nan("nanvar", a, 0)
-    if where is not None:
-        valid = lax.bitwise_and(valid, broadcast_to(_truth("nanvar", where), valid.shape))
-    return var(x, axis, dtype, None, ddof, keepdims, where=valid)
+    x, valid = _valid_where("nanvar", a, where)
+    return var(x, axis, dtype, None, ddof, keepdims, where=valid, mean=mean)
 
 
 def nanstd(
@@ -646,11 +697,11 @@ def nanstd(
     out: None = None,
     ddof: int = 0,
     keepdims: bool = False,
-    *,
     where: Any = None,
+    mean: Any = None,
 ) -> Array:
     """The square root of `nanvar`."""
-    return lax.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where=where))
+    return lax.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
 
 
 __all__ = [

@@ -245,12 +245,12 @@ def clip(
     return x
 
 
-def fmax(x1: Any, x2: Any, /) -> Array:
+def fmax(x1: Any, x2: Any) -> Array:
     """Elementwise maximum; where one is nan, the other one."""
     return where(bitwise_or(greater(x1, x2), isnan(x2)), x1, x2)
 
 
-def fmin(x1: Any, x2: Any, /) -> Array:
+def fmin(x1: Any, x2: Any) -> Array:
     """Elementwise minimum; where one is nan, the other one."""
     return where(bitwise_or(less(x1, x2), isnan(x2)), x1, x2)
 

@@ -19,7 +19,7 @@ from gnomon._trace import concrete_value
 from gnomon._trace_stack import staging
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
-from gnomon.dialects.types import NUMERIC
+from gnomon.dialects.types import BOOL, NUMERIC
 from gnomon.lax import GatherScatterMode, convert_element_type, full
 from gnomon.lax._control_flow import while_loop
 from gnomon.lax._operands import with_weak_type
@@ -143,11 +143,14 @@ class IndexUpdateRef:
 
     def divide(self, values: Any, **kwargs: Any) -> Array:
         """``x[index] /= values`` as a new array; integers become floating."""
-        return operator.truediv(self.array, self._factors(values, kwargs))
+        quotient = operator.truediv(self.array, self._factors(values, kwargs))
+        return self._of_own_dtype(quotient, _dtypes.to_inexact_dtype(self.array.dtype))
 
     def power(self, values: Any, **kwargs: Any) -> Array:
-        """``x[index] **= values`` as a new array."""
-        return operator.pow(self.array, self._factors(values, kwargs))
+        """``x[index] **= values`` as a new array; bools become integers."""
+        own = self.array.dtype
+        power = operator.pow(self.array, self._factors(values, kwargs))
+        return self._of_own_dtype(power, _dtypes.default_int_dtype() if own == BOOL else own)
 
     def min(self, values: Any, **kwargs: Any) -> Array:
         """``x[index] = minimum(x[index], values)`` as a new array."""
@@ -172,9 +175,15 @@ class IndexUpdateRef:
         )
         return _applied(func, x, counts)
 
+    def _of_own_dtype(self, result: Array, dtype: np.dtype[Any]) -> Array:
+        """The dtype of a result is that of the array, whatever the values were."""
+        return with_weak_type(convert_element_type(result, dtype), self.array.aval.weak_type)
+
     def _factors(self, values: Any, kwargs: dict[str, Any]) -> Array:
         """Ones, and ``values`` at the index: in a dtype that holds both, so that nothing is cut."""
         factors = _values(values, self.array.dtype)
+        if factors.dtype == BOOL:
+            factors = convert_element_type(factors, np.int32)
         dtype, weak = _dtypes.promote(
             ((self.array.dtype, self.array.aval.weak_type), (factors.dtype, factors.aval.weak_type))
         )

@@ -37,9 +37,9 @@ class KeyDType(_dtypes.ExtendedDType):
 _KEY_DTYPE = KeyDType()
 
 
-def key_dtype(impl: Any = None) -> KeyDType:
+def key_dtype(impl_spec: Any = None) -> KeyDType:
     """The dtype of the keys that `key` makes."""
-    check_implementation(impl)
+    check_implementation(impl_spec)
     return _KEY_DTYPE
 
 

@@ -21,9 +21,14 @@ _SERIES_TERMS = 8
 # ------------------------------------------------------------------------------------------ entropy
 
 
+def _vanishes(x: Array, y: Array) -> Array:
+    """Where a product with x is zero whatever y is; unless that is nan."""
+    return gnp.equal(x, 0) & gnp.equal(y, y)
+
+
 @custom_jvp
 def _xlogy(x: Array, y: Array) -> Array:
-    return gnp.where(gnp.equal(x, 0), lax.full_like(x, 0), x * lax.log(y))
+    return gnp.where(_vanishes(x, y), lax.full_like(x, 0), x * lax.log(y))
 
 
 _xlogy.defjvps(lambda t, out, x, y: t * lax.log(y), lambda t, out, x, y: t * x / y)
@@ -31,20 +36,20 @@ _xlogy.defjvps(lambda t, out, x, y: t * lax.log(y), lambda t, out, x, y: t * x /
 
 @custom_jvp
 def _xlog1py(x: Array, y: Array) -> Array:
-    return gnp.where(gnp.equal(x, 0), lax.full_like(x, 0), x * lax.log1p(y))
+    return gnp.where(_vanishes(x, y), lax.full_like(x, 0), x * lax.log1p(y))
 
 
 _xlog1py.defjvps(lambda t, out, x, y: t * lax.log1p(y), lambda t, out, x, y: t * x / (1 + y))
 
 
 def xlogy(x: Any, y: Any) -> Array:
-    """Elementwise x log(y), 0 where x is 0."""
+    """Elementwise x log(y), 0 where x is 0; of nan nan."""
     result: Array = _xlogy(*gnp.broadcast_arrays(*promoted("xlogy", x, y, inexact=True)))
     return result
 
 
 def xlog1py(x: Any, y: Any) -> Array:
-    """Elementwise x log(1 + y), 0 where x is 0."""
+    """Elementwise x log(1 + y), 0 where x is 0; of nan nan."""
     result: Array = _xlog1py(*gnp.broadcast_arrays(*promoted("xlog1py", x, y, inexact=True)))
     return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -174,12 +175,21 @@ def log_softmax(x: Any, /, *, axis: Axis = None) -> Array:
 
 
 def _elementwise(name: str, function: Callable[..., Array], summary: str, *names: str) -> Any:
-    def special(*arguments: Any) -> Array:
-        if len(arguments) != len(names):
-            raise TypeError(f"{name} takes {len(names)} arguments, got {len(arguments)}")
+    signature = inspect.Signature(
+        [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+    )
+
+    def special(*args: Any, **kwargs: Any) -> Array:
+        arguments = args
+        if kwargs or len(args) != len(names):
+            try:
+                arguments = signature.bind(*args, **kwargs).args
+            except TypeError as error:
+                raise TypeError(f"{name}: {error}") from None
         operands = gnp.broadcast_arrays(*promoted(name, *arguments, inexact=True))
         return function(*operands)
 
+    special.__signature__ = signature  # type: ignore[attr-defined]
     special.__name__ = special.__qualname__ = name
     described = ", ".join(names)
     special.__doc__ = f"""{summary}

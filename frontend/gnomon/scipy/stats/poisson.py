@@ -34,3 +34,29 @@ def cdf(k: Any, mu: Any, loc: Any = 0) -> Array:
     n = lax.floor(k - loc)
     safe = gnp.maximum(n, 0)
     return gnp.where(n < 0, 0, lax.igammac(safe + 1, mu))
+
+
+# Numbers from here on are too rare to count, for rates up to 100.
+_SUMMED_NUMBERS = 256
+
+
+def entropy(mu: Any, loc: Any = 0) -> Array:
+    """The entropy in nats; it does not depend on ``loc``. Of negative rates it is nan.
+
+    The definition summed for small rates, the asymptotic series in 1 / mu beyond.
+    """
+    mu, loc = real_arguments("poisson.entropy", mu, loc)
+    mu = gnp.broadcast_to(mu, lax.broadcast_shapes(mu.shape, loc.shape))
+    # The series is as exact as the dtype from here on; a sum in float32 loses digits before.
+    bound = 100.0 if mu.dtype == np.float64 else 25.0
+    small = mu < bound
+    rate = gnp.where(small & (mu > 0), mu, 1)[..., None]
+    terms = logpmf(gnp.arange(_SUMMED_NUMBERS, dtype=mu.dtype), rate)
+    # exp(t) t vanishes where t is -inf.
+    summed = -gnp.sum(gnp.where(terms > -np.inf, lax.exp(terms) * terms, 0), axis=-1)
+    large = gnp.where(small, bound, mu)
+    inverse = 1 / large
+    series = inverse * (1 / 12 + inverse * (1 / 24 + inverse * (19 / 360)))
+    asymptotic = 0.5 * lax.log(2 * np.pi * np.e * large) - series
+    positive = gnp.where(small, summed, asymptotic)
+    return gnp.where(mu > 0, positive, gnp.where(gnp.equal(mu, 0), 0, np.nan))

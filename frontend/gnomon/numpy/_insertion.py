@@ -1,0 +1,136 @@
+"""Parts put into an array, and taken out: one read at positions that are computed before.
+
+Static positions are computed by NumPy's own functions; traced ones by counting.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon._array import Array
+from gnomon._trace import concrete_value
+from gnomon._tracing import as_operand
+from gnomon.lax._creation import converted
+from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._arguments import as_array
+from gnomon.numpy._manipulation import broadcast_to, concatenate, moveaxis, ravel, take
+from gnomon.numpy._reductions import sum as total
+
+__all__ = ["delete", "insert"]
+
+
+def _static(obj: Any) -> Any:
+    """Positions as NumPy's functions take them, or None if they are traced."""
+    if isinstance(obj, (int, slice, np.ndarray, np.generic)):
+        return obj
+    known = concrete_value(obj if isinstance(obj, Array) else as_array("obj", obj, 1))
+    return None if known is None else np.asarray(known)
+
+
+def _positions(obj: Any, size: int, last: int) -> Array:
+    """Traced positions as int32, counted from the start and moved inside."""
+    index = as_array("obj", obj, 1)
+    if index.dtype.kind not in "iu":
+        raise TypeError(f"traced positions are integers, got dtype {index.dtype}")
+    index = ravel(converted(index, np.dtype(np.int32)))
+    zero = lax.full_like(index, 0)
+    index = lax.select(lax.lt(index, zero), lax.add(index, lax.full_like(index, size)), index)
+    return lax.clamp(zero, index, lax.full_like(index, last))
+
+
+def _places(count: int) -> Array:
+    return lax.iota(np.int32, count)
+
+
+def _at_or_before(positions: Array, places: Array) -> Array:
+    """For each place, the number of positions that are not beyond it."""
+    shape = (places.shape[0], positions.shape[0])
+    rows = lax.broadcast_in_dim(places, shape, (0,))
+    columns = lax.broadcast_in_dim(positions, shape, (1,))
+    return total(lax.le(columns, rows), 1, dtype=np.int32)
+
+
+def delete(
+    arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+) -> Array:
+    """An array without some slices along a dimension.
+
+    Args:
+      arr: an array; flattened where ``axis`` is None.
+      obj: which slices: an int, a slice, an array of ints or a mask. A traced one is an int, or
+        an array of ints with ``assume_unique_indices``.
+      assume_unique_indices: none of ``obj`` is there twice; so the shape is known in advance.
+
+    Raises:
+      IndexError: a static position out of bounds.
+      ValueError: a traced array of positions that may repeat.
+    """
+    x = as_array("delete", arr)
+    if axis is None:
+        x, axis = ravel(x), 0
+    place = canonical_axis(axis, x.ndim)
+    size = x.shape[place]
+    static = _static(obj)
+    if static is not None:
+        return take(x, np.delete(np.arange(size), static), place)
+    index = _positions(obj, size, max(size - 1, 0))
+    if np.ndim(obj) and not assume_unique_indices:
+        raise ValueError(
+            "delete: how many different positions a traced array holds is not known, and so the "
+            "shape of the result is not: pass assume_unique_indices=True, or static positions"
+        )
+    # Each position, counted in what is left of those before it.
+    index = lax.sub(lax.sort(index), _places(index.shape[0]))
+    kept = _places(max(size - index.shape[0], 0))
+    return take(x, lax.add(kept, _at_or_before(index, kept)), place)
+
+
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
+    """An array with ``values`` put in before positions along a dimension.
+
+    Args:
+      arr: an array; flattened where ``axis`` is None.
+      obj: an int, a slice, or an array of ints or bools: positions in ``arr``.
+      values: broadcast to what is inserted, and converted to the dtype of ``arr``. Before a
+        single position there may be several slices of them.
+
+    Raises:
+      IndexError: a static position out of bounds.
+    """
+    x = as_array("insert", arr)
+    if axis is None:
+        x, axis = ravel(x), 0
+    place = canonical_axis(axis, x.ndim)
+    size = x.shape[place]
+    new = converted(as_array("insert", values, 2), x.dtype)
+    new = lax.broadcast_to_rank(new, max(new.ndim, x.ndim))
+    static = _static(obj)
+    if isinstance(static, slice):
+        static = np.arange(*static.indices(size))
+    elif static is not None and np.asarray(static).dtype == np.bool_:
+        static = np.flatnonzero(static)
+    where = obj if static is None else static
+    if np.ndim(where) == 0:
+        new = moveaxis(new, 0, place)
+    wanted = np.size(where)
+    count = new.shape[place] if wanted == 1 else wanted
+    new = broadcast_to(new, (*x.shape[:place], count, *x.shape[place + 1 :]))
+    joined = concatenate([x, new], place)
+    if static is not None:
+        empty = np.asarray(static, np.int64) if wanted == 0 else static
+        places = np.insert(np.arange(size), empty, np.arange(size, size + count))
+        return take(joined, places, place)
+    index = _positions(where, size, size)
+    if wanted == 1:
+        index = broadcast_to(index, (count,))
+    # What was there moves behind all that is inserted before it; what is inserted at one position
+    # keeps its order.
+    index, source = lax.sort((index, _places(count)), num_keys=1)
+    moved = lax.add(_places(size), _at_or_before(index, _places(size)))
+    targets = concatenate([moved, lax.add(index, _places(count))], 0)
+    sources = concatenate([_places(size), lax.add(source, as_operand(np.int32(size)))], 0)
+    order = lax.sort_key_val(targets, sources)[1]
+    return take(joined, order, place)

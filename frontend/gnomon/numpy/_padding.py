@@ -1,0 +1,248 @@
+"""`numpy.pad`: arrays extended at their borders.
+
+Modes that repeat elements are one read at positions that `numpy.pad` itself computes. The others
+join what they compute to both ends, one dimension after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon._array import Array
+from gnomon._trace import concrete_value, is_tracer
+from gnomon._tracing import as_operand
+from gnomon.lax._creation import converted
+from gnomon.lax._operands import with_weak_type
+from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._arguments import as_array
+from gnomon.numpy._creation import linspace
+from gnomon.numpy._functional import apply_along_axis
+from gnomon.numpy._indexing import getitem
+from gnomon.numpy._manipulation import broadcast_to, concatenate, flip, squeeze, take
+from gnomon.numpy._order_statistics import median
+from gnomon.numpy._parts import round as rounded
+from gnomon.numpy._reductions import max as largest
+from gnomon.numpy._reductions import mean
+from gnomon.numpy._reductions import min as smallest
+
+__all__ = ["pad"]
+
+_STATISTICS: dict[str, Callable[..., Array]] = {
+    "maximum": largest,
+    "minimum": smallest,
+    "mean": mean,
+    "median": median,
+}
+# What each mode takes by keyword.
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "constant": ("constant_values",),
+    "edge": (),
+    "empty": (),
+    "linear_ramp": ("end_values",),
+    "reflect": ("reflect_type",),
+    "symmetric": ("reflect_type",),
+    "wrap": (),
+    **dict.fromkeys(_STATISTICS, ("stat_length",)),
+}
+
+Pairs = list[tuple[Any, Any]]
+
+
+def pad(
+    array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any
+) -> Array:
+    """Extend an array at its borders.
+
+    Args:
+      array: an array.
+      pad_width: before and after each dimension: an int, a pair, a pair for each, or a dict from
+        dimensions to one of these.
+      mode: ``"constant"``, ``"edge"``, ``"empty"``, ``"linear_ramp"``, ``"maximum"``, ``"mean"``,
+        ``"median"``, ``"minimum"``, ``"reflect"``, ``"symmetric"`` or ``"wrap"``; or a function
+        ``f(vector, (before, after), axis, kwargs)`` that is given each vector along each
+        dimension, padded with zeros, and returns the new one.
+      constant_values: for ``"constant"``: a scalar, or pairs as in ``pad_width``; 0 by default.
+      end_values: for ``"linear_ramp"``: static scalars, as in ``pad_width``; 0 by default.
+      reflect_type: for ``"reflect"`` and ``"symmetric"``: ``"even"``, or ``"odd"``, which reflects
+        values about that at the border, too.
+      stat_length: for the statistics: of how many elements at each border; of all by default.
+
+    Raises:
+      ValueError: negative widths, a keyword argument that the mode does not take, or an empty
+        dimension that gives nothing to pad with.
+      NotImplementedError: another mode.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.pad(gnp.array([1.0, 3.0]), (1, 2), mode="linear_ramp")
+      Array([0. , 1. , 3. , 1.5, 0. ], dtype=float32)
+    """
+    x = as_array("pad", array)
+    widths = _widths(pad_width, x.ndim)
+    if callable(mode):
+        return _padded_by_function(x, widths, mode, kwargs)
+    if mode not in _OPTIONS:
+        raise NotImplementedError(f"pad: mode {mode!r} is none of {', '.join(_OPTIONS)}")
+    unknown = sorted(set(kwargs) - set(_OPTIONS[mode]))
+    if unknown:
+        raise ValueError(f"unsupported keyword arguments for mode {mode!r}: {', '.join(unknown)}")
+    if mode in ("constant", "empty"):
+        return _with_constants(x, widths, kwargs.get("constant_values", 0))
+    if mode == "linear_ramp":
+        ends = _pairs("end_values", kwargs.get("end_values", 0), x.ndim)
+        return _with_ramps(x, widths, ends)
+    if mode in _STATISTICS:
+        length = kwargs.get("stat_length")
+        lengths = None if length is None else _pairs("stat_length", length, x.ndim)
+        return _with_statistics(x, widths, lengths, _STATISTICS[mode])
+    reflect_type = kwargs.get("reflect_type", "even")
+    if reflect_type not in ("even", "odd"):
+        raise ValueError(f"pad: reflect_type must be 'even' or 'odd', got {reflect_type!r}")
+    odd = reflect_type == "odd"
+    for axis, (low, high) in enumerate(widths):
+        if low or high:
+            _check_not_empty(x, axis, mode)
+            if odd and x.shape[axis] > 1:
+                x = _reflected_about_ends(x, axis, low, high, 1 if mode == "reflect" else 0)
+            else:
+                places = np.pad(np.arange(x.shape[axis]), (low, high), mode=mode)  # type: ignore[call-overload]
+                x = take(x, places, axis)
+    return x
+
+
+# -------------------------------------------------------------------------------------- arguments
+
+
+def _pairs(name: str, values: Any, rank: int) -> Pairs:
+    """A pair for each dimension of what is given as a scalar, a pair, or several."""
+    if is_tracer(values) or any(is_tracer(v) for v in np.ravel(np.asarray(values, object))):
+        raise TypeError(f"pad: {name} must be static: it decides what is traced, got a tracer")
+    table = np.asarray(concrete_value(values) if isinstance(values, Array) else values)
+    if table.shape not in ((rank, 2), (1, 2), (2,), (1,), ()):
+        raise ValueError(
+            f"pad: {name} has shape {table.shape}; for {rank} dimensions it may have "
+            f"({rank}, 2), (1, 2), (2,), (1,) or ()"
+        )
+    return [(low, high) for low, high in np.broadcast_to(table, (rank, 2)).tolist()]
+
+
+def _widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
+    if isinstance(pad_width, dict):
+        widths: Pairs = [(0, 0)] * rank
+        for axis, width in pad_width.items():
+            (widths[canonical_axis(axis, rank)],) = _pairs("pad_width", width, 1)
+    else:
+        widths = _pairs("pad_width", pad_width, rank)
+    if not all(isinstance(n, int) for width in widths for n in width):
+        raise TypeError(f"`pad_width` must be of integral type, got {pad_width!r}")
+    if any(n < 0 for width in widths for n in width):
+        raise ValueError("index can't contain negative values")
+    return widths
+
+
+def _check_not_empty(x: Array, axis: int, mode: str) -> None:
+    if x.shape[axis] == 0:
+        raise ValueError(f"Cannot apply '{mode}' padding to empty axis {axis}")
+
+
+# ------------------------------------------------------------------------------------------ modes
+
+
+def _joined(parts: Sequence[Array], axis: int, like: Array) -> Array:
+    """Parts of the dtype of ``like`` as one array, as weakly typed as that."""
+    whole = concatenate([converted(part, like.dtype) for part in parts], axis)
+    return with_weak_type(whole, like.aval.weak_type)
+
+
+def _ends(x: Array, axis: int, before: int, after: int) -> tuple[Array, Array]:
+    """The first and the last elements along a dimension."""
+    size = x.shape[axis]
+    first = lax.slice_in_dim(x, 0, before, axis=axis)
+    return first, lax.slice_in_dim(x, size - after, size, axis=axis)
+
+
+def _with_constants(x: Array, widths: Sequence[tuple[int, int]], values: Any) -> Array:
+    value = as_operand(values if not isinstance(values, (list, tuple)) else np.asarray(values))
+    if value.ndim == 0:
+        config = [(low, high, 0) for low, high in widths]
+        return lax.pad(x, converted(value, x.dtype), config)
+    table = broadcast_to(value, (x.ndim, 2))
+    for axis, sides in enumerate(widths):
+        for side, width in enumerate(sides):
+            config = [(0, 0, 0)] * x.ndim
+            config[axis] = (width, 0, 0) if side == 0 else (0, width, 0)
+            x = lax.pad(x, converted(getitem(table, (axis, side)), x.dtype), config)
+    return x
+
+
+def _with_ramps(x: Array, widths: Sequence[tuple[int, int]], ends: Pairs) -> Array:
+    for axis, (low, high) in enumerate(widths):
+        _check_not_empty(x, axis, "linear_ramp")
+        ramps = [
+            linspace(end, squeeze(edge, axis), width, endpoint=False, dtype=x.dtype, axis=axis)
+            for end, edge, width in zip(ends[axis], _ends(x, axis, 1, 1), (low, high), strict=True)
+        ]
+        x = _joined([ramps[0], x, flip(ramps[1], axis)], axis, x)
+    return x
+
+
+def _with_statistics(
+    x: Array,
+    widths: Sequence[tuple[int, int]],
+    lengths: Pairs | None,
+    statistic: Callable[..., Array],
+) -> Array:
+    for axis, sides in enumerate(widths):
+        size = x.shape[axis]
+        before, after = (size, size) if lengths is None else lengths[axis]
+        if lengths is not None and 0 in (before, after):
+            raise ValueError("stat_length of 0 yields no value for padding")
+        parts = []
+        regions = _ends(x, axis, min(before, size), min(after, size))
+        for region, width in zip(regions, sides, strict=True):
+            value = statistic(region, axis=axis, keepdims=True)
+            if x.dtype.kind in "iu":
+                value = rounded(value)
+            parts.append(broadcast_to(value, (*x.shape[:axis], width, *x.shape[axis + 1 :])))
+        x = _joined([parts[0], x, parts[1]], axis, x)
+    return x
+
+
+def _reflected_about_ends(x: Array, axis: int, low: int, high: int, skipped: int) -> Array:
+    """Reflections in which values, too, are reflected about the one at the end.
+
+    Each reaches as far as the array is long (but for the end itself, if it is ``skipped``); what
+    it gives is reflected in turn.
+    """
+    reach = x.shape[axis] - skipped
+    while low or high:
+        before, after = min(low, reach), min(high, reach)
+        first, last = _ends(x, axis, 1, 1)
+        inner = lax.slice_in_dim(x, skipped, skipped + before, axis=axis)
+        end = x.shape[axis] - skipped
+        outer = lax.slice_in_dim(x, end - after, end, axis=axis)
+        parts = [_about(first, flip(inner, axis)), x, _about(last, flip(outer, axis))]
+        x = _joined(parts, axis, x)
+        low, high = low - before, high - after
+    return x
+
+
+def _about(centre: Array, values: Array) -> Array:
+    twice = lax.add(centre, centre)
+    return lax.sub(broadcast_to(twice, values.shape), values)
+
+
+def _padded_by_function(
+    x: Array,
+    widths: Sequence[tuple[int, int]],
+    function: Callable[..., Any],
+    kwargs: dict[str, Any],
+) -> Array:
+    x = _with_constants(x, widths, 0)
+    for axis, width in enumerate(widths):
+        x = apply_along_axis(function, axis, x, width, axis, kwargs)
+    return x
