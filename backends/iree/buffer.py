@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable
 from typing import Any
 
 import iree.runtime as rt
@@ -13,7 +12,7 @@ import numpy as np
 from iree.runtime import _binding
 
 from gnomon.backends.errors import BufferDeletedError, ExecutionError, OutOfMemory
-from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
+from gnomon.backends.iree.device import Device, DriverState, cpu_device, forks
 from gnomon.dialects.types import FLOAT8, SUB_BYTE
 
 # nanobind reports, at exit, every object that a global variable of the user still holds.
@@ -94,18 +93,18 @@ def element_type(dtype: np.dtype[Any]) -> Any:
 class Pending:
     """A program that may still run: the semaphore that it raises to 1, and the fence for that."""
 
-    __slots__ = ("fence", "generation", "release", "semaphore")
+    __slots__ = ("fence", "forks", "semaphore", "state")
 
-    def __init__(self, semaphore: Any, fence: Any, release: Callable[[], None]) -> None:
-        self.generation = runtime_generation()
+    def __init__(self, semaphore: Any, fence: Any, state: DriverState) -> None:
+        self.forks = forks()
         self.semaphore = semaphore
         self.fence = fence
-        self.release = release
+        self.state = state
 
     def finished(self) -> bool:
         """Whether it ended, well or badly."""
         try:
-            return bool(self.semaphore.query() >= 1) or self.generation != runtime_generation()
+            return bool(self.semaphore.query() >= 1) or self.forks != forks()
         except RuntimeError:
             return True
 
@@ -126,7 +125,7 @@ class Pending:
         try:
             # In slices, because Python handles an interrupt only between them.
             while self.semaphore.query() < 1:
-                if self.generation != runtime_generation():
+                if self.forks != forks():
                     raise ExecutionError(
                         "the program that computes this value was still running when this process "
                         "was forked; wait for results before a fork"
@@ -137,9 +136,10 @@ class Pending:
                     if "DEADLINE_EXCEEDED" not in str(error):
                         raise
         except RuntimeError as error:
-            raise execution_error("the program that computes this value failed", error) from error
+            what = "the program that computes this value failed"
+            raise execution_error(what, error, self.state) from error
         finally:
-            self.release()
+            self.state.in_flight.release_finished()
 
 
 def _reason(error: BaseException) -> str:
@@ -147,9 +147,14 @@ def _reason(error: BaseException) -> str:
     return _PLACE.sub("", str(error), count=1)
 
 
-def execution_error(what: str, error: BaseException) -> ExecutionError | OutOfMemory:
-    """Returns the error to raise for one of IREE's."""
+def execution_error(
+    what: str, error: BaseException, state: DriverState
+) -> ExecutionError | OutOfMemory:
+    """Returns the error to raise for one of IREE's, on a device."""
     text = str(error)
+    lost = state.lost_with(error)
+    if lost is not None:
+        return ExecutionError(f"{what}: {_reason(error)}; {lost}")
     if any(sign in text for sign in _OUT_OF_MEMORY):
         return OutOfMemory(
             f"{what} for want of memory: {_reason(error)}; delete arrays that are no longer "

@@ -16,11 +16,12 @@ from gnomon.backends.iree.driver import (
     ProcessState,
     available_devices,
     driver_state,
+    forks,
     runtime_generation,
 )
 from gnomon.backends.iree.targets import TARGETS, Target
 
-__all__ = ["Device", "DriverState", "cpu_device", "devices_of", "runtime_generation"]
+__all__ = ["Device", "DriverState", "cpu_device", "devices_of", "forks", "runtime_generation"]
 
 _devices: dict[str, tuple[Device, ...]] = {}
 

@@ -31,6 +31,7 @@ __all__ = [
     "ProcessState",
     "available_devices",
     "driver_state",
+    "forks",
     "runtime_generation",
 ]
 
@@ -52,6 +53,9 @@ _NEEDS = {
     ),
 }
 
+# How drivers say that a device is gone: after a hang, a fault, or when it was unplugged.
+_LOST = ("DEVICE_LOST",)
+
 _drivers: dict[tuple[str, Any], DriverState] = {}
 
 
@@ -60,6 +64,7 @@ class ProcessState:
 
     lock: ClassVar[Any] = threading.RLock()
     generation: ClassVar[int] = 0
+    forks: ClassVar[int] = 0
 
 
 def _make_immortal(value: object) -> None:
@@ -67,8 +72,15 @@ def _make_immortal(value: object) -> None:
 
 
 def runtime_generation() -> int:
-    """Returns a number that changes when IREE's objects must be made anew: in a forked child."""
+    """Returns a number that changes when programs must be loaded anew: in a forked child, and when
+    a device was lost.
+    """
     return ProcessState.generation
+
+
+def forks() -> int:
+    """Returns how many forks led to this process since IREE was first used."""
+    return ProcessState.forks
 
 
 class _InFlight:
@@ -127,10 +139,10 @@ def _reached(semaphore: Any) -> bool:
 
 
 class Abandonable(Protocol):
-    """What must be told of a fork."""
+    """What must be told of a fork, and of a device that was lost."""
 
     def abandon(self, reason: str) -> None:
-        """Its device belongs to another process from now on."""
+        """Its device belongs to another process from now on, or to none."""
 
 
 class MemoryUse:
@@ -167,14 +179,11 @@ class MemoryUse:
             "num_allocs": self._allocations,
         }
 
-    def abandon(self) -> None:
-        """Tells every array that its device belongs to another process."""
+    def abandon(self, reason: str) -> None:
+        """Tells every array that its device is not there any more."""
         self._lock = threading.Lock()
         for holder in list(self._live):
-            holder.abandon(
-                "the value is on a device of the process that this one was forked from; read it "
-                "before the fork"
-            )
+            holder.abandon(reason)
 
     @staticmethod
     def leak(value: object) -> None:
@@ -210,8 +219,30 @@ class DriverState:
         self.in_flight = _InFlight()
         self.memory = MemoryUse()
         self.idle_staging: dict[int, collections.deque[tuple[Any, Any]]] = {}
+        self._key = driver, device
         for value in (self, self.device, self.allocator, self.module):
             _make_immortal(value)
+
+    def lost_with(self, error: BaseException) -> str | None:
+        """What to say of an error by which the device is gone with all that was on it, or None.
+
+        Arrays that were read before are copied to it when it is next used, which starts it anew;
+        programs are loaded again.
+        """
+        if self.shares_memory or not any(sign in str(error) for sign in _LOST):
+            return None
+        with ProcessState.lock:
+            if _drivers.get(self._key) is self:
+                del _drivers[self._key]
+                ProcessState.generation += 1
+                self.memory.abandon(
+                    f"the value was on {self.name}, which was lost before it was read, by {error}; "
+                    "compute it again: the next use of the device starts it anew"
+                )
+        return (
+            f"{self.name} was lost, with all values on it that were not read before: its next use "
+            "starts it anew, and other devices go on; compute what you need again"
+        )
 
     def make_room(self) -> None:
         """Frees what is free to be freed: it waits for every program, and collects garbage."""
@@ -322,7 +353,7 @@ def _driver(name: str) -> Any:
     # nanobind reports, at exit, every object that a global variable of the user still holds.
     _binding.disable_leak_checker()
     try:
-        if not ProcessState.generation or name in _HOST_DRIVERS:
+        if not ProcessState.forks or name in _HOST_DRIVERS:
             return rt.get_driver(name)
         # That of the parent process, which is the one that IREE keeps, has lost its threads.
         if name not in _own_drivers:
@@ -346,7 +377,7 @@ def _unavailable(driver: str, reason: str) -> BackendUnavailable:
     forked = (
         "; this process was forked from another one, and some drivers cannot be used on both sides "
         "of a fork: use the 'spawn' method of multiprocessing"
-        if ProcessState.generation
+        if ProcessState.forks
         else ""
     )
     return BackendUnavailable(
@@ -366,7 +397,7 @@ def driver_state(driver: str, device: int | None = None) -> DriverState:
     Raises:
         BackendUnavailable: the driver or the device is not there.
     """
-    if ProcessState.generation and driver == "local-task":
+    if ProcessState.forks and driver == "local-task":
         # IREE's thread pool belongs to the driver, which exists once in a process and has lost
         # its threads in the fork. Inline an asynchronous program is just as correct.
         driver = "local-sync"
@@ -389,8 +420,12 @@ def _after_fork_in_child() -> None:
     """Threads do not survive a fork: the child makes devices of its own."""
     ProcessState.lock = threading.RLock()
     ProcessState.generation += 1
+    ProcessState.forks += 1
     for state in _drivers.values():
-        state.memory.abandon()
+        state.memory.abandon(
+            "the value is on a device of the process that this one was forked from; read it before "
+            "the fork"
+        )
     _drivers.clear()
     _own_drivers.clear()
 

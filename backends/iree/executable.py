@@ -64,7 +64,7 @@ class _Loaded:
             )
             self.context = rt.VmContext(state.instance, modules)
         except Exception as error:
-            raise execution_error("the compiled program cannot be loaded", error) from error
+            raise execution_error("the compiled program cannot be loaded", error, state) from error
         if self.function is None:
             raise ExecutionError(
                 "the compiled program has no function `main`; it was compiled from something "
@@ -184,7 +184,7 @@ class Executable:
                     with loaded.lock:
                         loaded.context.invoke(loaded.function, arguments, results)
                 except Exception as error:
-                    raise execution_error("the program failed", error) from error
+                    raise execution_error("the program failed", error, state) from error
             outputs = self._wrap(results, None, bool(keep_alive), state)
         for index in self.donate:
             buffers[index].delete("it was donated to a call")
@@ -204,7 +204,7 @@ class Executable:
             )
 
     def _load(self) -> _Loaded:
-        """Returns the loaded program, which a forked child loads anew."""
+        """Returns the loaded program, which is loaded anew where its device is gone."""
         loaded = self._loaded
         if loaded.generation != runtime_generation():
             loaded = self._loaded = self._load_anew()
@@ -229,7 +229,7 @@ class Executable:
             raised = loaded.host.take_error()
             if raised is not None:
                 raise raised from None
-            raise execution_error("the program failed", error) from error
+            raise execution_error("the program failed", error, loaded.state) from error
         finally:
             self._idle.append(loaded)
 
@@ -265,8 +265,8 @@ class Executable:
             for program in pending:
                 if program.failure() is not None:
                     return self._failed(program)
-            raise execution_error("the program failed to start", error) from error
-        ticket = Pending(semaphore, done, state.in_flight.release_finished)
+            raise execution_error("the program failed to start", error, state) from error
+        ticket = Pending(semaphore, done, state)
         return self._wrap(results, ticket, bool(keep_alive), state)
 
     def _failed(self, cause: Pending | None) -> list[Buffer]:

@@ -75,7 +75,7 @@ class RemoteBuffer(Buffer):
         except RuntimeError as error:
             # Whoever reads the value is told that its program failed.
             if pending is None or pending.failure() is None:
-                raise execution_error("the value cannot be read", error) from error
+                raise execution_error("the value cannot be read", error, self._state) from error
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
         """Waits for the value and returns a read-only copy of it, always the same one.
@@ -96,7 +96,7 @@ class RemoteBuffer(Buffer):
                 try:
                     host = download.finish(self.shape, self.dtype)
                 except RuntimeError as error:
-                    raise execution_error("the value cannot be read", error) from error
+                    raise execution_error("the value cannot be read", error, self._state) from error
             host.flags.writeable = False
             self._host = host
             self._download = None
@@ -109,7 +109,7 @@ class RemoteBuffer(Buffer):
         self._uncount()
 
     def view_for(self, state: DriverState) -> Any:
-        """Returns IREE's view of the buffer; after a fork, of a copy of what was read before it."""
+        """Returns IREE's view of the buffer; where its device is gone, of what was read of it."""
         if self._view is None:
             self._check_alive()
             assert self._array is not None
@@ -119,7 +119,7 @@ class RemoteBuffer(Buffer):
         return self._view
 
     def abandon(self, reason: str) -> None:
-        """Makes the buffer one of another process: its value is gone unless it was read before.
+        """Makes the buffer one of a device that is gone: so is its value unless it was read before.
 
         Its memory is not freed, which would be done through a device that is not there.
         """
@@ -158,7 +158,7 @@ def put(array: np.ndarray[Any, Any], device: Device, state: DriverState) -> Remo
     pending = None
     if upload.semaphore is not None:
         fence = rt.HalFence.create_at(upload.semaphore, 1)
-        pending = Pending(upload.semaphore, fence, state.in_flight.release_finished)
+        pending = Pending(upload.semaphore, fence, state)
     return RemoteBuffer(array.shape, dtype, device, state, view=view, pending=pending)
 
 

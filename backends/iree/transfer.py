@@ -63,7 +63,10 @@ def _give_back(state: DriverState, memory: Any, semaphore: Any = None) -> None:
 def _allocate(state: DriverState, memory_type: int, usage: int, nbytes: int) -> Any:
     try:
         return state.allocator.allocate_buffer(memory_type, usage, nbytes)
-    except RuntimeError:
+    except RuntimeError as error:
+        lost = _if_lost(state, error)
+        if lost:
+            raise ExecutionError(f"{state.name} gives no memory: {error}{lost}") from error
         # Memory of finished programs and of garbage may be waiting for somebody to look.
         state.make_room()
     try:
@@ -73,6 +76,12 @@ def _allocate(state: DriverState, memory_type: int, usage: int, nbytes: int) -> 
             f"{state.name} has no room for an array of {nbytes} bytes: {error}; delete arrays that "
             "are no longer needed, or donate the arguments of jitted functions"
         ) from error
+
+
+def _if_lost(state: DriverState, error: BaseException) -> str:
+    """What to add to the message of an error by which the device was lost."""
+    lost = state.lost_with(error)
+    return "" if lost is None else f"; {lost}"
 
 
 def _is_over(semaphore: Any) -> bool:
@@ -95,7 +104,8 @@ def _queue_copy(
     except RuntimeError as error:
         # Nobody will raise the semaphore: what is held for it may go.
         semaphore.fail(str(error))
-        raise ExecutionError(f"a copy to or from {state.name} failed to start: {error}") from error
+        what = f"a copy to or from {state.name} failed to start"
+        raise ExecutionError(f"{what}: {error}{_if_lost(state, error)}") from error
     return semaphore
 
 

@@ -14,15 +14,6 @@ from gnomon.dialects.types import short_name
 from tests.backends.devices.platforms import PLATFORMS, backend_of, dtypes_on
 from tests.backends.on_device import OPS, Case, cases_of, check_cases, dtypes_of
 
-# (row, dtype or "*") -> why it is not on Vulkan: a named error of the compiler's. It shrinks.
-_CRASH = "IREE 3.13's compiler dies on sums of windows of complex numbers"
-KNOWN_DIFFERENCES: dict[tuple[str, str], str] = {
-    ("cummax-(2, 5)-1-forward", "c64"): _CRASH,
-    ("cummin-(2, 5)-1-forward", "c64"): _CRASH,
-    ("cumprod-(2, 5)-1-forward", "c64"): _CRASH,
-    ("sort-two keys", "*"): "IREE 3.13 leaves vectors of two dimensions in the kernel",
-}
-
 # Long series and iterations, seconds to compile for each dtype: slow here.
 DEAR = frozenset(
     (
@@ -46,14 +37,8 @@ def _ulps(platform: str) -> float:
     return 96.0 if platform == "vulkan" else 8.0
 
 
-def _is_known(case: Case) -> bool:
-    row, dtype = case
-    return bool({(row.id, "*"), (row.id, short_name(dtype))} & KNOWN_DIFFERENCES.keys())
-
-
 def _cases(op: str, platform: str) -> list[Case]:
-    cases = cases_of(op, dtypes_on(platform))
-    return [case for case in cases if not (_is_known(case) or is_narrow(case[1]))]
+    return [case for case in cases_of(op, dtypes_on(platform)) if not is_narrow(case[1])]
 
 
 def _few(op: str, platform: str) -> list[Case]:

@@ -197,7 +197,7 @@ def test_a_failure_surfaces_where_the_value_is_read_and_not_elsewhere(platform: 
     semaphore = state.device.create_semaphore(0)
     fence = iree.runtime.HalFence.create_at(semaphore, 1)
     view = backend.put(rotation(0)).view_for(state)
-    pending = Pending(semaphore, fence, state.in_flight.release_finished)
+    pending = Pending(semaphore, fence, state)
     doomed = RemoteBuffer(
         (SIZE, SIZE), np.dtype(np.float32), device, state, view=view, pending=pending
     )
@@ -210,6 +210,38 @@ def test_a_failure_surfaces_where_the_value_is_read_and_not_elsewhere(platform: 
     np.testing.assert_allclose(
         product(good, good), rotation(0) @ rotation(0), rtol=0, atol=tolerance(1)
     )
+
+
+@pytest.mark.vulkan
+def test_a_lost_device_is_started_anew_and_others_go_on() -> None:
+    backend = backend_of("vulkan")
+    device = backend.devices()[0]
+    elsewhere = gn.jit(lambda x: x + 1)(np.ones(3, np.float32))
+    read, unread = put(rotation(0), "vulkan"), put(rotation(1), "vulkan")
+    np.asarray(read)
+    state = device.driver_state("async")
+    semaphore = state.device.create_semaphore(0)
+    fence = iree.runtime.HalFence.create_at(semaphore, 1)
+    doomed = RemoteBuffer(
+        (SIZE, SIZE),
+        np.dtype(np.float32),
+        device,
+        state,
+        view=backend.put(rotation(0)).view_for(state),
+        pending=Pending(semaphore, fence, state),
+    )
+    # What a driver says after a fault or a hang.
+    semaphore.fail("INTERNAL; VK_ERROR_DEVICE_LOST")
+    with pytest.raises(ExecutionError, match=r"lost before it was read, by .*VK_ERROR_DEVICE_LOST"):
+        doomed.to_numpy()
+    assert device.driver_state("async") is not state
+    for value in (unread, product(unread, unread)):
+        with pytest.raises(ExecutionError, match=r"compute it again.*starts it anew"):
+            np.asarray(value)
+    expected = rotation(0) @ rotation(0)
+    np.testing.assert_allclose(product(read, read), expected, rtol=0, atol=tolerance(1))
+    assert device.memory_stats()["bytes_in_use"] > 0
+    assert elsewhere.tolist() == [2, 2, 2]
 
 
 @pytest.mark.vulkan

@@ -146,7 +146,7 @@ def failed_buffer(message: str) -> Buffer:
     semaphore = state.device.create_semaphore(0)
     fence = iree.runtime.HalFence.create_at(semaphore, 1)
     view = Buffer.from_numpy(np.zeros((600, 600), np.float32)).view_for(state)
-    pending = Pending(semaphore, fence, state.in_flight.release_finished)
+    pending = Pending(semaphore, fence, state)
     fence.fail(message)
     return Buffer((600, 600), np.dtype(np.float32), cpu_device(), view=view, pending=pending)
 
