@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gnomon.backends.iree.legalize.barriers import drop_barriers_of_buffers
 from gnomon.backends.iree.legalize.branches import RULES as BRANCH_RULES
-from gnomon.backends.iree.legalize.contractions import RULES as CONTRACTION_RULES
+from gnomon.backends.iree.legalize.contractions import contraction_rules
 from gnomon.backends.iree.legalize.conversions import BFLOAT16_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
 from gnomon.backends.iree.legalize.convolution import convolution_rules
@@ -69,7 +69,7 @@ def legalize(module: ir.Module, target: Target) -> None:
     # What other rules write is rewritten too.
     last = {
         **BFLOAT16_RULES,
-        **CONTRACTION_RULES,
+        **contraction_rules(target),
         **narrow_arithmetic_rules(target),
         **rounding_rules(target),
     }

@@ -3,6 +3,8 @@
 IREE forms a contraction with a result of 16 bits in 16 bits: of 4096 products of bf16 it loses a
 quarter and more. What is long is added up one by one, as sums are (`sums`): where the result is
 small it is formed in pieces, which also run on all cores.
+
+Where a compiler dies on products of complex matrices they are made of four real ones.
 """
 
 from __future__ import annotations
@@ -11,14 +13,15 @@ from collections.abc import Sequence
 
 from gnomon.backends.iree.legalize.conversions import rounded
 from gnomon.backends.iree.legalize.sums import STAGE, sum_along
+from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import constant, ops, reshape
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import is_inexact, type_of
+from gnomon.dialects.types import is_complex, is_inexact, real_dtype, type_of
 
-__all__ = ["RULES"]
+__all__ = ["contraction_rules"]
 
 _PIECE = 2048
 # The most elements that the pieces of a result may have together.
@@ -75,4 +78,26 @@ def _split(x: ir.Value, axis: int, pieces: int) -> ir.Value:
     return reshape(x, (*shape[:axis], pieces, _PIECE, *shape[axis + 1 :]))
 
 
-RULES: dict[str, Rule] = {"gnomon.dot_general": _contraction}
+def _in_real_parts(inst: Instance) -> Sequence[ir.Value] | None:
+    """``(a + ib) (c + id) = (ac - bd) + i (ad + bc)``."""
+    if not is_complex(inst.type.dtype):
+        return _contraction(inst)
+    parts = inst.type.with_dtype(real_dtype(inst.type.dtype))
+    params = {**inst.params, "dtype": parts.dtype}
+    (a, b), (c, d) = ((ops.real(x), ops.imag(x)) for x in inst.operands)
+
+    def product(x: ir.Value, y: ir.Value) -> ir.Value:
+        types = [type_of(x), type_of(y)]
+        rewritten = _contraction(Instance(inst.op, [x, y], types, [parts], params))
+        return inst.op(x, y, **params) if rewritten is None else rewritten[0]
+
+    products = (product(a, c), product(b, d), product(a, d), product(b, c))
+    # In a kernel of its own: a product that writes complex numbers makes the compiler die too.
+    first, second, third, fourth = ops.optimization_barrier(*products)
+    return [ops.complex(ops.sub(first, second), ops.add(third, fourth))]
+
+
+def contraction_rules(target: Target) -> dict[str, Rule]:
+    """The rule of the contractions for a target."""
+    whole = target.capabilities.complex_products
+    return {"gnomon.dot_general": _contraction if whole else _in_real_parts}

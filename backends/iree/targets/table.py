@@ -70,6 +70,7 @@ CPU = Target(
         dtypes=_ALL,
         widened=frozenset(),
         complex_selects=True,
+        complex_products=True,
         libm="system",
         rounds=True,
         atomics=False,
@@ -121,6 +122,7 @@ def _processor(
             dtypes=_ALL - _WIDE_FLOATS if code == "wasm" else _ALL,
             widened=frozenset(),
             complex_selects=True,
+            complex_products=True,
             libm="none",
             rounds=code != "wasm",
             atomics=False,
@@ -197,6 +199,7 @@ _DEVICE = Capabilities(
     dtypes=_ALL,
     widened=frozenset(),
     complex_selects=True,
+    complex_products=True,
     libm="device",
     rounds=True,
     atomics=False,
@@ -273,8 +276,11 @@ _CUDA = Family(
     detect=cuda_architecture,
 )
 
+# The compiler dies on products of complex matrices.
 _ROCM = Family(
-    target=_gpu("rocm", "rocm", "hsaco", "hip", capabilities=_DEVICE),
+    target=_gpu(
+        *("rocm", "rocm", "hsaco", "hip"), capabilities=replace(_DEVICE, complex_products=False)
+    ),
     flag=Flag("--iree-rocm-target={}", "machine code for it runs on no other"),
     architectures=(
         Architecture("gfx908", "CDNA 1: MI100"),
