@@ -130,3 +130,11 @@ def test_errors() -> None:
         special.bernoulli(-1)
     with pytest.raises(TypeError, match="float16"):
         special.ndtri(np.float16(0.5))
+
+
+def test_derivatives_at_zero() -> None:
+    assert gn.grad(special.i0)(0.0) == 0 and gn.grad(gn.numpy.i0)(0.0) == 0
+    assert gn.grad(gn.grad(special.i0))(0.0) == 0.5
+    assert gn.grad(special.entr)(0.0) == np.inf
+    assert np.isnan(special.xlogy(0.0, np.nan)) and np.isnan(special.xlog1py(0.0, np.nan))
+    assert special.xlogy(0.0, 0.0) == 0

@@ -116,3 +116,19 @@ def test_entropy_of_poisson() -> None:
     with gn.enable_x64(True):
         got = np.asarray(stats.poisson.entropy(rates.astype(np.float64)))
     np.testing.assert_allclose(got, expected, 1e-8)  # The series has three terms.
+
+
+def test_derivatives_at_and_beyond_the_ends() -> None:
+    beyond = [
+        (stats.gamma.cdf, (-1.0, 0.5)),
+        (stats.gamma.sf, (-1.0, 0.5)),
+        (stats.chi2.cdf, (-1.0, 1.0)),
+        (stats.beta.cdf, (-1.0, 0.5, 0.5)),
+        (stats.beta.cdf, (2.0, 0.5, 0.5)),
+        (stats.beta.sf, (2.0, 0.5, 0.5)),
+    ]
+    for function, arguments in beyond:
+        assert gn.grad(function)(*arguments) == 0
+    assert stats.gamma.cdf(-1.0, 0.5) == 0 and stats.beta.sf(-1.0, 0.5, 0.5) == 1
+    assert np.isnan(stats.gamma.cdf(np.nan, 0.5))
+    assert gn.grad(stats.laplace.cdf)(0.0) == 0.5

@@ -102,8 +102,9 @@ def i0(x: Any) -> Array:
     (y,) = promoted("i0", x, inexact=True)
     if not is_floating(y.dtype):
         raise ValueError(f"i0 takes real numbers, got {y.dtype.name}")
-    size = lax.abs(y)
-    return lax.mul(lax.exp(size), lax.bessel_i0e(size))
+    # The absolute value, with derivative 0 at 0.
+    size = lax.mul(y, lax.sign(y))
+    return lax.mul(lax.exp(size), lax.bessel_i0e(y))
 
 
 # ----------------------------------------------------------------------------------------- windows

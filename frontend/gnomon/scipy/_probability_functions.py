@@ -42,6 +42,15 @@ def _xlog1py(x: Array, y: Array) -> Array:
 _xlog1py.defjvps(lambda t, out, x, y: t * lax.log1p(y), lambda t, out, x, y: t * x / (1 + y))
 
 
+@custom_jvp
+def _xlogx(x: Array) -> Array:
+    return _xlogy(x, x)
+
+
+# At 0 infinite: the sum of the derivatives by both x would be nan.
+_xlogx.defjvps(lambda t, out, x: t * (lax.log(x) + 1))
+
+
 def xlogy(x: Any, y: Any) -> Array:
     """Elementwise x log(y), 0 where x is 0; of nan nan."""
     result: Array = _xlogy(*gnp.broadcast_arrays(*promoted("xlogy", x, y, inexact=True)))
@@ -62,7 +71,7 @@ def entr(x: Any) -> Array:
       Array(0.3465736, dtype=float32, weak_type=True)
     """
     (x,) = real_arguments("entr", x)
-    value = -_xlogy(x, x)
+    value = -_xlogx(x)
     return gnp.where(x < 0, lax.full_like(x, -np.inf), value)
 
 

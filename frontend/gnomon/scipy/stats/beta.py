@@ -11,6 +11,7 @@ from gnomon import numpy as gnp
 from gnomon._array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
+from gnomon.scipy.stats._support import on_support
 
 
 def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
@@ -32,7 +33,8 @@ def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The distribution function."""
     x, a, b, loc, scale = real_arguments("beta.cdf", x, a, b, loc, scale)
-    return lax.betainc(a, b, gnp.clip((x - loc) / scale, 0, 1))
+    z = (x - loc) / scale
+    return on_support(lambda z: lax.betainc(a, b, z), z, (0, 1), (0, 1), 0.5)
 
 
 def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
@@ -43,7 +45,8 @@ def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The survival function, one less the distribution function."""
     x, a, b, loc, scale = real_arguments("beta.sf", x, a, b, loc, scale)
-    return lax.betainc(b, a, gnp.clip(1 - (x - loc) / scale, 0, 1))
+    z = 1 - (x - loc) / scale
+    return on_support(lambda z: lax.betainc(b, a, z), z, (0, 1), (0, 1), 0.5)
 
 
 def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:

@@ -12,6 +12,7 @@ from gnomon import numpy as gnp
 from gnomon._array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
+from gnomon.scipy.stats._support import on_support
 
 
 def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
@@ -33,7 +34,8 @@ def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
 def cdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The distribution function."""
     x, df, loc, scale = real_arguments("chi2.cdf", x, df, loc, scale)
-    return lax.igamma(df / 2, gnp.maximum((x - loc) / scale, 0) / 2)
+    z = (x - loc) / scale / 2
+    return on_support(lambda z: lax.igamma(df / 2, z), z, (0, np.inf), (0, 1), 1.0)
 
 
 def logcdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
@@ -44,7 +46,8 @@ def logcdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
 def sf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The survival function, one less the distribution function."""
     x, df, loc, scale = real_arguments("chi2.sf", x, df, loc, scale)
-    return lax.igammac(df / 2, gnp.maximum((x - loc) / scale, 0) / 2)
+    z = (x - loc) / scale / 2
+    return on_support(lambda z: lax.igammac(df / 2, z), z, (0, np.inf), (1, 0), 1.0)
 
 
 def logsf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:

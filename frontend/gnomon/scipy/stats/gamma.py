@@ -11,6 +11,7 @@ from gnomon import numpy as gnp
 from gnomon._array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
+from gnomon.scipy.stats._support import on_support
 
 
 def logpdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
@@ -31,7 +32,8 @@ def pdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
 def cdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The distribution function."""
     x, a, loc, scale = real_arguments("gamma.cdf", x, a, loc, scale)
-    return lax.igamma(a, gnp.maximum((x - loc) / scale, 0))
+    z = (x - loc) / scale
+    return on_support(lambda z: lax.igamma(a, z), z, (0, np.inf), (0, 1), 1.0)
 
 
 def logcdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
@@ -42,7 +44,8 @@ def logcdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
 def sf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The survival function, one less the distribution function."""
     x, a, loc, scale = real_arguments("gamma.sf", x, a, loc, scale)
-    return lax.igammac(a, gnp.maximum((x - loc) / scale, 0))
+    z = (x - loc) / scale
+    return on_support(lambda z: lax.igammac(a, z), z, (0, np.inf), (1, 0), 1.0)
 
 
 def logsf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:

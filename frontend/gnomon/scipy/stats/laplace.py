@@ -26,4 +26,4 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     x, loc, scale = real_arguments("laplace.cdf", x, loc, scale)
     z = (x - loc) / scale
     tail = 0.5 * lax.exp(-lax.abs(z))
-    return gnp.where(z <= 0, tail, 1 - tail)
+    return gnp.where(z < 0, tail, 1 - tail)
