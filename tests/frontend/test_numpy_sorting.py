@@ -177,3 +177,12 @@ def test_errors() -> None:
         gnp.histogram(FLOATS, "auto")
     with pytest.raises(TypeError, match="integer type"):
         gnp.bincount(FLOATS[0])
+
+
+def test_dtypes_of_differences_and_positions() -> None:
+    narrow, other = gnp.array([1, 2, 3, 3], "int8"), gnp.array([2], "uint8")
+    for unique in (True, False):
+        rest = gnp.setdiff1d(narrow, other, assume_unique=unique)
+        assert rest.dtype == np.int8 and rest.tolist() == [1, 3, 3][: 3 if unique else 2]
+    with gn.enable_x64(True):
+        assert gnp.argpartition(narrow, 1).dtype == np.int32

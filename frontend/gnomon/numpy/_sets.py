@@ -300,6 +300,9 @@ def setdiff1d(
       ar1, ar2: arrays.
       assume_unique: the elements are taken as they are, in their order.
       size, fill_value: see `unique`; what is missing is 0 by default.
+
+    Returns:
+      An array of the first one's dtype.
     """
     count = _static_size(size)
     x, y = _two_sets("setdiff1d", ar1, ar2, count)
@@ -307,7 +310,8 @@ def setdiff1d(
         values, held = x, lax.full(x.shape, True, np.dtype(np.bool_))
     else:
         values, held = _distinct(x, count)
-    return _chosen(values, held & isin(values, y, invert=True), count, fill_value)[0]
+    rest = _chosen(values, held & isin(values, y, invert=True), count, fill_value)[0]
+    return converted(rest, as_array("setdiff1d", ar1).dtype)
 
 
 def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Array:

@@ -179,13 +179,14 @@ def partition(a: Any, kth: int, axis: int = -1) -> Array:
 def argpartition(a: Any, kth: int, axis: int = -1) -> Array:
     """The positions of elements in the order of a partition at ``kth``; see `partition`.
 
-    The positions of the larger elements are ascending.
+    They are of dtype int32; those of the larger elements are ascending.
     """
     x, k, dimension = _kth("argpartition", a, kth, axis)
     order = argsort(x, dimension)
     below = lax.slice_in_dim(order, 0, k + 1, axis=dimension)
     above = lax.slice_in_dim(order, k + 1, None, axis=dimension)
-    return concatenate([below, sort(above, dimension)], dimension)
+    positions = concatenate([below, sort(above, dimension)], dimension)
+    return converted(positions, np.dtype(np.int32))
 
 
 # ----------------------------------------------------------------------------------------- searches
