@@ -91,5 +91,6 @@ def test_arguments_by_keyword() -> None:
     # Where a dtype has no infinities its largest numbers stand for them.
     small = x.astype("float8_e4m3fn")
     assert gnp.nanmax(small, 0).astype("float32").tolist()[::2] == [1, 3]
+    assert gnp.diff(2.0, 0) == 2
     with pytest.raises(ValueError, match="boolean array, got dtype int32"):
         gnp.sum(x, where=np.array([1, 0, 1]))

@@ -545,6 +545,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     x = as_array("diff", a)
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")
+    if n == 0:
+        return x
     if x.ndim == 0:
         raise ValueError(f"diff requires input that is at least one dimensional; got {x.aval}")
     place = canonical_axis(axis, x.ndim)
