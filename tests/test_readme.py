@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tolerance import assert_near
+
 PATH = Path(__file__).parent.parent / "README.md"
 README = PATH.read_text(encoding="utf-8")
 
@@ -33,9 +35,7 @@ def test_per_example_gradients_average_to_the_gradient(tour: dict[str, Any]) -> 
     for layer, whole in zip(tour["per_example"], tour["gradient"], strict=True):
         for each, gradient in zip(layer, whole, strict=True):
             assert each.shape == (16, *gradient.shape)
-            scale = np.abs(gradient).max()
-            tolerance = 32 * np.finfo(np.float32).eps * scale
-            np.testing.assert_allclose(np.mean(each, 0), gradient, rtol=0, atol=tolerance)
+            assert_near(np.mean(each, 0), gradient, 32)
 
 
 def test_values_in_comments(tour: dict[str, Any]) -> None:

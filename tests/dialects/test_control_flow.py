@@ -20,6 +20,7 @@ from gnomon.passes.hoist_invariants import hoist_invariants
 from gnomon.passes.pipeline import EXPAND, LOWER, run_passes
 from gnomon.passes.vectorize import Vectorizer
 from tests.dialects.random_programs import Dialect, Jax, Plain, random_body
+from tests.tolerance import assert_near, units_of_differences
 
 TAKES, GIVES = "vvssib", "vsib"
 FLOATS = [0, 1, 2, 3]  # positions of the inexact arguments
@@ -69,11 +70,11 @@ def program(seed: int, depth: int = 2, loops: bool = True) -> tuple[Callable[...
     return lambda *values: function(Plain(), *values), body
 
 
-def close(got: Any, expected: Any, rtol: float = 1e-10, atol: float = 1e-10) -> None:
+def close(got: Any, expected: Any, units: float = 16.0) -> None:
     for g, e in zip(got, expected, strict=True):
         e = np.asarray(e)
         assert (g.dtype, g.shape) == (e.dtype, e.shape)
-        np.testing.assert_allclose(g, e, rtol=rtol, atol=atol * max(1.0, np.abs(e).max(initial=0)))
+        assert_near(g, e, units, scale=1.0)
 
 
 def jvp(body: Body, wrt: Sequence[int], instantiate: bool = True) -> Body:
@@ -104,11 +105,15 @@ def mapped_arguments(
     return mapped, stacked, elements
 
 
+STEP = 1e-6
+DIFFERENCES = 64 * units_of_differences(STEP)
+
+
 def directional(
     function: Callable[..., Any], at: Arrays, wrt: Sequence[int], tangents: Arrays
 ) -> list[np.ndarray]:
     """Central differences along tangents, of all inexact results."""
-    step = 1e-6
+    step = STEP
 
     def moved(sign: float) -> Any:
         values = list(at)
@@ -191,7 +196,7 @@ def test_forward_mode_against_differences(seed: int) -> None:
     tangents = [rng.uniform(-1, 1, np.shape(arguments[i])) for i in wrt]
     got = run(jvp(body, wrt), *arguments, *tangents)
     close(got[: len(GIVES)], plain(*arguments))
-    close(got[len(GIVES) :], directional(plain, arguments, wrt, tangents), 1e-5, 1e-6)
+    close(got[len(GIVES) :], directional(plain, arguments, wrt, tangents), DIFFERENCES)
 
 
 @pytest.mark.parametrize("seed", seeds(40))
@@ -206,7 +211,7 @@ def test_reverse_mode_is_the_transpose_of_forward_mode(seed: int) -> None:
     close(reverse[: len(GIVES)], plain(*arguments))
     left = sum(np.vdot(a, b) for a, b in zip(cotangents, forward, strict=True))
     right = sum(np.vdot(a, b) for a, b in zip(tangents, reverse[len(GIVES) :], strict=True))
-    np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9)
+    assert_near(left, right, 64, scale=1.0)
 
 
 @pytest.mark.parametrize("seed", seeds(30))
@@ -256,14 +261,14 @@ def test_second_order(seed: int) -> None:
 
     total = len(gradient.result_types)
     forward = run(jvp(gradient, wrt), *arguments, *tangents)
-    close(forward[total:], directional(first_order, arguments, wrt, tangents), 1e-5, 1e-6)
+    close(forward[total:], directional(first_order, arguments, wrt, tangents), DIFFERENCES)
 
     outputs = [*INEXACT_RESULTS, *range(count, total)]
     cotangents = [rng.uniform(-1, 1, gradient.result_types[i].shape) for i in outputs]
     reverse = run(vjp(gradient, wrt, outputs), *arguments, *cotangents)[total:]
     left = sum(np.vdot(a, b) for a, b in zip(cotangents, forward[total:], strict=True))
     right = sum(np.vdot(a, b) for a, b in zip(tangents, reverse, strict=True))
-    np.testing.assert_allclose(left, right, rtol=1e-8, atol=1e-8)
+    assert_near(left, right, 64, scale=1.0)
 
 
 @pytest.mark.parametrize("seed", seeds(15))

@@ -12,11 +12,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 
 import gnomon as gn
 from gnomon._array import wrap
+from tests.tolerance import assert_each_near, assert_near, unit
 
 Pair = tuple[Any, Any]
 
@@ -60,14 +60,20 @@ def kind(error: BaseException) -> type:
 
 
 def assert_same(
-    ours: Any, theirs: Any, ulps: float = 0.0, weak: bool = True, absolute: float = 0.0
+    ours: Any,
+    theirs: Any,
+    ulps: float = 0.0,
+    weak: bool = True,
+    scale: float = 0.0,
+    together: bool = False,
+    absolute: float = 0.0,
 ) -> None:
-    """Compare results: arrays, or trees of lists and tuples of them."""
+    """Compare results: arrays, or trees of lists and tuples of them; see `assert_close`."""
     if isinstance(theirs, (list, tuple)):
         assert isinstance(ours, (list, tuple)), f"{type(ours)} is no sequence"
         assert len(ours) == len(theirs)
         for a, b in zip(ours, theirs, strict=True):
-            assert_same(a, b, ulps, weak, absolute)
+            assert_same(a, b, ulps, weak, scale, together, absolute)
         return
     if isinstance(theirs, jax.ShapeDtypeStruct):
         assert isinstance(ours, gn.Array | np.ndarray), f"{type(ours)} instead of an Array"
@@ -87,52 +93,44 @@ def assert_same(
     assert ours.dtype == theirs.dtype, f"dtype {ours.dtype} instead of {theirs.dtype}"
     if weak:
         assert ours.weak_type == theirs.weak_type, f"weak_type is {ours.weak_type}"
-    assert_close(np.asarray(ours), np.asarray(theirs), ulps, absolute)
+    assert_close(np.asarray(ours), np.asarray(theirs), ulps, scale, together, absolute)
 
 
 def assert_close(
-    ours: np.ndarray, theirs: np.ndarray, ulps: float = 0.0, absolute: float = 0.0
+    ours: np.ndarray,
+    theirs: np.ndarray,
+    ulps: float = 0.0,
+    scale: float = 0.0,
+    together: bool = False,
+    absolute: float = 0.0,
 ) -> None:
-    """Equal to ``ulps`` units in the last place of each element, plus ``absolute``."""
-    dtype = theirs.dtype
-    assert ours.shape == theirs.shape and ours.dtype == dtype
-    if dtype.kind == "c":
-        if ulps == 0.0:
-            assert_close(ours.real, theirs.real)
-            assert_close(ours.imag, theirs.imag)
-            return
-        # Complex functions are accurate relative to the magnitude.
-        finite = np.isfinite(theirs) & np.isfinite(ours)
-        eps = np.finfo(dtype).eps
-        error = np.abs(np.where(finite, ours, 0) - np.where(finite, theirs, 0))
-        bound = ulps * eps * np.abs(np.where(finite, theirs, 0)) + absolute
-        np.testing.assert_array_equal(np.isfinite(ours), np.isfinite(theirs))
-        assert (error <= bound).all(), f"{ours}\n{theirs}\n{error} > {bound}"
-        return
-    if dtype.kind not in "f" and dtype.name not in FLOAT_NAMES:
-        np.testing.assert_array_equal(ours, theirs)
-        return
-    eps, tiny = float(ml_dtypes.finfo(dtype).eps), float(ml_dtypes.finfo(dtype).tiny)
-    with np.errstate(all="ignore"):  # signalling nans
-        a, b = ours.astype(np.float64), theirs.astype(np.float64)
-    np.testing.assert_array_equal(np.isnan(a), np.isnan(b), err_msg=f"{a}\n{b}")
-    same = (a == b) | np.isnan(b)
-    with np.errstate(all="ignore"):
-        # Subnormal results may be flushed to zero.
-        bound = ulps * eps * np.abs(b) + absolute + (tiny if ulps else 0)
-        within = np.isfinite(b) & (np.abs(a - b) <= bound)
-    bad = ~(same | within)
-    assert not bad.any(), f"{a[bad]} instead of {b[bad]} (difference {(a - b)[bad]})"
+    """Equal types, and values within ``ulps`` units of the dtype.
+
+    Units count at the magnitude of each element, or at ``scale`` where that is larger: the size of
+    the operands, near a zero of the function. Elements that are computed ``together`` are measured
+    at the largest of them. (``absolute`` allows a difference of no unit; use ``scale``.)
+    """
+    assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+    if absolute:
+        wide = np.complex128 if theirs.dtype.kind == "c" else np.float64
+        tolerances = {"rtol": ulps * unit(theirs.dtype), "atol": absolute}
+        np.testing.assert_allclose(ours.astype(wide), theirs.astype(wide), **tolerances)
+    elif together:
+        assert_near(ours, theirs, ulps, scale)
+    elif theirs.dtype.kind == "c" and not ulps:
+        assert_each_near(ours.real, theirs.real, 0.0)
+        assert_each_near(ours.imag, theirs.imag, 0.0)
+    else:
+        assert_each_near(ours, theirs, ulps, scale)
 
 
-FLOAT_NAMES = {
-    "bfloat16",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "float8_e4m3b11fnuz",
-    "float8_e4m3fnuz",
-    "float8_e5m2fnuz",
-}
+def assert_trees_close(ours: Any, theirs: Any, ulps: float, scale: float = 0.0) -> None:
+    """Pytrees of the same structure, shapes and dtypes; `assert_near` says what ``ulps`` are."""
+    leaves, expected = gn.tree.leaves(ours), jax.tree.leaves(theirs)
+    assert len(leaves) == len(expected)
+    for a, b in zip(map(np.asarray, leaves), map(np.asarray, expected), strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        assert_near(a, b, ulps, scale)
 
 
 def check_types(
@@ -152,6 +150,8 @@ def check(
     *args: Any,
     ulps: float = 0.0,
     weak: bool = True,
+    scale: float = 0.0,
+    together: bool = False,
     absolute: float = 0.0,
     **kwargs: Any,
 ) -> None:
@@ -170,7 +170,7 @@ def check(
         return
     if our_error is not None:
         raise our_error
-    assert_same(got, expected, ulps, weak, absolute)
+    assert_same(got, expected, ulps, weak, scale, together, absolute)
 
 
 def weakly(value: Any, shape: tuple[int, ...] = ()) -> jax.Array:

@@ -15,16 +15,14 @@ import gnomon.numpy as gnp
 from gnomon import ad_checkpoint, lax
 from gnomon import checkpoint_policies as policies
 from gnomon.ad_checkpoint import checkpoint_name, print_saved_residuals, saved_residuals
+from tests.tolerance import assert_near
 
 X = np.array([0.1, -0.2, 0.3], np.float32)
 W = np.arange(9, dtype=np.float32).reshape(3, 3) / 10
 
 
 def close(ours: Any, expected: Any) -> None:
-    leaves = gn.tree_util.tree_leaves(ours)
-    for a, b in zip(leaves, gn.tree_util.tree_leaves(expected), strict=True):
-        scale = max(1.0, float(np.abs(np.asarray(b)).max(initial=0.0)))
-        np.testing.assert_allclose(a, b, rtol=0, atol=32 * np.finfo(np.float32).eps * scale)
+    assert_near(ours, expected, 8, scale=1.0)
 
 
 def layer(x: Any) -> Any:

@@ -14,6 +14,7 @@ import gnomon
 import gnomon.numpy as gnp
 from gnomon import lax
 from gnomon.errors import UnexpectedTracerError
+from tests.frontend.oracle import assert_trees_close
 
 jax = pytest.importorskip("jax")
 jax_numpy = pytest.importorskip("jax.numpy")
@@ -141,14 +142,7 @@ FORWARD: dict[str, Nesting] = {
 
 
 def close(ours: Any, theirs: Any) -> None:
-    ours_leaves = gnomon.tree_util.tree_leaves(ours)
-    theirs_leaves = jax.tree_util.tree_leaves(theirs)
-    assert len(ours_leaves) == len(theirs_leaves)
-    for a, b in zip(ours_leaves, theirs_leaves, strict=True):
-        a, b = np.asarray(a), np.asarray(b)
-        assert (a.shape, a.dtype) == (b.shape, b.dtype)
-        scale = max(1.0, float(np.abs(b).max(initial=0.0)))
-        np.testing.assert_allclose(a, b, rtol=0, atol=64 * np.finfo(np.float32).eps * scale)
+    assert_trees_close(ours, theirs, 64, scale=1.0)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)

@@ -16,6 +16,7 @@ import gnomon
 import gnomon.lax
 import gnomon.numpy as gnp
 import gnomon.random
+from tests.frontend.oracle import assert_trees_close
 
 jax = pytest.importorskip("jax")
 jax_numpy = pytest.importorskip("jax.numpy")
@@ -354,16 +355,8 @@ def check(family: Function, nesting: str) -> None:
     # one, the ops of the oracle take four times as long.
     compiled = (lambda f: f) if family in (custom_jvp, custom_vjp, callbacks) else jax.jit
     theirs = compiled(lambda: apply(THEIRS, lambda x: family(THEIRS, jax_numpy.asarray(x))))()
-    ours_leaves = gnomon.tree_util.tree_leaves(ours)
-    theirs_leaves = jax.tree_util.tree_leaves(theirs)
-    assert len(ours_leaves) == len(theirs_leaves)
-    for a, b in zip(ours_leaves, theirs_leaves, strict=True):
-        a, b = np.asarray(a), np.asarray(b)
-        assert a.shape == b.shape
-        assert a.dtype == b.dtype
-        # Both sides round every intermediate: a few hundred units of f32 at the result's scale.
-        scale = max(1.0, float(np.abs(b).max(initial=0.0)))
-        np.testing.assert_allclose(a, b, rtol=0, atol=300 * np.finfo(np.float32).eps * scale)
+    # Both sides round every intermediate.
+    assert_trees_close(ours, theirs, 300, scale=1.0)
 
 
 # What the families of MORE always run under.

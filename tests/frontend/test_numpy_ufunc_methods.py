@@ -11,6 +11,7 @@ import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
+from tests.tolerance import assert_each_near, assert_near
 
 X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 N = np.array([[7, 3], [5, 1]], np.int32)
@@ -20,8 +21,7 @@ BINARY = [n for n in dir(jnp) if isinstance(getattr(jnp, n), jnp.ufunc) and geta
 def equal(ours: Any, theirs: Any) -> None:
     assert ours.dtype == theirs.dtype
     assert ours.shape == theirs.shape
-    rtol = 0 if ours.dtype.kind in "biu" else 8 * np.finfo(ours.dtype).eps
-    np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=rtol)
+    assert_each_near(ours, theirs, 2)
 
 
 @pytest.mark.parametrize("name", BINARY)
@@ -67,9 +67,7 @@ def test_under_transformations() -> None:
 
     ours = gn.jit(gn.vmap(gn.grad(lambda x: f(gnp, x))))(X)
     theirs = jax.vmap(jax.grad(lambda x: f(jnp, x)))(X)
-    np.testing.assert_allclose(
-        np.asarray(ours), np.asarray(theirs), rtol=32 * np.finfo("f4").eps, atol=1e-6
-    )
+    assert_near(ours, theirs, 4)
 
 
 def test_errors() -> None:

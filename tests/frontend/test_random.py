@@ -26,7 +26,7 @@ def compare(name: str, *args: Any, ulps: float = 0, absolute: float = 0, **kwarg
     theirs = getattr(jrandom, name)(THEIRS, *args, **kwargs)
     ours = getattr(random, name)(OURS, *map(_ours, args), **kwargs)
     assert (ours.dtype, ours.shape, ours.weak_type) == (theirs.dtype, theirs.shape, False)
-    assert_close(np.asarray(ours), np.asarray(theirs), ulps, absolute)
+    assert_close(np.asarray(ours), np.asarray(theirs), ulps, absolute=absolute)
 
 
 def _ours(x: Any) -> Any:

@@ -13,14 +13,11 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
+from tests.tolerance import assert_near
 
-EPS = float(np.finfo(np.float32).eps)
 
-
-def close(actual: Any, expected: Any, ulps: float = 16.0) -> None:
-    expected = np.asarray(expected)
-    scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=ulps * EPS * scale)
+def close(actual: Any, expected: Any, ulps: float = 4.0) -> None:
+    assert_near(actual, expected, ulps, scale=1.0)
 
 
 # --------------------------------------------------------------------------------- closed forms

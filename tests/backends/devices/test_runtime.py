@@ -28,6 +28,7 @@ from gnomon.backends.errors import (
 from gnomon.backends.iree.buffer import Pending
 from gnomon.backends.iree.remote import RemoteBuffer
 from tests.backends.devices.platforms import PLATFORMS, backend_of
+from tests.tolerance import assert_each_near, assert_near
 
 ROOT = Path(__file__).parents[3]
 
@@ -91,11 +92,8 @@ def rotation(seed: int) -> np.ndarray:
     return np.linalg.qr(normal)[0].astype(np.float32)
 
 
+# Each element sums SIZE terms.
 product = gn.jit(lambda a, b: a @ b)
-
-
-def tolerance(products: int) -> float:
-    return products * SIZE * float(np.finfo(np.float32).eps)
 
 
 @on_platforms
@@ -118,7 +116,7 @@ def test_calls_return_before_the_work_is_done_and_chain(platform: str) -> None:
     expected = rotation(0).astype(np.float64)
     for _ in range(count):
         expected = expected @ rotation(1)
-    np.testing.assert_allclose(chain, expected, rtol=0, atol=tolerance(count))
+    assert_near(chain, expected, count * SIZE, scale=1.0)
 
 
 @on_platforms
@@ -131,7 +129,7 @@ def test_memory_in_use_is_not_freed(platform: str) -> None:
     gc.collect()
     junk = [put(np.full((SIZE, SIZE), np.nan, np.float32), platform) for _ in range(8)]
     expected = rotation(0) @ rotation(1) @ rotation(1)
-    np.testing.assert_allclose(chain, expected, rtol=0, atol=tolerance(2))
+    assert_near(chain, expected, 2 * SIZE, scale=1.0)
     assert all(np.isnan(array).all() for array in junk)
 
 
@@ -178,7 +176,7 @@ def test_python_is_called_from_a_program(platform: str) -> None:
     expected = np.linalg.cholesky(scale @ scale.T + np.eye(3)) + 1
     result = f(put(x, platform))
     assert result.device.platform == platform
-    np.testing.assert_allclose(result, expected, rtol=1e-4)
+    assert_each_near(result, expected, 512)
 
     def fails(x: np.ndarray) -> np.ndarray:
         raise KeyError("on purpose")
@@ -186,7 +184,7 @@ def test_python_is_called_from_a_program(platform: str) -> None:
     g = gn.jit(lambda x: gn.pure_callback(fails, gn.ShapeDtypeStruct(x.shape, x.dtype), x))
     with pytest.raises(KeyError, match="on purpose"):
         g(put(x, platform))
-    np.testing.assert_allclose(f(put(x, platform)), expected, rtol=1e-4)
+    assert_each_near(f(put(x, platform)), expected, 512)
 
 
 @on_platforms
@@ -207,9 +205,7 @@ def test_a_failure_surfaces_where_the_value_is_read_and_not_elsewhere(platform: 
         with pytest.raises(ExecutionError, match="the lamp went out"):
             doomed.to_numpy()
     good = put(rotation(0), platform)
-    np.testing.assert_allclose(
-        product(good, good), rotation(0) @ rotation(0), rtol=0, atol=tolerance(1)
-    )
+    assert_near(product(good, good), rotation(0) @ rotation(0), SIZE, scale=1.0)
 
 
 @pytest.mark.vulkan
@@ -239,7 +235,7 @@ def test_a_lost_device_is_started_anew_and_others_go_on() -> None:
         with pytest.raises(ExecutionError, match=r"compute it again.*starts it anew"):
             np.asarray(value)
     expected = rotation(0) @ rotation(0)
-    np.testing.assert_allclose(product(read, read), expected, rtol=0, atol=tolerance(1))
+    assert_near(product(read, read), expected, SIZE, scale=1.0)
     assert device.memory_stats()["bytes_in_use"] > 0
     assert elsewhere.tolist() == [2, 2, 2]
 

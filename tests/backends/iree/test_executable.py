@@ -18,6 +18,7 @@ from gnomon.backends.iree.buffer import Buffer, Pending
 from gnomon.backends.iree.device import cpu_device
 from gnomon.backends.iree.executable import Executable
 from tests.backends.iree.programs import compiled, executable, spec
+from tests.tolerance import assert_near
 
 MODELS = ("sync", "async")
 
@@ -76,7 +77,8 @@ def matrix(seed: int) -> np.ndarray[Any, Any]:
     return rotation(seed % 2).copy()
 
 
-TOLERANCE = 600 * np.finfo(np.float32).eps
+# A product of matrices sums 600 terms for each element.
+UNITS_OF_A_PRODUCT = 600
 
 
 def test_asynchronous_calls_return_before_the_work_is_done_and_chain() -> None:
@@ -95,7 +97,7 @@ def test_asynchronous_calls_return_before_the_work_is_done_and_chain() -> None:
     assert launched < 0.5 * finished
     for _ in range(20):
         expected = expected @ second
-    np.testing.assert_allclose(chain.to_numpy(), expected, rtol=0, atol=20 * TOLERANCE)
+    assert_near(chain.to_numpy(), expected, 20 * UNITS_OF_A_PRODUCT, scale=1.0)
 
 
 def test_inputs_may_be_dropped_while_a_program_runs() -> None:
@@ -109,7 +111,7 @@ def test_inputs_may_be_dropped_while_a_program_runs() -> None:
     del left, right
     gc.collect()
     junk = [np.full((600, 600), np.nan, np.float32) for _ in range(8)]
-    np.testing.assert_allclose(chain.to_numpy(), expected, rtol=0, atol=2 * TOLERANCE)
+    assert_near(chain.to_numpy(), expected, 2 * UNITS_OF_A_PRODUCT, scale=1.0)
     del junk
 
 
@@ -118,9 +120,7 @@ def test_results_may_be_dropped_while_their_program_runs() -> None:
     for seed in range(5):
         run([matrix(seed), matrix(seed + 1)])
     value = matrix(0)
-    np.testing.assert_allclose(
-        run([value, value])[0].to_numpy(), value @ value, rtol=0, atol=TOLERANCE
-    )
+    assert_near(run([value, value])[0].to_numpy(), value @ value, UNITS_OF_A_PRODUCT, scale=1.0)
 
 
 def test_synchronous_and_asynchronous_programs_mix() -> None:
@@ -128,8 +128,8 @@ def test_synchronous_and_asynchronous_programs_mix() -> None:
     inline = executable(PRODUCT, (SLOW, SLOW), (SLOW,), "sync")
     value, factor = matrix(0), matrix(1)
     (mixed,) = inline(slow([*inline([value, factor]), factor]) + [Buffer.from_numpy(factor)])
-    np.testing.assert_allclose(
-        mixed.to_numpy(), value @ factor @ factor @ factor, rtol=0, atol=3 * TOLERANCE
+    assert_near(
+        mixed.to_numpy(), value @ factor @ factor @ factor, 3 * UNITS_OF_A_PRODUCT, scale=1.0
     )
 
 
@@ -163,7 +163,7 @@ def test_a_failure_surfaces_where_the_value_is_read_and_not_elsewhere() -> None:
     with pytest.raises(ExecutionError, match="the lamp went out"):
         result.wait()
     assert further.is_ready()
-    np.testing.assert_allclose(unharmed.to_numpy(), good @ good, rtol=0, atol=TOLERANCE)
+    assert_near(unharmed.to_numpy(), good @ good, UNITS_OF_A_PRODUCT, scale=1.0)
     with pytest.raises(ExecutionError, match="the lamp went out"):
         executable(PRODUCT, (SLOW, SLOW), (SLOW,), "sync")([result, good])
 
@@ -179,7 +179,7 @@ def test_donated_buffers_are_gone() -> None:
         given.to_numpy()
     with pytest.raises(BufferDeletedError, match="donated"):
         run([given, kept])
-    np.testing.assert_allclose(result.to_numpy(), value @ value, rtol=0, atol=TOLERANCE)
+    assert_near(result.to_numpy(), value @ value, UNITS_OF_A_PRODUCT, scale=1.0)
 
 
 def test_a_deleted_buffer_says_so() -> None:
