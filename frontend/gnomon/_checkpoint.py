@@ -18,6 +18,7 @@ from gnomon._function import (
     check_callable,
     name_of,
     rearranged,
+    rebuilt,
     trace_function,
     with_avals,
 )
@@ -221,14 +222,15 @@ def checkpoint(
 
     @functools.wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        if not staging() and not differentiation_order():
-            return fun(*args, **kwargs)
         for i in numbers:
             if not -len(args) <= i < len(args):
                 raise ValueError(
                     f"checkpoint: static_argnums names argument {i}, but {name_of(fun)} was called "
                     f"with {len(args)} positional arguments"
                 )
+        if not staging() and not differentiation_order():
+            args, kwargs = rebuilt((args, kwargs))
+            return fun(*args, **kwargs)
         static = {i % len(args) for i in numbers}
         dynamic = [a for i, a in enumerate(args) if i not in static]
         named = {n: v for n, v in kwargs.items() if n not in names}

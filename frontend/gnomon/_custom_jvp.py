@@ -13,7 +13,6 @@ from gnomon._custom_rules import (
     Rule,
     SymbolicZero,
     Typed,
-    as_dtype,
     check_results,
     describe_avals,
     emit_custom,
@@ -23,9 +22,9 @@ from gnomon._custom_rules import (
 )
 from gnomon._differentiation_order import derivative_rule, differentiation_order, may_have_tangent
 from gnomon._dtypes import float0
-from gnomon._function import Traced, name_of, output_leaves, trace_function
+from gnomon._function import Traced, match_dtype, name_of, output_leaves, rebuilt, trace_function
 from gnomon._trace_stack import staging
-from gnomon._tracing import bind
+from gnomon._tracing import as_operand, bind
 from gnomon.dialects.custom_derivatives import remember_failure
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_inexact
@@ -106,11 +105,14 @@ class custom_jvp(Custom):  # noqa: N801
         if self.jvp is None:
             raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
         args = resolve_positions(self.fun, args, kwargs)
+        # Whatever else is traced: no derivative is taken by these.
+        args = tuple(
+            without_tangents(a) if i in self.nondiff_argnums else a for i, a in enumerate(args)
+        )
         call = Call(args, self.nondiff_argnums)
         order = differentiation_order(call.operands)
         if call.runs_at_once or (not order and not staging()):
-            return self.fun(*args)
-        call.static = {i: without_tangents(a) for i, a in call.static.items()}
+            return self.fun(*rebuilt(args))
         traced = call.trace(self.fun, "custom_jvp")
         wrt = [
             i for i in call.inexact if not self.symbolic_zeros or may_have_tangent(call.operands[i])
@@ -184,7 +186,7 @@ def _checked_jvp(out: Any, rule: Any, fun: Any, traced: Traced) -> tuple[list[An
                     f"but got {getattr(tangent, 'dtype', type(tangent).__name__)}."
                 )
             continue
-        tangent = as_dtype(tangent, aval)
+        tangent = match_dtype(as_operand(tangent), aval)
         if (tangent.shape, tangent.dtype) != (aval.shape, aval.dtype):
             raise TypeError(
                 f"{who} must produce primal and tangent outputs with corresponding shapes and "

@@ -24,6 +24,7 @@ from gnomon._function import (
     Traced,
     bind_bodies,
     check_callable,
+    match_dtype,
     name_of,
     output_leaves,
     rearranged,
@@ -303,19 +304,9 @@ def describe_avals(avals: Sequence[Any]) -> str:
     return ", ".join(str(a) for a in avals)
 
 
-def as_dtype(x: Any, aval: ShapedArray) -> Array:
-    """An array; a weakly typed one, such as a float of Python, in the dtype of ``aval``."""
-    array = as_operand(x)
-    floats = is_inexact(aval.dtype) and is_inexact(array.dtype)
-    if array.dtype != aval.dtype and array.aval.weak_type and floats:
-        converted: Array = bind(ops.convert, array, dtype=aval.dtype)
-        return converted
-    return array
-
-
 def check_results(results: list[Array], traced: Traced, start: str) -> None:
     for i, (result, aval) in enumerate(zip(results, traced.avals, strict=True)):
-        results[i] = result = as_dtype(result, aval)
+        results[i] = result = match_dtype(result, aval)
         if (result.shape, result.dtype) != (aval.shape, aval.dtype):
             raise TypeError(
                 f"{start} the primal output of the function, with its shapes and dtypes. The "
@@ -331,7 +322,6 @@ __all__ = [
     "Rule",
     "SymbolicZero",
     "Typed",
-    "as_dtype",
     "check_results",
     "custom_vjp_primal_tree_values",
     "describe_avals",

@@ -15,7 +15,6 @@ from gnomon._custom_rules import (
     Rule,
     SymbolicZero,
     Typed,
-    as_dtype,
     check_results,
     emit_custom,
     resolve_positions,
@@ -28,9 +27,11 @@ from gnomon._function import (
     Traced,
     call_function,
     check_callable,
+    match_dtype,
     name_of,
     output_leaves,
     rearranged,
+    rebuilt,
     trace_function,
     with_avals,
 )
@@ -105,7 +106,7 @@ class custom_vjp(Custom):  # noqa: N801
                 )
         order = differentiation_order(call.operands)
         if call.runs_at_once or (not order and not staging()):
-            return self.fun(*args)
+            return self.fun(*rebuilt(args))
         traced = call.trace(self.fun, "custom_vjp")
         rules: list[Rule] = []
         failure = ""
@@ -238,7 +239,7 @@ def _checked_bwd(out: Any, rule: Any, fun: Any, call: Call) -> list[Array]:
             ct = zero_from_primal(Typed(aval))
         if getattr(ct, "dtype", None) == float0:
             raise ValueError(f"{who} produced a float0 cotangent for the input of type {aval}.")
-        ct = as_dtype(ct, aval)
+        ct = match_dtype(as_operand(float(ct) if type(ct) is int else ct), aval)
         if (ct.shape, ct.dtype) != (aval.shape, aval.dtype):
             path = tree_util.tree_flatten_with_path(dummy)[0][i][0]
             raise ValueError(

@@ -16,17 +16,19 @@ from gnomon._dtypes import float0
 from gnomon._function import (
     Traced,
     apply,
+    auxiliary_leaves,
     call_function,
     check_callable,
+    match_dtype,
     name_of,
     output_leaves,
+    result_and_auxiliary,
     trace_function,
     with_avals,
 )
 from gnomon._source_location import user_location
-from gnomon._tracing import as_operand, bind
+from gnomon._tracing import as_operand
 from gnomon.dialects import functions
-from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program
 from gnomon.dialects.types import is_complex, is_inexact
 from gnomon.passes.differentiate import Differentiator
@@ -88,13 +90,9 @@ def value_and_grad(
             out = fun(*given, **kwargs)
             if not has_aux:
                 return _scalar_result(out, holomorphic), None
-            if not isinstance(out, tuple) or len(out) != 2:
-                raise TypeError(
-                    f"with has_aux=True, {name_of(fun)} must return a pair (value, aux), got "
-                    f"{type(out).__name__}"
-                )
-            aux, aux_tree = output_leaves(out[1], "the auxiliary result")
-            return (_scalar_result(out[0], holomorphic), aux), aux_tree
+            value, aux = result_and_auxiliary(out, fun)
+            arrays, put_back = auxiliary_leaves(aux)
+            return (_scalar_result(value, holomorphic), arrays), put_back
 
         operands = [leaves[i] for i in wrt]
         traced = trace_function(
@@ -126,8 +124,7 @@ def value_and_grad(
         unflat = tree_util.tree_unflatten(tree, filled)
         gradient = unflat[0] if isinstance(argnums, int) else unflat
         if has_aux:
-            aux = tree_util.tree_unflatten(traced.extra, outs[1:])
-            return (outs[0], aux), gradient
+            return (outs[0], traced.extra(outs[1:])), gradient
         return outs[0], gradient
 
     return value_and_grad_of
@@ -177,7 +174,13 @@ def positions_of(argnums: int | Sequence[int], args: tuple[Any, ...], name: str)
                 f"cannot differentiate {name} by argument {i}: the call has {len(args)} positional "
                 "arguments (arguments given by keyword cannot be named by argnums)"
             )
-    return [i % len(args) for i in wanted]
+    positions = [i % len(args) for i in wanted]
+    if len(set(positions)) < len(positions):
+        raise ValueError(
+            f"cannot differentiate {name} by an argument twice: argnums={argnums!r} of "
+            f"{len(args)} arguments"
+        )
+    return positions
 
 
 def _differentiable(leaf: Any, holomorphic: bool, allow_int: bool) -> Array:
@@ -286,12 +289,12 @@ def _deal_aux(
     if not has_aux:
         tree = traced.tree
         return tree_util.tree_unflatten(tree, outs), tree_util.tree_unflatten(tree, tangents)
-    out_tree, aux_tree = traced.extra
+    out_tree, put_back = traced.extra
     count = out_tree.num_leaves
     return (
         tree_util.tree_unflatten(out_tree, outs[:count]),
         tree_util.tree_unflatten(out_tree, tangents[:count]),
-        tree_util.tree_unflatten(aux_tree, outs[count:]),
+        put_back(outs[count:]),
     )
 
 
@@ -307,14 +310,10 @@ def _call_on(
         out = fun(*tree_util.tree_unflatten(in_tree, full))
         if not has_aux:
             return out, None
-        if not isinstance(out, tuple) or len(out) != 2:
-            raise TypeError(
-                f"with has_aux=True, {name_of(fun)} must return a pair (result, aux), got "
-                f"{type(out).__name__}"
-            )
-        results, tree = output_leaves(out[0], "the result")
-        aux, aux_tree = output_leaves(out[1], "the auxiliary result")
-        return (results, aux), (tree, aux_tree)
+        result, aux = result_and_auxiliary(out, fun)
+        results, tree = output_leaves(result, "the result")
+        arrays, put_back = auxiliary_leaves(aux)
+        return (results, arrays), (tree, put_back)
 
     return call
 
@@ -349,7 +348,7 @@ def _jvp_inputs(
                 f"{primal.dtype.name}, whose tangent has dtype float0 (np.zeros(shape, "
                 f"gnomon.dtypes.float0)), got {tangent.dtype.name}"
             )
-        tangent = match_dtype(tangent, primal)
+        tangent = match_dtype(tangent, primal.aval)
         if tangent.shape != primal.shape or tangent.dtype != primal.dtype:
             error = ValueError if tangent.dtype == primal.dtype else TypeError
             raise error(
@@ -360,14 +359,6 @@ def _jvp_inputs(
         wrt.append(i)
         directions.append(tangent)
     return leaves, in_tree, operands, wrt, directions
-
-
-def match_dtype(x: Array, like: Array) -> Array:
-    """A weakly typed ``x`` in the dtype of ``like``, where both are real or complex."""
-    inexact = is_inexact(x.dtype) and is_inexact(like.dtype)
-    if x.dtype != like.dtype and inexact and getattr(x, "weak_type", False):
-        return bind(ops.convert, x, dtype=like.dtype)
-    return x
 
 
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
@@ -443,7 +434,7 @@ def _linearized(
     out = tree_util.tree_unflatten(out_tree, values[:count])
     if not has_aux:
         return out, mapping
-    return out, mapping, tree_util.tree_unflatten(traced.extra[1], values[count:])
+    return out, mapping, traced.extra[1](values[count:])
 
 
 class _LinearMap:
@@ -573,14 +564,8 @@ for _kind in (Pushforward, Pullback):
 def checked_cotangent(ct: Any, aval: ShapedArray) -> Array | None:
     """A cotangent, if it is of the type of an output; ``None`` for an integer output."""
     if not is_inexact(aval.dtype):
-        if getattr(ct, "dtype", None) != float0:
-            raise ValueError(
-                f"the output of dtype {aval.dtype.name} takes a cotangent of dtype float0 "
-                "(np.zeros(shape, gnomon.dtypes.float0)), got "
-                f"{getattr(ct, 'dtype', type(ct).__name__)}"
-            )
-        return None
-    array = match_dtype(as_operand(ct), wrap(np.zeros((), aval.dtype)))
+        return None  # whatever stands here (float0, None, zeros) counts as zero
+    array = match_dtype(as_operand(ct), aval)
     if array.shape != aval.shape or array.dtype != aval.dtype:
         raise ValueError(
             "the cotangent must have the shape and dtype of the function's output: expected "

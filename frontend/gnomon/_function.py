@@ -18,12 +18,13 @@ from gnomon._on_device import place_of, run_program
 from gnomon._source_location import user_location
 from gnomon._trace import Trace, concrete_value
 from gnomon._trace_stack import active
-from gnomon._tracing import as_operand, trace_for
+from gnomon._tracing import as_operand, bind, trace_for
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import Op
+from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program, emit_call
 from gnomon.dialects.functions import call as call_op
-from gnomon.dialects.types import TensorType
+from gnomon.dialects.types import TensorType, is_complex, is_inexact
 
 DIFFERENTIATIONS = frozenset({"grad", "jvp", "vjp", "linearize"})
 
@@ -83,6 +84,36 @@ def output_leaves(out: Any, what: str) -> tuple[list[Array], Any]:
                 f"{type(leaf).__name__}"
             ) from error
     return arrays, tree
+
+
+def rebuilt(tree: Any) -> Any:
+    """A tree as functions that are traced get it: dictionaries with sorted keys."""
+    return tree_util.tree_map(lambda leaf: leaf, tree)
+
+
+def auxiliary_leaves(out: Any) -> tuple[list[Array], Callable[[Sequence[Any]], Any]]:
+    """The arrays of auxiliary data, and how they are put back: other leaves stay what they are."""
+    leaves, tree = tree_util.tree_flatten(out)
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Array)]
+
+    def put_back(arrays: Sequence[Any]) -> Any:
+        full = list(leaves)
+        for i, array in zip(places, arrays, strict=True):
+            full[i] = array
+        return tree_util.tree_unflatten(tree, full)
+
+    return [leaves[i] for i in places], put_back
+
+
+def result_and_auxiliary(out: Any, fun: Callable[..., Any]) -> tuple[Any, Any]:
+    """What a function with auxiliary data returned; raises ``TypeError`` unless it is a pair."""
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise TypeError(
+            f"with has_aux=True, {name_of(fun)} must return a pair (result, aux), got "
+            f"{type(out).__name__}"
+        )
+    result, aux = out
+    return result, aux
 
 
 def trace_function(
@@ -230,6 +261,16 @@ def bind_bodies(
 def rearranged(body: Body, order: Sequence[int], types: Sequence[TensorType]) -> Body:
     """A body whose argument ``order[i]`` is argument ``i`` of ``body``; others are not used."""
     return Body.build(types, lambda *given: body.inline([given[i] for i in order]))
+
+
+def match_dtype(x: Array, aval: ShapedArray) -> Array:
+    """A weakly typed float, such as Python's, in the dtype of ``aval`` where that can hold it."""
+    if x.dtype == aval.dtype or not x.aval.weak_type or not is_inexact(x.dtype):
+        return x
+    if not is_inexact(aval.dtype) or (is_complex(x.dtype) and not is_complex(aval.dtype)):
+        return x
+    converted: Array = bind(ops.convert, x, dtype=aval.dtype)
+    return converted
 
 
 def with_avals(results: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:

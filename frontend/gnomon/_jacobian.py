@@ -12,7 +12,7 @@ from gnomon import tree_util
 from gnomon._array import Array, wrap
 from gnomon._differentiate import check_argnums, jvp, positions_of, vjp
 from gnomon._dtypes import float0
-from gnomon._function import check_callable, name_of
+from gnomon._function import auxiliary_leaves, check_callable, name_of
 from gnomon._trace import is_tracer
 from gnomon._tracing import as_operand, bind
 from gnomon._vmap import vmap
@@ -106,8 +106,16 @@ def jacfwd(
         chosen = _Chosen(fun, argnums, args, kwargs)
         leaves = [_jacobian_input(leaf, holomorphic, "jacfwd") for leaf in chosen.leaves]
 
+        put_back: Any = None
+
         def push(*directions: Any) -> Any:
-            return jvp(chosen, leaves, directions, has_aux=has_aux)[1:]
+            nonlocal put_back
+            out, tangents, *aux = jvp(chosen, leaves, directions, has_aux=has_aux)
+            tangents = tree_util.tree_map(_without_float0, tangents, out)
+            if not has_aux:
+                return (tangents,)
+            arrays, put_back = auxiliary_leaves(aux[0])
+            return tangents, arrays
 
         found = vmap(push, out_axes=(-1, None) if has_aux else (-1,))(*_basis(leaves))
         stacked, tree_out = tree_util.tree_flatten(found[0])
@@ -117,7 +125,7 @@ def jacfwd(
             pieces = _split_basis(column, leaves, column.ndim - 1)
             columns.append(chosen.together(pieces))
         jac = tree_util.tree_unflatten(tree_out, columns)
-        return (jac, found[1]) if has_aux else jac
+        return (jac, put_back(found[1])) if has_aux else jac
 
     return jacobian
 
@@ -152,7 +160,7 @@ def jacrev(
         rows: list[list[Any]] = [[] for _ in out_leaves]
         for leaf, stacked in zip(leaves, found, strict=True):
             if stacked is None:
-                pieces = [np.zeros((*o.shape, *leaf.shape), float0) for o in out_leaves]
+                pieces = [wrap(np.zeros((*o.shape, *leaf.shape), leaf.dtype)) for o in out_leaves]
             else:
                 pieces = _split_basis(stacked, out_leaves, 0)
             for row, piece in zip(rows, pieces, strict=True):
@@ -180,6 +188,11 @@ def hessian(
 
 def _is_float0(x: Any) -> bool:
     return not is_tracer(x) and getattr(x, "dtype", None) == float0
+
+
+def _without_float0(tangent: Any, out: Array) -> Any:
+    """A tangent; zeros of an integer output in its own dtype, so that they can be mapped."""
+    return wrap(np.zeros(out.shape, out.dtype)) if _is_float0(tangent) else tangent
 
 
 def _jacobian_input(leaf: Any, holomorphic: bool, name: str, allow_int: bool = False) -> Array:

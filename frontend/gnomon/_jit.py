@@ -130,6 +130,10 @@ class JitFunction:
     def __repr__(self) -> str:
         return f"<jit of {name_of(self._fun)}>"
 
+    def __reduce__(self) -> Any:
+        static, donated = self._treatment.static, self._treatment.donated
+        return JitFunction, (self._fun, *static, *donated, self._place)
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self

@@ -12,6 +12,7 @@ from gnomon._entry import Entry, PlacedEntry
 from gnomon._function import Traced
 from gnomon._jit_arguments import Call
 from gnomon._stages import Stage, aval_of
+from gnomon._trace import is_tracer
 from gnomon._tracing import as_operand
 from gnomon.backends.compilation import Artifact, Stages
 from gnomon.backends.interface import Executable
@@ -153,6 +154,11 @@ class Compiled(Stage):
                 "compile for them"
             )
         for leaf, other in zip(leaves, expected.leaves, strict=True):
+            if is_tracer(leaf):
+                raise TypeError(
+                    "a function that was lowered and compiled for given types cannot be traced: "
+                    f"it was called with {leaf!r}. Call the function that jit returned"
+                )
             given, wanted = aval_of(leaf), aval_of(other)
             if given.shape != wanted.shape or given.dtype != wanted.dtype:
                 raise TypeError(

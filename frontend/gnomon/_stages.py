@@ -64,6 +64,11 @@ class ShapeDtypeStruct:
         """The number of elements."""
         return int(np.prod(self.shape))
 
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, ShapeDtypeStruct)

@@ -23,8 +23,10 @@ from gnomon._jit import jit
 from gnomon._source_location import user_location
 from gnomon._stages import ShapeDtypeStruct
 from gnomon._tracing import as_operand
+from gnomon.dialects.body import operands_of
+from gnomon.dialects.contract import MappedAxis
 from gnomon.dialects.types import is_inexact
-from gnomon.passes.expand import Expander
+from gnomon.passes.expand import Expander, mapped_results
 
 
 def linear_transpose(
@@ -73,6 +75,7 @@ def linear_transpose(
     expander = Expander(program)
     expander.expand(function)
     captures = traced.captures
+    _check_linear(fun, expander, function, len(avals), len(captures))
     linear = [True] * len(avals) + [False] * len(captures)
     present = [True] * len(traced.avals)
     backward = expander.differentiator.transpose_function(function, tuple(linear), tuple(present))
@@ -95,6 +98,24 @@ def linear_transpose(
         return out
 
     return transposed
+
+
+def _check_linear(
+    fun: Callable[..., Any], expander: Expander, function: str, count: int, captures: int
+) -> None:
+    """Raise unless the derivative by the first arguments is the same wherever they are."""
+    wrt = (*[True] * count, *[False] * captures)
+    parts = expander.differentiator.linearize_function(function, wrt)[2]
+    program = expander.program
+    varies = mapped_results(program, parts.forward, wrt, MappedAxis(1, ""))
+    residuals = varies[len(parts.out_nonzero) :]
+    changing = {parts.linear.arguments[i] for i, changes in enumerate(residuals) if changes}
+    for op in parts.linear.operations:
+        if any(operand in changing for operand in operands_of(op)):
+            raise TypeError(
+                f"linear_transpose: {name_of(fun)} is not linear in its arguments: its derivative "
+                f"depends on where it is taken ({op.location})"
+            )
 
 
 def fwd_and_bwd(

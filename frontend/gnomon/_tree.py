@@ -9,6 +9,7 @@ from typing import Any
 import optree
 
 from gnomon._tree_keys import KeyPath, keystr
+from gnomon._tree_order import sorted_dictionaries
 from gnomon._tree_registry import (
     NAMESPACE,
     flatten_node,
@@ -55,10 +56,11 @@ class PyTreeDef:
       num_nodes: the number of nodes, leaves included.
     """
 
-    __slots__ = ("_spec",)
+    __slots__ = ("_makes", "_spec")
 
     def __init__(self, spec: optree.PyTreeSpec) -> None:
         self._spec = spec
+        self._makes: optree.PyTreeSpec | None = None  # the same, with sorted dictionaries
 
     @property
     def num_leaves(self) -> int:
@@ -71,7 +73,7 @@ class PyTreeDef:
         return self._spec.num_nodes
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
-        """The tree of this structure with these leaves.
+        """The tree of this structure with these leaves; dictionaries have sorted keys.
 
         Raises:
           ValueError: there are too few leaves or too many.
@@ -81,7 +83,9 @@ class PyTreeDef:
             raise ValueError(
                 f"the structure {self} has {self._spec.num_leaves} leaves, got {len(leaves)}"
             )
-        return self._spec.unflatten(leaves)
+        if self._makes is None:
+            self._makes = sorted_dictionaries(self._spec)
+        return self._makes.unflatten(leaves)
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
         """The subtrees of ``tree`` that stand where this structure has leaves.
@@ -213,8 +217,9 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
       {'a': 3}
     """
     leaves, spec = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
+    makes = sorted_dictionaries(spec)
     if not rest:
-        return spec.unflatten(map(f, leaves))
+        return makes.unflatten(map(f, leaves))
     columns = [leaves]
     for i, other in enumerate(rest, 2):
         try:
@@ -225,7 +230,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
                 raise
             text = _difference(found, "the first tree", f"tree {i}")
             raise ValueError(f"tree_map: the trees do not match: {text}") from None
-    return spec.unflatten(map(f, *columns))
+    return makes.unflatten(map(f, *columns))
 
 
 _MISSING = object()

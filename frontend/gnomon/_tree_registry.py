@@ -20,6 +20,7 @@ __all__ = [
     "flatten_node",
     "flatten_node_with_keys",
     "flatten_one_level",
+    "is_container",
     "is_tree_node",
     "register_dataclass",
     "register_pytree_node",
@@ -265,14 +266,19 @@ _CONTAINERS = (
 )
 
 
-def is_tree_node(typ: type) -> bool:
-    """True for classes whose instances are nodes: registered ones, and the containers of Python."""
+def is_container(typ: type | None) -> bool:
+    """True for the containers of Python, named tuples among them."""
     return (
-        typ in _nodes
+        typ is None
         or typ in _CONTAINERS
         or optree.is_namedtuple_class(typ)
         or optree.is_structseq_class(typ)
     )
+
+
+def is_tree_node(typ: type) -> bool:
+    """True for classes whose instances are nodes: registered ones, and the containers of Python."""
+    return typ in _nodes or is_container(typ)
 
 
 def flatten_node(tree: Any) -> tuple[list[Any], Hashable]:

@@ -86,6 +86,11 @@ def cases(g: Any, n: Any, lax: Any, c: Any) -> dict[str, tuple[Any, str, tuple[A
         "division": (lambda x: 1 / x, div, (f32(1, 0),)),
         "integer division": (lambda x: 1 // x, div, (i(0),)),
         "index": (lambda x, i: x[i], index, (row, i(5))),
+        "index of Python": (lambda x, i: x[i], index, (row, 5)),
+        "set at an index of Python": (lambda x, i: x.at[i].set(1.0), index, (row, -7)),
+        "slice at an index of Python": (
+            lambda x, i: lax.dynamic_slice(x, (i,), (2,)), index, (row, 2),
+        ),
         "index of axis 1": (lambda x, i: x[:, i], index, (matrix, np.array([1, 2, -9], i))),
         "index of rows": (lambda x, i: x[i], index, (matrix, np.array([1, -4, 2], i))),
         "negative index": (lambda x, i: x[i], index, (row, i(-2))),

@@ -395,3 +395,31 @@ def test_errors_of_definition_and_closure() -> None:
     f.defvjp(lambda x, y: (x * y, None), lambda y, r, ct: (ct * y,))
     with pytest.raises(UnexpectedTracerError, match="nondiff_argnums"):
         gnomon.grad(lambda y: f(2.0, y))(1.0)
+
+
+def test_arguments_without_derivative_hide_one_however_they_are_traced() -> None:
+    def derivatives(ns: Any) -> Any:
+        @functools.partial(ns.api.custom_jvp, nondiff_argnums=(1,))
+        def f(x: Any, n: Any) -> Any:
+            return x * n
+
+        @f.defjvp
+        def rule(n: Any, primals: Any, tangents: Any) -> Any:
+            return f(primals[0], n), tangents[0] * n * 2
+
+        by_both = ns.api.grad(lambda n: f(n, n))
+        return ns.api.grad(lambda n: f(1.0, n))(2.0), by_both(2.0)
+
+    assert [float(d) for d in derivatives(OURS)] == [float(d) for d in derivatives(THEIRS)]
+
+
+def test_cotangents_of_python_numbers() -> None:
+    @gnomon.custom_vjp
+    def f(x: Any, y: Any) -> Any:
+        return x * 2
+
+    f.defvjp(lambda x, y: (x * 2, None), lambda _, ct: (ct, 0))
+    assert gnomon.grad(f, 1)(1.0, gnp.float16(2)).dtype == np.float16
+    f.defvjp(lambda x, y: (x * 2, None), lambda _, ct: (1j, 0))
+    with pytest.raises(ValueError, match="complex64"):
+        gnomon.grad(f)(1.0, 2.0)

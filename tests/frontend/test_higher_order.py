@@ -156,7 +156,12 @@ def test_errors() -> None:
     with pytest.raises(TypeError, match="callable"):
         gnomon.lax.associative_scan(1, gnp.ones(3))
     with pytest.raises(TypeError, match="no transpose"):
-        gnomon.linear_transpose(lambda x: gnp.sin(x), 1.0)
+        gnomon.linear_transpose(gnomon.lax.stop_gradient, 1.0)
+    for f in (gnp.sin, lambda x: x * x, lambda x: 1 / x, lambda x: gnp.where(x > 0, x, 2 * x)):
+        with pytest.raises(TypeError, match="not linear"):
+            gnomon.linear_transpose(f, 1.0)
+    with pytest.raises(TypeError, match="custom_root: f"):
+        gnomon.lax.custom_root(lambda x: (x, x), 1.0, lambda f, x: x, lambda g, y: y)
     with pytest.raises(TypeError, match="cotangent type"):
         gnomon.linear_transpose(lambda x: 2 * x, 1.0)(gnp.ones(3))
     with pytest.raises(NotImplementedError, match="no default"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from typing import Any
 
@@ -120,3 +121,17 @@ def test_types_and_dlpack() -> None:
         dtype = jnp.dtype(name)
         ours = gn.dlpack.is_supported_dtype(dtype)
         assert ours == jax.dlpack.is_supported_dtype(dtype), name
+
+
+def test_a_compiled_function_is_not_traced() -> None:
+    compiled = gn.jit(lambda x: x * 2).lower(1.0).compile()
+    for traced in (gn.jit(lambda x: compiled(x)), gn.grad(compiled)):
+        with pytest.raises(TypeError, match="cannot be traced"):
+            traced(1.0)
+
+
+def test_jitted_functions_are_copied() -> None:
+    f = gn.jit(lambda x, n: x * n, static_argnums=1)
+    for g in (copy.copy(f), copy.deepcopy({"f": f})["f"]):
+        assert float(g(2.0, 3)) == 6.0
+    assert len(gn.ShapeDtypeStruct((2, 3), "int8")) == 2

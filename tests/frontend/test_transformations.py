@@ -305,6 +305,71 @@ def test_integer_arguments() -> None:
     assert pullback(1.0)[1].dtype == gn.dtypes.float0
 
 
+def test_auxiliary_data_may_be_anything() -> None:
+    def f(x: Any) -> Any:
+        return x * x, {"name": "loss", "square": x * x, "n": 3, "none": None}
+
+    (value, aux), gradient = gn.value_and_grad(f, has_aux=True)(3.0)
+    close([value, aux["square"], gradient], [9.0, 9.0, 6.0])
+    assert (aux["name"], aux["n"], aux["none"]) == ("loss", 3, None)
+    for found in (
+        gn.vjp(f, 3.0, has_aux=True)[2],
+        gn.jvp(f, (3.0,), (1.0,), has_aux=True)[2],
+        gn.linearize(f, 3.0, has_aux=True)[2],
+        gn.jacrev(f, has_aux=True)(3.0)[1],
+        gn.jacfwd(f, has_aux=True)(3.0)[1],
+    ):
+        assert found["name"] == "loss"
+        close(found["square"], 9.0)
+    assert gn.grad(lambda x: [x, "aux"], has_aux=True)(1.0)[1] == "aux"
+    with pytest.raises(TypeError, match="must return a pair"):
+        gn.grad(lambda x: (x, 1, 2), has_aux=True)(1.0)
+
+
+def test_an_argument_is_differentiated_by_once() -> None:
+    with pytest.raises(ValueError, match="twice"):
+        gn.grad(lambda x, y: x * y, argnums=(0, -2))(1.0, 2.0)
+
+
+def test_complex_vectors_are_no_tangents_of_real_values() -> None:
+    _, pullback = gn.vjp(lambda x: x, 3.0)
+    with pytest.raises(ValueError, match="complex64"):
+        pullback(1j)
+    with pytest.raises(TypeError, match="complex64"):
+        gn.jvp(lambda x: x, (3.0,), (1j,))
+
+
+def test_integer_results() -> None:
+    def f(x: Any) -> Any:
+        return x * 2, x.astype(int)
+
+    _, pullback = gn.vjp(f, 3.0)
+    close(pullback((1.0, 0))[0], 2.0)  # whatever stands for the integer's cotangent
+    jacobian = gn.jacfwd(f)(gnp.arange(2.0))
+    close(jacobian[0], 2 * np.eye(2))
+    assert (jacobian[1].shape, jacobian[1].dtype) == ((2, 2), np.int32)
+    assert gn.jacrev(lambda n: n * 2.0, allow_int=True)(gnp.arange(3)).dtype == np.int32
+
+
+def test_bounds_computed_from_the_argument_are_known_under_grad() -> None:
+    def power(x: Any) -> Any:
+        return lax.fori_loop(0, x.astype(int), lambda _, y: y * x, 1.0)
+
+    close(gn.grad(power)(3.0), 27.0)
+
+
+def test_traced_functions_see_sorted_dictionaries() -> None:
+    def stacked(d: Any) -> Any:
+        return gnp.stack(list(d.values())) @ gnp.asarray([1.0, 10.0])
+
+    one, other = {"b": 1.0, "a": 2.0}, {"a": 2.0, "b": 1.0}
+    compiled = gn.jit(stacked)
+    close([compiled(one), compiled(other)], [12.0, 12.0])
+    close([gn.grad(stacked)(d)["a"] for d in (one, other)], [1.0, 1.0])
+    close(gn.checkpoint(stacked)(one), 12.0)
+    close(gn.jit(lambda **k: stacked(k))(b=1.0, a=2.0), 12.0)
+
+
 def test_complex_derivatives() -> None:
     z = np.complex64(1 + 2j)
     close(gn.grad(lambda v: gnp.abs(v) ** 2)(z), np.conj(2 * z))

@@ -368,3 +368,28 @@ def test_leaves_by_path() -> None:
         lambda path, x: x * 2, nested, is_leaf=below_a, is_leaf_takes_path=True
     )
     assert doubled == {"a": [2, (2, 3, 2, 3)], "b": (8, (10, 12))}
+
+
+class _Box:
+    def __init__(self, content: Any, data: Any) -> None:
+        self.content, self.data = content, data
+
+
+tree_util.register_pytree_node(
+    _Box, lambda box: ((box.content,), box.data), lambda data, children: _Box(*children, data)
+)
+
+
+def test_dictionaries_are_put_together_in_the_order_of_jax() -> None:
+    t = {"b": {"z": 1, "y": 2}, "a": (3, {2: 4, 1: None}), "c": collections.OrderedDict(b=5, a=6)}
+    t["d"] = collections.defaultdict(list, b=7, a=8)
+    ours, theirs = tree.map(lambda x: x, t), jax.tree.map(lambda x: x, t)
+    assert repr(ours) == repr(theirs)
+    assert repr(tree.map(lambda x, y: x, t, t)) == repr(theirs)
+    leaves, treedef = tree.flatten(t)
+    assert repr(tree.unflatten(pickle.loads(pickle.dumps(treedef)), leaves)) == repr(theirs)
+    # In nodes whose data may be of any size, or have no hash.
+    for data in ("tag", ["no hash"]):
+        box = tree.map(lambda x: x, {"k": _Box({"b": 1, "a": 2}, data)})["k"]
+        assert (list(box.content), box.data) == (["a", "b"], data)
+    assert tree.map(lambda x: x, {2: 1, "a": 2}) == {2: 1, "a": 2}  # keys without an order

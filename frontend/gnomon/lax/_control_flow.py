@@ -485,8 +485,7 @@ def fori_loop(
 
     Args:
       lower, upper: integer scalars. Where both are known at tracing, the loop is a `scan` and can
-      be
-        differentiated in reverse mode too; else it is a `while_loop`.
+        be differentiated in reverse mode too; else it is a `while_loop`.
       body_fun: from the index and the value to a value of the same type.
       init_val: the first value.
       unroll: taken for compatibility where the bounds are known; an error where they are not.
@@ -511,7 +510,8 @@ def fori_loop(
                 "fori_loop: lower and upper must have equal dtypes, got "
                 f"{low.dtype.name} and {high.dtype.name}"
             )
-    values = [None if is_tracer(b) else concrete_value(b) for b in (low, high)]
+    # Under grad, outside of jit, a bound that is computed has a value too.
+    values = [concrete_value(b) for b in (low, high)]
     if all(v is not None for v in values):
         first, last = (int(v) for v in values)  # type: ignore[arg-type]
 

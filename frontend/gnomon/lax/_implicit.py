@@ -28,11 +28,17 @@ from gnomon.dialects.emit import ops
 from gnomon.lax._gradient import stop_gradient
 
 
-def _like(what: str, out: Any, expected: Any) -> Any:
-    """A solver's result, if it is of the structure and the shapes that are expected."""
+def _of_structure(what: str, out: Any, expected: Any) -> Any:
+    """What a function returned, if it is of the structure that is expected."""
     tree, wanted = tree_util.tree_structure(out), tree_util.tree_structure(expected)
     if tree != wanted:
         raise TypeError(f"{what} must return a pytree of structure {wanted}, got {tree}")
+    return out
+
+
+def _like(what: str, out: Any, expected: Any) -> Any:
+    """A solver's result, if it is of the structure and the shapes that are expected."""
+    _of_structure(what, out, expected)
     pairs = zip(tree_util.tree_leaves(out), tree_util.tree_leaves(expected), strict=True)
     for a, b in ((as_operand(x), as_operand(y)) for x, y in pairs):
         if (a.shape, a.dtype) != (b.shape, b.dtype):
@@ -75,7 +81,9 @@ def custom_root(
     for function in (f, solve, tangent_solve):
         check_callable(function, "custom_root")
     guess = stop_gradient(tree_util.tree_map(as_operand, initial_guess))
-    equation, params = closure_convert(f, guess)
+    equation, params = closure_convert(
+        lambda x: _of_structure("custom_root: f", f(x), guess), guess
+    )
 
     def root(*params: Any) -> Any:
         out = solve(lambda x: equation(x, *params), guess)

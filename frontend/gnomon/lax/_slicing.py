@@ -10,6 +10,7 @@ import numpy as np
 
 from gnomon._array import Array, ConcreteArray, wrap
 from gnomon._trace import is_tracer
+from gnomon._trace_stack import staging
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.lax._operands import INTEGERS, argument, constant_like, same_dtype, with_weak_type
@@ -215,14 +216,30 @@ def dynamic_slice(
             "lax.dynamic_slice: slice_sizes must be between zero and the operand's sizes, got "
             f"{sizes} for shape {x.shape}"
         )
-    if all(type(i) is ConcreteArray and i._value is not None for i in indices):
-        # Known places: a slice that later passes can see through.
-        starts = tuple(
-            min(max(int(i), 0), n - s) for i, n, s in zip(indices, x.shape, sizes, strict=True)
-        )
+    starts = _known_starts(indices, x.shape, sizes)
+    if starts is not None:
+        # A slice that later passes can see through.
         return slice(x, starts, [a + s for a, s in zip(starts, sizes, strict=True)])
     result = bind(ops.dynamic_slice, x, *indices, sizes=sizes)
     return with_weak_type(result, x.aval.weak_type)
+
+
+def _known_starts(
+    indices: Sequence[Array], shape: Sequence[int], sizes: Sequence[int]
+) -> tuple[int, ...] | None:
+    """Where a slice starts, if that is known.
+
+    A program that is traced takes one out of bounds as it is, so that `checkify` sees it.
+    """
+    starts = []
+    for index, length, size in zip(indices, shape, sizes, strict=True):
+        if type(index) is not ConcreteArray or index._value is None:
+            return None
+        start = min(max(int(index), 0), length - size)
+        if start != int(index) and staging():
+            return None
+        starts.append(start)
+    return tuple(starts)
 
 
 def dynamic_slice_in_dim(

@@ -17,6 +17,7 @@ from gnomon import _dtypes
 from gnomon._array import Array, ConcreteArray
 from gnomon._errors import NonConcreteBooleanIndexError
 from gnomon._trace import concrete_value, is_tracer
+from gnomon._trace_stack import staging
 from gnomon.lax import concatenate, convert_element_type, expand_dims
 
 __all__ = ["BATCH", "NEW", "Entry", "Plan", "Span", "as_array", "parse"]
@@ -40,6 +41,8 @@ class Span(NamedTuple):
 
 
 Entry = int | Span | IntArray
+
+_INT32 = np.iinfo(np.int32)
 
 # In a layout: a dimension of size one from None, and all dimensions of the index arrays.
 NEW = -1
@@ -261,6 +264,9 @@ def parse(index: Any, shape: tuple[int, ...]) -> Plan:
             entries.append(_span(item, shape[axis], position))
         else:
             advanced.append(len(places) - 1)
+            if staging() and isinstance(item, int) and not -shape[axis] <= item < shape[axis]:
+                # Read where the program runs, so that `checkify` sees it.
+                item = np.asarray(min(max(item, _INT32.min), _INT32.max), np.int32)
             entries.append(item)
             has_arrays = has_arrays or (not isinstance(item, int) and item.ndim > 0)
         full_shape.append(shape[axis])
