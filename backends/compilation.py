@@ -125,10 +125,11 @@ class Lowering:
         """Run passes of the common table."""
         run_passes(self.module, names, self._observe)
 
-    def expand(self) -> Cost:
-        """Expand transformations and inline calls; what the program then costs."""
+    def expand(self, then: Sequence[str] = ()) -> Cost:
+        """Expand transformations, inline calls, run more passes; what the program then costs."""
         self.run(EXPAND)
         self._keep("expanded")
+        self.run(then)
         self.cost = estimate(Program(self.module).body("main"))
         return self.cost
 

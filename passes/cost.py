@@ -25,6 +25,7 @@ class Cost:
       dispatches: kernels one after another.
       contraction_flops: flops in large unbatched contractions outside of loops.
       batched_flops: flops in batched contractions.
+      product_flops: flops in all contractions.
     """
 
     flops: float = 0.0
@@ -32,6 +33,7 @@ class Cost:
     dispatches: float = 0.0
     contraction_flops: float = 0.0
     batched_flops: float = 0.0
+    product_flops: float = 0.0
 
     def add(self, other: Cost, times: float = 1.0) -> None:
         """Add ``times`` the cost of a body that is run in a loop or branch."""
@@ -39,6 +41,7 @@ class Cost:
         self.bytes_accessed += times * other.bytes_accessed
         self.dispatches += times * other.dispatches
         self.batched_flops += times * other.batched_flops
+        self.product_flops += times * other.product_flops
 
 
 def _nbytes(type_: TensorType) -> int:
@@ -70,12 +73,16 @@ def estimate(body: Body) -> Cost:
             depth = math.prod(operands[0].shape[d] for d in params["lhs_contracting"])
             flops = 2.0 * results[0].size * depth
             total.flops += flops
+            total.product_flops += flops
             rows = operands[0].size / max(depth, 1)
             columns = operands[1].size / max(depth, 1)
             if params["lhs_batch"]:
                 total.batched_flops += flops
             elif min(rows, columns, depth) >= LARGE:
                 total.contraction_flops += flops
+        elif definition.name == "conv_general_dilated":
+            features = operands[1].shape[params_of(op, definition)["rhs_spec"][0]]
+            total.flops += 2.0 * results[0].size * operands[1].size / max(features, 1)
         else:
             total.flops += size
         if definition.name in ("dot_general", "conv_general_dilated") or any(

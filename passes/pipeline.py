@@ -19,6 +19,7 @@ from gnomon.passes.fold_constants import fold_constants
 from gnomon.passes.hoist_invariants import hoist_invariants
 from gnomon.passes.inline import inline_calls
 from gnomon.passes.lower import lower_to_stablehlo
+from gnomon.passes.split_scans import split_scans
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,11 @@ PASSES: dict[str, Pass] = {
             "drop-unused-results",
             "narrow branches and loops to the results and carries that somebody uses",
             _python(drop_unused_results),
+        ),
+        Pass(
+            "split-scans",
+            "take contractions out of loops that need not be done one by one",
+            _python(split_scans),
         ),
         Pass("expand-scan", "turn gnomon.scan into gnomon.while", _python(expand_scan)),
         Pass(

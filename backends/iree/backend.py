@@ -33,6 +33,15 @@ from gnomon.passes.pipeline import Pass
 
 __all__ = ["IreeBackend", "Plan", "iree_backend"]
 
+# A loop is run by the host, a kernel or several for each iteration: what it need not do is moved.
+_BEHIND_EXPANSION = (
+    "hoist-invariants",
+    "split-scans",
+    "drop-unused-results",
+    "canonicalize",
+    "cse",
+)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -71,7 +80,7 @@ class IreeBackend:
     ) -> Artifact:
         """Lower a program for the target; see `Backend.lower`."""
         lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
-        cost = lowering.expand()
+        cost = lowering.expand(_BEHIND_EXPANSION)
         options = self._options(ProgramCost(**vars(cost)))
         lowering.run(("expand-scan",))
         lowering.legalize(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gnomon.dialects.attributes import BOOL, INT
-from gnomon.dialects.body import Body, clone_into
+from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require
 from gnomon.dialects.contract import EXPANDED, Instance, MappedAxis, Op
 from gnomon.dialects.control_flow.bodies import (
@@ -33,6 +33,7 @@ from gnomon.dialects.control_flow.bodies import (
     split,
     spread,
 )
+from gnomon.dialects.control_flow.residuals import remake
 from gnomon.dialects.emit import at_dim, move_dim, ops, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
@@ -189,28 +190,6 @@ class _Residual(NamedTuple):
     place: int
 
 
-def _unexpanded(value: ir.Value) -> tuple[ir.Value, list[ir.Operation]]:
-    """What a value repeats, and the ops that repeat it, the last one first.
-
-    A repeated value is kept once, not once for each repetition.
-    """
-    expansion: list[ir.Operation] = []
-    while not isinstance(value.owner, ir.Block):
-        op = value.owner.operation
-        if op.name != "gnomon.broadcast_in_dim":
-            break
-        expansion.append(op)
-        (value,) = op.operands
-    return value, expansion
-
-
-def _expand(value: ir.Value, expansion: Sequence[ir.Operation]) -> ir.Value:
-    """The inverse of `_unexpanded`, at the current insertion point."""
-    for op in reversed(expansion):
-        (value,) = clone_into(op, {op.operands[0]: value})
-    return value
-
-
 def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
     consts, carry, xs = _parts(inst, inst.operands)
     d_consts, d_carry, d_xs = _parts(inst, tangents)
@@ -242,21 +221,20 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
     for i, value in enumerate(values[carry_count:result_count]):
         kept.setdefault(value, i)
     yielded = list(values[:result_count])
-    residuals: list[_Residual] = []
-    expansions: list[list[ir.Operation]] = []
-    for value in values[result_count:]:
-        kernel, expansion = _unexpanded(value)
-        expansions.append(expansion)
-        at = argument_at.get(kernel)
+    free = [*inner.arguments[: len(all_consts)], *inner.arguments[first_x:], *kept]
+    remade = remake(inner, values[result_count:], free)
+    residuals: dict[ir.Value, _Residual] = {}
+    for leaf in (leaf for made in remade for leaf in made.leaves):
+        at = argument_at.get(leaf)
         if at is not None and at < len(all_consts):
-            residuals.append(_Residual("consts", at))
+            residuals[leaf] = _Residual("consts", at)
         elif at is not None and at >= first_x:
-            residuals.append(_Residual("xs", at - first_x))
+            residuals[leaf] = _Residual("xs", at - first_x)
         else:
-            if kernel not in kept:
-                kept[kernel] = len(yielded) - carry_count
-                yielded.append(kernel)
-            residuals.append(_Residual("ys", kept[kernel]))
+            if leaf not in kept:
+                kept[leaf] = len(yielded) - carry_count
+                yielded.append(leaf)
+            residuals[leaf] = _Residual("ys", kept[leaf])
     forward_body = Body.build(
         inner.argument_types, lambda *given: inline_values(inner, given, yielded)
     )
@@ -268,14 +246,14 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
     outs = [*final, *stacked[: result_count - carry_count]]
 
     sources = {"consts": all_consts, "xs": xs, "ys": stacked}
-    distinct = list(dict.fromkeys(residuals))
+    distinct = list(dict.fromkeys(residuals.values()))
     constant = [r for r in distinct if r.source == "consts"]
     per_slice = [r for r in distinct if r.source != "consts"]
     entering = instantiated(d_carry, inst.result_types[:carry_count], nonzero)
 
     tangent_consts, tangent_xs = present(d_consts), present(d_xs)
     linear_arguments = split(
-        parts.linear.arguments, len(residuals), len(tangent_consts), len(entering)
+        parts.linear.arguments, len(remade), len(tangent_consts), len(entering)
     )
     # What is used outside the loop only would carry a sum of zeros through the backward pass.
     const_used = [is_used(a) for a in linear_arguments[1]]
@@ -288,10 +266,9 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
         slice_values, t_xs = split(xs_, len(per_slice))
         found = dict(zip([*constant, *per_slice], [*constant_values, *slice_values], strict=True))
         tangents_in = [*spread(t_consts, const_used), *carry_, *spread(t_xs, x_used)]
-        remade = [
-            _expand(found[r], expansion) for r, expansion in zip(residuals, expansions, strict=True)
-        ]
-        return parts.linear.inline([*remade, *tangents_in])
+        leaves = {leaf: found[r] for leaf, r in residuals.items()}
+        given = [made.emit(leaves) for made in remade]
+        return parts.linear.inline([*given, *tangents_in])
 
     final_tangents, ys_tangents = _build(
         inst,

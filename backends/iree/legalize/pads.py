@@ -1,0 +1,77 @@
+"""Sums of padded pieces: what the transposes of slices give.
+
+A value that is taken apart (the gates of a recurrent cell) has for cotangent a sum of pieces, each
+padded with zeros to the whole. IREE computes one padded array for each piece, and then their sum.
+Pieces that do not overlap and leave no gap are concatenated instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gnomon.backends.rewriting import Rule
+from gnomon.dialects.body import operands_of
+from gnomon.dialects.contract import Instance, params_of
+from gnomon.dialects.emit import ops
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import type_of
+
+__all__ = ["RULES"]
+
+
+class _Piece(NamedTuple):
+    start: int
+    value: ir.Value
+    axis: int
+
+
+def _sum_of_pieces(inst: Instance) -> Sequence[ir.Value] | None:
+    terms: list[ir.Value] = []
+    for operand in inst.operands:
+        terms += _terms(operand)
+    pieces = [_piece(term) for term in terms]
+    found = sorted((p for p in pieces if p is not None), key=lambda p: p.start)
+    if len(found) < len(pieces) or len({p.axis for p in found}) > 1:
+        return None
+    axis, end = found[0].axis, 0
+    for piece in found:
+        if piece.start != end:
+            return None
+        end += type_of(piece.value).shape[axis]
+    if end != inst.type.shape[axis]:
+        return None
+    return [ops.concatenate(*(p.value for p in found), dimension=axis)]
+
+
+def _terms(value: ir.Value) -> list[ir.Value]:
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "gnomon.add" or len(list(value.uses)) > 1:
+        return [value]
+    return [term for v in owner.operands for term in _terms(v)]
+
+
+def _piece(value: ir.Value) -> _Piece | None:
+    """What a value pads with zeros, along one axis."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "gnomon.pad":
+        return None
+    piece, padding = operands_of(owner.operation)
+    params = params_of(owner.operation)
+    axes = [d for d, (n, m) in enumerate(zip(params["low"], params["high"], strict=True)) if n or m]
+    if len(axes) != 1 or any(params["interior"]) or not _is_zero(padding):
+        return None
+    (axis,) = axes
+    if params["low"][axis] < 0 or params["high"][axis] < 0:
+        return None
+    return _Piece(params["low"][axis], piece, axis)
+
+
+def _is_zero(value: ir.Value) -> bool:
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "gnomon.constant":
+        return False
+    return not params_of(owner.operation)["value"].any()
+
+
+RULES: dict[str, Rule] = {"gnomon.add": _sum_of_pieces}

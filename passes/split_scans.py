@@ -1,0 +1,398 @@
+"""``split-scans``: take the contractions out of a loop that its iterations need not do one by one.
+
+An iteration of a recurrent network contracts small matrices, which costs a compiled loop a kernel
+each and leaves most of a processor idle. Only what depends on the carries, and what they depend on,
+must run in order. Two rewrites of ``gnomon.scan``, each of which trades many small contractions for
+one large one:
+
+* *before*: a contraction that depends on no carry (``x @ W`` of each input) is done for all
+  iterations at once, in front of the loop, which reads its slices;
+* *after*: a contraction that no carry depends on is done behind the loop, from operands that the
+  loop stacks. So is one whose only use is a sum over the iterations, a carry ``c + h.T @ d`` as it
+  stands in the backward pass for every weight: its operands are contracted over the iterations too.
+
+What an iteration contracts at length gains nothing and would only be stacked: it stays. Sums are
+formed in another order than the loop's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Sequence
+from typing import NamedTuple
+
+from gnomon.dialects.body import PLAIN, Body, clone_into, erase, operands_of, results_of
+from gnomon.dialects.contract import (
+    ENGINE,
+    MappedAxis,
+    Verdict,
+    bodies_of,
+    has_effects,
+    lookup,
+    params_of,
+)
+from gnomon.dialects.control_flow import scan
+from gnomon.dialects.control_flow.bodies import split
+from gnomon.dialects.emit import convert, ops, scale
+from gnomon.dialects.functions import Program, symbol_name
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import BOOL, type_of
+from gnomon.passes.vectorize import Vectorizer
+
+# A contraction of more operations keeps a processor busy by itself.
+MAX_FLOPS = 1 << 25
+# The most bytes that a rewrite may stack beside what the loop stacks already.
+MAX_STACKED = 1 << 26
+
+_DOT, _ADD = "gnomon.dot_general", "gnomon.add"
+# Linear ops of one operand that a sum over the iterations goes through.
+_MOVES = frozenset({"gnomon.transpose", "gnomon.reshape", "gnomon.neg"})
+
+
+def split_scans(program: Program) -> None:
+    """Rewrite all scans of a program in place, inner ones first."""
+    vectorizer = Vectorizer(program)
+    for function in program.functions:
+        _split_in(program.body(symbol_name(function)), vectorizer)
+
+
+def _split_in(body: Body, vectorizer: Vectorizer) -> None:
+    for op in body.operations:
+        for inner in bodies_of(op) if lookup(op).is_control_flow else ():
+            _split_in(inner, vectorizer)
+    for rewrite in (_before, _after):
+        for op in body.operations:
+            if lookup(op) is not scan or params_of(op)["length"] < 2:
+                continue
+            with ir.InsertionPoint(op), op.location:
+                values = rewrite(_Scan(op), vectorizer)
+            if values is not None:
+                for old, new in zip(results_of(op), values, strict=True):
+                    old.replace_all_uses_with(new)
+                erase(op)
+
+
+class _Scan:
+    """A scan taken apart.
+
+    Attributes:
+      consts, carry, xs: its operands.
+      body: its body.
+      entering, leaving, ys: the carries as arguments and results of the body, and its other
+        results.
+    """
+
+    def __init__(self, op: ir.Operation) -> None:
+        self.params = params_of(op)
+        counts = self.params["consts"], self.params["carry"]
+        self.consts, self.carry, self.xs = split(operands_of(op), *counts)
+        (self.body,) = bodies_of(op)
+        self.const_arguments, self.entering, self.x_arguments = split(self.body.arguments, *counts)
+        self.leaving, self.ys = split(self.body.results, len(self.carry))
+        self.length: int = self.params["length"]
+
+    def nbytes(self, values: Sequence[ir.Value]) -> int:
+        """What stacking values of the body takes."""
+        types = map(type_of, values)
+        return self.length * sum(t.size * t.dtype.itemsize for t in types)
+
+    def rebuilt(
+        self,
+        carried: Sequence[int],
+        xs: Sequence[ir.Value],
+        given: Sequence[ir.Value],
+        ys: Sequence[ir.Value],
+    ) -> tuple[list[ir.Value], list[ir.Value]]:
+        """The scan with some of its carries, more inputs, and other stacked results.
+
+        Args:
+          carried: positions of the carries.
+          xs: more stacked inputs.
+          given: the values of the body that their slices are.
+          ys: the values of the body to stack.
+        Returns:
+          The final carries and the stacked results.
+        """
+        carry = [self.carry[i] for i in carried]
+        operands = [*self.consts, *carry, *self.xs, *xs]
+        entering = [self.entering[i] for i in carried]
+        arguments = [*self.const_arguments, *entering, *self.x_arguments, *given]
+        wanted = [*(self.leaving[i] for i in carried), *ys]
+
+        def emit(*values: ir.Value) -> list[ir.Value]:
+            env = dict(zip(arguments, values, strict=True))
+            return _inlined(self.body, env, wanted, effects=True)
+
+        body = Body.build([type_of(a) for a in arguments], emit)
+        if not wanted and not any(map(has_effects, body.operations)):
+            return [], []
+        values = scan.build(operands, {**self.params, "carry": len(carry)}, [body])
+        return values[: len(carry)], values[len(carry) :]
+
+
+def _needed(
+    body: Body, given: Container[ir.Value], wanted: Iterable[ir.Value], *, effects: bool = False
+) -> list[ir.Operation]:
+    """The ops, in order, that values of a body need besides those given.
+
+    Args:
+      effects: ops with effects are needed in any case.
+    """
+    needed = {v for v in wanted if v not in given}
+    found: list[ir.Operation] = []
+    for op in reversed(list(body.operations)):
+        if any(r in needed for r in results_of(op)) or (effects and has_effects(op)):
+            found.append(op)
+            needed.update(v for v in operands_of(op) if v not in given)
+    return found[::-1]
+
+
+def _inlined(
+    body: Body, env: dict[ir.Value, ir.Value], wanted: Sequence[ir.Value], *, effects: bool = False
+) -> list[ir.Value]:
+    """Values of a body made of those in ``env``, at the current insertion point."""
+    for op in _needed(body, env, wanted, effects=effects):
+        clone_into(op, env)
+    return [env[v] for v in wanted]
+
+
+def _is_literal(op: ir.Operation) -> bool:
+    return not (op.operands or op.regions or has_effects(op))
+
+
+def _is_movable(op: ir.Operation) -> bool:
+    """Whether an op means the same for all iterations at once."""
+    definition = lookup(op)
+    rule = definition.batch
+    return (
+        (op.name in PLAIN or op.name == "gnomon.concatenate")
+        and not (has_effects(op) or definition.collective)
+        and not (rule is ENGINE or isinstance(rule, Verdict))
+    )
+
+
+def _is_small_contraction(op: ir.Operation) -> bool:
+    if op.name != _DOT:
+        return False
+    lhs, _ = operands_of(op)
+    depth = math.prod(type_of(lhs).shape[d] for d in params_of(op)["lhs_contracting"])
+    size = type_of(op.results[0]).size
+    return 0 < 2 * size * depth <= MAX_FLOPS
+
+
+# ------------------------------------------------------------------------------- before the loop
+
+
+def _before(loop: _Scan, vectorizer: Vectorizer) -> list[ir.Value] | None:
+    late = set(loop.entering)
+    varies = set(loop.x_arguments)
+    found: list[ir.Value] = []
+    for op in loop.body.operations:
+        operands = operands_of(op)
+        if _is_literal(op):
+            continue
+        if any(v in late for v in operands) or not _is_movable(op):
+            late.update(results_of(op))
+        elif any(v in varies for v in operands):
+            varies.update(results_of(op))
+            if _is_small_contraction(op):
+                found.append(op.results[0])
+    made = [r for op in _needed(loop.body, (), found) for r in results_of(op)]
+    if not found or loop.nbytes(made) > MAX_STACKED:
+        return None
+    taken = [*loop.const_arguments, *loop.x_arguments]
+    mapped = [*(False for _ in loop.consts), *(True for _ in loop.xs)]
+    in_front, _ = _for_all(loop, vectorizer, taken, mapped, found)
+    stacked = in_front.inline([*loop.consts, *loop.xs])
+    final, ys = loop.rebuilt(range(len(loop.carry)), stacked, found, loop.ys)
+    return [*final, *ys]
+
+
+def _for_all(
+    loop: _Scan,
+    vectorizer: Vectorizer,
+    taken: Sequence[ir.Value],
+    mapped: Sequence[bool],
+    wanted: Sequence[ir.Value],
+    force: bool | Sequence[bool] = False,
+) -> tuple[Body, list[bool]]:
+    """A body that computes values of all iterations at once, and which of them differ.
+
+    Args:
+      taken: values of the loop's body that it gets, for all iterations where ``mapped``.
+      wanted: values of the loop's body that it gives.
+      force: which of them are given for all iterations even if they are alike.
+    """
+    one = Body.build(
+        [type_of(v) for v in taken],
+        lambda *given: _inlined(loop.body, dict(zip(taken, given, strict=True)), wanted),
+    )
+    return vectorizer.batch(one, mapped, MappedAxis(loop.length), force)
+
+
+# -------------------------------------------------------------------------------- behind the loop
+
+
+class _Sum(NamedTuple):
+    """A carry that an iteration only adds to: which one, what is added, and the addition."""
+
+    at: int
+    term: ir.Value
+    addition: ir.Operation
+
+
+def _sum_of(loop: _Scan, at: int) -> _Sum | None:
+    entering, leaving = loop.entering[at], loop.leaving[at]
+    owner = leaving.owner
+    if isinstance(owner, ir.Block) or owner.name != _ADD or type_of(leaving).dtype == BOOL:
+        return None
+    x, y = owner.operands
+    if entering not in (x, y) or len(list(entering.uses)) != 1 or len(list(leaving.uses)) != 1:
+        return None
+    return _Sum(at, y if entering == x else x, owner.operation)
+
+
+def _after(loop: _Scan, vectorizer: Vectorizer) -> list[ir.Value] | None:
+    sums = [s for s in (_sum_of(loop, i) for i in range(len(loop.carry))) if s is not None]
+    moved = _moved(loop, sums)
+    if not moved:
+        return None
+    results = {r for op in moved for r in results_of(op)}
+    literals = [r for op in loop.body.operations if _is_literal(op) for r in results_of(op)]
+    # What the loop must stack, besides what it takes and gives in any case.
+    known = {*loop.const_arguments, *loop.x_arguments, *loop.ys, *results, *literals}
+    used = dict.fromkeys(v for op in moved for v in operands_of(op))
+    frontier = [v for v in used if v not in known]
+    available = known | set(frontier)
+    sums = [s for s in sums if _is_made_of(s.term, available)]
+    going = [i for i, y in enumerate(loop.ys) if y in results]
+    if not (sums or going) or loop.nbytes(frontier) > MAX_STACKED:
+        return None
+
+    summed = {s.at for s in sums}
+    carried = [i for i in range(len(loop.carry)) if i not in summed]
+    staying = [i for i in range(len(loop.ys)) if i not in going]
+    stacked = [*(loop.ys[i] for i in staying), *frontier]
+    final, ys = loop.rebuilt(carried, [], [], stacked)
+
+    given = dict(zip(loop.const_arguments, loop.consts, strict=True))
+    mapped = dict.fromkeys(given, False)
+    for_all = {
+        **dict(zip(stacked, ys, strict=True)),
+        **dict(zip(loop.x_arguments, loop.xs, strict=True)),
+    }
+    given |= for_all
+    mapped |= dict.fromkeys(for_all, True)
+    leaves = [leaf for s in sums for leaf in _leaves(s.term, results)]
+    wanted = dict.fromkeys(leaves, False) | {loop.ys[i]: True for i in going}
+    behind, differs = _for_all(
+        loop, vectorizer, list(given), list(mapped.values()), list(wanted), list(wanted.values())
+    )
+    made = behind.inline(list(given.values()))
+    values = dict(zip(wanted, zip(made, differs, strict=True), strict=True))
+
+    carries = dict(zip(carried, final, strict=True))
+    for s in sums:
+        carries[s.at] = ops.add(loop.carry[s.at], _total(s.term, results, values, loop.length))
+    outs = dict(zip(staying, ys, strict=False))
+    outs |= {i: values[loop.ys[i]][0] for i in going}
+    return [*(carries[i] for i in range(len(carries))), *(outs[i] for i in range(len(outs)))]
+
+
+def _moved(loop: _Scan, sums: Sequence[_Sum]) -> list[ir.Operation]:
+    """The ops that go behind the loop: contractions, and what is computed from their results."""
+    summed = {s.at for s in sums}
+    carried = [v for i, v in enumerate(loop.leaving) if i not in summed]
+    in_order = {r for op in _needed(loop.body, (), carried, effects=True) for r in results_of(op)}
+    additions = {s.addition.results[0] for s in sums}
+    # What something uses that stays must stay.
+    held = in_order | additions
+    free: list[ir.Operation] = []
+    for op in reversed(list(loop.body.operations)):
+        if _is_movable(op) and not any(r in held for r in results_of(op)):
+            free.append(op)
+        elif not any(r in additions for r in results_of(op)):
+            held.update(operands_of(op))
+    moved: list[ir.Operation] = []
+    behind: set[ir.Value] = set()
+    for op in reversed(free):
+        if any(v in behind for v in operands_of(op)) or _is_small_contraction(op):
+            moved.append(op)
+            behind.update(results_of(op))
+    return moved
+
+
+def _is_made_of(value: ir.Value, available: set[ir.Value]) -> bool:
+    """Whether a value can be had behind the loop from others, by one op."""
+    if value in available:
+        return True
+    owner = value.owner
+    if isinstance(owner, ir.Block) or not _is_movable(owner.operation):
+        return False
+    return all(v in available for v in owner.operands)
+
+
+# ---------------------------------------------------------------------- sums over the iterations
+
+
+def _leaves(value: ir.Value, moved: set[ir.Value]) -> list[ir.Value]:
+    """What `_total` of a value takes for all iterations."""
+    name = _maker(value, moved)
+    if name == _ADD or name in _MOVES:
+        return [leaf for v in value.owner.operands for leaf in _leaves(v, moved)]
+    return list(value.owner.operands) if name == _DOT else [value]
+
+
+def _maker(value: ir.Value, moved: set[ir.Value]) -> str:
+    """The name of the op that a value is made by, where that op is moved."""
+    return value.owner.name if value in moved else ""
+
+
+def _total(
+    value: ir.Value,
+    moved: set[ir.Value],
+    values: dict[ir.Value, tuple[ir.Value, bool]],
+    length: int,
+) -> ir.Value:
+    """The sum of a value of the body over all iterations.
+
+    Args:
+      values: the leaves, and whether they differ between iterations.
+    """
+    name = _maker(value, moved)
+    if name == _ADD:
+        return ops.add(*(_total(v, moved, values, length) for v in value.owner.operands))
+    if name in _MOVES:
+        (operand,) = value.owner.operands
+        env = {operand: _total(operand, moved, values, length)}
+        return clone_into(value.owner.operation, env)[0]
+    if name == _DOT:
+        lhs, rhs = (values[v] for v in value.owner.operands)
+        return _contracted(value.owner.operation, lhs, rhs, length)
+    one, differs = values[value]
+    return ops.reduce_sum(one, axes=(0,)) if differs else scale(one, length)
+
+
+def _contracted(
+    op: ir.Operation, lhs: tuple[ir.Value, bool], rhs: tuple[ir.Value, bool], length: int
+) -> ir.Value:
+    """A contraction summed over the iterations: the leading dimension of what differs."""
+    params = params_of(op)
+    if lhs[1] and rhs[1]:
+        for side in ("lhs", "rhs"):
+            params[f"{side}_contracting"] = (0, *(d + 1 for d in params[f"{side}_contracting"]))
+            params[f"{side}_batch"] = tuple(d + 1 for d in params[f"{side}_batch"])
+        return ops.dot_general(lhs[0], rhs[0], **params)
+    if not (lhs[1] or rhs[1]):
+        return scale(ops.dot_general(lhs[0], rhs[0], **params), length)
+    # Of a narrow operand the sum is not.
+    x, y = (
+        ops.reduce_sum(convert(v, params["dtype"]), axes=(0,))
+        if differs
+        else convert(v, params["dtype"])
+        for v, differs in (lhs, rhs)
+    )
+    return ops.dot_general(x, y, **params)
+
+
+__all__ = ["split_scans"]
