@@ -20,6 +20,7 @@ from gnomon.backends.iree.legalize.loops import legalize_while
 from gnomon.backends.iree.legalize.narrow import legalize_narrow_dtypes
 from gnomon.backends.iree.legalize.narrow_arithmetic import narrow_arithmetic_rules
 from gnomon.backends.iree.legalize.pads import RULES as PAD_RULES
+from gnomon.backends.iree.legalize.powers import power_rules
 from gnomon.backends.iree.legalize.refusals import check_dtypes
 from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
 from gnomon.backends.iree.legalize.selects import complex_rules
@@ -64,6 +65,7 @@ def legalize(module: ir.Module, target: Target) -> None:
         **cumulative_rules(target.capabilities),
         **WINDOW_RULES,
         **PAD_RULES,
+        **power_rules(target.capabilities),
     }
     rewrite(program, {**decompositions, **on_host})
     functions = {**function_rules(target), **convolution_rules(target)}

@@ -14,7 +14,7 @@ import pytest
 from gnomon.backends.iree.backend import iree_backend
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body
-from gnomon.dialects.emit import ops
+from gnomon.dialects.emit import constant, full_like, ops
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType
@@ -142,3 +142,43 @@ def test_contraction_of_nothing_and_wide_padding() -> None:
     arguments = np.zeros((3, 0), np.float32), np.zeros((0, 2), np.float32), c, np.array(5 + 7j)
     for a, e in compiled_and_evaluated(emit, *arguments):
         np.testing.assert_array_equal(a, e)
+
+
+def test_powers_of_a_literal_and_a_half() -> None:
+    """Roots and products stand for them."""
+    x = edges(np.dtype(np.float32))
+    x = np.concatenate([x[~is_subnormal(x)], np.float32([1e-25, 1e-13, 3e13, 1e25])])
+    exponents = [-3.5, -1.5, -0.5, 0.5, 2.5]
+
+    def emit(v: ir.Value) -> list[ir.Value]:
+        return [ops.pow(v, full_like(v, y)) for y in exponents]
+
+    for (compiled, _), y in zip(compiled_and_evaluated(emit, x), exponents, strict=True):
+        with np.errstate(all="ignore"):
+            wanted = np.power(x.astype(np.float64), y).astype(np.float32)
+        # NumPy takes 0.5 for a square root, of which that of -inf is none.
+        wanted[x == -np.inf] = np.inf if y > 0 else 0
+        wanted[is_subnormal(wanted)] = 0
+        compiled = np.where(is_subnormal(compiled), np.float32(0), compiled)
+        np.testing.assert_allclose(compiled, wanted, rtol=2e-7)
+
+
+def test_sums_of_padded_pieces() -> None:
+    """Pieces side by side are concatenated; others are padded and summed."""
+    x, y = np.float32([[1, 2], [3, 4]]), np.float32([[5], [6]])
+
+    def padded(v: ir.Value, low: int, high: int, value: float = 0) -> ir.Value:
+        zeros_ = constant(np.float32(value))
+        return ops.pad(v, zeros_, low=(0, low), high=(0, high), interior=(0, 0))
+
+    def emit(x: ir.Value, y: ir.Value) -> list[ir.Value]:
+        return [
+            ops.add(padded(x, 1, 1), ops.add(padded(y, 3, 0), padded(y, 0, 3))),
+            ops.add(padded(x, 1, 1), padded(y, 3, 0)),
+            ops.add(padded(x, 1, 1), padded(x, 0, 2)),
+            ops.add(padded(x, 0, 1), padded(y, 2, 0, 1.0)),
+            ops.add(padded(x, 0, 1), padded(ops.neg(y), 2, 0)),
+        ]
+
+    for compiled, evaluated in compiled_and_evaluated(emit, x, y):
+        np.testing.assert_array_equal(compiled, evaluated)

@@ -1,0 +1,62 @@
+"""Powers whose exponent is a literal and a half: roots and products.
+
+A power of any exponent is a logarithm, a product in two parts and an exponential, with the edge
+cases beside: ten nanoseconds a number. ``r ** -1.5``, the law of gravitation, needs a root, a
+product and a quotient, which in f64 give the nearest number but for a rounding, and do not overflow
+on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gnomon.backends.iree.targets.model import Capabilities
+from gnomon.backends.rewriting import Rule
+from gnomon.dialects.contract import Instance, params_of
+from gnomon.dialects.emit import convert, full_like, ops
+from gnomon.dialects.mlir import ir
+
+__all__ = ["power_rules"]
+
+_F64 = np.dtype(np.float64)
+_LARGEST = 4
+
+
+def power_rules(capabilities: Capabilities) -> dict[str, Rule]:
+    """The rule of powers, where there is f64."""
+    return {"gnomon.pow": _power} if capabilities.f64 else {}
+
+
+def _power(inst: Instance) -> Sequence[ir.Value] | None:
+    dtype = inst.type.dtype
+    if dtype != np.float32:
+        return None
+    x, y = inst.operands
+    exponent = _literal(y)
+    if exponent is None or 2 * exponent % 2 != 1 or abs(exponent) > _LARGEST:
+        return None
+    wide = convert(x, _F64)
+    # The root of -0 is -0 and that of -inf is nan, of which powers are 0 and infinite.
+    is_edge = ops.or_(ops.eq(wide, full_like(wide, 0)), ops.eq(wide, full_like(wide, -np.inf)))
+    base = ops.select(is_edge, ops.abs(wide), wide)
+    power = ops.sqrt(base)
+    for _ in range(int(abs(exponent))):
+        power = ops.mul(power, base)
+    if exponent < 0:
+        power = ops.div(full_like(power, 1), power)
+    return [convert(power, dtype)]
+
+
+def _literal(value: ir.Value) -> float | None:
+    """The number that a value is everywhere, where it is a literal."""
+    while not isinstance(value.owner, ir.Block) and value.owner.name == "gnomon.broadcast_in_dim":
+        (value,) = value.owner.operands
+    if isinstance(value.owner, ir.Block) or value.owner.name != "gnomon.constant":
+        return None
+    array = params_of(value.owner.operation)["value"]
+    if not array.size or (array != array.flat[0]).any():
+        return None
+    number = float(array.flat[0])
+    return number if np.isfinite(number) else None
