@@ -20,6 +20,7 @@ from gnomon.backends.errors import CompilationError, UnsupportedOnTarget
 from gnomon.backends.iree.backend import IreeBackend, iree_backend
 from gnomon.backends.iree.legalize.host_ops import HOST_OPS
 from gnomon.backends.iree.targets import CPUS, FAMILIES, Flag, Target, find_target
+from gnomon.backends.pjrt import legalize as plugins
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.functions import Program
@@ -28,6 +29,8 @@ from tests.ops.row import Row
 
 # One of each kind: the other processors are like aarch64-linux, other GPUs like their family's.
 COLUMNS = ("cpu", "cuda", "rocm", "vulkan", "metal", "aarch64-linux", "wasm32")
+# Through PJRT: tests compile every op for TPUs, and run it on a plugin for the CPU.
+PLUGIN = "tpu"
 # Where tests run every op and compare it with the evaluator.
 RUN = ("cpu", "vulkan")
 JOINED = 40
@@ -145,6 +148,19 @@ def column(name: str) -> tuple[dict[str, str], dict[str, str]]:
     return cells, reasons
 
 
+def plugin_column() -> tuple[dict[str, str], dict[str, str]]:
+    """The cells of TPUs by op, and the reasons of those that are refused."""
+    cells: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    for op in {*cases(), *(name.removeprefix("gnomon.") for name in HOST_OPS)}:
+        why = plugins.reason_unsupported(f"gnomon.{op}", PLUGIN)
+        if why is None:
+            cells[op] = LEGALIZED if f"gnomon.{op}" in plugins.RULES else NATIVE
+        else:
+            cells[op], reasons[op] = REFUSED, why.partition("; ")[0]
+    return cells, reasons
+
+
 def flags(shown: Sequence[Flag]) -> str:
     """Flags with their reasons."""
     return "\n".join(f"- `{flag.name}`: {flag.reason}." for flag in shown)
@@ -196,11 +212,16 @@ def targets() -> list[str]:
 
 def table() -> str:
     """The page."""
-    columns = {name: column(name) for name in COLUMNS}
+    columns = {**{name: column(name) for name in COLUMNS}, PLUGIN: plugin_column()}
     lines = [HEADER, *targets(), LEGEND]
     run = ", ".join(f"`{name}`" for name in RUN)
-    lines.append(f"Tests run every op on {run} and compare it with the evaluator.\n")
-    lines += [f"| op | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
+    lines += [
+        f"Tests run every op on {run}, and on a PJRT plugin for the CPU, and compare it with the",
+        "evaluator.",
+        "",
+        f"| op | {' | '.join(columns)} |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
     notes: dict[str, int] = {}
     for full_name in sorted(REGISTRY):
         op = full_name.removeprefix("gnomon.")

@@ -16,11 +16,12 @@ from gnomon.backends.pjrt.legalize.jacobi import RULES as JACOBI_RULES
 from gnomon.backends.rewriting import rewrite
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import REGISTRY, bodies_of, lookup
+from gnomon.dialects.elementwise.expansion import WITH_LOOPS
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.mlir import ir
 
-__all__ = ["legalize", "reason_unsupported"]
+__all__ = ["RULES", "legalize", "reason_unsupported"]
 
 RULES = {**BAND_RULES, **FACTORIZATION_RULES, **JACOBI_RULES}
 
@@ -31,6 +32,10 @@ _CALLS_PYTHON = (
 _FACTORIZATION = (
     "there is no form of it without LAPACK; compute it on the platform 'cpu' (gnomon.device_put "
     "the operands there)"
+)
+_IN_F64 = (
+    "it is computed in f64, and a TPU's f64 is two f32, without the range that it takes; compute "
+    "it on the platform 'cpu' (gnomon.device_put the operands there)"
 )
 _UNSUPPORTED = {
     "gnomon.pure_callback": _CALLS_PYTHON,
@@ -49,17 +54,21 @@ def legalize(module: ir.Module, platform: str) -> None:
     rewrite(program, RULES)
     for function in program.functions:
         for op in _all_operations(program.body(symbol_name(function))):
-            reason = reason_unsupported(op.name)
+            reason = reason_unsupported(op.name, platform)
             if reason is not None:
                 raise UnsupportedOnTarget(
                     f"{op.name} cannot run on the platform {platform!r}: {reason} ({op.location})"
                 )
 
 
-def reason_unsupported(name: str) -> str | None:
-    """Why an op, by its full name, runs on no plugin; None where it does."""
+def reason_unsupported(name: str, platform: str | None = None) -> str | None:
+    """Why an op, by its full name, does not run on a platform, or on any plugin; None where it
+    does.
+    """
     if name in RULES:
         return None
+    if platform == "tpu" and name in WITH_LOOPS:
+        return _IN_F64
     if name in _UNSUPPORTED:
         return _UNSUPPORTED[name]
     return _FACTORIZATION if _is_on_host(name) else None

@@ -165,6 +165,11 @@ def test_a_call_without_the_device_is_an_error_that_says_so(name: str) -> None:
         LOWERED.compile(target=name)(np.ones((3, 4), np.float32))
 
 
+def test_complex_products_compile_for_rocm() -> None:
+    lowered = gnomon.jit(lambda x: gnp.fft.fft(x @ x)).lower(np.ones((6, 6), np.complex64))
+    assert lowered.compile(target="rocm:gfx942").serialize()
+
+
 # -------------------------------------------------------------------------------------- refusals
 
 
