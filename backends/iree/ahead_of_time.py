@@ -39,6 +39,7 @@ class AheadOfTimeExecutable:
         execution_model: the one that it was compiled with.
         donate: positions of arguments whose buffers a call consumes.
         callbacks: the Python functions that the program calls.
+        stepped: whether Python takes steps of it, see `steps`.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class AheadOfTimeExecutable:
         execution_model: str,
         donate: tuple[int, ...] = (),
         callbacks: tuple[Callback, ...] = (),
+        stepped: bool = False,
     ) -> None:
         self.target = target
         self.input_types = input_types
@@ -59,9 +61,20 @@ class AheadOfTimeExecutable:
         self.donate = donate
         self._vmfb = vmfb
         self._callbacks = callbacks
+        self._stepped = stepped
 
     def serialize(self) -> bytes:
-        """The executable as IREE's `.vmfb`."""
+        """The executable as IREE's `.vmfb`.
+
+        Raises:
+            ValueError: Python takes the steps of its loops, so IREE alone cannot run it.
+        """
+        if self._stepped:
+            raise ValueError(
+                "the program calls Python in loops or branches, or the compiler took its loops in "
+                "no other form: Python runs them, around compiled pieces, so no file holds the "
+                "whole program. Call it in this process, or take the calls out of the loops"
+            )
         return self._vmfb
 
     def as_text(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,9 +17,9 @@ from gnomon.backends.iree.device import Device, devices_of
 from gnomon.backends.iree.executable import Executable
 from gnomon.backends.iree.host import collect, publish
 from gnomon.backends.iree.legalize import legalize
+from gnomon.backends.iree.legalize.control_flow import Form, write_control_flow
 from gnomon.backends.iree.legalize.device_description import describe_device
-from gnomon.backends.iree.legalize.guards import guard_loops
-from gnomon.backends.iree.legalize.host_control import OpenLoopError, has_control_flow, host_control
+from gnomon.backends.iree.legalize.host_control import has_control_flow
 from gnomon.backends.iree.legalize.selects import split_complex_selects
 from gnomon.backends.iree.legalize.shaders import legalize_for_shaders
 from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options
@@ -51,12 +51,16 @@ class Plan:
       code: what the compiler gets: None for the portable artifact, or text where control flow runs
         on the host or the device is described.
       options: its options.
-      rewritten: whether control flow is for the host, which can be said in another way too.
+      form: that of its control flow; None where it has none.
+      stepped: whether Python takes steps of it, see `steps`.
+      ordered: the host functions whose calls keep their order.
     """
 
     code: bytes | None
     options: CompileOptions
-    rewritten: bool = False
+    form: Form | None = None
+    stepped: bool = False
+    ordered: frozenset[str] = frozenset()
 
 
 class IreeBackend:
@@ -99,31 +103,53 @@ class IreeBackend:
         lowering.to_stablehlo()
         legalize_for_shaders(module, self.target)
         publish(module, functions)
-        # Loops that the host runs may drop what stays for its effects alone.
-        effects = any(REGISTRY[f"gnomon.{f.op}"].effects for f in functions)
-        has_loops = has_control_flow(module)
-        if effects and has_loops:
-            guard_loops(module)
         if not self.target.capabilities.complex_selects:
             split_complex_selects(module)
         artifact = lowering.artifact(callbacks=callbacks)
-        code = None
-        if self.target.device:
-            code = describe_device(module, self.target)
-        rewritten = has_loops and not effects
-        if rewritten:
-            try:
-                code = self._control_flow(module)
-                options = replace(options, hoist_constants=False)
-            except OpenLoopError:
-                rewritten, code = False, self._guarded(artifact)
-        artifact.plan = Plan(code.encode() if code is not None else None, options, rewritten)
+        code = describe_device(module, self.target) if self.target.device else None
+        ordered = frozenset(f.symbol for f in functions if REGISTRY[f"gnomon.{f.op}"].effects)
+        plan = Plan(code.encode() if code is not None else None, options, ordered=ordered)
+        if has_control_flow(module):
+            plan = next(self._forms(artifact, plan, tuple(Form), module))
+        artifact.plan = plan
         return artifact
 
-    def _control_flow(self, module: ir.Module, *, guarded: bool = False) -> str:
+    def _forms(
+        self, artifact: Artifact, plan: Plan, forms: Sequence[Form], module: ir.Module | None = None
+    ) -> Iterator[Plan]:
+        """A program's plans with its control flow in each of the forms that can say it.
+
+        Args:
+          artifact: the program.
+          plan: its plan but for control flow.
+          forms: what to try.
+          module: the program again, which is consumed.
+        """
         # One thread runs a loop as fast as it can only where it is a CPU's.
         kernels = self.target.capabilities.host_memory
-        return host_control(module, kernels=kernels, guarded=guarded)
+        has_open_loops = False
+        for form in forms:
+            if has_open_loops and form is Form.COPIES:
+                continue
+            module = module or self._read(artifact)
+            written = write_control_flow(module, form, ordered=plan.ordered, kernels=kernels)
+            module = None
+            if written is None:
+                has_open_loops = True
+                continue
+            options = plan.options
+            if form is not Form.SELECTS:
+                options = replace(options, hoist_constants=False)
+            if form is Form.STEPS and options.execution_model == "async":
+                # Python takes the steps, and returns when they are done.
+                options = replace(options, execution_model="blocking")
+            yield replace(
+                plan,
+                code=written.text.encode(),
+                options=options,
+                form=form,
+                stepped=written.stepped,
+            )
 
     def _options(self, cost: ProgramCost) -> CompileOptions:
         if self.target.capabilities.host_memory:
@@ -159,15 +185,17 @@ class IreeBackend:
           architecture: the target's, which this backend was made for.
           donate: arguments whose memory a call takes over.
         """
+        vmfb = self._compiled(artifact)
         plan: Plan = artifact.plan
         return AheadOfTimeExecutable(
-            self._compiled(artifact),
+            vmfb,
             target=self.target,
             input_types=artifact.input_types,
             output_types=artifact.output_types,
             execution_model=plan.options.execution_model,
             donate=donate,
             callbacks=artifact.callbacks,
+            stepped=plan.stepped,
         )
 
     def _compiled(self, artifact: Artifact) -> bytes:
@@ -191,16 +219,9 @@ class IreeBackend:
             # It makes programs faster, and a few too large for the compiler.
             plan = replace(plan, options=replace(plan.options, data_tiling=False))
             yield plan
-        if plan.rewritten:
-            yield replace(
-                plan, code=self._control_flow(self._read(artifact), guarded=True).encode()
-            )
-            yield replace(plan, code=self._guarded(artifact).encode())
-
-    def _guarded(self, artifact: Artifact) -> str:
-        module = self._read(artifact)
-        guard_loops(module)
-        return str(module)
+        if plan.form is not None:
+            forms = tuple(Form)
+            yield from self._forms(artifact, plan, forms[forms.index(plan.form) + 1 :])
 
     def _read(self, artifact: Artifact) -> ir.Module:
         ensure_context()

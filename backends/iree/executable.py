@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import iree.runtime as rt
@@ -20,6 +21,7 @@ from gnomon.backends.iree.buffer import (
 )
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
 from gnomon.backends.iree.host import HostModule, read_table
+from gnomon.backends.iree.stepped import Stepper, read_steps
 from gnomon.dialects.callbacks import Callback
 
 __all__ = ["ArrayType", "Executable"]
@@ -45,9 +47,12 @@ class _Loaded:
 
     Attributes:
         host: the Python functions that it calls, or None.
+        invoke: runs it on a list of arguments, and fills a list of results.
     """
 
-    __slots__ = ("context", "function", "generation", "host", "lock", "state")
+    __slots__ = ("generation", "host", "invoke", "lock", "state")
+
+    invoke: Callable[[Any, Any], None]
 
     def __init__(self, vmfb: bytes, state: DriverState, callbacks: Sequence[Callback]) -> None:
         self.state = state
@@ -56,20 +61,26 @@ class _Loaded:
         self.lock = threading.Lock()
         try:
             module = rt.VmModule.copy_buffer(state.instance, vmfb)
-            self.function = module.lookup_function("main")
-            table = read_table(self.function) if self.function is not None else []
+            function = module.lookup_function("main")
+            table = read_table(function) if function is not None else []
             self.host = HostModule(table, callbacks, state) if table else None
             modules = (
                 [state.module, self.host.module, module] if self.host else [state.module, module]
             )
-            self.context = rt.VmContext(state.instance, modules)
+            context = rt.VmContext(state.instance, modules)
         except Exception as error:
             raise execution_error("the compiled program cannot be loaded", error, state) from error
-        if self.function is None:
+        if function is None:
             raise ExecutionError(
                 "the compiled program has no function `main`; it was compiled from something "
                 f"else, with the functions {sorted(module.function_names)}"
             )
+        steps = read_steps(function)
+        if steps is None:
+            self.invoke = functools.partial(context.invoke, function)
+        else:
+            calls = self.host.calls if self.host else {}
+            self.invoke = Stepper(steps, module, context, calls, state)
 
 
 class Executable:
@@ -182,7 +193,7 @@ class Executable:
             else:
                 try:
                     with loaded.lock:
-                        loaded.context.invoke(loaded.function, arguments, results)
+                        loaded.invoke(arguments, results)
                 except Exception as error:
                     raise execution_error("the program failed", error, state) from error
             outputs = self._wrap(results, None, bool(keep_alive), state)
@@ -224,11 +235,13 @@ class Executable:
             loaded = self._load_anew()
         assert loaded.host is not None
         try:
-            loaded.context.invoke(loaded.function, arguments, results)
-        except Exception as error:
+            loaded.invoke(arguments, results)
+        except BaseException as error:
             raised = loaded.host.take_error()
             if raised is not None:
                 raise raised from None
+            if not isinstance(error, Exception):
+                raise
             raise execution_error("the program failed", error, loaded.state) from error
         finally:
             self._idle.append(loaded)
@@ -257,7 +270,7 @@ class Executable:
         state.in_flight.add(semaphore, (arguments, results, keep_alive))
         try:
             with loaded.lock:
-                loaded.context.invoke(loaded.function, arguments, results)
+                loaded.invoke(arguments, results)
         except Exception as error:
             # IREE refuses to start a program after one that has failed already; whether it fails
             # before or after this call is a matter of time, so both are reported alike.

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import iree.runtime as rt
 import numpy as np
@@ -34,7 +34,18 @@ from gnomon.dialects.host_call import evaluate_on_host, host_call
 from gnomon.dialects.mlir import context, ensure_context, ir
 from gnomon.dialects.types import TensorType, mlir_type, tensor_type, type_of
 
-__all__ = ["HostFunction", "HostModule", "collect", "publish", "read_table"]
+__all__ = [
+    "HostCall",
+    "HostFunction",
+    "HostModule",
+    "collect",
+    "publish",
+    "read_table",
+    "read_view",
+]
+
+HostCall: TypeAlias = "Callable[[Sequence[Any]], list[Any]]"
+"""A host function on IREE's buffer views; its results are ready."""
 
 _MODULE = "host"
 _REFLECTION = "gnomon.host"
@@ -189,6 +200,7 @@ class HostModule:
       state: the device that the program runs on.
 
     Attributes:
+      calls: the functions by name, on buffer views, for who calls them from Python.
       module: IREE's module.
     """
 
@@ -198,10 +210,12 @@ class HostModule:
         # A list of its own: the functions must not hold this object, which holds the module that
         # holds them, out of the garbage collector's sight.
         self._errors: list[BaseException] = []
+        self.calls: dict[str, HostCall] = {}
         interface = rt.PyModuleInterface(_MODULE, _Instance)
         for function in functions:
-            answer = _answer(function, _resolve(function.params, callbacks), state, self._errors)
-            interface.export(function.name, function.calling_convention, answer)
+            call = _call(function, _resolve(function.params, callbacks), state, self._errors)
+            self.calls[function.name] = call
+            interface.export(function.name, function.calling_convention, _answer(call))
         self.module = interface.create()
 
     def take_error(self) -> BaseException | None:
@@ -209,25 +223,35 @@ class HostModule:
         return self._errors.pop() if self._errors else None
 
 
-def _answer(
+def _call(
     function: HostFunction, params: ir.DictAttr, state: DriverState, errors: list[BaseException]
-) -> Callable[..., Any]:
-    """What IREE calls for a host function: references to buffer views in, references out."""
+) -> HostCall:
+    """A host function on buffer views."""
     op = REGISTRY[f"gnomon.{function.op}"]
     given = op.decode(params)
     operands, results = function.operands, function.results
 
-    def answer(instance: Any, *references: Any) -> Any:
+    def call(views: Sequence[Any]) -> list[Any]:
         try:
-            arrays = [_read(state, r, t) for r, t in zip(references, operands, strict=True)]
+            arrays = [read_view(state, v, t) for v, t in zip(views, operands, strict=True)]
             with np.errstate(all="ignore"):
                 values = evaluate_on_host(op, given, results, arrays)
-            views = [_written(state, value).ref for value in values]
+            return [_written(state, value) for value in values]
         except BaseException as error:
             # IREE keeps the text of an exception only; the caller raises this one again.
             errors.append(error)
             raise
-        return views[0] if len(views) == 1 else tuple(views) or None
+
+    return call
+
+
+def _answer(call: HostCall) -> Callable[..., Any]:
+    """What IREE calls for a host function: references to buffer views in, references out."""
+
+    def answer(instance: Any, *references: Any) -> Any:
+        views = call([reference.deref(rt.HalBufferView) for reference in references])
+        out = [view.ref for view in views]
+        return out[0] if len(out) == 1 else tuple(out) or None
 
     return answer
 
@@ -253,9 +277,8 @@ def _resolve(params: ir.DictAttr, callbacks: Sequence[Callback]) -> ir.DictAttr:
     return ir.DictAttr.get({**{e.name: e.attr for e in params}, _CALLBACK: number})
 
 
-def _read(state: DriverState, reference: Any, type_: TensorType) -> np.ndarray[Any, Any]:
-    """The array behind a reference, read-only; in place where Python shares the memory."""
-    view = reference.deref(rt.HalBufferView)
+def read_view(state: DriverState, view: Any, type_: TensorType) -> np.ndarray[Any, Any]:
+    """The array behind a buffer view, read-only; in place where Python shares the memory."""
     if type_.size == 0:
         return np.empty(type_.shape, type_.dtype)
     if state.shares_memory:

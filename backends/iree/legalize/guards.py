@@ -1,4 +1,4 @@
-"""Loops that stay StableHLO, in programs that call functions of the host.
+"""Loops that stay StableHLO: those that do not count, and all where nothing else compiles.
 
 IREE refuses or crashes on many loops whose carries pass through, swap places or stand for each
 other, because its simplifications of ``scf.while`` prune the two regions differently. Where each
@@ -10,8 +10,8 @@ What such a loop or a branch gives is copied before it is updated (`ownership`).
 
 from __future__ import annotations
 
-import itertools
-
+from gnomon.backends.iree.legalize.copies import copy_of
+from gnomon.backends.iree.legalize.emitter import operations, terminator
 from gnomon.backends.iree.legalize.ownership import updates_shared_result
 from gnomon.dialects.mlir import ir
 
@@ -21,10 +21,13 @@ _WHILE, _CASE = "stablehlo.while", "stablehlo.case"
 
 
 def guard_loops(module: ir.Module) -> None:
-    """Rewrite the loops of a module that stays StableHLO, in place."""
-    numbers = itertools.count(1)
-    for update in _shared_updates(module):
-        update.operands[0] = _copy(update, next(numbers))
+    """Rewrite the loops of a module that stays StableHLO, in place.
+
+    Its context must allow the compiler's own dialects.
+    """
+    for number, update in enumerate(_shared_updates(module)):
+        with ir.InsertionPoint(update), update.location:
+            update.operands[0] = copy_of(update.operands[0], number)
     for op in module.body.operations:
         for block in op.operation.regions[0].blocks:
             _guard_loops_of(block)
@@ -42,51 +45,17 @@ def _shared_updates(module: ir.Module) -> list[ir.Operation]:
     return found
 
 
-def _copy(update: ir.Operation, number: int) -> ir.Value:
-    """What an op updates, in a buffer of its own: a choice that the compiler cannot foresee.
-
-    Two copies must not look alike, or they become one. Hence the number.
-    """
-    value = update.operands[0]
-    type_ = ir.RankedTensorType(value.type)
-    scalar = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
-    bool_ = ir.RankedTensorType.get([], ir.IntegerType.get_signless(1))
-    splat = ir.DenseElementsAttr.get_splat(scalar, ir.IntegerAttr.get(scalar.element_type, number))
-    equal = ir.Attribute.parse("#stablehlo<comparison_direction EQ>")
-    with ir.InsertionPoint(update), update.location:
-        literal = _create("stablehlo.constant", scalar, value=splat)
-        hidden = _create("stablehlo.optimization_barrier", scalar, literal)
-        chosen = _create("stablehlo.compare", bool_, hidden, literal, comparison_direction=equal)
-        integral = isinstance(type_.element_type, ir.IntegerType)
-        other = _create("stablehlo.not" if integral else "stablehlo.negate", type_, value)
-        return _create("stablehlo.select", type_, chosen, value, other)
-
-
-def _create(name: str, type_: ir.Type, *operands: ir.Value, **attributes: ir.Attribute) -> ir.Value:
-    return ir.Operation.create(
-        name, results=[type_], operands=list(operands), attributes=attributes
-    ).results[0]
-
-
 def _guard_loops_of(block: ir.Block) -> None:
-    for op in _operations(block):
+    for op in operations(block):
         for region in op.regions if op.name in (_WHILE, _CASE) else ():
             _guard_loops_of(region.blocks[0])
         if op.name == _WHILE:
             _guard_loop(op)
 
 
-def _terminator(block: ir.Block) -> ir.Operation:
-    return block.operations[len(block.operations) - 1].operation
-
-
-def _operations(block: ir.Block) -> list[ir.Operation]:
-    return [op.operation for op in block.operations][:-1]
-
-
 def _guard_loop(loop: ir.Operation) -> None:
     cond, body = (region.blocks[0] for region in loop.regions)
-    terminator = _terminator(body)
+    last = terminator(body)
     values: dict[ir.Value, ir.Value] = dict(zip(cond.arguments, body.arguments, strict=True))
 
     def rename(op: ir.Operation) -> ir.WalkResult:
@@ -95,14 +64,14 @@ def _guard_loop(loop: ir.Operation) -> None:
                 op.operands[i] = values[value]
         return ir.WalkResult.ADVANCE
 
-    with ir.InsertionPoint(terminator), loop.location:
-        for op in _operations(cond):
+    with ir.InsertionPoint(last), loop.location:
+        for op in operations(cond):
             clone = op.clone()
             clone.walk(rename)
             values.update(zip(op.results, clone.results, strict=True))
-        tested = _terminator(cond).operands[0]
+        tested = terminator(cond).operands[0]
         running = values.get(tested, tested)
-        for i, (new, old) in enumerate(zip(terminator.operands, body.arguments, strict=True)):
+        for i, (new, old) in enumerate(zip(last.operands, body.arguments, strict=True)):
             type_ = ir.RankedTensorType(new.type)
             wide = ir.RankedTensorType.get(type_.shape, running.type.element_type)
             predicate = running
@@ -117,4 +86,4 @@ def _guard_loop(loop: ir.Operation) -> None:
             chosen = ir.Operation.create(
                 "stablehlo.select", results=[type_], operands=[predicate, new, old]
             )
-            terminator.operands[i] = chosen.results[0]
+            last.operands[i] = chosen.results[0]

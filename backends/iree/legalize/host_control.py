@@ -29,7 +29,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
+from gnomon.backends.iree.legalize.copies import copy_of
 from gnomon.backends.iree.legalize.counters import Counter, counter_of
+from gnomon.backends.iree.legalize.emitter import BARRIER, Emitter, masked, operations, terminator
 from gnomon.backends.iree.legalize.host_scalars import (
     CONSTANT,
     I1,
@@ -40,7 +42,6 @@ from gnomon.backends.iree.legalize.host_scalars import (
     is_scalar,
     literal,
     to_device,
-    to_host,
     value_of,
 )
 from gnomon.backends.iree.legalize.kernels import loop_kernel
@@ -55,11 +56,10 @@ from gnomon.dialects.mlir import ir
 __all__ = ["OpenLoopError", "has_control_flow", "host_control"]
 
 _WHILE, _CASE = "stablehlo.while", "stablehlo.case"
-_BARRIER = "stablehlo.optimization_barrier"
 _AFFINITY = "#hal.device.promise<@__device_0>"
 
 
-_VIEWS = frozenset({"stablehlo.reshape", "stablehlo.bitcast_convert", _BARRIER})
+_VIEWS = frozenset({"stablehlo.reshape", "stablehlo.bitcast_convert", BARRIER})
 _UPDATES = frozenset({"stablehlo.dynamic_update_slice", "stablehlo.scatter"})
 
 
@@ -86,8 +86,8 @@ def has_control_flow(module: ir.Module) -> bool:
     return found
 
 
-def host_control(module: ir.Module, *, kernels: bool, guarded: bool = False) -> str:
-    """Rewrite a StableHLO module in place; the text that the compiler reads.
+def host_control(module: ir.Module, *, kernels: bool, guarded: bool = False) -> None:
+    """Rewrite a StableHLO module in place; its context must allow the compiler's own dialects.
 
     Args:
       module: what to rewrite.
@@ -98,16 +98,10 @@ def host_control(module: ir.Module, *, kernels: bool, guarded: bool = False) -> 
     Raises:
       OpenLoopError: a loop does not count, and is no kernel. The module is of no use then.
     """
-    context = module.context
-    # The bindings do not know IREE's dialects, of which two names are used.
-    context.allow_unregistered_dialects = True
-    try:
-        for function in _functions(module):
-            _rewrite_function(function, _Program(kernels, guarded))
-        module.operation.attributes["stream.affinity"] = ir.Attribute.parse(_AFFINITY)
-        return str(module)
-    finally:
-        context.allow_unregistered_dialects = False
+    program = _Program(kernels, guarded)
+    for function in _functions(module):
+        _rewrite_function(function, program)
+    module.operation.attributes["stream.affinity"] = ir.Attribute.parse(_AFFINITY)
 
 
 def _functions(module: ir.Module) -> list[ir.Operation]:
@@ -130,43 +124,24 @@ def _rewrite_function(function: ir.Operation, program: _Program) -> None:
     )
     entry = replacement.regions[0].blocks.append(*(a.type for a in block.arguments))
     arguments = dict(zip(block.arguments, entry.arguments, strict=True))
-    emitter = _Emitter(_Position(entry), arguments, {}, program)
-    emitter.block(block)
-    results = [emitter.tensor(v) for v in _terminator(block).operands]
-    emitter.create("func.return", [], results)
+    rewriter = _Rewriter(entry, arguments, {}, program)
+    rewriter.block(block)
+    results = [rewriter.tensor(v) for v in terminator(block).operands]
+    rewriter.create("func.return", [], results)
     function.erase()
 
 
 # ------------------------------------------------------------------------------------- the rewrite
 
 
-def _terminator(block: ir.Block) -> ir.Operation:
-    return block.operations[len(block.operations) - 1].operation
-
-
-def _operations(block: ir.Block) -> list[ir.Operation]:
-    return [op.operation for op in block.operations][:-1]
-
-
 def _erase_unused(block: ir.Block) -> None:
     """Erase what nothing uses, loops too: IREE fails on some that are left."""
-    for op in reversed(_operations(block)):
+    for op in reversed(operations(block)):
         if len(op.results) and not any(next(iter(r.uses), None) for r in op.results):
             op.erase()
         elif op.name in (_WHILE, _CASE):
             for region in op.regions:
                 _erase_unused(region.blocks[0])
-
-
-def _chosen(values: Sequence[ir.Value], mask: Sequence[bool]) -> list[ir.Value]:
-    return [v for v, keep in zip(values, mask, strict=True) if keep]
-
-
-class _Position:
-    """Where the next operation goes: the end of a block."""
-
-    def __init__(self, block: ir.Block) -> None:
-        self.block = block
 
 
 class _Program:
@@ -183,101 +158,30 @@ class _Program:
         self.copies = itertools.count()
 
 
-class _Emitter:
-    """Emits blocks again; a value of the old ones is a tensor, a scalar of the host, or both."""
+class _Rewriter(Emitter):
+    """Emits the blocks of a function again, its loops and branches as the host runs them.
+
+    Attributes:
+      program: what is common to the program's rewriters.
+    """
 
     def __init__(
         self,
-        position: _Position,
+        block: ir.Block,
         tensors: dict[ir.Value, ir.Value],
         scalars: dict[ir.Value, ir.Value],
         program: _Program,
     ) -> None:
-        self.position = position
-        self.tensors = tensors
-        self.scalars = scalars
+        super().__init__(block, tensors, scalars)
         self.program = program
 
-    def inside(self) -> _Emitter:
-        """An emitter for a loop's body or a branch: what it makes is not seen outside."""
-        return _Emitter(self.position, dict(self.tensors), dict(self.scalars), self.program)
-
-    def within(self, block: ir.Block) -> _Emitter:
-        """An emitter for the block of a region of an op here."""
-        return _Emitter(
-            _Position(block),
-            dict(self.tensors),
-            dict(self.scalars),
-            self.program,
-        )
-
-    def create_with_regions(
-        self, name: str, types: Sequence[ir.Type], operands: Sequence[ir.Value], regions: int
-    ) -> ir.Operation:
-        """An operation with empty regions at the current position."""
-        return ir.Operation.create(
-            name,
-            results=list(types),
-            operands=list(operands),
-            regions=regions,
-            ip=ir.InsertionPoint(self.position.block),
-        )
-
-    def create(
-        self,
-        name: str,
-        types: Sequence[ir.Type],
-        operands: Sequence[ir.Value],
-        attributes: dict[str, ir.Attribute] | None = None,
-        successors: Sequence[ir.Block] = (),
-    ) -> list[ir.Value]:
-        """An operation at the current position; its results."""
-        op = ir.Operation.create(
-            name,
-            results=list(types),
-            operands=list(operands),
-            attributes=attributes,
-            successors=list(successors),
-            ip=ir.InsertionPoint(self.position.block),
-        )
-        return list(op.results)
-
-    def tensor(self, value: ir.Value) -> ir.Value:
-        """A value on the device; a scalar of the host goes there as part of what uses it."""
-        if value not in self.tensors:
-            scalar = self.scalars[value]
-            with ir.InsertionPoint(self.position.block):
-                self.tensors[value] = to_device(scalar)
-        return self.tensors[value]
-
-    def scalar(self, value: ir.Value) -> ir.Value:
-        """A value on the host; one of the device is read, which waits for it."""
-        if value not in self.scalars:
-            with ir.InsertionPoint(self.position.block):
-                self.scalars[value] = to_host(self.tensors[value])
-        return self.scalars[value]
-
-    def either(self, values: Sequence[ir.Value], hosted: Sequence[bool]) -> list[ir.Value]:
-        """Values, on the host where the mask holds."""
-        return [
-            self.scalar(v) if on_host else self.tensor(v)
-            for v, on_host in zip(values, hosted, strict=True)
-        ]
-
-    def define(
-        self, values: Sequence[ir.Value], made: Sequence[ir.Value], hosted: Sequence[bool]
-    ) -> None:
-        """Say what stands for values of the old blocks."""
-        for value, new, on_host in zip(values, made, hosted, strict=True):
-            (self.scalars if on_host else self.tensors)[value] = new
-
-    def knows(self, value: ir.Value) -> bool:
-        """Whether a value was made outside of the block that is looked at."""
-        return value in self.tensors or value in self.scalars
+    def within(self, block: ir.Block) -> _Rewriter:
+        """A rewriter for the block of a region of an op here; what it makes is not seen outside."""
+        return _Rewriter(block, dict(self.tensors), dict(self.scalars), self.program)
 
     def block(self, block: ir.Block) -> None:
         """Emit the operations of a block, but not its terminator."""
-        for op in _operations(block):
+        for op in operations(block):
             with op.location:
                 self._operation(op)
 
@@ -286,18 +190,18 @@ class _Emitter:
             self._while(op)
         elif op.name == _CASE:
             self._case(op)
-        elif op.name == _BARRIER:
+        elif op.name == BARRIER:
             self._barrier(op)
         elif op.name == CONSTANT:
             self._clone(op)
             result = op.results[0]
             if is_scalar(result):
-                with ir.InsertionPoint(self.position.block):
+                with ir.InsertionPoint(self.here):
                     self.scalars[result] = literal(result.type.element_type, value_of(op))
         elif computes_on_host(op, lambda v: v in self.scalars):
             result = op.results[0]
             operands = [self.scalars[v] for v in op.operands]
-            with ir.InsertionPoint(self.position.block):
+            with ir.InsertionPoint(self.here):
                 emitted = ON_HOST[op.name](op, result.type.element_type, *operands)
             self.scalars[result] = emitted
         elif op.name == "stablehlo.convert" and op.operands[0] in self.scalars:
@@ -312,7 +216,7 @@ class _Emitter:
         are not.
         """
         scalar, result = self.scalars[op.operands[0]], op.results[0].type
-        with ir.InsertionPoint(self.position.block):
+        with ir.InsertionPoint(self.here):
             if str(scalar.type) == I1:
                 scalar = arith("extui", [scalar], ir.IntegerType.get_signless(32))
             element = to_device(scalar)
@@ -336,7 +240,7 @@ class _Emitter:
         if len(op.regions):
             # Regions of reductions may use values from outside.
             op.walk(self._make_captured)
-        clone = op.clone(ip=ir.InsertionPoint(self.position.block))
+        clone = op.clone(ip=ir.InsertionPoint(self.here))
         for i, value in enumerate(operands):
             clone.operands[i] = value
         if len(op.regions):
@@ -369,87 +273,25 @@ class _Emitter:
             if updates_its_origin(result):
                 new = self._copy(new)
             elif not any(_passes_on(use) for use in result.uses):
-                with ir.InsertionPoint(self.position.block):
-                    (new,) = self.create(_BARRIER, [new.type], [new])
+                with ir.InsertionPoint(self.here):
+                    (new,) = self.create(BARRIER, [new.type], [new])
             self.tensors[result] = new
-
-    # ------------------------------------------------------------------------ what the host can do
-
-    def _on_host(
-        self, block: ir.Block, arguments: Sequence[ir.Value], reads: bool
-    ) -> Callable[[ir.Value], bool]:
-        """Which values of a block the host computes if it has some of the block's arguments.
-
-        Args:
-          block: what to look at.
-          arguments: those that the host has.
-          reads: whether it may read scalars from outside of the block that are on the device.
-        """
-        found = set(arguments)
-
-        def available(value: ir.Value) -> bool:
-            if value in found or value in self.scalars:
-                return True
-            return reads and self.knows(value) and is_scalar(value)
-
-        for op in _operations(block):
-            if op.name == _BARRIER:
-                pairs = zip(op.operands, op.results, strict=True)
-                found.update(r for v, r in pairs if available(v))
-            elif computes_on_host(op, available):
-                found.add(op.results[0])
-        return available
-
-    def _hosted_carries(
-        self, cond: ir.Block, body: ir.Block, initial: Sequence[ir.Value]
-    ) -> list[bool]:
-        """Which carries of a loop are on the host.
-
-        Those that the host can compute from what it has, where that decides on the next iteration.
-        Otherwise also those that it can compute after it has read some values once, before the
-        loop: the host waits for the device anyway.
-        """
-        leaving = list(_terminator(body).operands)
-        choices = []
-        for reads in (False, True):
-            hosted = [is_scalar(v) and (reads or v in self.scalars) for v in initial]
-            while True:
-                available = self._on_host(body, _chosen(body.arguments, hosted), reads)
-                kept = [h and available(v) for h, v in zip(hosted, leaving, strict=True)]
-                if kept == hosted:
-                    break
-                hosted = kept
-            tested = self._on_host(cond, _chosen(cond.arguments, hosted), reads)
-            if tested(_terminator(cond).operands[0]):
-                return hosted
-            choices.append(hosted)
-        # The condition is read in each iteration, whatever the host has.
-        return choices[0]
-
-    def _read_before(self, block: ir.Block, arguments: Sequence[ir.Value]) -> None:
-        """Read what the host's part of a loop takes from outside."""
-        available = self._on_host(block, arguments, reads=True)
-        for op in _operations(block):
-            if op.name != CONSTANT and computes_on_host(op, available):
-                for value in op.operands:
-                    if self.knows(value):
-                        self.scalar(value)
 
     # -------------------------------------------------------------------------- loops and branches
 
     def _while(self, op: ir.Operation) -> None:
         kernel = None
         if self.program.kernels:
-            kernel = loop_kernel(op, self.position.block, self.tensor)
+            kernel = loop_kernel(op, self.here, self.tensor)
         if kernel is not None:
             for result, new, initial in zip(op.results, kernel, op.operands, strict=True):
                 self.tensors[result] = self.tensor(initial) if new is None else new
             return
         cond, body = (region.blocks[0] for region in op.regions)
-        hosted = self._hosted_carries(cond, body, list(op.operands))
+        hosted = self.hosted_carries(cond, body, list(op.operands))
         for block in (cond, body):
             if any(hosted):
-                self._read_before(block, _chosen(block.arguments, hosted))
+                self.read_before(block, masked(block.arguments, hosted))
         counter = counter_of(cond, body)
         if counter is None:
             raise OpenLoopError
@@ -471,21 +313,8 @@ class _Emitter:
         return self._copied(values, [self.program.guarded] * len(values))
 
     def _copy(self, value: ir.Value) -> ir.Value:
-        """A value in a buffer of its own: a choice that the compiler cannot foresee.
-
-        Two copies must not look alike, or they become one. Hence the number.
-        """
-        type_, i32 = value.type, ir.IntegerType.get_signless(32)
-        i1 = ir.IntegerType.get_signless(1)
-        with ir.InsertionPoint(self.position.block):
-            number = literal(i32, next(self.program.copies))
-            (hidden,) = self.create("util.optimization_barrier", [i32], [number])
-            chosen = to_device(arith("cmpi", [hidden, number], i1, predicate=PREDICATES["EQ"]))
-            integral = isinstance(type_.element_type, ir.IntegerType)
-            (other,) = self.create(
-                "stablehlo.not" if integral else "stablehlo.negate", [type_], [value]
-            )
-            return self.create("stablehlo.select", [type_], [chosen, value, other])[0]
+        with ir.InsertionPoint(self.here):
+            return copy_of(value, next(self.program.copies))
 
     def _counted_loop(
         self,
@@ -496,10 +325,12 @@ class _Emitter:
         shared: Sequence[bool],
     ) -> Sequence[ir.Value]:
         start, bound = initial[counter.index], self.scalar(counter.bound)
-        with ir.InsertionPoint(self.position.block):
+        with ir.InsertionPoint(self.here):
             step = literal(start.type, counter.step)
 
-        def iteration(inner: _Emitter, number: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        def iteration(
+            inner: _Rewriter, number: ir.Value, carried: list[ir.Value]
+        ) -> list[ir.Value]:
             carried[counter.index] = number
             return inner._iteration(body, hosted, carried, shared)
 
@@ -511,7 +342,7 @@ class _Emitter:
         bound: ir.Value,
         step: ir.Value,
         initial: Sequence[ir.Value],
-        iteration: Callable[[_Emitter, ir.Value, list[ir.Value]], Sequence[ir.Value]],
+        iteration: Callable[[_Rewriter, ir.Value, list[ir.Value]], Sequence[ir.Value]],
     ) -> list[ir.Value]:
         """A counted loop; ``iteration`` emits one from the counter and the carries."""
         types = [v.type for v in initial]
@@ -531,15 +362,15 @@ class _Emitter:
         """The carries after one iteration."""
         self.define(body.arguments, carried, hosted)
         self.block(body)
-        return self._copied(self.either(_terminator(body).operands, hosted), shared)
+        return self._copied(self.either(terminator(body).operands, hosted), shared)
 
     def _case(self, op: ir.Operation) -> None:
         blocks = [region.blocks[0] for region in op.regions]
-        available = [self._on_host(block, [], reads=False) for block in blocks]
+        available = [self.on_host(block, [], reads=False) for block in blocks]
         hosted = [
             is_scalar(result)
             and all(
-                on_host(_terminator(block).operands[i])
+                on_host(terminator(block).operands[i])
                 for on_host, block in zip(available, blocks, strict=True)
             )
             for i, result in enumerate(op.results)
@@ -554,7 +385,7 @@ class _Emitter:
 
     def _is_branch(self, index: ir.Value, number: int) -> ir.Value:
         i1 = ir.IntegerType.get_signless(1)
-        with ir.InsertionPoint(self.position.block):
+        with ir.InsertionPoint(self.here):
             compared = literal(index.type, number)
             return arith("cmpi", [index, compared], i1, predicate=PREDICATES["EQ"])
 
@@ -570,12 +401,12 @@ class _Emitter:
         block = blocks[number]
         if number + 1 == len(blocks):
             self.block(block)
-            return self._guarded(self.either(_terminator(block).operands, hosted))
+            return self._guarded(self.either(terminator(block).operands, hosted))
         chosen = self._is_branch(index, number)
         branch = self.create_with_regions("scf.if", types, [chosen], 2)
         this, others = (self.within(region.blocks.append()) for region in branch.regions)
         this.block(block)
-        values = this._guarded(this.either(_terminator(block).operands, hosted))
+        values = this._guarded(this.either(terminator(block).operands, hosted))
         this.create("scf.yield", [], values)
         rest = others._branches(index, number + 1, blocks, types, hosted)
         others.create("scf.yield", [], rest)

@@ -20,6 +20,7 @@ from gnomon.dialects.mlir import ir
 __all__ = [
     "shared_initial_values",
     "shared_leaving_values",
+    "updates_argument",
     "updates_its_origin",
     "updates_shared_result",
 ]
@@ -141,6 +142,30 @@ def updates_shared_result(op: ir.Operation) -> bool:
     if isinstance(owner, ir.Block) or owner.name not in (_WHILE, _CASE):
         return False
     return not _is_made(root, owner.operation.block)
+
+
+def updates_argument(op: ir.Operation) -> bool:
+    """Whether an op writes into an argument of the function that it stands in, or a view of one.
+
+    The compiler does that in place if nothing else reads the argument, though others may have it.
+    """
+    if op.name not in _WRITES:
+        return False
+    value = op.operands[0]
+    while not isinstance(value.owner, ir.Block):
+        owner = value.owner
+        if owner.name not in _VIEWS or _grows(owner):
+            return False
+        value = owner.operands[list(owner.results).index(value)]
+    return bool(value.owner.owner.operation.name == "func.func")
+
+
+def _grows(op: ir.Operation) -> bool:
+    """Whether an op that may give a view puts elements beside those of its operand instead."""
+    return (
+        op.name in ("stablehlo.concatenate", "stablehlo.pad")
+        and op.results[0].type != op.operands[0].type
+    )
 
 
 def updates_its_origin(update: ir.Value) -> bool:
