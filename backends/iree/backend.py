@@ -17,6 +17,7 @@ from gnomon.backends.iree.device import Device, devices_of
 from gnomon.backends.iree.executable import Executable
 from gnomon.backends.iree.host import collect, publish
 from gnomon.backends.iree.legalize import legalize
+from gnomon.backends.iree.legalize.closed_expressions import open_expressions
 from gnomon.backends.iree.legalize.control_flow import Form, write_control_flow
 from gnomon.backends.iree.legalize.device_description import describe_device
 from gnomon.backends.iree.legalize.host_control import has_control_flow
@@ -102,6 +103,7 @@ class IreeBackend:
             options = replace(options, execution_model="blocking")
         lowering.to_stablehlo()
         legalize_for_shaders(module, self.target)
+        open_expressions(module)
         publish(module, functions)
         if not self.target.capabilities.complex_selects:
             split_complex_selects(module)

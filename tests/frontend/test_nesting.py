@@ -362,9 +362,6 @@ def check(family: Function, nesting: str) -> None:
 # What the families of MORE always run under.
 DEEPEST = ("vmap_of_grad", "jit_of_grad_of_scan_body")
 
-# IREE does not end within minutes on its compilation: docs/differences.md.
-ENDLESS = {("random_numbers", "jit_of_grad_of_scan_body")}
-
 
 def is_quick(family: Function, nesting: str) -> bool:
     """Whether a pair runs always: most pairs of MORE and two in three that compile are slow tests.
@@ -379,16 +376,10 @@ def is_quick(family: Function, nesting: str) -> bool:
     return (FAMILIES.index(family) + list(COMPILED).index(nesting)) % 3 == 0
 
 
-def marks_of(family: Function, nesting: str) -> list[Any]:
-    if (family.__name__, nesting) in ENDLESS:
-        return [pytest.mark.xfail(reason="the compiler does not end", run=False)]
-    return [] if is_quick(family, nesting) else [pytest.mark.slow]
-
-
 def pairs(nestings: dict[str, Nesting]) -> list[Any]:
     """All families under all nestings."""
     return [
-        pytest.param(f, n, id=f"{f.__name__}-{n}", marks=marks_of(f, n))
+        pytest.param(f, n, id=f"{f.__name__}-{n}", marks=() if is_quick(f, n) else pytest.mark.slow)
         for f in (*FAMILIES, *MORE)
         for n in nestings
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gnomon.backends.iree.legalize.barriers import drop_barriers_of_buffers
 from gnomon.backends.iree.legalize.branches import RULES as BRANCH_RULES
+from gnomon.backends.iree.legalize.closed_expressions import fold_closed
 from gnomon.backends.iree.legalize.contractions import contraction_rules
 from gnomon.backends.iree.legalize.conversions import BFLOAT16_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
@@ -55,6 +56,7 @@ def legalize(module: ir.Module, target: Target) -> None:
     legalize_narrow_dtypes(program)
     check_dtypes(program, target)
     drop_barriers_of_buffers(program)
+    fold_closed(program)
     on_host = host_rules(target)
     # Rules that write ops which need rewriting in their turn go first.
     decompositions = {

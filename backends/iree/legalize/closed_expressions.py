@@ -1,0 +1,202 @@
+"""Closed expressions: what is computed of literals and ramps alone, computed here and now.
+
+IREE fuses an elementwise op into all that use its result where the op reads no tensor, however
+often the result is used (it takes it for a ramp). A value that is made of literals and ramps alone
+has only such ops behind it, so a use copies the whole expression: two uses a step, and twenty steps
+are a million ops. Random numbers drawn from a key that the program makes itself are of this kind,
+and were compiled in fifteen seconds, or never.
+
+- Where the value is small, the evaluator computes it, and it becomes a literal: `fold_closed`.
+- Where it is large, the ramp that it starts from is shifted by a zero that the compiler does not
+  see, so that the expression reads a tensor like any other: `open_expressions`, on StableHLO, where
+  each op is one of IREE's.
+
+An expression that is short even when it is copied stays: a ramp in a kernel costs nothing, and a
+literal is read from memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from gnomon.dialects.attributes import DENSE
+from gnomon.dialects.body import PLAIN, Body, erase, operands_of, results_of
+from gnomon.dialects.combinators import (
+    batch_elementwise,
+    lowered,
+    stablehlo,
+    stablehlo_constant,
+)
+from gnomon.dialects.contract import REGISTRY, Op, bodies_of, lookup, params_of
+from gnomon.dialects.emit import constant
+from gnomon.dialects.functions import Program, symbol_name
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import type_of
+
+__all__ = ["fold_closed", "open_expressions"]
+
+# An expression of so many ops, copied for each use, is short.
+_SHORT = 16
+# What is evaluated has so many elements at most: as much as is pleasant in an executable.
+_ELEMENTS = 1 << 14
+# Ops of a copied expression that the compiler takes in its stride.
+_COPIES = 1000
+
+_MOVES = frozenset(
+    f"gnomon.{name}"
+    for name in (
+        *("iota", "broadcast_in_dim", "reshape", "transpose", "slice", "rev", "concatenate"),
+        *("pad", "convert", "bitcast_convert", "select", "clamp"),
+    )
+)
+_CONSTANT = "gnomon.constant"
+_RAMP, _LITERAL = "stablehlo.iota", "stablehlo.constant"
+# Ops that the lowering writes as many; their weight as an expression.
+_LONG = {"gnomon.threefry2x32": _COPIES}
+
+
+def fold_closed(program: Program) -> None:
+    """Replace the small closed expressions of a program by literals, in place."""
+    for function in program.functions:
+        _fold(program.body(symbol_name(function)))
+
+
+def _fold(body: Body) -> None:
+    # How many ops a copy of each closed value is.
+    lengths: dict[ir.Value, int] = {}
+    closed: list[ir.Operation] = []
+    for op in body.operations:
+        definition = REGISTRY.get(op.name)
+        if definition is None:
+            continue
+        if definition.is_control_flow:
+            for inner in bodies_of(op):
+                _fold(inner)
+            continue
+        if not _is_evaluated(op, definition):
+            continue
+        operands, results = operands_of(op), results_of(op)
+        if all(x in lengths for x in operands) and all(
+            type_of(r).size <= _ELEMENTS for r in results
+        ):
+            own = 0 if op.name == _CONSTANT else _LONG.get(op.name, 1)
+            length = own + sum(lengths[x] for x in operands)
+            lengths.update(dict.fromkeys(results, length))
+            closed.append(op)
+    if any(length > _SHORT for length in lengths.values()):
+        _replace(closed, lengths)
+
+
+def _is_evaluated(op: ir.Operation, definition: Op) -> bool:
+    if op.name == _CONSTANT or op.name in _MOVES or op.name in _LONG:
+        return True
+    return op.name in PLAIN and definition.batch is batch_elementwise
+
+
+def _replace(closed: Sequence[ir.Operation], lengths: Mapping[ir.Value, int]) -> None:
+    """Put literals in the places of long values that others than closed ops use."""
+    long = [op for op in closed if lengths[results_of(op)[0]] > _SHORT]
+    known = _evaluated(closed, long)
+    # The last ones first: what only long values are made of has no uses left when its turn comes.
+    for op in reversed(long):
+        for result in results_of(op):
+            if next(iter(result.uses), None) is not None:
+                with ir.InsertionPoint(op), op.location:
+                    literal = constant(known[result])
+                result.replace_all_uses_with(literal)
+        erase(op)
+
+
+def _evaluated(
+    closed: Sequence[ir.Operation], wanted: Sequence[ir.Operation]
+) -> dict[ir.Value, np.ndarray]:
+    """The values of ops, and of what they are made of."""
+    needed = {r for op in wanted for r in results_of(op)}
+    for op in reversed(closed):
+        if any(r in needed for r in results_of(op)):
+            needed.update(operands_of(op))
+    known: dict[ir.Value, np.ndarray] = {}
+    for op in closed:
+        results = results_of(op)
+        if not any(r in needed for r in results):
+            continue
+        definition = lookup(op)
+        operands = (known[x] for x in operands_of(op))
+        with np.errstate(all="ignore"):
+            values = definition.evaluate(*operands, **params_of(op, definition))  # type: ignore[operator]
+        if definition.results == 1:
+            values = [values]
+        for result, value in zip(results, values, strict=True):
+            known[result] = np.asarray(value, type_of(result).dtype)
+    return known
+
+
+# ------------------------------------------------------------------------------ large expressions
+
+
+def open_expressions(module: ir.Module) -> None:
+    """Make the long closed expressions of a StableHLO module read a tensor, in place."""
+    for function in module.body.operations:
+        for block in function.operation.regions[0].blocks:
+            _open(block)
+
+
+def _open(block: ir.Block) -> None:
+    for op in block.operations:
+        for region in op.operation.regions:
+            for inner in region.blocks:
+                _open(inner)
+    # Each time an expression reads one tensor more, so this ends.
+    while (root := _root_of_long(block)) is not None:
+        _shift(root)
+
+
+def _root_of_long(block: ir.Block) -> ir.Operation | None:
+    """What a long closed expression starts from: its first ramp, or its first literal."""
+    lengths: dict[ir.Value, int] = {}
+    roots: dict[ir.Value, ir.Operation] = {}
+    for view in block.operations:
+        op = view.operation
+        if op.name in (_RAMP, _LITERAL):
+            if op.name == _RAMP or ir.DenseElementsAttr(op.attributes["value"]).is_splat:
+                lengths[op.results[0]] = int(op.name == _RAMP)
+                roots[op.results[0]] = op
+        elif _is_fused(op) and all(x in lengths for x in op.operands):
+            (result,) = op.results
+            lengths[result] = 1 + sum(lengths[x] for x in op.operands)
+            starts = [roots[x] for x in op.operands]
+            roots[result] = next((r for r in starts if r.name == _RAMP), starts[0])
+            if lengths[result] > _COPIES:
+                return roots[result]
+    return None
+
+
+def _is_fused(op: ir.Operation) -> bool:
+    if op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose"):
+        return True
+    if op.name == "stablehlo.optimization_barrier" or len(op.regions) or len(op.results) != 1:
+        return False
+    shape = type_of(op.results[0]).shape
+    return bool(len(op.operands)) and all(type_of(x).shape in (shape, ()) for x in op.operands)
+
+
+def _shift(root: ir.Operation) -> None:
+    """Put what the compiler does not see through in the place of a ramp or a literal."""
+    (result,) = root.results
+    type_ = type_of(result)
+    with ir.InsertionPoint.after(root), root.location:
+        if root.name == _LITERAL:
+            value = DENSE.decode(root.attributes["value"]).flat[0]
+        else:
+            value = 0
+        scalar = type_.with_shape(())
+        literal = stablehlo_constant(np.asarray(value, type_.dtype))
+        (hidden,) = stablehlo("optimization_barrier", [literal], [scalar])
+        opened = lowered.broadcast_in_dim(hidden, shape=type_.shape, dims=())
+        made = [hidden.owner, opened.owner]
+        if root.name == _RAMP:
+            opened = lowered.add(result, opened)
+            made.append(opened.owner)
+    result.replace_all_uses_except(opened, [op.operation for op in made])
