@@ -151,7 +151,7 @@ def compile_artifact(
         raise reproducer.error(
             CompilerTimeout,
             f"the compiler did not finish within {options.timeout_s:g} s; simplify the program, "
-            "or give CompileOptions a longer timeout_s",
+            "or allow more time (GNOMON_COMPILE_TIMEOUT_S, or timeout_s of CompileOptions)",
             error.diagnostics,
         ) from None
     except ProcessDiedError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["EXECUTION_MODELS", "CompileOptions", "ProgramCost", "choose_options"]
 
@@ -14,6 +14,15 @@ EXECUTION_MODELS = {
     "async": "async-external",
 }
 _OPT_LEVELS = ("O0", "O1", "O2", "O3")
+_TIMEOUT = "GNOMON_COMPILE_TIMEOUT_S"
+
+
+def _timeout_s() -> float:
+    text = os.environ.get(_TIMEOUT, "600")
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{_TIMEOUT} must be a number of seconds, got {text!r}") from None
 
 
 @dataclass(frozen=True)
@@ -29,14 +38,15 @@ class CompileOptions:
         hoist_constants: computes what depends on literals alone once, when the program is loaded.
             Not in programs with control flow: the compiler lays out the memory of hoisted loops
             wrongly (``invalid Read access range``, or out of range when the program runs).
-        timeout_s: after so many seconds the compiler is stopped.
+        timeout_s: after so many seconds the compiler is stopped; 600, or what the environment's
+            `GNOMON_COMPILE_TIMEOUT_S` says.
     """
 
     execution_model: str = "sync"
     opt_level: str = "O3"
     data_tiling: bool = False
     hoist_constants: bool = True
-    timeout_s: float = 600.0
+    timeout_s: float = field(default_factory=_timeout_s)
 
     def __post_init__(self) -> None:
         if self.execution_model not in EXECUTION_MODELS:

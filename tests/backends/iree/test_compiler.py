@@ -65,6 +65,16 @@ def compile_now(artifact: bytes, timeout_s: float = 60.0) -> bytes:
     return compile_artifact(artifact, target=CPU, options=options, cache=None)
 
 
+def test_the_environment_sets_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GNOMON_COMPILE_TIMEOUT_S", raising=False)
+    assert CompileOptions().timeout_s == 600
+    monkeypatch.setenv("GNOMON_COMPILE_TIMEOUT_S", "2.5")
+    assert CompileOptions().timeout_s == 2.5
+    monkeypatch.setenv("GNOMON_COMPILE_TIMEOUT_S", "soon")
+    with pytest.raises(ValueError, match=r"GNOMON_COMPILE_TIMEOUT_S must be a number.*'soon'"):
+        CompileOptions()
+
+
 def check_reproducer(error: CompilationError, artifact: bytes) -> None:
     assert error.reproducer is not None
     assert str(error.reproducer) in str(error)
