@@ -78,6 +78,9 @@ class Buffer(Protocol):
     def is_deleted(self) -> bool:
         """Whether it was deleted or donated."""
 
+    def is_lost(self) -> bool:
+        """Whether its device went away, to another process or for ever, with the value on it."""
+
     def copy_to_host_async(self) -> None:
         """Start to bring the value to the host, so that `to_numpy` waits less."""
 

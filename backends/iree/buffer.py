@@ -377,6 +377,10 @@ class Buffer:
         """Whether `delete` was called or the buffer was donated."""
         return self._deleted is not None
 
+    def is_lost(self) -> bool:
+        """Whether the device went away with the value on it: never from the memory of Python."""
+        return False
+
     def _check_alive(self) -> None:
         if self._deleted is not None:
             raise BufferDeletedError.of(self, self._deleted)

@@ -118,6 +118,10 @@ class RemoteBuffer(Buffer):
             self._state, self._counted, again._counted = state, again._counted, 0
         return self._view
 
+    def is_lost(self) -> bool:
+        """Whether the device went away with the value on it."""
+        return isinstance(self._pending, _Lost)
+
     def abandon(self, reason: str) -> None:
         """Makes the buffer one of a device that is gone: so is its value unless it was read before.
 

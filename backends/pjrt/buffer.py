@@ -282,6 +282,10 @@ class Buffer:
         """Whether `delete` was called or the buffer was donated."""
         return self._deleted is not None
 
+    def is_lost(self) -> bool:
+        """Never: a client is not started a second time, so nothing outlives it."""
+        return False
+
     def copy_to(self, device: Device) -> Buffer:
         """A copy on another device of the same client, made by the plugin."""
         memory = self.memory

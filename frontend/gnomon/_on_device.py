@@ -118,7 +118,7 @@ def _kept_buffer(value: np.ndarray[Any, Any], device: Device) -> Buffer:
     key = (device, value.dtype, value.shape, value.tobytes())
     with _lock:
         buffer = _kept.pop(key, None)
-        if buffer is not None and not buffer.is_deleted():
+        if buffer is not None and not (buffer.is_deleted() or buffer.is_lost()):
             _kept[key] = buffer  # at the end: it was used last
             return buffer
     made: Buffer = device.backend.put(value, device, copy=True)

@@ -215,6 +215,8 @@ def test_a_lost_device_is_started_anew_and_others_go_on() -> None:
     elsewhere = gn.jit(lambda x: x + 1)(np.ones(3, np.float32))
     read, unread = put(rotation(0), "vulkan"), put(rotation(1), "vulkan")
     np.asarray(read)
+    # The literal of an eager op is kept on the device for the next one.
+    np.asarray(read + 2.0)
     state = device.driver_state("async")
     semaphore = state.device.create_semaphore(0)
     fence = iree.runtime.HalFence.create_at(semaphore, 1)
@@ -236,6 +238,7 @@ def test_a_lost_device_is_started_anew_and_others_go_on() -> None:
             np.asarray(value)
     expected = rotation(0) @ rotation(0)
     assert_near(product(read, read), expected, SIZE, scale=1.0)
+    np.testing.assert_array_equal(read + 2.0, rotation(0) + 2)
     assert device.memory_stats()["bytes_in_use"] > 0
     assert elsewhere.tolist() == [2, 2, 2]
 
