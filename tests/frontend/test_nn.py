@@ -267,7 +267,8 @@ def test_initializer_errors(arguments: Any, shape: Any) -> None:
 def test_special_functions(name: str) -> None:
     ours, theirs = getattr(gspecial, name), getattr(jspecial, name)
     x = jnp.array([0.1, 0.5, 1.5, 2.5, 4.0, 9.0])
-    check(ours, theirs, x, ulps=32)
+    # The terms of digamma cancel near its zero, 1.46.
+    check(ours, theirs, x, ulps=32, scale=1.0 if name == "digamma" else 0.0)
     for value in (1, 2.5, weakly(2), jnp.arange(1, 4), jnp.ones(2, jnp.bfloat16), [1.0], None):
         check_types(ours, theirs, value)
 
@@ -293,7 +294,8 @@ def test_under_transformations() -> None:
         return gnp.sum(gnn.gelu(gnn.log_softmax(gnn.relu(x) + gnn.softplus(x))))
 
     eager = np.asarray(gn.grad(loss)(x))
-    assert_near(gn.jit(gn.grad(loss))(x), eager, 32)
+    # The derivative of gelu adds terms of size one, which cancel. JAX's is off as much.
+    assert_near(gn.jit(gn.grad(loss))(x), eager, 32, scale=1.0)
     rows = np.stack([np.asarray(gn.grad(loss)(row)) for row in x])
     assert_near(gn.vmap(gn.grad(loss))(x), rows, 32)
     assert_near(eager, rows, 32)
