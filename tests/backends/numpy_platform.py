@@ -104,6 +104,9 @@ class Buffer:
     def is_deleted(self) -> bool:
         return self._array is None
 
+    def is_lost(self) -> bool:
+        return self.device.lost
+
     def copy_to_host_async(self) -> None:
         pass
 
