@@ -61,7 +61,7 @@ def test_what_is_used_does_not_change(seed: int) -> None:
     plain_owner.add("main", gradient.clone(), public=True)
     expected = Evaluator(plain_owner)("main", *arguments)[at]
     owner = narrowed(Body.build(types, lambda *v: [gradient.inline(v)[at]]))
-    close(Evaluator(owner)("main", *arguments), [expected], 0, 0)
+    close(Evaluator(owner)("main", *arguments), [expected], 0)
     assert len(str(owner.module)) <= len(str(plain_owner.module))
 
 
