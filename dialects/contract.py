@@ -315,6 +315,11 @@ def bodies_of(operation: ir.Operation) -> list[Body]:
     return [Body(branch.operation.regions[0].blocks[0]) for branch in container.operations]
 
 
+def is_literal(operation: ir.Operation) -> bool:
+    """Whether an operation makes the same value wherever it stands, of nothing."""
+    return not (operation.operands or operation.regions or has_effects(operation))
+
+
 def has_effects(operation: ir.Operation) -> bool:
     """Whether an operation, or one inside of it or of what it calls, has effects.
 

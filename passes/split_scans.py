@@ -28,6 +28,7 @@ from gnomon.dialects.contract import (
     Verdict,
     bodies_of,
     has_effects,
+    is_literal,
     lookup,
     params_of,
 )
@@ -156,10 +157,6 @@ def _inlined(
     return [env[v] for v in wanted]
 
 
-def _is_literal(op: ir.Operation) -> bool:
-    return not (op.operands or op.regions or has_effects(op))
-
-
 def _is_movable(op: ir.Operation) -> bool:
     """Whether an op means the same for all iterations at once."""
     definition = lookup(op)
@@ -189,7 +186,7 @@ def _before(loop: _Scan, vectorizer: Vectorizer) -> list[ir.Value] | None:
     found: list[ir.Value] = []
     for op in loop.body.operations:
         operands = operands_of(op)
-        if _is_literal(op):
+        if is_literal(op):
             continue
         if any(v in late for v in operands) or not _is_movable(op):
             late.update(results_of(op))
@@ -258,7 +255,7 @@ def _after(loop: _Scan, vectorizer: Vectorizer) -> list[ir.Value] | None:
     if not moved:
         return None
     results = {r for op in moved for r in results_of(op)}
-    literals = [r for op in loop.body.operations if _is_literal(op) for r in results_of(op)]
+    literals = [r for op in loop.body.operations if is_literal(op) for r in results_of(op)]
     # What the loop must stack, besides what it takes and gives in any case.
     known = {*loop.const_arguments, *loop.x_arguments, *loop.ys, *results, *literals}
     used = dict.fromkeys(v for op in moved for v in operands_of(op))

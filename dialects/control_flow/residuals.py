@@ -13,8 +13,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gnomon.dialects.body import Body, clone_into, operands_of, results_of
-from gnomon.dialects.contract import has_effects
+from gnomon.dialects.contract import is_literal
 from gnomon.dialects.mlir import ir
+
+__all__ = ["Remade", "remake"]
 
 _REPEATS = "gnomon.broadcast_in_dim"
 # Ops that cost less than a number's way to memory and back.
@@ -88,7 +90,7 @@ def _chain(
         if value in there:
             return True
         op = maker.get(value)
-        if op is None or not (op.name in _CHEAP or _is_literal(op)) or len(found) > _MOST_OPS:
+        if op is None or not (op.name in _CHEAP or is_literal(op)) or len(found) > _MOST_OPS:
             return False
         if all(visit(operand) for operand in operands_of(op)):
             found[op] = None
@@ -98,10 +100,6 @@ def _chain(
     return list(found) if visit(value) and len(found) <= _MOST_OPS else None
 
 
-def _is_literal(op: ir.Operation) -> bool:
-    return not (op.operands or op.regions or has_effects(op))
-
-
 def _repetition(value: ir.Value, maker: dict[ir.Value, ir.Operation]) -> list[ir.Operation]:
     """The ops that repeat a smaller value, in order."""
     found: list[ir.Operation] = []
@@ -109,6 +107,3 @@ def _repetition(value: ir.Value, maker: dict[ir.Value, ir.Operation]) -> list[ir
         found.append(op)
         (value,) = op.operands
     return found[::-1]
-
-
-__all__ = ["Remade", "remake"]
