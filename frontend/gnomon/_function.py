@@ -125,6 +125,7 @@ def trace_function(
     staging: bool,
     sources: Sequence[Array | None] | None = None,
     names: Sequence[str] | None = None,
+    program: Program | None = None,
 ) -> Traced:
     """Trace a function.
 
@@ -134,6 +135,7 @@ def trace_function(
       transformation: what traces it: ``"jit"``, ``"grad"``.
       avals: types of the arguments to trace.
       staging, sources, names: see `Trace`.
+      program: gets the functions that it calls, unless it is traced inside of another one.
     """
     what = f"{transformation} of {name_of(fun)}"
     trace = Trace(
@@ -143,6 +145,7 @@ def trace_function(
         sources=sources,
         names=names,
         differentiates=transformation in DIFFERENTIATIONS,
+        program=program,
     )
     with active(trace):
         out, extra = call(list(trace.tracers))

@@ -89,13 +89,14 @@ class Trace:
         sources: Sequence[Array | None] | None = None,
         names: Sequence[str] | None = None,
         differentiates: bool = False,
+        program: Program | None = None,
     ) -> None:
         ensure_context()
         parent = state.stack[-1] if state.stack else None
         self.what = what
         self.staging = staging
         self.level = len(state.stack) + 1
-        self.program: Program = parent.program if parent else Program()
+        self.program: Program = parent.program if parent else program or Program()
         self.body = Body.open([a.type for a in avals], user_location())
         self.ip = ir.InsertionPoint(self.body.block)
         self.sources = sources

@@ -481,6 +481,23 @@ def test_grad_errors() -> None:
         gn.jvp(gnp.sin, (gnp.ones(3),), (gnp.ones(2),))
 
 
+def test_every_part_of_control_flow_may_call_jitted_functions() -> None:
+    kept = gn.jit(lambda x: x * 2)
+    like = gn.ShapeDtypeStruct((), np.float32)
+    x = gnp.float32(3)
+
+    def host(factor: int) -> Any:
+        f = gn.jit(lambda x: gn.pure_callback(lambda v: np.float32(factor * v), like, x))
+        return lambda x: f(x) + kept(x)
+
+    for index, expected in enumerate((6, 9, 12, 21)):
+        branches = [kept, gn.jit(lambda x: x * 3), host(2), host(5)]
+        assert float(lax.switch(index, branches, x)) == expected
+    below = gn.jit(lambda v: v < 9)
+    assert float(lax.while_loop(lambda v: below(v), lambda v: kept(v), x)) == 12
+    assert float(lax.while_loop(lambda v: below(kept(v)), lambda v: v + kept(v), x)) == 9
+
+
 def test_control_flow_errors() -> None:
     with pytest.raises(TypeError, match="equal output types"):
         lax.cond(True, lambda x: x, lambda x: x[:2], gnp.ones(3))

@@ -25,6 +25,7 @@ from gnomon._trace import concrete_value, is_tracer
 from gnomon._tracing import as_operand, bind
 from gnomon._vmap import vmap
 from gnomon.dialects.emit import ops
+from gnomon.dialects.functions import Program
 from gnomon.dialects.types import TensorType, is_floating, is_integer
 from gnomon.lax._operands import with_weak_type
 
@@ -33,12 +34,16 @@ _NOT_GIVEN: Any = object()
 
 
 def _trace_body(
-    fun: Callable[..., Any], what: str, in_tree: Any, avals: Sequence[ShapedArray]
+    fun: Callable[..., Any],
+    what: str,
+    in_tree: Any,
+    avals: Sequence[ShapedArray],
+    program: Program | None = None,
 ) -> Traced:
     def call(tracers: list[Any]) -> tuple[Any, Any]:
         return fun(*tree_util.tree_unflatten(in_tree, tracers)), None
 
-    return trace_function(call, fun, what, avals, staging=True)
+    return trace_function(call, fun, what, avals, staging=True, program=program)
 
 
 def _leaves(tree: Any, what: str) -> tuple[list[Array], Any]:
@@ -154,7 +159,8 @@ def _branch(
 ) -> Any:
     leaves, tree = _leaves(operands, f"{what}'s operands")
     avals = [leaf.aval for leaf in leaves]
-    traced = [_trace_body(branch, what, tree, avals) for branch in branches]
+    program = Program()  # of all branches, with what they call
+    traced = [_trace_body(branch, what, tree, avals, program) for branch in branches]
     _check_branches(what, branches, traced)
     captures: dict[int, Array] = {id(c): c for t in traced for c in t.captures}
     position = {key: len(leaves) + i for i, key in enumerate(captures)}
@@ -450,7 +456,7 @@ def while_loop(
         traced = _trace_body(body_fun, "while_loop", in_tree, [c.aval for c in carry])
     avals = [c.aval for c in carry]
     _check_carry("while_loop", tree, avals, traced.tree, traced.avals)
-    condition = _trace_body(cond_fun, "while_loop", in_tree, avals)
+    condition = _trace_body(cond_fun, "while_loop", in_tree, avals, traced.program)
     if condition.tree != tree_util.tree_structure(0) or condition.avals[0].type != TensorType(
         (), np.dtype(np.bool_)
     ):
