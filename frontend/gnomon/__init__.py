@@ -68,7 +68,8 @@ from gnomon._device_api import (
     process_index,
     process_indices,
 )
-from gnomon._differentiate import grad, jvp, linearize, value_and_grad, vjp
+from gnomon._differentiate import jvp, linearize, vjp
+from gnomon._gradient import grad, value_and_grad
 from gnomon._jacobian import hessian, jacfwd, jacobian, jacrev
 from gnomon._jit import clear_caches, jit
 from gnomon._source_location import named_scope

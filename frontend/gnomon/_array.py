@@ -123,6 +123,11 @@ class Array:
         return self.aval.dtype
 
     @property
+    def weak_type(self) -> bool:
+        """The dtype came from a Python scalar and gives way to others in promotion."""
+        return self.aval.weak_type
+
+    @property
     def ndim(self) -> int:
         """The number of dimensions."""
         return len(self.shape)
@@ -165,11 +170,7 @@ class Array:
 
 
 class ConcreteArray(Array):
-    """An array with a value in host memory, computed or being computed there.
-
-    Attributes:
-      weak_type: the dtype came from a Python scalar and gives way to others in promotion.
-    """
+    """An array with a value in host memory, computed or being computed there."""
 
     __slots__ = ("__weakref__", "_aval", "_buffer", "_value", "weak_type")
 
@@ -203,11 +204,6 @@ class ConcreteArray(Array):
         """The NumPy dtype of the elements."""
         value = self._value
         return self.aval.dtype if value is None else value.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.shape)
 
     @property
     def size(self) -> int:

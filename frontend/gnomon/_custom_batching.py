@@ -18,7 +18,7 @@ from gnomon.dialects.body import Body
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.emit import constant, ops
 from gnomon.dialects.functions import Program
-from gnomon.lax._control_flow import map as sequential_map
+from gnomon.lax._loops import map as sequential_map
 from gnomon.passes.expand import Expander
 
 

@@ -267,28 +267,15 @@ class Custom:
 class Typed(Array):
     """A type in the place of an array, for `zero_from_primal`."""
 
-    __slots__ = ("_aval",)
+    __slots__ = ("aval",)
+
+    aval: ShapedArray
 
     def __new__(cls, *args: Any) -> Typed:
         return object.__new__(cls)
 
     def __init__(self, aval: ShapedArray) -> None:
-        self._aval = aval
-
-    @property
-    def aval(self) -> ShapedArray:
-        """The type."""
-        return self._aval
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The length of each dimension."""
-        return self._aval.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype."""
-        return self._aval.dtype
+        self.aval = aval
 
 
 def without_tangents(argument: Any) -> Any:

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from gnomon import tree_util
+from gnomon._argnums import ArgumentLeaves, canonical_argnums, differentiable
 from gnomon._array import Array, wrap
-from gnomon._differentiate import check_argnums, jvp, positions_of, vjp
+from gnomon._differentiate import jvp, vjp
 from gnomon._dtypes import float0
-from gnomon._function import auxiliary_leaves, check_callable, name_of
+from gnomon._function import auxiliary_leaves, check_callable
 from gnomon._trace import is_tracer
-from gnomon._tracing import as_operand, bind
+from gnomon._tracing import bind
 from gnomon._vmap import vmap
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex, is_inexact
@@ -53,34 +54,6 @@ def _split_basis(stacked: Any, leaves: list[Array], axis: int) -> list[Any]:
     return pieces
 
 
-class _Chosen:
-    """A function of the leaves of the arguments that it is differentiated by."""
-
-    def __init__(
-        self,
-        fun: Callable[..., Any],
-        argnums: int | Sequence[int],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        self._fun, self._argnums, self._args, self._kwargs = fun, argnums, args, kwargs
-        self.__name__ = name_of(fun)  # in messages
-        self._positions = positions_of(argnums, args, self.__name__)
-        self.leaves, self._tree = tree_util.tree_flatten(tuple(args[i] for i in self._positions))
-
-    def __call__(self, *leaves: Any) -> Any:
-        given = list(self._args)
-        chosen = tree_util.tree_unflatten(self._tree, list(leaves))
-        for i, argument in zip(self._positions, chosen, strict=True):
-            given[i] = argument
-        return self._fun(*given, **self._kwargs)
-
-    def together(self, pieces: Sequence[Any]) -> Any:
-        """What there is for each leaf, in the structure of the arguments."""
-        inputs = tree_util.tree_unflatten(self._tree, list(pieces))
-        return inputs[0] if isinstance(self._argnums, int) else inputs
-
-
 def jacfwd(
     fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -99,13 +72,12 @@ def jacfwd(
       the tree of the argument; leaves have the shape of the output followed by that of the input.
     """
     check_callable(fun, "jacfwd")
-    check_argnums(argnums)
+    positions = canonical_argnums(argnums)
 
     @functools.wraps(fun)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        chosen = _Chosen(fun, argnums, args, kwargs)
-        leaves = [_jacobian_input(leaf, holomorphic, "jacfwd") for leaf in chosen.leaves]
-
+        chosen = ArgumentLeaves(fun, positions, args, kwargs)
+        leaves = [_jacfwd_input(leaf, holomorphic) for leaf in chosen.leaves]
         put_back: Any = None
 
         def push(*directions: Any) -> Any:
@@ -142,12 +114,12 @@ def jacrev(
     Arguments and result as in `jacfwd`; ``allow_int`` as in `grad`.
     """
     check_callable(fun, "jacrev")
-    check_argnums(argnums)
+    positions = canonical_argnums(argnums)
 
     @functools.wraps(fun)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        chosen = _Chosen(fun, argnums, args, kwargs)
-        leaves = [_jacobian_input(leaf, holomorphic, "jacrev", allow_int) for leaf in chosen.leaves]
+        chosen = ArgumentLeaves(fun, positions, args, kwargs)
+        leaves = [differentiable(leaf, "jacrev", holomorphic, allow_int) for leaf in chosen.leaves]
         out, pullback, *aux = vjp(chosen, *leaves, has_aux=has_aux)
         out_leaves, out_tree = tree_util.tree_flatten(out)
         _check_jacobian_outputs(out_leaves, holomorphic, "jacrev")
@@ -195,21 +167,13 @@ def _without_float0(tangent: Any, out: Array) -> Any:
     return wrap(np.zeros(out.shape, out.dtype)) if _is_float0(tangent) else tangent
 
 
-def _jacobian_input(leaf: Any, holomorphic: bool, name: str, allow_int: bool = False) -> Array:
-    array = as_operand(leaf)
-    dtype = array.dtype
-    if holomorphic and not is_complex(dtype):
-        raise TypeError(f"{name} with holomorphic=True requires complex inputs, got {dtype.name}")
-    if not holomorphic and name == "jacfwd" and is_complex(dtype):
+def _jacfwd_input(leaf: Any, holomorphic: bool) -> Array:
+    array = differentiable(leaf, "jacfwd", holomorphic)
+    if not holomorphic and is_complex(array.dtype):
         raise TypeError(
             "jacfwd requires real-valued inputs (input dtype that is a sub-dtype of np.floating), "
-            f"but got {dtype.name}. For holomorphic differentiation pass holomorphic=True; for "
-            "non-holomorphic functions of complex inputs use jvp directly."
-        )
-    if not is_inexact(dtype) and not allow_int:
-        raise TypeError(
-            f"{name} requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
-            f"np.floating or np.complexfloating), but got {dtype.name}. Pass floats."
+            f"but got {array.dtype.name}. For holomorphic differentiation pass holomorphic=True; "
+            "for non-holomorphic functions of complex inputs use jvp directly."
         )
     return array
 

@@ -244,7 +244,9 @@ class Tracer(Array):
     """An array of a function that is being traced: a type, and a value in the program."""
 
     # The SSA value must not be touched once the trace is finished: passes may have erased it.
-    __slots__ = ("__weakref__", "_aval", "_location", "_ssa", "_trace")
+    __slots__ = ("__weakref__", "_location", "_ssa", "_trace", "aval")
+
+    aval: ShapedArray
 
     def __new__(cls, *args: Any) -> Tracer:
         return object.__new__(cls)
@@ -258,31 +260,11 @@ class Tracer(Array):
     ) -> None:
         self._trace = trace
         self._ssa = value
-        self._aval = aval
+        self.aval = aval
         self._location = location
 
-    @property
-    def aval(self) -> ShapedArray:
-        """Shape, dtype and weak type."""
-        return self._aval
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The length of each dimension."""
-        return self._aval.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype of the elements."""
-        return self._aval.dtype
-
-    @property
-    def weak_type(self) -> bool:
-        """The dtype came from a Python scalar and gives way to others in promotion."""
-        return self._aval.weak_type
-
     def __repr__(self) -> str:
-        return f"Traced<{self._aval}> in {self._trace.what}"
+        return f"Traced<{self.aval}> in {self._trace.what}"
 
     def __format__(self, spec: str) -> str:
         return format(repr(self), spec)

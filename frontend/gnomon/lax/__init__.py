@@ -4,6 +4,7 @@
 """
 
 from gnomon.lax import linalg
+from gnomon.lax._branches import cond, switch
 from gnomon.lax._collectives import (
     all_gather,
     all_to_all,
@@ -27,7 +28,6 @@ from gnomon.lax._contraction import (
     dot,
     dot_general,
 )
-from gnomon.lax._control_flow import cond, fori_loop, map, scan, switch, while_loop
 from gnomon.lax._convolution import (
     conv,
     conv_general_dilated,
@@ -160,6 +160,7 @@ from gnomon.lax._indexing import (
     scatter_mul,
     scatter_sub,
 )
+from gnomon.lax._loops import fori_loop, map, scan, while_loop
 from gnomon.lax._ragged import (
     RaggedDotDimensionNumbers,
     optimization_barrier,

@@ -14,10 +14,10 @@ from gnomon._function import trace_function
 from gnomon._tracing import bind
 from gnomon._vmap import vmap
 from gnomon.dialects.emit import ops
-from gnomon.lax._control_flow import fori_loop
 from gnomon.lax._creation import converted, full
 from gnomon.lax._elementwise import gt, select
 from gnomon.lax._indexing import GatherScatterMode, ScatterDimensionNumbers, scatter_add
+from gnomon.lax._loops import fori_loop
 from gnomon.lax._operands import argument, as_shape, broadcast
 from gnomon.lax._structural import reshape
 

@@ -8,7 +8,7 @@ import numpy as _numpy
 from gnomon._array import Array
 from gnomon._dtypes import can_cast, finfo, iinfo, isdtype, issubdtype, promote_types, result_type
 from gnomon.numpy import fft, linalg
-from gnomon.numpy._accumulations import cumulative_prod, nanargmax, nanargmin, nancumprod, nancumsum
+from gnomon.numpy._accumulations import cumprod, cumsum, cumulative_prod, cumulative_sum, diff
 from gnomon.numpy._arithmetic import (
     deg2rad,
     degrees,
@@ -164,6 +164,20 @@ from gnomon.numpy._manipulation import (
     vsplit,
     vstack,
 )
+from gnomon.numpy._moments import average, mean, std, var
+from gnomon.numpy._nan_reductions import (
+    nanargmax,
+    nanargmin,
+    nancumprod,
+    nancumsum,
+    nanmax,
+    nanmean,
+    nanmin,
+    nanprod,
+    nanstd,
+    nansum,
+    nanvar,
+)
 from gnomon.numpy._operators import install
 from gnomon.numpy._order_statistics import (
     median,
@@ -228,27 +242,12 @@ from gnomon.numpy._reductions import (
     any,
     argmax,
     argmin,
-    average,
     count_nonzero,
-    cumprod,
-    cumsum,
-    cumulative_sum,
-    diff,
     max,
-    mean,
     min,
-    nanmax,
-    nanmean,
-    nanmin,
-    nanprod,
-    nanstd,
-    nansum,
-    nanvar,
     prod,
     ptp,
-    std,
     sum,
-    var,
 )
 from gnomon.numpy._scalar_types import FLOAT8 as _FLOAT8
 from gnomon.numpy._scalar_types import (

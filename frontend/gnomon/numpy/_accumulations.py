@@ -1,17 +1,82 @@
-"""Products in the array API's form, and accumulations and positions that skip nan."""
+"""Running sums and products along an axis, and what undoes them: differences of neighbours."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from gnomon import lax
+from gnomon import _dtypes, lax
 from gnomon._array import Array
-from gnomon.dialects.types import is_inexact
+from gnomon.dialects.types import BOOL
+from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis
-from gnomon.numpy._arguments import as_array
-from gnomon.numpy._reductions import all as all_
-from gnomon.numpy._reductions import argmax, argmin, cumprod, cumsum, extreme_identity
-from gnomon.numpy._selection import isnan, where
+from gnomon.numpy._arguments import as_array, promoted
+from gnomon.numpy._manipulation import broadcast_to, ravel
+from gnomon.numpy._reductions import no_out, sum_dtype, truth_of
+
+__all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff"]
+
+
+def _cumulative(
+    name: str, op: Callable[..., Array], a: Any, axis: int | None, dtype: Any, out: Any
+) -> Array:
+    no_out(name, out)
+    x = as_array(name, a)
+    if axis is None:
+        x, axis = ravel(x), 0
+    place = canonical_axis(axis, x.ndim)
+    if dtype is not None:
+        wanted = _dtypes.check_user_dtype(dtype, name)
+    else:
+        wanted = _dtypes.default_int_dtype() if x.dtype == BOOL else x.dtype
+    if wanted == BOOL:  # Truth values are counted, so that they do not cancel.
+        return converted(op(converted(truth_of(name, x), _dtypes.default_int_dtype()), place), BOOL)
+    return op(converted(x, wanted), place)
+
+
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+    """Sums of all elements up to each, along an axis; without one, of the flat array."""
+    return _cumulative("cumsum", lax.cumsum, a, axis, dtype, out)
+
+
+def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+    """Products of all elements up to each, along an axis; without one, of the flat array."""
+    return _cumulative("cumprod", lax.cumprod, a, axis, dtype, out)
+
+
+def _cumulative_of_array_api(
+    name: str,
+    accumulate: Callable[..., Array],
+    x: Any,
+    axis: int | None,
+    dtype: Any,
+    initial: int | None,
+) -> Array:
+    """An accumulation in the array API's form; ``initial``, if any, comes first."""
+    array = as_array(name, x)
+    if axis is None:
+        if array.ndim != 1:
+            raise ValueError(f"{name}: axis must be given for an array of {array.ndim} dimensions")
+        axis = 0
+    place = canonical_axis(axis, array.ndim)
+    result = accumulate(array, place, dtype)
+    if initial is None:
+        return result
+    config = [(1 if i == place else 0, 0, 0) for i in range(result.ndim)]
+    return lax.pad(result, lax.full((), initial, result.dtype), config)
+
+
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    """`cumsum` in the array API's form; with ``include_initial`` a zero comes first.
+
+    Raises:
+      ValueError: no axis is given for an array of other than one dimension.
+    """
+    wanted = sum_dtype(as_array("cumulative_sum", x).dtype) if dtype is None else dtype
+    initial = 0 if include_initial else None
+    return _cumulative_of_array_api("cumulative_sum", cumsum, x, axis, wanted, initial)
 
 
 def cumulative_prod(
@@ -22,63 +87,34 @@ def cumulative_prod(
     Raises:
       ValueError: no axis is given for an array of other than one dimension.
     """
-    array = as_array("cumulative_prod", x)
-    if axis is None:
-        if array.ndim != 1:
-            raise ValueError(
-                f"cumulative_prod: axis must be given for an array of {array.ndim} dimensions"
+    initial = 1 if include_initial else None
+    return _cumulative_of_array_api("cumulative_prod", cumprod, x, axis, dtype, initial)
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
+    """Differences of neighbours along an axis, ``n`` times."""
+    x = as_array("diff", a)
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n}")
+    if n == 0:
+        return x
+    if x.ndim == 0:
+        raise ValueError(f"diff requires input that is at least one dimensional; got {x.aval}")
+    place = canonical_axis(axis, x.ndim)
+    parts = []
+    for part in (prepend, x, append):
+        if part is None:
+            continue
+        array = as_array("diff", part)
+        if array.ndim == 0:
+            array = broadcast_to(
+                array, tuple(1 if i == place else s for i, s in enumerate(x.shape))
             )
-        axis = 0
-    place = canonical_axis(axis, array.ndim)
-    result = cumprod(array, place, dtype)
-    if not include_initial:
-        return result
-    config = [(1 if i == place else 0, 0, 0) for i in range(result.ndim)]
-    return lax.pad(result, lax.full((), 1, result.dtype), config)
-
-
-def _replaced(function: str, a: Any, value: Any) -> Array:
-    x = as_array(function, a)
-    return where(isnan(x), lax.full_like(x, value), x) if is_inexact(x.dtype) else x
-
-
-def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
-    """`cumsum` with nan counted as zero."""
-    return cumsum(_replaced("nancumsum", a, 0), axis, dtype, out)
-
-
-def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
-    """`cumprod` with nan counted as one."""
-    return cumprod(_replaced("nancumprod", a, 1), axis, dtype, out)
-
-
-def _nan_position(
-    function: str, find: Any, a: Any, axis: int | None, out: Any, keepdims: bool | None
-) -> Array:
-    x = as_array(function, a)
-    if out is not None:
-        raise NotImplementedError(f"{function}: the argument out is not supported")
-    if not is_inexact(x.dtype):
-        return find(x, axis=axis, keepdims=keepdims)
-    missing = isnan(x)
-    worst = extreme_identity(function, x.dtype)
-    found = find(where(missing, worst, x), axis=axis, keepdims=keepdims)
-    nothing = all_(missing, axis=axis, keepdims=bool(keepdims))
-    return where(nothing, lax.full_like(found, -1), found)
-
-
-def nanargmax(
-    a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None
-) -> Array:
-    """`argmax` of what is not nan; -1 where everything is."""
-    return _nan_position("nanargmax", argmax, a, axis, out, keepdims)
-
-
-def nanargmin(
-    a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None
-) -> Array:
-    """`argmin` of what is not nan; -1 where everything is."""
-    return _nan_position("nanargmin", argmin, a, axis, out, keepdims)
-
-
-__all__ = ["cumulative_prod", "nanargmax", "nanargmin", "nancumprod", "nancumsum"]
+        parts.append(array)
+    if len(parts) > 1:
+        x = lax.concatenate(promoted("diff", *parts), place)
+    for _ in range(n):
+        high = lax.slice_in_dim(x, 1, None, axis=place)
+        low = lax.slice_in_dim(x, 0, -1, axis=place)
+        x = lax.ne(high, low) if x.dtype == BOOL else lax.sub(high, low)
+    return x

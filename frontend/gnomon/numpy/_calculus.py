@@ -12,6 +12,7 @@ from gnomon import _dtypes, lax
 from gnomon._array import Array
 from gnomon.dialects.types import is_complex, is_inexact
 from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._accumulations import cumsum, diff
 from gnomon.numpy._arguments import as_array, axis_tuple, promoted
 from gnomon.numpy._arithmetic import mod
 from gnomon.numpy._creation import diag, full, zeros
@@ -25,7 +26,7 @@ from gnomon.numpy._manipulation import (
     reshape,
     transpose,
 )
-from gnomon.numpy._reductions import average, cumsum, diff
+from gnomon.numpy._moments import average
 from gnomon.numpy._reductions import sum as sum_
 from gnomon.numpy._selection import clip, where
 from gnomon.numpy._ufuncs import abs as abs_

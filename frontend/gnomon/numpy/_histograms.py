@@ -16,11 +16,11 @@ from gnomon._errors import ConcretizationTypeError
 from gnomon._trace import concrete_value, is_tracer
 from gnomon.dialects.types import is_integer
 from gnomon.lax._creation import converted, no_sharding
+from gnomon.numpy._accumulations import diff
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._construction import asarray
 from gnomon.numpy._creation import linspace
 from gnomon.numpy._manipulation import ravel, reshape, stack
-from gnomon.numpy._reductions import diff
 from gnomon.numpy._selection import clip, where
 from gnomon.numpy._sorting import searchsorted
 

@@ -12,9 +12,10 @@ from gnomon._array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.lax._creation import converted, no_sharding
 from gnomon.lax._operands import with_weak_type
+from gnomon.numpy._accumulations import cumsum
 from gnomon.numpy._arguments import as_array, axis_tuple, promoted
 from gnomon.numpy._manipulation import expand_dims, moveaxis, ravel, reshape, take_along_axis
-from gnomon.numpy._reductions import any, cumsum, sum
+from gnomon.numpy._reductions import any, sum
 from gnomon.numpy._selection import isnan, where
 
 Axis = int | tuple[int, ...] | None

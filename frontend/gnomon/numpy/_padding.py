@@ -23,10 +23,10 @@ from gnomon.numpy._creation import linspace
 from gnomon.numpy._functional import apply_along_axis
 from gnomon.numpy._indexing import getitem
 from gnomon.numpy._manipulation import broadcast_to, concatenate, flip, squeeze, take
+from gnomon.numpy._moments import mean
 from gnomon.numpy._order_statistics import median
 from gnomon.numpy._parts import round as rounded
 from gnomon.numpy._reductions import max as largest
-from gnomon.numpy._reductions import mean
 from gnomon.numpy._reductions import min as smallest
 
 __all__ = ["pad"]

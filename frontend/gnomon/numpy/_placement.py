@@ -12,6 +12,7 @@ import numpy as np
 from gnomon import _dtypes, lax
 from gnomon._array import Array
 from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._accumulations import cumsum
 from gnomon.numpy._arguments import as_array, axis_tuple
 from gnomon.numpy._creation import arange, zeros
 from gnomon.numpy._manipulation import (
@@ -27,7 +28,6 @@ from gnomon.numpy._manipulation import (
     tile,
 )
 from gnomon.numpy._reductions import any as any_
-from gnomon.numpy._reductions import cumsum
 from gnomon.numpy._reductions import sum as sum_
 from gnomon.numpy._selection import clip, nonzero, where
 

@@ -19,10 +19,11 @@ from gnomon.dialects.types import is_inexact
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import with_weak_type
 from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._accumulations import cumsum, diff
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._creation import arange
 from gnomon.numpy._manipulation import append, concatenate, moveaxis, ravel
-from gnomon.numpy._reductions import any, cumsum, diff
+from gnomon.numpy._reductions import any
 from gnomon.numpy._selection import isnan, nonzero, where
 from gnomon.numpy._sorting import argsort, searchsorted, sort
 

@@ -16,7 +16,14 @@ from gnomon._array import Array
 from gnomon._trace import concrete_value
 from gnomon._vmap import vmap
 from gnomon.lax._structural import canonical_axis
-from gnomon.numpy import _arithmetic, _manipulation, _reductions, _selection, _ufuncs
+from gnomon.numpy import (
+    _accumulations,
+    _arithmetic,
+    _manipulation,
+    _reductions,
+    _selection,
+    _ufuncs,
+)
 from gnomon.numpy._arguments import as_array
 
 _METHODS = ("reduce", "accumulate", "at", "outer", "reduceat")
@@ -339,14 +346,14 @@ _UFUNCS = (
         _ufuncs.add,
         identity=0,
         reducer=_reductions.sum,
-        accumulator=_reductions.cumsum,
+        accumulator=_accumulations.cumsum,
         update="add",
     ),
     _binary(
         _ufuncs.multiply,
         identity=1,
         reducer=_reductions.prod,
-        accumulator=_reductions.cumprod,
+        accumulator=_accumulations.cumprod,
         update="multiply",
     ),
     _binary(_ufuncs.subtract, update="subtract"),

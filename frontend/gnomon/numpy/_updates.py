@@ -21,7 +21,7 @@ from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, NUMERIC
 from gnomon.lax import GatherScatterMode, convert_element_type, full
-from gnomon.lax._control_flow import while_loop
+from gnomon.lax._loops import while_loop
 from gnomon.lax._operands import with_weak_type
 from gnomon.numpy._eager_indexing import eager_update
 from gnomon.numpy._index_parsing import BATCH, Entry, IntArray, Plan, Span, as_array, parse

@@ -12,7 +12,6 @@ from gnomon._trace import is_tracer
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex, real_dtype
-from gnomon.lax._control_flow import scan, while_loop
 from gnomon.lax._creation import converted, full, iota
 from gnomon.lax._elementwise import (
     abs,
@@ -32,6 +31,7 @@ from gnomon.lax._elementwise import (
     sub,
 )
 from gnomon.lax._gradient import stop_gradient
+from gnomon.lax._loops import scan, while_loop
 from gnomon.lax._operands import broadcast, constant_like, with_weak_type
 from gnomon.lax._reductions import reduce_max, reduce_sum
 from gnomon.lax._slicing import dynamic_index_in_dim

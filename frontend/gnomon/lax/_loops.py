@@ -1,4 +1,4 @@
-"""Structured control flow: `cond`, `switch`, `while_loop`, `fori_loop`, `scan`, `map`."""
+"""Loops: `scan`, `while_loop`, `fori_loop`, `map`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from gnomon._function import (
     bind_bodies,
     check_callable,
     name_of,
-    rearranged,
     trace_function,
     with_avals,
 )
@@ -25,187 +24,11 @@ from gnomon._trace import concrete_value, is_tracer
 from gnomon._tracing import as_operand, bind
 from gnomon._vmap import vmap
 from gnomon.dialects.emit import ops
-from gnomon.dialects.functions import Program
-from gnomon.dialects.types import TensorType, is_floating, is_integer
+from gnomon.dialects.types import TensorType, is_integer
+from gnomon.lax._bodies import captures_first, leaves_of, path_to, trace_body
 from gnomon.lax._operands import with_weak_type
 
-_INT32 = np.dtype(np.int32)
-_NOT_GIVEN: Any = object()
-
-
-def _trace_body(
-    fun: Callable[..., Any],
-    what: str,
-    in_tree: Any,
-    avals: Sequence[ShapedArray],
-    program: Program | None = None,
-) -> Traced:
-    def call(tracers: list[Any]) -> tuple[Any, Any]:
-        return fun(*tree_util.tree_unflatten(in_tree, tracers)), None
-
-    return trace_function(call, fun, what, avals, staging=True, program=program)
-
-
-def _leaves(tree: Any, what: str) -> tuple[list[Array], Any]:
-    leaves, structure = tree_util.tree_flatten(tree)
-    try:
-        return [as_operand(leaf) for leaf in leaves], structure
-    except TypeError as error:
-        raise TypeError(f"{what} must be a pytree of arrays: {error}") from error
-
-
-def _cast(array: Array, aval: ShapedArray) -> Any:
-    return array if array.dtype == aval.dtype else bind(ops.convert, array, dtype=aval.dtype)
-
-
-# ------------------------------------------------------------------------------------------
-# branches
-
-
-def switch(
-    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NOT_GIVEN
-) -> Any:
-    """Apply one of several functions, chosen by an index.
-
-    Args:
-      index: an integer scalar; it is clamped to ``[0, len(branches) - 1]``.
-      branches: functions of ``operands`` whose results agree in structure, shapes and dtypes.
-      operands: arguments of the branches.
-    Returns:
-      What ``branches[index](*operands)`` returns. All branches are traced; one is executed, unless
-      `vmap` maps ``index``: then all are, and the results selected.
-    Raises:
-      TypeError: the index is not an integer scalar, or the branches' results differ in type.
-    """
-    if operand is not _NOT_GIVEN:
-        if operands:
-            raise TypeError("switch: give operands by position or operand=, not both")
-        operands = (operand,)
-    if not branches:
-        raise ValueError("switch takes at least one branch, got none")
-    for branch in branches:
-        if not callable(branch):
-            raise TypeError(f"switch: branches must be callable, got {branch!r}")
-    index = as_operand(index)
-    if index.shape != ():
-        raise TypeError(f"switch: the index must be a scalar, got an array of shape {index.shape}")
-    if not is_integer(index.dtype):
-        raise TypeError(f"switch: the index must be an integer, got {index.dtype.name}")
-    if len(branches) == 1:
-        return branches[0](*operands)
-    if config.disable_jit and (known := concrete_value(index)) is not None:
-        return branches[min(max(int(known), 0), len(branches) - 1)](*operands)
-    if index.dtype != _INT32:
-        # Clamp first: a wide index must not wrap around.
-        limits = [wrap(np.asarray(v, index.dtype)) for v in (0, len(branches) - 1)]
-        index = bind(ops.clamp, limits[0], index, limits[1])
-        index = bind(ops.convert, index, dtype=_INT32)
-    return _branch("switch", index, branches, operands)
-
-
-def cond(
-    pred: Any,
-    true_fun: Any,
-    false_fun: Any,
-    *operands: Any,
-    operand: Any = _NOT_GIVEN,
-    linear: Any = None,
-) -> Any:
-    """Apply one of two functions, chosen by a predicate.
-
-    Args:
-      pred: a scalar; a number counts as true where it is not zero.
-      true_fun, false_fun: functions of ``operands`` whose results agree in structure, shapes and
-        dtypes.
-      operands: arguments of both.
-    Returns:
-      The result of the function that was chosen; see `switch`.
-    Raises:
-      TypeError: the predicate is not a scalar number, or the results differ in type.
-
-    Example:
-      >>> import gnomon.lax as lax
-      >>> float(lax.cond(True, lambda x: x + 1.0, lambda x: x - 1.0, 1.0))
-      2.0
-    """
-    if operand is not _NOT_GIVEN:
-        if operands:
-            raise TypeError("cond: give operands by position or operand=, not both")
-        operands = (operand,)
-    if not callable(true_fun) and len(operands) == 2 and callable(operands[1]):
-        # The older form: cond(pred, true_operand, true_fun, false_operand, false_fun).
-        on_true, on_false = false_fun, operands[1]
-        true_operand, false_operand = true_fun, operands[0]
-        true_fun, false_fun = lambda a, b: on_true(a), lambda a, b: on_false(b)
-        operands = (true_operand, false_operand)
-    check_callable(true_fun, "cond")
-    check_callable(false_fun, "cond")
-    pred = as_operand(pred)
-    if pred.shape != ():
-        raise TypeError(f"cond: pred must be a scalar, got an array of shape {pred.shape}")
-    if config.disable_jit and (known := concrete_value(pred)) is not None:
-        return (true_fun if known else false_fun)(*operands)
-    if pred.dtype != np.bool_:
-        dtype = pred.dtype
-        if not (is_integer(dtype) or is_floating(dtype)):
-            raise TypeError(f"cond: pred must be a boolean or a real number, got {dtype.name}")
-        pred = bind(ops.ne, pred, wrap(np.zeros((), dtype)))
-    index = bind(ops.convert, pred, dtype=_INT32)
-    return _branch("cond", index, (false_fun, true_fun), operands)
-
-
-def _branch(
-    what: str, index: Array, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]
-) -> Any:
-    leaves, tree = _leaves(operands, f"{what}'s operands")
-    avals = [leaf.aval for leaf in leaves]
-    program = Program()  # of all branches, with what they call
-    traced = [_trace_body(branch, what, tree, avals, program) for branch in branches]
-    _check_branches(what, branches, traced)
-    captures: dict[int, Array] = {id(c): c for t in traced for c in t.captures}
-    position = {key: len(leaves) + i for i, key in enumerate(captures)}
-    types = [a.type for a in avals] + [c.aval.type for c in captures.values()]
-    bodies = []
-    for t in traced:
-        order = [*range(len(leaves)), *(position[id(c)] for c in t.captures)]
-        bodies.append(rearranged(t.body, order, types))
-    results = bind_bodies(
-        ops.switch, traced[0].program, [index, *leaves, *captures.values()], bodies, {}
-    )
-    return tree_util.tree_unflatten(traced[0].tree, with_avals(results, traced[0].avals))
-
-
-def _check_branches(
-    what: str, branches: Sequence[Callable[..., Any]], traced: Sequence[Traced]
-) -> None:
-    first = traced[0]
-    for branch, other in zip(branches[1:], traced[1:], strict=True):
-        names = f"{name_of(branches[0])} and {name_of(branch)}"
-        if other.tree != first.tree:
-            raise TypeError(
-                f"{what} branches must have the same output structure; {names} return "
-                f"{first.tree} and {other.tree}"
-            )
-        different = []
-        for i, (a, b) in enumerate(zip(first.avals, other.avals, strict=True)):
-            if a.shape != b.shape or a.dtype != b.dtype:
-                different.append(f"  output {_path(first.tree, i)}: {a} and {b}")
-        if different:
-            raise TypeError(
-                f"{what} branches must have equal output types; {names} differ at\n"
-                + "\n".join(different)
-                + "\nConvert one side with astype, or broadcast it."
-            )
-
-
-def _path(tree: Any, index: int) -> str:
-    dummy = tree_util.tree_unflatten(tree, list(range(tree.num_leaves)))
-    path = tree_util.tree_flatten_with_path(dummy)[0][index][0]
-    return tree_util.keystr(path) or "(the result itself)"
-
-
-# ---------------------------------------------------------------------------------------------
-# loops
+__all__ = ["fori_loop", "map", "scan", "while_loop"]
 
 
 def _check_carry(
@@ -218,7 +41,7 @@ def _check_carry(
             f"goes in as {in_tree} and comes out as {out_tree}"
         )
     different = [
-        f"  carry{_path(in_tree, i).replace('(the result itself)', '')} is {a} before and {b} after"
+        f"  carry{path_to(in_tree, i)} is {a} before and {b} after"
         for i, (a, b) in enumerate(zip(in_avals, outs, strict=True))
         if a.shape != b.shape or a.dtype != b.dtype
     ]
@@ -248,6 +71,10 @@ def _promote(
     return promoted if any(p is not q for p, q in zip(promoted, leaves, strict=True)) else None
 
 
+def _cast(array: Array, aval: ShapedArray) -> Any:
+    return array if array.dtype == aval.dtype else bind(ops.convert, array, dtype=aval.dtype)
+
+
 def _strong(array: Any) -> Any:
     """An array without weak type."""
     return with_weak_type(array, False)
@@ -272,7 +99,8 @@ def scan(
 
     Args:
       f: takes the carry and a slice of ``xs``; returns the new carry, of the same type, and an
-      output. init: the first carry.
+        output.
+      init: the first carry.
       xs: a pytree of arrays of one leading size, or None.
       length: the number of steps; needed where ``xs`` has no arrays.
       reverse: run from the last slice to the first (outputs keep their places).
@@ -284,8 +112,8 @@ def scan(
       ValueError: leading sizes differ, or no length is known.
     """
     check_callable(f, "scan")
-    carry, carry_tree = _leaves(init, "scan's init")
-    slices, xs_tree = _leaves(xs, "scan's xs")
+    carry, carry_tree = leaves_of(init, "scan's init")
+    slices, xs_tree = leaves_of(xs, "scan's xs")
     steps = _scan_length(slices, xs_tree, length)
     if not isinstance(unroll, (bool, int)) or (unroll is not True and unroll < 0):
         raise ValueError(f"scan: unroll must be a bool or a non-negative int, got {unroll!r}")
@@ -318,23 +146,17 @@ def scan(
     in_avals = [c.aval for c in carry]
     _check_carry("scan", carry_tree, in_avals, out_carry_tree, traced.avals[:count])
 
-    consts = traced.captures
-    offset = len(consts)
-    order = [offset + i for i in range(len(carry) + len(slices))] + list(range(offset))
-    types = [
-        *(c.aval.type for c in consts),
-        *(a.type for a in in_avals),
-        *(x.aval.update(shape=x.shape[1:]).type for x in slices),
-    ]
-    body = rearranged(traced.body, order, types)
+    slice_types = [x.aval.update(shape=x.shape[1:]).type for x in slices]
+    body = captures_first(traced, [*(a.type for a in in_avals), *slice_types])
     params = {
-        "consts": offset,
+        "consts": len(traced.captures),
         "carry": len(carry),
         "length": steps,
         "reverse": bool(reverse),
         "unroll": int(unroll),
     }
-    results = bind_bodies(ops.scan, traced.program, [*consts, *carry, *slices], [body], params)
+    operands = [*traced.captures, *carry, *slices]
+    results = bind_bodies(ops.scan, traced.program, operands, [body], params)
     outs = with_avals(results, traced.avals)
     final = tree_util.tree_unflatten(carry_tree, outs[:count])
     return final, tree_util.tree_unflatten(ys_tree, outs[count:])
@@ -395,7 +217,8 @@ def _scan_length(slices: Sequence[Array], tree: Any, length: int | None) -> int:
     for i, x in enumerate(slices):
         if x.ndim == 0:
             raise ValueError(
-                f"scan: every array of xs needs a leading axis, but xs{_path(tree, i)} is a scalar"
+                "scan: every array of xs needs a leading axis, but "
+                f"xs{path_to(tree, i)} is a scalar"
             )
     sizes = {x.shape[0] for x in slices}
     if len(sizes) > 1:
@@ -443,9 +266,9 @@ def while_loop(
             return value
         except ConcretizationTypeError:
             pass  # the condition is traced after all
-    carry, tree = _leaves(init_val, "while_loop's init_val")
+    carry, tree = leaves_of(init_val, "while_loop's init_val")
     in_tree = tree_util.tree_structure((init_val,))
-    traced = _trace_body(body_fun, "while_loop", in_tree, [c.aval for c in carry])
+    traced = trace_body(body_fun, "while_loop", in_tree, [c.aval for c in carry])
     for _ in carry:
         if traced.tree != tree:
             break
@@ -453,21 +276,16 @@ def while_loop(
         if promoted is None:
             break
         carry = promoted
-        traced = _trace_body(body_fun, "while_loop", in_tree, [c.aval for c in carry])
+        traced = trace_body(body_fun, "while_loop", in_tree, [c.aval for c in carry])
     avals = [c.aval for c in carry]
     _check_carry("while_loop", tree, avals, traced.tree, traced.avals)
-    condition = _trace_body(cond_fun, "while_loop", in_tree, avals, traced.program)
+    condition = trace_body(cond_fun, "while_loop", in_tree, avals, traced.program)
     if condition.tree != tree_util.tree_structure(0) or condition.avals[0].type != TensorType(
         (), np.dtype(np.bool_)
     ):
         shown = condition.avals[0] if len(condition.avals) == 1 else condition.tree
         raise TypeError(f"while_loop: cond_fun must return a boolean scalar, got {shown}")
-    bodies = []
-    for part in (condition, traced):
-        offset = len(part.captures)
-        order = [offset + i for i in range(len(carry))] + list(range(offset))
-        types = [*(c.aval.type for c in part.captures), *(a.type for a in avals)]
-        bodies.append(rearranged(part.body, order, types))
+    bodies = [captures_first(part, [a.type for a in avals]) for part in (condition, traced)]
     params = {"cond_consts": len(condition.captures), "body_consts": len(traced.captures)}
     operands = [*condition.captures, *traced.captures, *carry]
     results = bind_bodies(ops.while_, traced.program, operands, bodies, params)
@@ -562,7 +380,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         return scan(lambda _, x: ((), f(x)), (), xs)[1]
     if batch_size < 1:
         raise ValueError(f"map: batch_size must be positive, got {batch_size}")
-    leaves, tree = _leaves(xs, "map's xs")
+    leaves, tree = leaves_of(xs, "map's xs")
     total = _scan_length(leaves, tree, None)
     whole = total // batch_size
     batched = vmap(f)
@@ -599,6 +417,3 @@ def _slice(x: Array, start: int, limit: int) -> Any:
         limit=(limit, *x.shape[1:]),
         strides=(1,) * x.ndim,
     )
-
-
-__all__ = ["cond", "fori_loop", "map", "scan", "switch", "while_loop"]

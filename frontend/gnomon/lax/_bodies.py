@@ -1,0 +1,55 @@
+"""What branches and loops have in common: how their functions are traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gnomon import tree_util
+from gnomon._array import Array
+from gnomon._aval import ShapedArray
+from gnomon._function import Traced, rearranged, trace_function
+from gnomon._tracing import as_operand
+from gnomon.dialects.body import Body
+from gnomon.dialects.functions import Program
+from gnomon.dialects.types import TensorType
+
+__all__ = ["captures_first", "leaves_of", "path_to", "trace_body"]
+
+
+def trace_body(
+    fun: Callable[..., Any],
+    what: str,
+    in_tree: Any,
+    avals: Sequence[ShapedArray],
+    program: Program | None = None,
+) -> Traced:
+    """Trace a branch or a part of a loop, into ``program`` unless a trace is in progress."""
+
+    def call(tracers: list[Any]) -> tuple[Any, Any]:
+        return fun(*tree_util.tree_unflatten(in_tree, tracers)), None
+
+    return trace_function(call, fun, what, avals, staging=True, program=program)
+
+
+def captures_first(traced: Traced, types: Sequence[TensorType]) -> Body:
+    """The body of a function of arguments of ``types``, with its captures before these."""
+    count = len(traced.captures)
+    order = [*range(count, count + len(types)), *range(count)]
+    return rearranged(traced.body, order, [*(c.aval.type for c in traced.captures), *types])
+
+
+def leaves_of(tree: Any, what: str) -> tuple[list[Array], Any]:
+    """Leaves of a pytree as arrays, and its structure; raises ``TypeError`` for other leaves."""
+    leaves, structure = tree_util.tree_flatten(tree)
+    try:
+        return [as_operand(leaf) for leaf in leaves], structure
+    except TypeError as error:
+        raise TypeError(f"{what} must be a pytree of arrays: {error}") from error
+
+
+def path_to(tree: Any, index: int) -> str:
+    """Where a leaf stands in a tree, in messages; empty where the tree is the leaf."""
+    dummy = tree_util.tree_unflatten(tree, list(range(tree.num_leaves)))
+    path = tree_util.tree_flatten_with_path(dummy)[0][index][0]
+    return tree_util.keystr(path)

@@ -1,0 +1,173 @@
+"""Means and variances, weighted and masked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array, ConcreteArray
+from gnomon.dialects.types import is_complex, is_floating, is_inexact, real_dtype
+from gnomon.lax._creation import converted
+from gnomon.lax._operands import with_weak_type
+from gnomon.lax._structural import canonical_axis
+from gnomon.numpy import _eager_reductions as eager
+from gnomon.numpy._arguments import as_array, axis_tuple, promoted
+from gnomon.numpy._manipulation import broadcast_to, reshape
+from gnomon.numpy._reductions import Axis, mask_of, no_out
+from gnomon.numpy._reductions import sum as sum_
+
+__all__ = ["average", "mean", "std", "var"]
+
+
+def _count(
+    x: Array, axes: tuple[int, ...], where: Any, dtype: np.dtype[Any], keepdims: bool = True
+) -> Any:
+    """The number of elements reduced into each result."""
+    if where is None:
+        return lax.full((), math.prod(x.shape[i] for i in axes), dtype)
+    mask = broadcast_to(mask_of(where), lax.broadcast_shapes(np.shape(where), x.shape))
+    return sum_(converted(mask, dtype), axes, keepdims=keepdims)
+
+
+def _mean(x: Array, axes: tuple[int, ...], where: Any, keepdims: bool = True) -> Array:
+    """The mean of an inexact array."""
+    total = sum_(x, axes, keepdims=keepdims, where=where)
+    count = _count(x, axes, where, x.dtype, keepdims)
+    return lax.div(total, broadcast_to(count, total.shape))
+
+
+def mean(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+) -> Array:
+    """The arithmetic mean over axes, in an inexact dtype; over no elements nan."""
+    if type(a) is ConcreteArray and dtype is out is where is None:
+        direct = eager.mean(a, axis, keepdims)
+        if direct is not None:
+            return direct
+    no_out("mean", out)
+    x = as_array("mean", a)
+    wanted = (
+        _dtypes.to_inexact_dtype(x.dtype)
+        if dtype is None
+        else _dtypes.check_user_dtype(dtype, "mean")
+    )
+    work = np.dtype(np.float32) if is_floating(wanted) and wanted.itemsize < 4 else wanted
+    work = work if is_inexact(work) else _dtypes.to_inexact_dtype(work)
+    axes = axis_tuple("mean", axis, x.ndim)
+    result = converted(_mean(converted(x, work), axes, where, keepdims), wanted)
+    return with_weak_type(result, False)
+
+
+def _dropped(x: Array, axes: tuple[int, ...]) -> Array:
+    return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
+
+
+def average(
+    a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+) -> Any:
+    """The weighted mean over axes; with ``returned`` a pair of it and the sum of the weights."""
+    x = as_array("average", a)
+    if weights is None:
+        result = mean(x, axis, keepdims=keepdims)
+        axes = axis_tuple("average", axis, x.ndim)
+        total = lax.full_like(result, math.prod(x.shape[i] for i in axes))
+        return (result, total) if returned else result
+    x, w = promoted("average", x, weights, inexact=True)
+    if w.shape != x.shape:
+        if not isinstance(axis, (int, np.integer)) or w.ndim != 1:
+            raise ValueError(
+                "1D weights expected when shapes of a and weights differ, with an axis."
+            )
+        place = canonical_axis(axis, x.ndim)
+        if w.shape[0] != x.shape[place]:
+            raise ValueError("Length of weights not compatible with specified axis.")
+        w = broadcast_to(reshape(w, tuple(-1 if i == place else 1 for i in range(x.ndim))), x.shape)
+    total = sum_(w, axis, keepdims=keepdims)
+    result = lax.div(sum_(lax.mul(x, w), axis, keepdims=keepdims), total)
+    return (result, total) if returned else result
+
+
+def var(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    mean: Any = None,
+    correction: int | float | None = None,
+) -> Array:
+    """The variance over axes: the mean of squared distances from the mean.
+
+    Args:
+      ddof, correction: subtracted from the number of elements in the divisor (give one of them).
+      mean: the mean, where it is known; it broadcasts against ``a``.
+
+    Raises:
+      ValueError: the dtype is not inexact, or it is real and the array complex.
+    """
+    no_out("var", out)
+    if correction is not None:
+        if ddof:
+            raise ValueError("ddof and correction can't be provided simultaneously.")
+        ddof = correction  # type: ignore[assignment]
+    if type(a) is ConcreteArray and dtype is where is mean is None:
+        direct = eager.variance(a, axis, keepdims, ddof)
+        if direct is not None:
+            return direct
+    x = as_array("var", a)
+    given = _dtypes.to_inexact_dtype(x.dtype)
+    wanted = real_dtype(given) if dtype is None else _dtypes.check_user_dtype(dtype, "var")
+    if not is_inexact(wanted):
+        raise ValueError(f"var: dtype argument must be inexact, got {wanted.name}")
+    if dtype is not None and is_complex(given) and not is_complex(wanted):
+        raise ValueError(f"var: of an array of {x.dtype}, dtype {wanted.name} is not supported")
+    work = np.dtype(np.float32) if is_floating(given) and given.itemsize < 4 else given
+    x = converted(x, work)
+    axes = axis_tuple("var", axis, x.ndim)
+    centre = _mean(x, axes, where) if mean is None else converted(as_array("var", mean), work)
+    centered = lax.sub(x, broadcast_to(centre, x.shape))
+    if is_complex(work):
+        squares = lax.add(lax.square(lax.real(centered)), lax.square(lax.imag(centered)))
+    else:
+        squares = lax.square(centered)
+    total = sum_(squares, axes, keepdims=True, where=where)
+    count = lax.sub(
+        _count(x, axes, where, squares.dtype), lax.convert_element_type(ddof, squares.dtype)
+    )
+    # A divisor that is not positive gives nan, as in NumPy.
+    count = lax.select(
+        lax.gt(count, lax.full_like(count, 0)), count, lax.full_like(count, math.nan)
+    )
+    result = converted(lax.div(total, broadcast_to(count, total.shape)), wanted)
+    return with_weak_type(result if keepdims else _dropped(result, axes), False)
+
+
+def std(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    mean: Any = None,
+    correction: int | float | None = None,
+) -> Array:
+    """The standard deviation over axes: the square root of `var`."""
+    no_out("std", out)
+    return lax.sqrt(
+        var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    )
