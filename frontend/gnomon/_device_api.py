@@ -175,8 +175,8 @@ def _put(x: Any, device: Device | None, donate: bool, copy: bool) -> Array:
         return array.__copy__() if copy and array is x else array
     if not isinstance(x, ConcreteArray):
         if device is not HOST and type(x) is np.ndarray:
-            value = _dtypes.numpy_to_canonical(x)
-            return _brought(value, device, copy=value is x or not value.flags.owndata)
+            value = _dtypes.canonical_view(x)
+            return _brought(value, device, copy=value is x and _dtypes.is_writable(x))
         # `as_operand` makes a copy of what the caller may write to.
         return _put(as_operand(x), device, False, False)
     if x.device is not device:

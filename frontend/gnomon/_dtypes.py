@@ -32,6 +32,7 @@ __all__ = [
     "TypePromotionError",
     "bfloat16",
     "can_cast",
+    "canonical_view",
     "canonicalize_dtype",
     "check_user_dtype",
     "default_complex_dtype",
@@ -46,6 +47,7 @@ __all__ = [
     "is_python_scalar",
     "is_supported",
     "is_weakly_typed",
+    "is_writable",
     "isdtype",
     "issubdtype",
     "itemsize_bits",
@@ -391,6 +393,17 @@ def numpy_to_canonical(x: Any) -> np.ndarray[Any, Any]:
     """A NumPy array or scalar as an array of canonical dtype that nobody else writes to.
 
     Raises:
+      TypeError, ValueError: see `canonical_view`.
+    """
+    value = canonical_view(x)
+    shared = value is x or value.base is not None
+    return value.copy() if shared and is_writable(value) else value
+
+
+def canonical_view(x: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array or scalar as an array of canonical dtype: the same memory where it has that.
+
+    Raises:
       TypeError: its dtype is not of numbers or booleans.
       ValueError: it is a masked array.
     """
@@ -413,10 +426,10 @@ def numpy_to_canonical(x: Any) -> np.ndarray[Any, Any]:
     if canonical is not dtype and canonical != dtype:
         with np.errstate(all="ignore"):
             return value.astype(canonical)
-    return value.copy() if _is_writable(value) else value
+    return value
 
 
-def _is_writable(value: np.ndarray[Any, Any]) -> bool:
+def is_writable(value: np.ndarray[Any, Any]) -> bool:
     """True where somebody may write to the memory: through the array, or one that it views."""
     base: Any = value
     while isinstance(base, np.ndarray):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
+from gnomon._array import wrap
 from gnomon.backends.errors import (
     BackendUnavailable,
     BufferDeletedError,
@@ -247,13 +249,29 @@ def test_a_lost_device_is_started_anew_and_others_go_on() -> None:
 def test_a_full_memory_is_an_error_and_the_device_goes_on() -> None:
     # The pages of neither array are ever touched: lavapipe refuses more than 2 GiB at once.
     with pytest.raises(OutOfMemory, match=r"vulkan.*3221225472 bytes.*delete arrays"):
-        put(np.empty(3 << 30, np.uint8), "vulkan")
+        put(wrap(np.empty(3 << 30, np.uint8)), "vulkan")
     x = put(np.float32(1), "vulkan")
     fill = gn.jit(lambda x: gnp.broadcast_to(x, (3 << 28,)) + 1)
     with pytest.raises(OutOfMemory, match="want of memory"):
         fill(x).block_until_ready()
     assert float(x + 1) == 2
     assert float(gn.device_put(np.float32(1), gn.devices("cpu")[0]) + 1) == 2
+
+
+@on_platforms
+def test_arrays_come_and_go_without_copies_in_the_hosts_memory(platform: str) -> None:
+    given = np.ones((1024, 1024), np.float32)  # so much that staging memory is not kept
+    put(given, platform).block_until_ready()
+    for view in (given, given[:, ::2], given.T):
+        given[...] = 1
+        tracemalloc.start()
+        on_device = put(view, platform)
+        given[...] = 2  # it has been read
+        result = np.asarray(on_device)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < view.nbytes / 8
+        assert result.shape == view.shape and (result == 1).all()
 
 
 @on_platforms
