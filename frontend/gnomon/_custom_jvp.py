@@ -85,10 +85,15 @@ class custom_jvp(Custom):  # noqa: N801
             raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
 
         def jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+            if len(jvps) != len(primals):
+                raise ValueError(
+                    f"defjvps of {name_of(self.fun)} was given {len(jvps)} rules, the function is "
+                    f"called with {len(primals)} arguments: give each one a rule, or None"
+                )
             out = self(*primals)
             terms = [
                 rule(t, out, *primals)
-                for rule, t in zip(jvps, tangents, strict=False)
+                for rule, t in zip(jvps, tangents, strict=True)
                 if rule is not None
             ]
             if not terms:

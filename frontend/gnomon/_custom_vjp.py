@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,13 @@ from gnomon._custom_rules import (
     resolve_positions,
     zero_from_primal,
 )
-from gnomon._differentiation_order import derivative_rule, differentiation_order, may_have_tangent
+from gnomon._differentiation_order import (
+    LATER,
+    derivative_rule,
+    differentiated,
+    differentiation_order,
+    may_have_tangent,
+)
 from gnomon._dtypes import float0
 from gnomon._errors import UnexpectedTracerError
 from gnomon._function import (
@@ -268,7 +275,7 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
       >>> float(gn.grad(f)(3.0))
       3.0
     """
-    pending: list[Callable[..., Any]] = []  # rules wait for the backward rule, which is traced next
+    pending = threading.local()  # the rule waits for the backward rule, which is traced next
 
     @custom_vjp
     @functools.wraps(fun)
@@ -277,11 +284,11 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     def fwd(*args: Any) -> Any:
         result, rule = fun(*args)
-        pending.append(rule)
+        pending.rule = rule
         return result, None
 
     def bwd(_: Any, cotangent: Any) -> Any:
-        found = pending.pop()(cotangent)
+        found = vars(pending).pop("rule")(cotangent)
         return found if isinstance(found, tuple) else (found,)
 
     wrapped.defvjp(fwd, bwd)
@@ -311,7 +318,8 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
     def run(tracers: list[Any]) -> tuple[Any, Any]:
         return fun(*tree_util.tree_unflatten(in_tree, tracers)), None
 
-    traced = trace_function(run, fun, "closure_convert", avals, staging=True)
+    with differentiated(LATER):
+        traced = trace_function(run, fun, "closure_convert", avals, staging=True)
     name = traced.program.add(traced.name, traced.body)
     hoisted = [i for i, c in enumerate(traced.captures) if is_tracer(c) and is_inexact(c.dtype)]
 

@@ -15,12 +15,17 @@ from gnomon._trace_stack import state
 from gnomon._tracing import trace_for
 
 __all__ = [
+    "LATER",
     "derivative_rule",
     "differentiated",
     "differentiation_order",
     "may_have_tangent",
     "replaced_by_rule",
 ]
+
+
+# How often a function that is traced now, to be called later, may be differentiated then.
+LATER = 2
 
 
 def differentiation_order(operands: Sequence[Any] | None = None) -> int:

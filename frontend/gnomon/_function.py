@@ -13,6 +13,7 @@ from gnomon._array import Array, placed, with_weak_flag, wrap
 from gnomon._aval import ShapedArray
 from gnomon._config import config
 from gnomon._device import HOST, Device
+from gnomon._dtypes import float0
 from gnomon._evaluation import evaluator, invalid_value
 from gnomon._on_device import place_of, run_program
 from gnomon._source_location import user_location
@@ -78,12 +79,30 @@ def output_leaves(out: Any, what: str) -> tuple[list[Array], Any]:
         try:
             arrays.append(as_operand(leaf))
         except TypeError as error:
+            if getattr(leaf, "dtype", None) == float0:
+                return output_leaves(tree_util.tree_map(_without_tangent, out), what)
             path = tree_util.keystr(tree_util.tree_flatten_with_path(out)[0][i][0]) or "the result"
             raise TypeError(
                 f"{what} must return arrays or pytrees of them; {path} is {leaf!r} of type "
                 f"{type(leaf).__name__}"
             ) from error
     return arrays, tree
+
+
+class NoTangent:
+    """The place of an array of ``float0`` in a traced result: a node without leaves."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+
+def _without_tangent(leaf: Any) -> Any:
+    return NoTangent(leaf.shape) if getattr(leaf, "dtype", None) == float0 else leaf
+
+
+tree_util.register_pytree_node(
+    NoTangent, lambda node: ((), node.shape), lambda shape, _: np.zeros(shape, float0)
+)
 
 
 def rebuilt(tree: Any) -> Any:

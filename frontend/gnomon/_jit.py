@@ -29,12 +29,13 @@ from gnomon._function import (
     with_avals,
 )
 from gnomon._jit_arguments import Call, Treatment
-from gnomon._lowered import Lowered
+from gnomon._lowered import Lowered, no_compiler_options
 from gnomon._stages import TracedFunction, aval_of
 from gnomon._trace import Tracer, is_tracer
 from gnomon._trace_stack import evaluation, program_memo, program_platform, staging
 from gnomon._tracing import as_operand, trace_for
 from gnomon._tree import flatten_one_level
+from gnomon.sharding import SingleDeviceSharding
 
 __all__ = ["JitFunction", "clear_caches", "jit"]
 
@@ -42,6 +43,8 @@ __all__ = ["JitFunction", "clear_caches", "jit"]
 def jit(
     fun: Callable[..., Any] | None = None,
     *,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Iterable[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
@@ -50,6 +53,7 @@ def jit(
     device: Any = None,
     backend: str | None = None,
     inline: bool = False,
+    compiler_options: dict[str, Any] | None = None,
 ) -> Any:
     """A compiled version of ``fun``.
 
@@ -58,6 +62,8 @@ def jit(
 
     Args:
       fun: a pure function of arrays and pytrees of them. Without it, a decorator is returned.
+      in_shardings, out_shardings: pytrees of a `sharding.SingleDeviceSharding`, the same
+        everywhere, or None: the program runs on its device.
       static_argnums: positions of arguments that are Python values known at tracing; they must be
         hashable, and each new value compiles anew.
       static_argnames: likewise by name. Where only one of the two is given, the other is found from
@@ -72,6 +78,7 @@ def jit(
       backend: likewise, on the first device of a platform.
       inline: inside of another traced function, calls are inlined in any case; taken for
         compatibility.
+      compiler_options: None or empty: those of XLA mean nothing here.
     Returns:
       A `JitFunction`: call it like ``fun``, or ``.lower(*args).compile()`` it ahead of time.
 
@@ -84,6 +91,8 @@ def jit(
     if fun is None:
         return functools.partial(
             jit,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
             static_argnums=static_argnums,
             static_argnames=static_argnames,
             donate_argnums=donate_argnums,
@@ -92,8 +101,14 @@ def jit(
             device=device,
             backend=backend,
             inline=inline,
+            compiler_options=compiler_options,
         )
     check_callable(fun, "jit")
+    no_compiler_options("jit", compiler_options)
+    if (sharded := _device_of_shardings((in_shardings, out_shardings))) is not None:
+        if device is not None or backend is not None:
+            raise ValueError("jit: give shardings, a device or a backend, not several of them")
+        device = sharded
     if device is not None and backend is not None:
         raise ValueError(
             f"jit: give a device or a backend, not both: got device={device!r}, backend={backend!r}"
@@ -105,6 +120,25 @@ def jit(
     return JitFunction(
         fun, static_argnums, static_argnames, donate_argnums, donate_argnames, device or backend
     )
+
+
+def _device_of_shardings(shardings: Any) -> Device | None:
+    """The one device of shardings; None where there are none."""
+    found = None
+    for sharding in tree_util.tree_leaves(shardings):
+        if not isinstance(sharding, SingleDeviceSharding):
+            raise NotImplementedError(
+                "jit: in_shardings and out_shardings take a SingleDeviceSharding or None, got "
+                f"{sharding!r}: programs run on one device"
+            )
+        (device,) = sharding.device_set
+        if found not in (None, device):
+            raise ValueError(
+                f"jit: in_shardings and out_shardings name {found!r} and {device!r}: a program "
+                "runs on one device"
+            )
+        found = device
+    return found
 
 
 class JitFunction:

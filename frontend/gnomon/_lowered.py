@@ -17,7 +17,18 @@ from gnomon._tracing import as_operand
 from gnomon.backends.compilation import Artifact, Stages
 from gnomon.backends.interface import Executable
 
-__all__ = ["Compiled", "Lowered"]
+__all__ = ["Compiled", "Lowered", "no_compiler_options"]
+
+Options = dict[str, Any] | None
+
+
+def no_compiler_options(what: str, options: Options) -> None:
+    """Raise `NotImplementedError` for options of XLA."""
+    if options:
+        raise NotImplementedError(
+            f"{what}: compiler_options {sorted(options)} are XLA's, and nothing here takes them; "
+            "leave them away (docs/devices.md and docs/targets.md tell what can be chosen)"
+        )
 
 
 class Lowered(Stage):
@@ -72,19 +83,23 @@ class Lowered(Stage):
         }
 
     @overload
-    def compile(self, *, target: None = None) -> Compiled: ...
+    def compile(self, compiler_options: Options = None, *, target: None = None) -> Compiled: ...
     @overload
-    def compile(self, *, target: str) -> CompiledForTarget: ...
-    def compile(self, *, target: str | None = None) -> Compiled | CompiledForTarget:
+    def compile(self, compiler_options: Options = None, *, target: str) -> CompiledForTarget: ...
+    def compile(
+        self, compiler_options: Options = None, *, target: str | None = None
+    ) -> Compiled | CompiledForTarget:
         """Compile for the device of the arguments, or for a target that need not be here.
 
         Args:
+          compiler_options: None or empty: those of XLA mean nothing here.
           target: ``"cuda:sm_90"``, ``"rocm:gfx942"``, ``"vulkan"``, ``"metal"``,
             ``"aarch64-linux"``, ``"tpu:v5e:2x2"``, ... (docs/targets.md).
         Raises:
           ValueError: there is no such target.
           UnsupportedOnTarget: the target has no form of an op or a dtype of the program.
         """
+        no_compiler_options("compile", compiler_options)
         if target is not None:
             return self._compile_for(target)
         device, donated = self._device, self._call.donated

@@ -304,7 +304,7 @@ class Tracer(Array):
         return bool(self._scalar(TracerBoolConversionError))
 
     def __int__(self) -> int:
-        return int(self._scalar(TracerIntegerConversionError))
+        return int(self._scalar(ConcretizationTypeError))
 
     def __index__(self) -> int:
         return self._scalar(TracerIntegerConversionError).__index__()

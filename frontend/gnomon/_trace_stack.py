@@ -15,13 +15,29 @@ if TYPE_CHECKING:
     from gnomon._trace import Trace
 
 
+class NamedAxis:
+    """A named axis in force.
+
+    Attributes:
+      name, size: of the axis.
+      trace: that of the `vmap` that maps it.
+      anchor: a value of that trace, made when it is first needed.
+    """
+
+    __slots__ = ("anchor", "name", "size", "trace")
+
+    def __init__(self, name: str, size: int, trace: Trace) -> None:
+        self.name, self.size, self.trace = name, size, trace
+        self.anchor: Any = None
+
+
 class _State(threading.local):
     """The traces of a thread, outermost first, and the innermost one that stages."""
 
     def __init__(self) -> None:
         self.stack: list[Trace] = []
         self.staging: Trace | None = None
-        self.axes: list[tuple[str, int, Trace]] = []
+        self.axes: list[NamedAxis] = []
         self.spent = 0
         self.platform: tuple[str, list[None]] | None = None
 
@@ -124,20 +140,31 @@ def platform_of(operands: Sequence[Any], what: str) -> str:
 @contextmanager
 def named_axis(name: str, size: int) -> Iterator[None]:
     """Bind an axis name inside of a mapped function, whose trace is the innermost one."""
-    state.axes.append((name, size, state.stack[-1]))
+    state.axes.append(NamedAxis(name, size, state.stack[-1]))
     try:
         yield
     finally:
         state.axes.pop()
 
 
-def axis_binding(name: str) -> tuple[int, Trace]:
-    """Size of a named axis, and the trace of the `vmap` that maps it."""
-    for bound, size, trace in reversed(state.axes):
-        if bound == name:
-            return size, trace
-    known = ", ".join(sorted({a[0] for a in state.axes})) or "none"
+def innermost_axis(names: Sequence[str]) -> NamedAxis:
+    """The innermost binding of some names.
+
+    Raises:
+      NameError: none of them is bound.
+    """
+    for axis in reversed(state.axes):
+        if axis.name in names:
+            return axis
+    known = ", ".join(sorted({a.name for a in state.axes})) or "none"
     raise NameError(
-        f"unbound axis name: {name!r} (bound here: {known}). Collectives take a name that an "
+        f"unbound axis name: {names[0]!r} (bound here: {known}). Collectives take a name that an "
         "enclosing vmap(..., axis_name=...) binds"
     )
+
+
+def stands_around(outer: Trace, inner: Trace) -> bool:
+    """Whether one trace is around another one, both in progress."""
+    if outer not in state.stack:  # set aside: what is traced now is evaluated inside of it
+        return True
+    return outer.level < inner.level

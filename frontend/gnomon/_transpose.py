@@ -12,6 +12,7 @@ import numpy as np
 from gnomon import tree_util
 from gnomon._aval import shaped_array
 from gnomon._differentiate import checked_cotangent, vjp
+from gnomon._differentiation_order import LATER, differentiated
 from gnomon._function import (
     call_function,
     check_callable,
@@ -63,7 +64,8 @@ def linear_transpose(
     def call(tracers: list[Any]) -> tuple[Any, Any]:
         return fun(*tree_util.tree_unflatten(in_tree, tracers)), None
 
-    traced = trace_function(call, fun, "linear_transpose", avals, staging=True)
+    with differentiated(LATER):
+        traced = trace_function(call, fun, "linear_transpose", avals, staging=True)
     for aval in (*avals, *traced.avals):
         if not is_inexact(aval.dtype):
             raise TypeError(

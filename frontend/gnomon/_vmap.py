@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import numpy as np
+
 from gnomon import tree_util
 from gnomon._function import (
     apply,
@@ -108,7 +110,10 @@ def vmap(
         traced = trace_function(call, fun, "vmap", avals, staging=False)
         out_tree = traced.extra if name else traced.tree
         dummy = tree_util.tree_unflatten(out_tree, [0] * len(traced.avals))
-        wanted = _leaf_axes(out_axes, dummy, "out_axes")
+        places_of_all = _leaf_axes(out_axes, dummy, "out_axes")
+        # Arrays of float0 are no results of the program: they only get an axis.
+        traces = [not isinstance(leaf, np.ndarray) for leaf in tree_util.tree_leaves(dummy)]
+        wanted = [axis for axis, there in zip(places_of_all, traces, strict=True) if there]
         in_dims = (*places.values(), *(-1 for _ in traced.captures))
         if None in wanted:
             mask = [d >= 0 for d in in_dims]
@@ -145,7 +150,14 @@ def vmap(
             axis_size=size,
             axis_name=name,
         )
-        return tree_util.tree_unflatten(out_tree, with_avals(results, result_avals))
+        out = tree_util.tree_unflatten(out_tree, with_avals(results, result_avals))
+        if all(traces):
+            return out
+        leaves, tree = tree_util.tree_flatten(out)
+        for i, (axis, there) in enumerate(zip(places_of_all, traces, strict=True)):
+            if not there and axis is not None:
+                leaves[i] = np.stack([leaves[i]] * size, axis)
+        return tree_util.tree_unflatten(tree, leaves)
 
     return mapped
 

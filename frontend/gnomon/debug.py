@@ -38,7 +38,7 @@ def callback(
         Without it, a decorator of such functions is returned.
       args, kwargs: pytrees; leaves that are no arrays are passed on as they are.
       ordered: keep the order among the ordered ones; programs run theirs in order in any case.
-      partitioned: must be False.
+      partitioned: a device shows its own part of the arrays; the one device here has them whole.
 
     Example:
       >>> import gnomon as gn
@@ -52,18 +52,14 @@ def callback(
       [3, 4]
     """
     if callback is None:
-        return functools.partial(_decorated, ordered=ordered, partitioned=partitioned)
+        return functools.partial(_decorated, ordered=ordered)
     check_callable(callback, "debug.callback")
-    _not_partitioned(partitioned, "debug.callback")
     call_for_effects(callback, args, kwargs, ordered, "debug.callback")
     return None
 
 
-def _decorated(
-    function: Callable[..., Any], *, ordered: bool, partitioned: bool
-) -> Callable[..., None]:
+def _decorated(function: Callable[..., Any], *, ordered: bool) -> Callable[..., None]:
     check_callable(function, "debug.callback")
-    _not_partitioned(partitioned, "debug.callback")
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> None:
@@ -117,7 +113,7 @@ def print(
       fmt: a format string, as of ``str.format`` (an f-string would format the tracers).
       args, kwargs: what it formats: pytrees of arrays and anything else.
       ordered: see `callback`.
-      partitioned: must be False.
+      partitioned: a device shows its own part of the arrays; the one device here has them whole.
       skip_format_check: do not look, when the function is traced, whether ``fmt`` uses all
         arguments.
     Raises:
@@ -133,7 +129,7 @@ def print(
       >>> _ = f(gn.numpy.arange(3))
       x = [0 1 2], [0 2 4]
     """
-    _check_format("debug.print", fmt, args, kwargs, partitioned, skip_format_check)
+    _check_format("debug.print", fmt, args, kwargs, skip_format_check)
     _format_later(functools.partial(builtins.print, flush=True), fmt, args, kwargs, ordered)
 
 
@@ -149,16 +145,13 @@ def log(
 
     Arguments and errors are those of `print`.
     """
-    _check_format("debug.log", fmt, args, kwargs, partitioned, skip_format_check)
+    _check_format("debug.log", fmt, args, kwargs, skip_format_check)
     _format_later(logging.getLogger("gnomon.debug").info, fmt, args, kwargs, ordered)
 
 
-def _check_format(
-    what: str, fmt: Any, args: Any, kwargs: Any, partitioned: bool, skip_format_check: bool
-) -> None:
+def _check_format(what: str, fmt: Any, args: Any, kwargs: Any, skip_format_check: bool) -> None:
     if not isinstance(fmt, str):
         raise TypeError(f"{what}: expected str, got {type(fmt).__name__}")
-    _not_partitioned(partitioned, what)
     if not skip_format_check:
         _checking.vformat(fmt, args, kwargs)
 
@@ -196,8 +189,3 @@ def breakpoint(*, ordered: bool = False, **kwargs: Any) -> None:
 
 def _stop(variables: dict[str, Any]) -> None:
     sys.breakpointhook()  # noqa: T100 - this is what it is for
-
-
-def _not_partitioned(partitioned: bool, what: str) -> None:
-    if partitioned:
-        raise NotImplementedError(f"{what}: partitioned=True needs several devices")

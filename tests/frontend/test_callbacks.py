@@ -325,7 +325,6 @@ def test_debug_print(capsys: pytest.CaptureFixture[str]) -> None:
         (IndexError, lambda: gn.debug.print("{} {}", 1)),
         (KeyError, lambda: gn.debug.print("{x}", 1)),
         (TypeError, lambda: gn.debug.print(3)),  # type: ignore[arg-type]
-        (NotImplementedError, lambda: gn.debug.print("", partitioned=True)),
     ):
         with pytest.raises(error):
             call()

@@ -176,3 +176,38 @@ def test_errors_of_movements() -> None:
         mapped(lambda x: lax.pshuffle(x, "i", [0, 0]))
     with pytest.raises(NotImplementedError, match="map two axes instead"):
         mapped(lambda x: lax.all_gather(x, "i", axis_index_groups=[[0], [1]]))
+
+
+def test_what_asks_for_an_axis_belongs_to_its_vmap() -> None:
+    """Jitted functions and bodies of constants alone: none is kept for an axis of another size."""
+    lax = gnomon.lax
+    x = np.arange(3.0, dtype=np.float32)
+    counted = gnomon.jit(lambda y: y * lax.psum(1, "i"))
+    summed = gnomon.jit(lambda y: lax.psum(y, "i"))
+
+    def mapped(f: Any, x: Any) -> np.ndarray:
+        return np.asarray(gnomon.vmap(lambda x: x + f(), axis_name="i")(x))
+
+    def both(x: Any) -> Any:
+        return [
+            gnomon.vmap(lambda x: counted(x) + summed(1.0), axis_name="i")(part)
+            for part in (x, x[:2])
+        ]
+
+    for size in (3, 2):
+        for f in (counted, summed):
+            np.testing.assert_array_equal(mapped(lambda f=f: f(2.0), x[:size]), x[:size] + 2 * size)
+    for run in (both, gnomon.jit(both)):
+        for found, size in zip(run(x), (3, 2), strict=True):
+            np.testing.assert_array_equal(np.asarray(found), size * x[:size] + size)
+    with pytest.raises(NameError):
+        counted(2.0)
+    loop = mapped(lambda: lax.scan(lambda c, _: (lax.psum(c, "i"), None), 1.0, None, 2)[0], x)
+    np.testing.assert_array_equal(loop, x + 9)
+    squared = mapped(lambda: gnomon.grad(lambda y: lax.psum(y * y, "i"))(1.0), x)
+    assert_each_near(squared, np.asarray(x + 6), 8)
+    inner = mapped(lambda: gnomon.vmap(lambda y: lax.psum(y, ("i", "j")), axis_name="j")(x)[0], x)
+    np.testing.assert_array_equal(inner, x + 9)
+    groups = [[0, 1], [2, 3]]
+    size = mapped(lambda: lax.psum(1, "i", axis_index_groups=groups), np.zeros(4, np.float32))
+    np.testing.assert_array_equal(size, 2)

@@ -423,3 +423,39 @@ def test_cotangents_of_python_numbers() -> None:
     f.defvjp(lambda x, y: (x * 2, None), lambda _, ct: (1j, 0))
     with pytest.raises(ValueError, match="complex64"):
         gnomon.grad(f)(1.0, 2.0)
+
+
+def test_functions_traced_before_they_are_differentiated() -> None:
+    """What is traced apart keeps its rules, for whoever differentiates it later."""
+
+    def run(ns: Namespace) -> Any:
+        @ns.api.custom_jvp
+        def square(x: Any) -> Any:
+            return x * x
+
+        square.defjvps(lambda t, ans, x: 2 * t * x)
+        converted, consts = ns.api.closure_convert(lambda x: square(x) * 3.0, np.float32(1))
+
+        def newton(f: Any, x: Any) -> Any:
+            return ns.lax.fori_loop(0, 8, lambda i, x: x - f(x) / ns.api.grad(f)(x), x)
+
+        def root(a: Any) -> Any:
+            guess = ns.np.ones_like(a)
+            return ns.lax.custom_root(
+                lambda x: square(x) - a, guess, newton, lambda g, y: y / g(1.0)
+            )
+
+        x = ns.np.float32(2)
+        twice = ns.api.custom_jvp(lambda x: 2.0 * x)
+        twice.defjvps(lambda t, ans, x: 2 * t)
+        return (
+            ns.api.grad(converted)(x, *consts),
+            ns.api.value_and_grad(root)(x),
+            ns.api.linear_transpose(twice, x)(x),
+        )
+
+    assert_trees_close(run(OURS), run(THEIRS), ulps=64)
+    product = gnomon.custom_jvp(lambda x, y: x * y)
+    product.defjvps(lambda t, ans, x, y: t * y)
+    with pytest.raises(ValueError, match="was given 1 rules"):
+        gnomon.jvp(product, (1.0, 2.0), (1.0, 1.0))

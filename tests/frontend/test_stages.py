@@ -135,3 +135,20 @@ def test_jitted_functions_are_copied() -> None:
     for g in (copy.copy(f), copy.deepcopy({"f": f})["f"]):
         assert float(g(2.0, 3)) == 6.0
     assert len(gn.ShapeDtypeStruct((2, 3), "int8")) == 2
+
+
+def test_options_of_jit_that_are_of_xla_or_of_several_devices() -> None:
+    here = gn.sharding.SingleDeviceSharding(gn.devices()[0])
+    f = gn.jit(lambda x: x + 1, in_shardings=(here,), out_shardings=here, compiler_options={})
+    assert f(gnp.ones(3)).sharding == here
+    assert float(gn.jit(lambda x: x + 1, in_shardings=None)(1.0)) == 2.0
+    with pytest.raises(NotImplementedError, match="SingleDeviceSharding"):
+        gn.jit(lambda x: x, in_shardings="x")
+    with pytest.raises(ValueError, match="not several"):
+        gn.jit(lambda x: x, in_shardings=here, backend="cpu")
+    for compile_ in (
+        lambda options: gn.jit(lambda x: x, compiler_options=options),
+        lambda options: gn.jit(lambda x: x).lower(1.0).compile(options),
+    ):
+        with pytest.raises(NotImplementedError, match="XLA"):
+            compile_({"xla_embed_ir_in_executable": True})

@@ -301,6 +301,11 @@ def test_integer_arguments() -> None:
     gradient = gn.grad(lambda x, n: x * n, argnums=(0, 1), allow_int=True)(2.0, 3)
     close(gradient[0], 3.0)
     assert gradient[1].dtype == gn.dtypes.float0
+    both = gn.grad(lambda x, n: x * n, argnums=(0, 1), allow_int=True)
+    mapped = gn.vmap(both, (None, 0))(2.0, gnp.arange(3))
+    close(mapped[0], [0.0, 1.0, 2.0])
+    assert (mapped[1].shape, mapped[1].dtype) == ((3,), gn.dtypes.float0)
+    assert gn.jit(both)(2.0, 3)[1].dtype == gn.dtypes.float0
     _, pullback = gn.vjp(lambda x, n: x * n, 2.0, 3)
     assert pullback(1.0)[1].dtype == gn.dtypes.float0
 

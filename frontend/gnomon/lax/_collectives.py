@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gnomon import tree_util
 from gnomon._array import Array
+from gnomon._source_location import user_location
 from gnomon._trace import Trace
-from gnomon._trace_stack import axis_binding
+from gnomon._trace_stack import NamedAxis, innermost_axis, stands_around, state
 from gnomon._tracing import as_operand, bind, trace_for
 from gnomon.dialects.contract import Op
-from gnomon.dialects.emit import ops
+from gnomon.dialects.emit import constant, ops
 from gnomon.dialects.types import BOOL
 from gnomon.lax._creation import full_like
 from gnomon.lax._elementwise import eq, select
@@ -39,16 +40,28 @@ def _is_dimension(axis: Any) -> bool:
     return isinstance(axis, int) and not isinstance(axis, bool)
 
 
-def _innermost(names: Sequence[str]) -> Trace:
-    return max((axis_binding(name)[1] for name in names), key=lambda trace: trace.level)
+def _anchor(trace: Trace, axis: NamedAxis) -> None:
+    """Make what is traced inside of the vmap of an axis a part of that vmap.
+
+    By its arguments alone it may be none: a jitted function of constants, say. It captures a value
+    of the vmap, so nothing evaluates it outside or keeps it for a vmap of another size.
+    """
+    if axis.anchor is None:
+        with axis.trace.ip, user_location():
+            axis.anchor = axis.trace.tracer(constant(np.zeros((), np.int32)))
+    trace.value(axis.anchor)
 
 
 def _bind_over(op: Op, names: tuple[str, ...], operand: Any, **params: Any) -> Any:
     """Bind a collective, inside of the vmap that binds its axes even for unmapped operands."""
-    axis_trace = _innermost(names)
+    axes = [innermost_axis([name]) for name in names]
     trace = trace_for((operand,))
-    if trace is None or trace.level < axis_trace.level:
-        trace = axis_trace
+    innermost = innermost_axis(names).trace
+    if trace is None or not (trace is innermost or stands_around(innermost, trace)):
+        trace = innermost
+    for axis in axes:
+        if axis.trace is not trace:
+            _anchor(trace, axis)
     return trace.bind(op, (operand,), {"axes": names, **params})
 
 
@@ -77,7 +90,7 @@ def _reduce(op: Op, dimensions: Op, x: Any, axis_name: AxisName) -> Any:
         return _bind_over(op, names, value) if names else value
 
     for name in names:
-        axis_binding(name)
+        innermost_axis([name])
     return tree_util.tree_map(leaf, x)
 
 
@@ -89,7 +102,7 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
         number. Booleans are counted.
       axis_name: a name that an enclosing ``vmap(..., axis_name=...)`` binds, or a tuple of names.
         Ints among them are dimensions of ``x``, which are summed over too.
-      axis_index_groups: None; groups are not supported under ``vmap``.
+      axis_index_groups: None; groups are not supported under ``vmap``, but for a Python number.
     Returns:
       The sums, the same for all members.
     Raises:
@@ -100,9 +113,10 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
       >>> gn.vmap(lambda x: x / psum(x, "i"), axis_name="i")(gn.numpy.arange(1.0, 5.0))
       Array([0.1, 0.2, 0.3, 0.4], dtype=float32)
     """
-    _no_groups("psum", axis_index_groups)
     if isinstance(x, (int, float, complex)) and not isinstance(x, bool):
-        return x * axis_size(axis_name)
+        size = axis_size(axis_name)
+        return x * (size if axis_index_groups is None else len(axis_index_groups[0]))
+    _no_groups("psum", axis_index_groups)
 
     def counted(leaf: Any) -> Any:
         value = as_operand(leaf)
@@ -141,15 +155,15 @@ def axis_index(axis_name: AxisName) -> Any:
     """
     position: Any = None
     for name in _names(axis_name):
-        size, trace = axis_binding(name)
-        index = trace.bind(ops.axis_index, (), {"axes": (name,)})
-        position = index if position is None else position * size + index
+        axis = innermost_axis([name])
+        index = axis.trace.bind(ops.axis_index, (), {"axes": (name,)})
+        position = index if position is None else position * axis.size + index
     return position
 
 
 def axis_size(axis_name: AxisName) -> int:
     """The size of a mapped axis, or of several together."""
-    return math.prod(axis_binding(name)[0] for name in _names(axis_name))
+    return math.prod(_sizes(_names(axis_name)))
 
 
 # ------------------------------------------------------------------------------- movements of data
@@ -160,7 +174,11 @@ def _each(function: Callable[[Array], Any], x: Any) -> Any:
 
 
 def _sizes(names: tuple[str, ...]) -> list[int]:
-    return [axis_binding(name)[0] for name in names]
+    axes = [innermost_axis([name]) for name in names]
+    for axis in axes:  # what is staged now holds for these sizes
+        if state.staging is not None and stands_around(axis.trace, state.staging):
+            _anchor(state.staging, axis)
+    return [axis.size for axis in axes]
 
 
 def _divided(name: str, x: Array, dimension: int, size: int, tiled: bool) -> int:

@@ -42,7 +42,8 @@ def _like(what: str, out: Any, expected: Any) -> Any:
     pairs = zip(tree_util.tree_leaves(out), tree_util.tree_leaves(expected), strict=True)
     for a, b in ((as_operand(x), as_operand(y)) for x, y in pairs):
         if (a.shape, a.dtype) != (b.shape, b.dtype):
-            raise TypeError(f"{what} must return arrays like {b.aval}, got {a.aval}")
+            error = TypeError if a.shape == b.shape else ValueError
+            raise error(f"{what} must return arrays like {b.aval}, got {a.aval}")
     return out
 
 
@@ -65,7 +66,7 @@ def custom_root(
     Returns:
       What ``solve`` returns.
     Raises:
-      TypeError: the root is not of the structure and the shapes of the guess.
+      TypeError, ValueError: the root is not of the structure, or of the shapes, of the guess.
 
     Example:
       >>> import gnomon as gn
@@ -131,8 +132,8 @@ def custom_linear_solve(
     Returns:
       What ``solve`` returns.
     Raises:
-      TypeError: a solution is not of the structure and the shapes of ``b``; or (in reverse mode)
-        ``transpose_solve`` is missing.
+      TypeError, ValueError: a solution is not of the structure, or of the shapes, of ``b``.
+      TypeError: (in reverse mode) ``transpose_solve`` is missing.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp

@@ -142,7 +142,7 @@ def scan(
             break
         carry = promoted
         traced, count = trace()
-    out_carry_tree, ys_tree = traced.extra
+    out_carry_tree, _ = traced.extra
     in_avals = [c.aval for c in carry]
     _check_carry("scan", carry_tree, in_avals, out_carry_tree, traced.avals[:count])
 
@@ -158,8 +158,8 @@ def scan(
     operands = [*traced.captures, *carry, *slices]
     results = bind_bodies(ops.scan, traced.program, operands, [body], params)
     outs = with_avals(results, traced.avals)
-    final = tree_util.tree_unflatten(carry_tree, outs[:count])
-    return final, tree_util.tree_unflatten(ys_tree, outs[count:])
+    # A list, if the function returned a list.
+    return tree_util.tree_unflatten(traced.tree, outs)
 
 
 def _scan_in_python(
@@ -207,7 +207,7 @@ def _trace_pair(
                 f"scan: {name_of(f)} must return a pair (carry, y), got {type(out).__name__}"
             )
         trees = tree_util.tree_structure(out[0]), tree_util.tree_structure(out[1])
-        return tuple(out), trees
+        return out, trees
 
     traced = trace_function(call, f, "scan", avals, staging=True)
     return traced, traced.extra[0].num_leaves
