@@ -27,7 +27,7 @@ from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
-from gnomon.dialects.convolution import Geometry
+from gnomon.dialects.convolution.geometry import Geometry, dilated
 from gnomon.dialects.emit import convert, full, ops, reshape, transpose, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
@@ -83,12 +83,13 @@ def _in_dtype(inst: Instance, dtype: np.dtype, takes_groups: bool) -> ir.Value:
 def _native(
     inst: Instance, g: Geometry, lhs: ir.Value, rhs: ir.Value, features_last: bool
 ) -> ir.Value:
-    """The convolution itself, without negative padding."""
+    """The convolution itself, without negative padding and elements behind a single window."""
     params = dict(inst.params)
     dtype = inst.type.dtype
     lhs, rhs = convert(lhs, dtype), convert(rhs, dtype)
-    if any(low < 0 or high < 0 for low, high in g.padding):
-        lhs = _spread(lhs, g.lhs_spec[2:], g.padding, g.lhs_dilation)
+    padding = params["padding"] = _without_rest(inst, g)
+    if any(low < 0 or high < 0 for low, high in padding):
+        lhs = _spread(lhs, g.lhs_spec[2:], padding, g.lhs_dilation)
         params |= {"padding": ((0, 0),) * g.rank, "lhs_dilation": (1,) * g.rank}
     if not features_last:
         return ops.conv_general_dilated(lhs, rhs, **params)
@@ -100,6 +101,22 @@ def _native(
     params["rhs_spec"] = (last, last - 1, *range(g.rank))
     result = ops.conv_general_dilated(lhs, rhs, **params)
     return transpose(result, _inverse((g.out_spec[0], *g.out_spec[2:], g.out_spec[1])))
+
+
+def _without_rest(inst: Instance, g: Geometry) -> tuple[tuple[int, int], ...]:
+    """The padding that leaves nothing behind the window, where there is only one along a dimension.
+
+    IREE drops such a dimension and then takes the input for as large as the window: a kernel of
+    3 on 4 elements with a stride of 2 is refused.
+    """
+    lhs, rhs = (t.shape for t in inst.operand_types)
+    padding = []
+    for i, (low, high) in enumerate(g.padding):
+        if inst.type.shape[g.out_spec[2 + i]] == 1:
+            size = dilated(lhs[g.lhs_spec[2 + i]], g.lhs_dilation[i])
+            high = dilated(rhs[g.rhs_spec[2 + i]], g.rhs_dilation[i]) - size - low
+        padding.append((low, high))
+    return tuple(padding)
 
 
 def _inverse(order: Sequence[int]) -> Dims:
