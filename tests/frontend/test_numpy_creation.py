@@ -302,3 +302,12 @@ def test_x64_is_respected() -> None:
         check(gnp.linspace, jnp.linspace, 0, 1, 4, ulps=2)
     with pytest.warns(UserWarning, match="64-bit"):
         assert gnp.zeros(2, "float64").dtype == np.float32
+
+
+@pytest.mark.parametrize("wrap", [np.array, gnp.array, tuple, list])
+def test_shapes_are_any_sequence_of_integers(wrap: Any) -> None:
+    shape = wrap([2, 3])
+    x = gnp.arange(6)
+    arrays = [gnp.zeros(shape), gn.lax.full(shape, 1), x.reshape(shape), gnp.broadcast_to(1, shape)]
+    arrays += [gn.random.uniform(gn.random.key(0), shape), gnp.tile(gnp.ones((1, 1)), shape)]
+    assert [a.shape for a in [*arrays, gnp.resize(x, shape)]] == [(2, 3)] * 7

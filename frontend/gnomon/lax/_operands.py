@@ -184,6 +184,12 @@ def repeated(x: Array, shape: tuple[int, ...]) -> Array:
     return wrap_like(np.broadcast_to(x._value, shape), x, x.weak_type)
 
 
+def listed(numbers: Any) -> tuple[Any, ...]:
+    """One number, or a sequence of them, as a tuple; an array of one dimension is a sequence."""
+    alone = hasattr(numbers, "__index__") and not getattr(numbers, "ndim", 0)
+    return (numbers,) if alone else tuple(numbers)
+
+
 def as_shape(function: str, shape: Any) -> tuple[int, ...]:
     """A shape from an int or a sequence of ints.
 
@@ -191,8 +197,7 @@ def as_shape(function: str, shape: Any) -> tuple[int, ...]:
       TypeError: it is something else, or has a negative size.
     """
     try:
-        sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
-        sizes = tuple(operator.index(n) for n in sizes)
+        sizes = tuple(operator.index(n) for n in listed(shape))
     except (TypeError, AttributeError) as error:
         if isinstance(error, GnomonTypeError):  # about a traced size; it says better what is wrong
             raise

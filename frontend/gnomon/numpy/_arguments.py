@@ -13,6 +13,7 @@ from gnomon import _dtypes
 from gnomon._array import Array
 from gnomon._tracing import as_operand
 from gnomon.lax._creation import converted
+from gnomon.lax._operands import listed
 from gnomon.lax._structural import canonical_axis
 
 
@@ -62,8 +63,7 @@ def axis_tuple(function: str, axis: Any, rank: int) -> tuple[int, ...]:
 def static_shape(function: str, shape: Any) -> tuple[int, ...]:
     """A shape given by the caller; ``-1`` is left in."""
     try:
-        sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
-        return tuple(int(n.__index__()) for n in sizes)
+        return tuple(int(n.__index__()) for n in listed(shape))
     except AttributeError as error:
         raise TypeError(
             f"{function}: shapes must be 1D sequences of concrete values of integer type, got "

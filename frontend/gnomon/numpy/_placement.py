@@ -11,6 +11,7 @@ import numpy as np
 
 from gnomon import _dtypes, lax
 from gnomon._array import Array
+from gnomon.lax._operands import listed
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._accumulations import cumsum
 from gnomon.numpy._arguments import as_array, axis_tuple
@@ -255,8 +256,7 @@ def resize(a: Any, new_shape: Any) -> Array:
       ValueError: a negative size.
     """
     x = ravel(as_array("resize", a))
-    sizes = (new_shape,) if hasattr(new_shape, "__index__") else tuple(new_shape)
-    shape = tuple(operator.index(n) for n in sizes)
+    shape = tuple(operator.index(n) for n in listed(new_shape))
     if any(n < 0 for n in shape):
         raise ValueError(f"resize: all sizes of the shape must be at least 0, got {shape}")
     count = math.prod(shape)

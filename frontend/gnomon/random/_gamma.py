@@ -309,13 +309,13 @@ def generalized_normal(
     Args:
       key: one key.
       p: the power, a positive number.
-      shape: the shape of the result.
+      shape: the shape of the result; that of ``p`` must broadcast to it.
       dtype: a floating point dtype; float32 by default.
     """
     no_sharding("generalized_normal", out_sharding)
     words = one_key("generalized_normal", key)
     checked = float_dtype("generalized_normal", dtype)
-    sizes = as_shape("random.generalized_normal", shape)
+    sizes = sample_shape("generalized_normal", shape, p)
     inverse = _inverse(p, checked)
     return _generalized_normal(words, inverse, sizes)
 

@@ -182,7 +182,7 @@ def lstsq(
     real = real_dtype(x.dtype)
     if not x.size:
         values = lax.full((0,), 0, x.dtype)
-        rank = asarray(0)
+        rank = asarray(0, int)
         solution = lax.full((n, y.shape[1]), 0, x.dtype)
     else:
         epsilon = float(np.finfo(real).eps)
