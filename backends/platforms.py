@@ -35,6 +35,9 @@ __all__ = [
 
 HOST_PLATFORM = "cpu"
 
+# What JAX calls several platforms by.
+_ALIASES = {"gpu": ("cuda", "rocm")}
+
 # The function that gives the host's device, without its backend.
 _HOST_DEVICE = "gnomon.backends.iree.device:cpu_device"
 
@@ -112,12 +115,34 @@ def backend(name: str | None = None) -> Backend:
     """
     if name is None:
         name = selected()[0]
-    elif _selected[0] is not None and name not in (HOST_PLATFORM, *_selected[0]):
+    elif not _is_in_use(name):
         raise BackendUnavailable(
-            f"the platform {name!r} is not among those in use: {', '.join(_selected[0])} "
+            f"the platform {name!r} is not among those in use: {', '.join(selected())} "
             "(GNOMON_PLATFORMS, or the config option gnomon_platforms)"
         )
-    return backend_of_device(name)
+    return backend_of_device(name) if name in known() else _first_of(name)
+
+
+def _is_in_use(name: str) -> bool:
+    chosen = _selected[0]
+    if chosen is None:
+        return True
+    meant = {HOST_PLATFORM, *chosen, *(m for c in chosen for m in _ALIASES.get(c, ()))}
+    return not meant.isdisjoint((name, *_ALIASES.get(name, ())))
+
+
+def _first_of(alias: str) -> Backend:
+    """The backend of the first platform of an alias that has a device, among those in use."""
+    reasons = []
+    for name in filter(_is_in_use, _ALIASES.get(alias, (alias,))):
+        try:
+            found = backend_of_device(name)
+            found.devices()
+        except BackendUnavailable as error:
+            reasons.append(str(error))
+        else:
+            return found
+    raise BackendUnavailable("; ".join(reasons))
 
 
 def backend_of_device(name: str) -> Backend:
@@ -163,7 +188,15 @@ def compiler_for(target: str) -> tuple[Any, str]:
 
 
 def _make(name: str) -> Backend:
-    factory: Any = _FACTORIES.get(name) or (_PLUGIN if name in plugins() else None)
+    factory: Any = _FACTORIES.get(name)
+    if name in plugins() and not callable(factory):
+        if name == HOST_PLATFORM:
+            raise ValueError(
+                f"GNOMON_PJRT_PLUGIN names a plugin {name!r}, which is the platform of the process "
+                f"itself; give the plugin another name, such as xla_{name}:path"
+            )
+        # The user's choice goes before ours: cuda:path is CUDA through its plugin.
+        factory = _PLUGIN
     if factory is None:
         raise BackendUnavailable(
             f"unknown platform {name!r}: there are {', '.join(map(repr, known()))} (a PJRT plugin "

@@ -134,7 +134,13 @@ class IreeBackend:
             if has_open_loops and form is Form.COPIES:
                 continue
             module = module or self._read(artifact)
-            written = write_control_flow(module, form, ordered=plan.ordered, kernels=kernels)
+            written = write_control_flow(
+                module,
+                form,
+                ordered=plan.ordered,
+                kernels=kernels,
+                complex_selects=self.target.capabilities.complex_selects,
+            )
             module = None
             if written is None:
                 has_open_loops = True

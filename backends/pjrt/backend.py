@@ -88,6 +88,15 @@ class PjrtBackend:
         """The devices; see `Backend.devices`."""
         return self.client.devices
 
+    def _kind(self) -> str:
+        """The plugin's own name for its devices; empty where none is here."""
+        if self.platform == "tpu":
+            return self.platform
+        try:
+            return self.client.platform_name
+        except BackendUnavailable:
+            return ""
+
     def close(self) -> None:
         """Frees the client with all its buffers and programs; the next use makes another one."""
         client, self._client = self._client, None
@@ -98,6 +107,7 @@ class PjrtBackend:
         self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
     ) -> Artifact:
         """Lower a program; see `Backend.lower`."""
+        kind = self._kind()
         lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
         lowering.expand()
         lowering.run(("expand-scan",))
@@ -105,7 +115,7 @@ class PjrtBackend:
             Pass(
                 "legalize-for-pjrt",
                 "rewrite what XLA's compilers have no code for",
-                lambda module: legalize(module, self.platform),
+                lambda module: legalize(module, self.platform, kind),
             )
         )
         lowering.to_stablehlo()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import struct
 import threading
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -204,10 +205,30 @@ def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
+def _is_cut_off(path: Path) -> bool:
+    """Whether an ELF file ends before its last segment does, as one does whose download failed: the
+    process would die when it is loaded.
+    """
+    with path.open("rb") as file:
+        header = file.read(64)
+        if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":  # of 64 bits, little-endian
+            return False
+        (start,) = struct.unpack_from("<Q", header, 32)
+        size, count = struct.unpack_from("<HH", header, 54)
+        file.seek(start)
+        table = file.read(size * count)
+    if len(table) < size * count:
+        return True
+    segments = (struct.unpack_from("<8xQ16xQ", table, i * size) for i in range(count))
+    return any(offset + length > path.stat().st_size for offset, length in segments)
+
+
 def _api_of(spec: PluginSpec) -> Api:
     what = f"the PJRT plugin of the platform {spec.name!r}"
     if not Path(spec.path).is_file():
         raise BackendUnavailable(f"{what} is not there: no file {spec.path}")
+    if _is_cut_off(Path(spec.path)):
+        raise BackendUnavailable(f"{what} cannot be loaded: the file {spec.path} is cut off")
     try:
         library = ctypes.CDLL(spec.path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Platforms besides the host's that machines without accelerators have, as parameters of tests."""
+"""The platforms besides the host's that tests run on where they are, as parameters of tests."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.conftest import cpu_plugin
 REAL_PLATFORMS = (
     pytest.param("xla_cpu", marks=pytest.mark.pjrt),
     pytest.param("vulkan", marks=pytest.mark.vulkan),
+    pytest.param("cuda", marks=pytest.mark.cuda),
 )
 
 

@@ -47,6 +47,28 @@ def double() -> Program:
     return program
 
 
+def test_gpu_is_the_first_platform_of_those_that_has_a_device(
+    platform: NumpyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> Any:
+        raise BackendUnavailable(f"no {name}")
+
+    monkeypatch.setattr(platforms, "_backends", {})
+    monkeypatch.setitem(platforms._FACTORIES, "cuda", missing)
+    monkeypatch.setitem(platforms._FACTORIES, "rocm", lambda name: platform)
+    monkeypatch.setattr(platforms, "_selected", [None])
+    for chosen in (None, ("gpu", "cpu"), ("rocm",)):
+        platforms.choose(chosen)
+        assert gn.devices("gpu") == list(platform.devices())
+    monkeypatch.setitem(platforms._FACTORIES, "rocm", missing)
+    platforms._backends.clear()
+    with pytest.raises(BackendUnavailable, match="no rocm"):
+        gn.devices("gpu")
+    platforms.choose(("fake",))
+    with pytest.raises(BackendUnavailable, match="'gpu' is not among those in use: fake"):
+        gn.devices("gpu")
+
+
 @pytest.mark.parametrize("name", ["cpu", "fake"])
 def test_a_backend_has_the_face(name: str, platform: NumpyBackend) -> None:
     backend: interface.Backend = platforms.backend(name)

@@ -120,6 +120,36 @@ def test_the_network_learns_alike_on_other_platforms(
         np.testing.assert_allclose(other, one, rtol=0.01, atol=1e-3)
 
 
+# Machines that are not here, of each kind that the example's programs are compiled for.
+ELSEWHERE = (
+    "cuda:sm_90",
+    "rocm:gfx942",
+    "metal",
+    pytest.param("tpu:v5e", marks=pytest.mark.tpu_compile),
+    pytest.param("tpu:v6e", marks=pytest.mark.tpu_compile),
+)
+
+
+@needs_sklearn
+@pytest.mark.parametrize("target", ELSEWHERE)
+def test_all_that_it_compiles_is_compiled_for_other_machines(
+    digits: ModuleType, target: str
+) -> None:
+    def everything(params: Any, velocity: Any, x: Any, y: Any) -> Any:
+        value, gradient = digits.loss_and_gradient(params, x, y)
+        params, velocity = digits.update(params, velocity, gradient)
+        right = digits.test_accuracy(params, x, y)
+        return value, params, velocity, right, digits.example_gradients(params, x, y)
+
+    params = digits.init_params(gnomon.random.key(0))
+    batch = [gnomon.ShapeDtypeStruct((digits.BATCH_SIZE, n), np.float32) for n in (64, 10)]
+    compiled = gnomon.jit(everything).lower(params, params, *batch).compile(target=target)
+    assert len(compiled.serialize()) > 10_000
+    assert "f64" not in compiled.as_text("stablehlo")
+    if target.startswith("cuda"):
+        assert compiled.as_text().count(".visible .entry") >= 5
+
+
 @needs_sklearn
 def test_every_run_is_the_same(digits: ModuleType) -> None:
     key = gnomon.random.key(3)

@@ -13,7 +13,7 @@ import pytest
 
 from gnomon.backends.iree.backend import iree_backend
 from gnomon.backends.iree.legalize.host_ops import HOST_OPS
-from gnomon.backends.iree.legalize.narrow_formats import is_narrow
+from gnomon.backends.narrow_formats import is_narrow
 from gnomon.dialects.types import short_name
 from tests.ops.check import DTYPES, Case, all_rows, check_compiled, params_of
 

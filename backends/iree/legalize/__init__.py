@@ -18,7 +18,6 @@ from gnomon.backends.iree.legalize.fourier import fourier_rules
 from gnomon.backends.iree.legalize.host_ops import host_rules
 from gnomon.backends.iree.legalize.integrals import integral_rules
 from gnomon.backends.iree.legalize.loops import legalize_while
-from gnomon.backends.iree.legalize.narrow import legalize_narrow_dtypes
 from gnomon.backends.iree.legalize.narrow_arithmetic import narrow_arithmetic_rules
 from gnomon.backends.iree.legalize.pads import RULES as PAD_RULES
 from gnomon.backends.iree.legalize.powers import power_rules
@@ -31,6 +30,7 @@ from gnomon.backends.iree.legalize.sums import RULES as SUM_RULES
 from gnomon.backends.iree.legalize.wide_fusions import split_wide_fusions
 from gnomon.backends.iree.legalize.windows import RULES as WINDOW_RULES
 from gnomon.backends.iree.targets import Target
+from gnomon.backends.narrow import legalize_narrow_dtypes
 from gnomon.backends.rewriting import Rule, rewrite
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir

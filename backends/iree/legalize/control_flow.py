@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gnomon.backends.iree.legalize.guards import guard_loops
 from gnomon.backends.iree.legalize.host_control import OpenLoopError, has_control_flow, host_control
 from gnomon.backends.iree.legalize.pieces import every_step, split_into_pieces, steps_for_order
+from gnomon.backends.iree.legalize.selects import split_complex_selects
 from gnomon.dialects.mlir import ir
 
 __all__ = ["Form", "Written", "write_control_flow"]
@@ -42,7 +43,12 @@ class Written(NamedTuple):
 
 
 def write_control_flow(
-    module: ir.Module, form: Form, *, ordered: frozenset[str], kernels: bool
+    module: ir.Module,
+    form: Form,
+    *,
+    ordered: frozenset[str],
+    kernels: bool,
+    complex_selects: bool = True,
 ) -> Written | None:
     """Rewrite a StableHLO module in place.
 
@@ -51,6 +57,7 @@ def write_control_flow(
       form: how.
       ordered: symbols of the host functions whose calls keep their order.
       kernels: whether small loops may become kernels.
+      complex_selects: whether the device can choose between complex numbers.
 
     Returns:
       what the compiler reads, or None where the program has a loop that the form cannot say: the
@@ -68,6 +75,8 @@ def write_control_flow(
             guard_loops(module)
         else:
             host_control(module, kernels=kernels, guarded=form is Form.COPIES)
+        if not complex_selects:
+            split_complex_selects(module)
         return Written(str(module), stepped)
     except OpenLoopError:
         return None

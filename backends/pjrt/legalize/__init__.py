@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.backends.narrow import legalize_narrow_dtypes, mentions
 from gnomon.backends.pjrt.legalize.bands import RULES as BAND_RULES
 from gnomon.backends.pjrt.legalize.factorizations import RULES as FACTORIZATION_RULES
 from gnomon.backends.pjrt.legalize.jacobi import RULES as JACOBI_RULES
@@ -20,6 +21,7 @@ from gnomon.dialects.elementwise.expansion import WITH_LOOPS
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import SUB_BYTE
 
 __all__ = ["RULES", "legalize", "reason_unsupported"]
 
@@ -37,6 +39,9 @@ _IN_F64 = (
     "it is computed in f64, and a TPU's f64 is two f32, without the range that it takes; compute "
     "it on the platform 'cpu' (gnomon.device_put the operands there)"
 )
+# XLA's compiler for the CPU, as of 2025, aborts the process on transposes and reductions of
+# integers of less than a byte, and counts the bits of the whole byte: they are computed in bytes.
+_WITHOUT_SMALL_INTEGERS = ("cpu",)
 _UNSUPPORTED = {
     "gnomon.pure_callback": _CALLS_PYTHON,
     "gnomon.io_callback": _CALLS_PYTHON,
@@ -44,14 +49,21 @@ _UNSUPPORTED = {
 }
 
 
-def legalize(module: ir.Module, platform: str) -> None:
+def legalize(module: ir.Module, platform: str, kind: str = "") -> None:
     """Rewrite a module in place so that a plugin's compiler takes it.
 
+    Args:
+      module: the program.
+      platform: its name, for messages.
+      kind: the plugin's own name for its devices, where some are here.
     Raises:
       UnsupportedOnTarget: it holds an op that cannot be rewritten; the message names the line.
     """
     program = Program(module)
     rewrite(program, RULES)
+    bodies = [program.body(symbol_name(function)) for function in program.functions]
+    if kind in _WITHOUT_SMALL_INTEGERS and any(mentions(b, SUB_BYTE.__contains__) for b in bodies):
+        legalize_narrow_dtypes(program, keep_signature=True)
     for function in program.functions:
         for op in _all_operations(program.body(symbol_name(function))):
             reason = reason_unsupported(op.name, platform)

@@ -5,14 +5,19 @@ Each op's first row in two dtypes, several ops in one program; all rows and dtyp
 
 from __future__ import annotations
 
-import zlib
-
 import pytest
 
-from gnomon.backends.iree.legalize.narrow_formats import is_narrow
+from gnomon.backends.narrow_formats import is_narrow
 from gnomon.dialects.types import short_name
 from tests.backends.devices.platforms import PLATFORMS, backend_of, dtypes_on
-from tests.backends.on_device import OPS, Case, cases_of, check_cases, dtypes_of
+from tests.backends.on_device import (
+    OPS,
+    Case,
+    cases_of,
+    check_cases,
+    dtypes_of,
+    few_cases_of,
+)
 
 # Long series and iterations, seconds to compile for each dtype: slow here.
 DEAR = frozenset(
@@ -41,22 +46,17 @@ def _cases(op: str, platform: str) -> list[Case]:
     return [case for case in cases_of(op, dtypes_on(platform)) if not is_narrow(case[1])]
 
 
-def _few(op: str, platform: str) -> list[Case]:
-    """An op's first row in f32 and in another dtype, which differs from op to op."""
-    cases = _cases(op, platform)
-    cases = [case for case in cases if case[0] is cases[0][0]]
-    plain = [case for case in cases if short_name(case[1]) == "f32"]
-    others = [case for case in cases if short_name(case[1]) != "f32"]
-    return plain + others[zlib.crc32(op.encode()) % len(others) :][:1] if others else plain
-
-
 _QUICK = [op for op in OPS if op not in DEAR]
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("first", range(0, len(_QUICK), _GROUP), ids=lambda i: _QUICK[i])
 def test_ops_on_a_device_equal_the_evaluator(first: int, platform: str) -> None:
-    cases = [case for op in _QUICK[first : first + _GROUP] for case in _few(op, platform)]
+    cases = [
+        case
+        for op in _QUICK[first : first + _GROUP]
+        for case in few_cases_of(op, dtypes_on(platform))
+    ]
     check_cases(backend_of(platform), cases, extra_ulps=lambda _: _ulps(platform))
 
 

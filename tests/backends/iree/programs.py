@@ -19,7 +19,7 @@ CPU = TARGETS["cpu"]
 MLIR_TYPES = {
     "bool": "i1",
     "bfloat16": "bf16",
-    # Held in bytes, see backends/iree/legalize/narrow.py.
+    # Held in bytes, see backends/narrow.py.
     "float8_e4m3fn": "ui8",
     "float8_e5m2": "ui8",
     "int4": "i8",

@@ -12,6 +12,7 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import _native
+from gnomon.backends import platforms
 from gnomon.backends.errors import BackendUnavailable, UnsupportedOnTarget
 from gnomon.backends.pjrt.backend import PjrtBackend, pjrt_backend
 from gnomon.backends.pjrt.c_api import (
@@ -124,6 +125,23 @@ def test_what_is_no_plugin(path: str, message: str) -> None:
         with pytest.raises(BackendUnavailable, match=f"'mine'.*{message}"):
             backend.devices()
     assert gn.jit(lambda x: x + 1)(gnp.ones(2)).tolist() == [2, 2]
+
+
+def test_a_plugin_that_is_cut_off(tmp_path: Path) -> None:
+    whole = Path(_native.__file__).read_bytes()
+    for size in (len(whole) // 2, 70):
+        path = tmp_path / "plugin.so"
+        path.write_bytes(whole[:size])
+        with pytest.raises(BackendUnavailable, match=r"'mine'.*is cut off"):
+            load_plugin(PluginSpec("mine", str(path)))
+
+
+def test_a_plugin_goes_before_what_there_is_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GNOMON_PJRT_PLUGIN", "cuda:/x.so,cpu:/y.so")
+    monkeypatch.setattr(platforms, "_backends", {})
+    assert isinstance(platforms.backend("cuda"), PjrtBackend)
+    with pytest.raises(ValueError, match=r"'cpu'.*another name, such as xla_cpu:path"):
+        platforms.backend("cpu")
 
 
 def test_a_platform_that_nobody_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,6 +169,16 @@ def test_an_error_comes_when_the_value_is_read() -> None:
     assert (x + 1).tolist() == [2, 3]
 
 
+def test_small_integers_are_computed_in_bytes() -> None:
+    def f(x: Any) -> Any:
+        return x + x, x.T, x.max(), lax.population_count(x), x.astype(gnp.int2).sum()
+
+    x = gnp.arange(-3, 3).astype(gnp.int4).reshape(2, 3)
+    found = gn.jit(f)(gn.device_put(x, gn.devices("xla_cpu")[0]))
+    for a, b in zip(found, f(x), strict=True):
+        assert (a.dtype, a.tolist()) == (b.dtype, b.tolist())
+
+
 def test_arguments_are_donated() -> None:
     device = gn.devices("xla_cpu")[0]
     step = gn.jit(lambda state, x: gn.tree.map(lambda s: s + x, state), donate_argnums=0)

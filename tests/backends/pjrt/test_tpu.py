@@ -87,10 +87,11 @@ def test_what_has_no_form() -> None:
         compiled(gnp.linalg.eig, x)
 
 
+@pytest.mark.parametrize("target", ["tpu:v5e:2x2", pytest.param("tpu:v6e", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_program(name: str) -> None:
+def test_program(name: str, target: str) -> None:
     function, arguments = PROGRAMS[name]
-    assert "ENTRY" in compiled(function, *arguments).as_text()
+    assert "ENTRY" in compiled(function, *arguments, target=target).as_text()
 
 
 def test_libtpu_prints_nothing_and_lets_the_process_end() -> None:

@@ -22,10 +22,12 @@ __all__ = [
     "clamped",
     "computed",
     "from_memory",
+    "from_typed",
     "is_narrow",
     "narrowed",
     "storage",
     "to_memory",
+    "to_typed",
     "widened",
 ]
 
@@ -77,6 +79,23 @@ def to_memory(x: ir.Value, dtype: np.dtype) -> ir.Value:
     if dtype not in SUB_BYTE or dtype in UNSIGNED:
         return x
     return ops.and_(x, full_like(x, 2 ** bits_of(dtype) - 1))
+
+
+# ------------------------------------------------------------------------------- values of a type
+
+
+def from_typed(x: ir.Value, dtype: np.dtype) -> ir.Value:
+    """A value of a narrow dtype, which the compiler knows, as it is held here."""
+    if dtype in FLOAT8:
+        return ops.bitcast_convert(x, dtype=storage(dtype))
+    return ops.optimization_barrier(convert(x, storage(dtype)))[0] if dtype in SUB_BYTE else x
+
+
+def to_typed(x: ir.Value, dtype: np.dtype) -> ir.Value:
+    """The inverse of `from_typed`."""
+    if dtype in SUB_BYTE:
+        x = convert(ops.optimization_barrier(x)[0], dtype)
+    return ops.bitcast_convert(x, dtype=dtype) if dtype in FLOAT8 else x
 
 
 # ------------------------------------------------------------------------------------------ floats

@@ -11,8 +11,8 @@ import gnomon
 import gnomon.lax
 import gnomon.numpy as gnp
 from gnomon.backends.errors import UnsupportedOnTarget
-from gnomon.backends.iree.legalize.narrow import legalize_narrow_dtypes
-from gnomon.backends.iree.legalize.narrow_formats import is_narrow, storage
+from gnomon.backends.narrow import legalize_narrow_dtypes
+from gnomon.backends.narrow_formats import is_narrow, storage
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.types import ANY, is_floating, short_name
 from tests.ops.check import DTYPES, all_rows, draw_all, params_of, program_of

@@ -1,28 +1,32 @@
 """Programs on 8-bit floats and on integers of 4 and 2 bits, rewritten to programs on bytes.
 
 IREE 3.13 generates no CPU code for arithmetic on the 8-bit formats, and packs small integers, which
-it does only where the sizes come out as whole bytes. Here every value of such a dtype becomes one
-of its storage dtype (`narrow_formats`). Ops that only move elements move the bytes; all others are
+it does only where the sizes come out as whole bytes. XLA's compiler for the CPU aborts on some ops
+on small integers. Here every value of such a dtype becomes one of its storage dtype
+(`narrow_formats`). Ops that only move elements move the bytes; all others are
 applied to the values that the bytes stand for, and their results rounded or wrapped once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from gnomon.backends.errors import UnsupportedOnTarget
-from gnomon.backends.iree.legalize.narrow_formats import (
+from gnomon.backends.narrow_formats import (
     bits_of,
     clamped,
     computed,
     from_memory,
+    from_typed,
     is_narrow,
     narrowed,
     storage,
     to_memory,
+    to_typed,
     widened,
 )
 from gnomon.dialects.attributes import DTYPE
@@ -43,7 +47,7 @@ from gnomon.dialects.types import (
     type_of,
 )
 
-__all__ = ["legalize_narrow_dtypes"]
+__all__ = ["legalize_narrow_dtypes", "mentions"]
 
 _Rule: TypeAlias = "Callable[[Instance], Sequence[ir.Value]]"
 
@@ -68,61 +72,83 @@ _CLAMPED = frozenset(
 _CALLBACKS = frozenset({"pure_callback", "io_callback", "debug_callback", "host_call"})
 
 
-def legalize_narrow_dtypes(program: Program) -> None:
+def legalize_narrow_dtypes(program: Program, *, keep_signature: bool = False) -> None:
     """Rewrite every function of a program that has values of narrow dtypes.
 
-    The functions keep their names; those of narrow dtypes among the arguments and results of
-    ``main`` are bytes as NumPy holds them.
+    Args:
+      program: its functions keep their names.
+      keep_signature: the arguments and results of ``main`` keep their dtypes, and are converted;
+        otherwise those of narrow dtypes among them are bytes as NumPy holds them.
     """
+    boundary = _CONVERTED if keep_signature else _IN_MEMORY
     for function in program.functions:
         name = symbol_name(function)
         body = program.body(name)
-        if not _mentions_narrow(body):
+        if not mentions(body, is_narrow):
             continue
         public = "sym_visibility" not in function.attributes
-        rewritten = _body(body, in_memory=public)
+        rewritten = _body(body, boundary if public else None)
         location = function.location
         program.erase(name)
         program.add(name, rewritten, public=public, location=location)
 
 
-def _mentions_narrow(body: Body) -> bool:
-    found = any(is_narrow(t.dtype) for t in body.argument_types)
+def mentions(body: Body, chosen: Callable[[np.dtype], bool]) -> bool:
+    """Whether a body has values of chosen dtypes."""
+    if any(chosen(t.dtype) for t in body.argument_types):
+        return True
     for op in body.operations:
-        if found:
-            break
-        found = any(is_narrow(type_of(v).dtype) for v in results_of(op))
-        found = found or any(
-            _mentions_narrow(Body(block)) for region in op.regions for block in region.blocks
-        )
-    return found
+        if any(chosen(type_of(v).dtype) for v in results_of(op)):
+            return True
+        if any(mentions(Body(block), chosen) for region in op.regions for block in region.blocks):
+            return True
+    return False
 
 
 def _stored(type_: TensorType) -> TensorType:
     return type_.with_dtype(storage(type_.dtype))
 
 
-def _body(body: Body, in_memory: bool = False) -> Body:
-    """A body on stored values; ``in_memory``: whose arguments and results are a caller's arrays."""
+@dataclass(frozen=True)
+class _Boundary:
+    """What the arguments and results of ``main`` are, and how values inside are made of them.
+
+    Attributes:
+      type_: of an argument of a narrow type.
+      enter, leave: from an argument to a stored value, and from that to a result.
+    """
+
+    type_: Callable[[TensorType], TensorType]
+    enter: Callable[[ir.Value, np.dtype], ir.Value]
+    leave: Callable[[ir.Value, np.dtype], ir.Value]
+
+
+_IN_MEMORY = _Boundary(_stored, from_memory, to_memory)
+_CONVERTED = _Boundary(lambda type_: type_, from_typed, to_typed)
+
+
+def _body(body: Body, boundary: _Boundary | None = None) -> Body:
+    """A body on stored values; with a boundary, one whose arguments and results are a caller's."""
 
     def emit(*arguments: ir.Value) -> list[ir.Value]:
         given = list(arguments)
-        if in_memory:
+        if boundary is not None:
             given = [
-                from_memory(x, t.dtype) for x, t in zip(given, body.argument_types, strict=True)
+                boundary.enter(x, t.dtype) for x, t in zip(given, body.argument_types, strict=True)
             ]
         env = dict(zip(body.arguments, given, strict=True))
         for op in body.operations:
             with op.location:
                 _rewrite(op, env)
         results = [env[r] for r in body.results]
-        if in_memory:
+        if boundary is not None:
             results = [
-                to_memory(x, t.dtype) for x, t in zip(results, body.result_types, strict=True)
+                boundary.leave(x, t.dtype) for x, t in zip(results, body.result_types, strict=True)
             ]
         return results
 
-    return Body.build([_stored(t) for t in body.argument_types], emit)
+    types = map(boundary.type_ if boundary is not None else _stored, body.argument_types)
+    return Body.build(list(types), emit)
 
 
 def _rewrite(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> None:
