@@ -217,8 +217,8 @@ def table() -> str:
     run = ", ".join(f"`{name}`" for name in RUN)
     lines += [
         f"Tests run every op on {run}, and on a PJRT plugin for the CPU, and compare it with the",
-        "evaluator; for the other targets they compile it, in f32 and in another dtype, and for TPUs",
-        "v5e and v6e in one.",
+        "evaluator; for the other targets they compile it, in f32 and in another dtype, and for",
+        "TPUs v5e and v6e in one.",
         "",
         f"| op | {' | '.join(columns)} |",
         "|---" * (len(columns) + 1) + "|",
