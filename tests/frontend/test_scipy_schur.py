@@ -108,7 +108,9 @@ def test_functions_in_the_schur_form() -> None:
     assert not np.tril(triangular, -1).any()
     close(linalg.funm(A, gnp.exp), scipy.linalg.expm(A), 32)
     result, error = linalg.funm(A, gnp.sin, disp=False)
-    close(result, scipy.linalg.funm(A, np.sin), 32)
-    assert 0 < float(error) < 1e-4
+    expected, estimate = scipy.linalg.funm(A, np.sin, disp=False)
+    close(result, expected, 32)
+    # Which eigenvalue stands first is not settled, so neither is what stands above them.
+    assert estimate / 2 < float(error) < 2 * estimate
     with pytest.raises(ValueError, match="square"):
         linalg.funm(C, gnp.exp)
