@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gnomon.backends.iree.legalize.host_scalars import I1, PREDICATES, arith, literal, to_device
+import numpy as np
+
 from gnomon.dialects.mlir import ir
 
 __all__ = ["copy_of"]
@@ -11,25 +12,42 @@ __all__ = ["copy_of"]
 def copy_of(value: ir.Value, number: int) -> ir.Value:
     """A tensor in a buffer of its own, at the current insertion point.
 
-    It is a choice between the value and another one that the compiler cannot foresee.
+    It is a choice between the value and another one that the compiler cannot foresee. What decides
+    is in memory, like the value: a kernel that reads none is run again by IREE instead of copying
+    its result, and then both results are taken for one.
 
     Args:
       value: what to copy.
       number: another one for each copy of a program: two that look alike become one.
     """
     type_ = ir.RankedTensorType(value.type)
-    i32 = ir.IntegerType.get_signless(32)
-    known = literal(i32, number)
-    hidden = ir.Operation.create(
-        "util.optimization_barrier", results=[i32], operands=[known]
-    ).results[0]
-    chosen = to_device(
-        arith("cmpi", [hidden, known], ir.Type.parse(I1), predicate=PREDICATES["EQ"])
+    scalar = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
+    known = _create(
+        "stablehlo.constant",
+        scalar,
+        value=ir.DenseElementsAttr.get(np.array(number, np.int32), type=scalar.element_type),
+    )
+    hidden = _create("util.optimization_barrier", scalar, known)
+    boolean = ir.IntegerType.get_signless(1)
+    chosen = _create(
+        "stablehlo.compare",
+        ir.RankedTensorType.get([], boolean),
+        hidden,
+        known,
+        comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction EQ>"),
+        compare_type=ir.Attribute.parse("#stablehlo<comparison_type SIGNED>"),
+    )
+    # One for each element, or the host reads it and decides.
+    each = _create(
+        "stablehlo.broadcast_in_dim",
+        ir.RankedTensorType.get(type_.shape, boolean),
+        chosen,
+        broadcast_dimensions=ir.DenseI64ArrayAttr.get([]),
     )
     integral = isinstance(type_.element_type, ir.IntegerType)
-    other = ir.Operation.create(
-        "stablehlo.not" if integral else "stablehlo.negate", results=[type_], operands=[value]
-    ).results[0]
-    return ir.Operation.create(
-        "stablehlo.select", results=[type_], operands=[chosen, value, other]
-    ).results[0]
+    other = _create("stablehlo.not" if integral else "stablehlo.negate", type_, value)
+    return _create("stablehlo.select", type_, each, value, other)
+
+
+def _create(name: str, type_: ir.Type, *operands: ir.Value, **attributes: ir.Attribute) -> ir.Value:
+    return ir.Operation.create(name, [type_], operands, attributes).results[0]

@@ -41,8 +41,10 @@ from gnomon.backends.iree.legalize.host_scalars import (
     computes_on_host,
     is_scalar,
     literal,
+    narrowed,
     to_device,
     value_of,
+    widened,
 )
 from gnomon.backends.iree.legalize.kernels import loop_kernel
 from gnomon.backends.iree.legalize.ownership import (
@@ -346,11 +348,23 @@ class _Rewriter(Emitter):
     ) -> list[ir.Value]:
         """A counted loop; ``iteration`` emits one from the counter and the carries."""
         types = [v.type for v in initial]
-        loop = self.create_with_regions("scf.for", types, [start, bound, step, *initial], 1)
-        number, *carried = loop.regions[0].blocks.append(start.type, *types).arguments
+        handed = self._widened(initial)
+        wide = [v.type for v in handed]
+        bounds = self._widened([start, bound, step])
+        loop = self.create_with_regions("scf.for", wide, [*bounds, *handed], 1)
+        arguments = loop.regions[0].blocks.append(bounds[0].type, *wide).arguments
         inner = self.within(loop.regions[0].blocks[0])
-        inner.create("scf.yield", [], iteration(inner, number, carried))
-        return list(loop.results)
+        number, *carried = inner._narrowed(list(arguments), [start.type, *types])
+        inner.create("scf.yield", [], inner._widened(iteration(inner, number, carried)))
+        return self._narrowed(list(loop.results), types)
+
+    def _widened(self, values: Sequence[ir.Value]) -> list[ir.Value]:
+        with ir.InsertionPoint(self.here):
+            return [widened(v) for v in values]
+
+    def _narrowed(self, values: Sequence[ir.Value], types: Sequence[ir.Type]) -> list[ir.Value]:
+        with ir.InsertionPoint(self.here):
+            return [narrowed(v, t) for v, t in zip(values, types, strict=True)]
 
     def _iteration(
         self,
@@ -403,11 +417,13 @@ class _Rewriter(Emitter):
             self.block(block)
             return self._guarded(self.either(terminator(block).operands, hosted))
         chosen = self._is_branch(index, number)
-        branch = self.create_with_regions("scf.if", types, [chosen], 2)
+        i64 = ir.IntegerType.get_signless(64)
+        wide = [i64 if on_host else t for t, on_host in zip(types, hosted, strict=True)]
+        branch = self.create_with_regions("scf.if", wide, [chosen], 2)
         this, others = (self.within(region.blocks.append()) for region in branch.regions)
         this.block(block)
         values = this._guarded(this.either(terminator(block).operands, hosted))
-        this.create("scf.yield", [], values)
+        this.create("scf.yield", [], this._widened(values))
         rest = others._branches(index, number + 1, blocks, types, hosted)
-        others.create("scf.yield", [], rest)
-        return list(branch.results)
+        others.create("scf.yield", [], others._widened(rest))
+        return self._narrowed(list(branch.results), types)

@@ -16,9 +16,11 @@ __all__ = [
     "computes_on_host",
     "is_scalar",
     "literal",
+    "narrowed",
     "to_device",
     "to_host",
     "value_of",
+    "widened",
 ]
 
 CONSTANT = "stablehlo.constant"
@@ -57,6 +59,24 @@ def literal(type_: ir.Type, value: int) -> ir.Value:
     return ir.Operation.create(
         "arith.constant", results=[type_], attributes={"value": ir.IntegerAttr.get(type_, value)}
     ).results[0]
+
+
+def widened(value: ir.Value) -> ir.Value:
+    """A number of the host as loops and branches hand it on: in 64 bits; others as they are.
+
+    IREE's virtual machine moves what a branch hands on in some order, and takes a number of 32 bits
+    and a half of one of 64 for different registers: one may overwrite the other before it is moved,
+    and sizes and offsets of arrays, which have 64, are there too.
+    """
+    wide = ir.IntegerType.get_signless(64)
+    if not isinstance(value.type, ir.IntegerType) or value.type == wide:
+        return value
+    return arith("extui" if str(value.type) == I1 else "extsi", [value], wide)
+
+
+def narrowed(value: ir.Value, type_: ir.Type) -> ir.Value:
+    """What `widened` made of a value of this type as that again."""
+    return value if value.type == type_ else arith("trunci", [value], type_)
 
 
 def value_of(op: ir.Operation) -> int:
