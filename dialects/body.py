@@ -68,6 +68,17 @@ class Body:
         """Append a block argument."""
         return self.block.add_argument(mlir_type(type_), location or ir.Location.unknown())
 
+    def erase_arguments(self, count: int) -> None:
+        """Erase the block arguments behind the first ``count``, which nothing uses."""
+        for i in reversed(range(count, len(self.block.arguments))):
+            self.block.erase_argument(i)
+
+    def replace_results(self, results: Sequence[ir.Value]) -> None:
+        """Yield other values."""
+        location = self.terminator.location
+        erase(self.terminator)
+        self.close(results, location)
+
     def move_to(self, region: ir.Region) -> Body:
         """Attach the block to an empty region and return the body there."""
         self.block.append_to(region)
@@ -206,16 +217,23 @@ def clone_into(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> list[ir.Value
     """Clone ``op`` at the current insertion point with operands mapped by ``env``; extend
     ``env``.
     """
-    is_plain = op.name in PLAIN
-    given = [env[operand] for operand in (op.operands if is_plain else operands_of(op))]
-    if not is_plain and _is_packed(list(op.operands)):
+    if op.name in PLAIN:
+        clone = op.clone()
+        operands = clone.operands
+        for i, operand in enumerate(operands):
+            operands[i] = env[operand]
+        results = list(clone.results)
+        env.update(zip(op.results, results, strict=True))
+        return results
+    given = [env[operand] for operand in operands_of(op)]
+    if _is_packed(list(op.operands)):
         given = _pack(given)
     clone = op.clone()
     operands = clone.operands
     for i, value in enumerate(given):
         operands[i] = value
     results = list(clone.results)
-    if not is_plain and _is_packed(results):
+    if _is_packed(results):
         types = [r.type for r in results_of(op)]
         unpack = ir.Operation.create(PACK, results=types, operands=results)
         results = list(unpack.results)

@@ -379,10 +379,11 @@ def instance_of(
 ) -> Instance:
     """What the rules of an operation see; ``operands`` replaces its own operands."""
     op = lookup(operation)
+    own = operands_of(operation)
     return Instance(
         op,
-        operands_of(operation) if operands is None else operands,
-        [type_of(v) for v in operands_of(operation)],
+        own if operands is None else operands,
+        [type_of(v) for v in own],
         [type_of(v) for v in results_of(operation)],
         params_of(operation, op),
         bodies_of(operation) if op.is_control_flow else (),

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from gnomon.dialects.body import Body, clone_into, operands_of, results_of
+from gnomon.dialects.body import Body, clone_into, erase, operands_of, results_of
 from gnomon.dialects.contract import ENGINE, Instance, Verdict, has_effects, instance_of, lookup
 from gnomon.dialects.emit import add_tangents, zeros
 from gnomon.dialects.functions import Program, call, callee, emit_call
@@ -343,7 +343,7 @@ def split_linear(joint: Body, primal_count: int, out_nonzero: list[bool]) -> Lin
     """Split a forward-mode body by dependence on the tangent arguments.
 
     What costs nothing to make again (an op without operands: a constant, an iota) is made again in
-    the linear body, not passed as a residual.
+    the linear body, not passed as a residual. The joint body becomes the forward body.
     """
     arguments = joint.arguments
     primals, tangents = arguments[:primal_count], arguments[primal_count:]
@@ -366,7 +366,8 @@ def split_linear(joint: Body, primal_count: int, out_nonzero: list[bool]) -> Lin
     results = joint.results
     out_count = len(out_nonzero)
     out_tangents = results[out_count:]
-    used = [v for op in _live(linear_ops, out_tangents) for v in operands_of(op)]
+    live_ops = _live(linear_ops, out_tangents)
+    used = [v for op in live_ops for v in operands_of(op)]
     residuals: dict[ir.Value, None] = {}
     remade: dict[ir.Value, ir.Operation] = {}
     for value in (*used, *out_tangents):
@@ -379,43 +380,35 @@ def split_linear(joint: Body, primal_count: int, out_nonzero: list[bool]) -> Lin
 
     types = joint.argument_types
 
-    def emit_forward(*given: ir.Value) -> list[ir.Value]:
-        env = dict(zip(primals, given, strict=True))
-        for op in forward_ops:
-            with op.location:
-                clone_into(op, env)
-        return [env[v] for v in (*results[:out_count], *residuals)]
-
     def emit_linear(*given: ir.Value) -> list[ir.Value]:
         env = dict(zip((*residuals, *tangents), given, strict=True))
         for op in remade.values():
             clone_into(op.operation, env)
-        for op in linear_ops:
+        for op in live_ops:
             with op.location:
                 clone_into(op, env)
         return [env[v] for v in out_tangents]
 
     residual_types = [type_of(v) for v in residuals]
     position = {v: i for i, v in enumerate(primals)}
-    return Linearized(
-        forward=Body.build(types[:primal_count], emit_forward),
-        linear=Body.build([*residual_types, *types[primal_count:]], emit_linear),
-        out_nonzero=out_nonzero,
-        residual_types=residual_types,
-        residual_arguments=[position.get(v) for v in residuals],
-    )
+    residual_arguments = [position.get(v) for v in residuals]
+    linear_body = Body.build([*residual_types, *types[primal_count:]], emit_linear)
+    joint.replace_results([*results[:out_count], *residuals])
+    for op in reversed(linear_ops):
+        erase(op)
+    joint.erase_arguments(primal_count)
+    return Linearized(joint, linear_body, out_nonzero, residual_types, residual_arguments)
 
 
 def _live(operations: list[ir.Operation], results: Sequence[ir.Value]) -> list[ir.Operation]:
-    """The operations that the results need; the others are dropped from the list in place."""
+    """Those of the operations that the results need."""
     needed = set(results)
     live: list[ir.Operation] = []
     for op in reversed(operations):
         if any(r in needed for r in results_of(op)):
             live.append(op)
             needed.update(operands_of(op))
-    operations[:] = reversed(live)
-    return operations
+    return live[::-1]
 
 
 __all__ = ["DifferentiationError", "Differentiator", "Instance", "Linearized", "split_linear"]

@@ -6,9 +6,12 @@ function that has no name, and are replaced alike.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from gnomon.dialects.body import Body, erase, operands_of, results_of
 from gnomon.dialects.contract import bodies_of, instance_of, lookup
-from gnomon.dialects.functions import Program, callee, symbol_name
+from gnomon.dialects.functions import Program, callee, symbol_users
 from gnomon.dialects.mlir import ir
 
 
@@ -17,43 +20,69 @@ class RecursiveCallError(ValueError):
 
 
 def inline_calls(program: Program) -> None:
-    """Inline all calls in all functions, callees first."""
-    done: set[str] = set()
+    """Inline all calls in all functions, callees first.
 
-    def visit(name: str, callers: tuple[str, ...]) -> None:
-        if name in callers:
-            path = " -> ".join((*callers, name))
+    The operations of a private function that is called once are moved, and the function is gone.
+    """
+    inliner = _Inliner(program)
+    for name in program.names:
+        if name in program:
+            inliner.visit(name)
+
+
+class _Inliner:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._done: set[str] = set()
+        self._callers: list[str] = []
+        names = program.names
+        users = Counter(callee(op) for n in names for op in symbol_users(program.body(n)))
+        self._called_once = {
+            n for n in names if users[n] == 1 and "sym_visibility" in program.function(n).attributes
+        }
+
+    def visit(self, name: str) -> None:
+        """Inline the calls in a function."""
+        if name in self._callers:
+            path = " -> ".join((*self._callers, name))
             raise RecursiveCallError(f"the call graph has a cycle: {path}")
-        if name not in done:
-            _inline(program.body(name), lambda inner: visit(inner, (*callers, name)), program)
-            done.add(name)
+        if name not in self._done:
+            self._callers.append(name)
+            self._inline(self.program.body(name))
+            self._callers.pop()
+            self._done.add(name)
 
-    for function in program.functions:
-        visit(symbol_name(function), ())
-
-
-def _inline(body: Body, visit, program: Program) -> None:  # type: ignore[no-untyped-def]
-    for op in body.operations:
-        if op.name == "func.call":
-            name = callee(op)
-            visit(name)
+    def _inline(self, body: Body) -> None:
+        for op in body.operations:
+            if op.name == "func.call":
+                self.visit(callee(op))
+                with ir.InsertionPoint(op), op.location:
+                    results = self._called(callee(op), operands_of(op))
+                _replace(op, results)
+                continue
+            definition = lookup(op)
+            if not definition.is_control_flow:
+                continue
+            bodies = bodies_of(op)
+            if definition.inline is None:
+                for inner in bodies:
+                    self._inline(inner)
+                continue
+            self._inline(bodies[0])
             with ir.InsertionPoint(op), op.location:
-                results = program.body(name).inline(operands_of(op))
-            for old, new in zip(results_of(op), results, strict=True):
-                old.replace_all_uses_with(new)
-            erase(op)
-            continue
-        definition = lookup(op)
-        if not definition.is_control_flow:
-            continue
-        bodies = bodies_of(op)
-        if definition.inline is None:
-            for inner in bodies:
-                _inline(inner, visit, program)
-            continue
-        _inline(bodies[0], visit, program)
-        with ir.InsertionPoint(op), op.location:
-            results = definition.inline(instance_of(op))
-        for old, new in zip(results_of(op), results, strict=True):
-            old.replace_all_uses_with(new)
-        erase(op)
+                results = definition.inline(instance_of(op))
+            _replace(op, results)
+
+    def _called(self, name: str, operands: Sequence[ir.Value]) -> list[ir.Value]:
+        body = self.program.body(name)
+        if name not in self._called_once:
+            return body.inline(operands)
+        results = body.splice(operands)
+        self.program.erase(name)
+        return results
+
+
+def _replace(op: ir.Operation, values: Sequence[ir.Value]) -> None:
+    for old, new in zip(results_of(op), values, strict=True):
+        old.replace_all_uses_with(new)
+    erase(op)

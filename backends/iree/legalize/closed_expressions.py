@@ -145,7 +145,7 @@ def open_expressions(module: ir.Module) -> None:
 
 def _open(block: ir.Block) -> None:
     for op in block.operations:
-        for region in op.operation.regions:
+        for region in op.regions:
             for inner in region.blocks:
                 _open(inner)
     # Each time an expression reads one tensor more, so this ends.
@@ -157,19 +157,23 @@ def _root_of_long(block: ir.Block) -> ir.Operation | None:
     """What a long closed expression starts from: its first ramp, or its first literal."""
     lengths: dict[ir.Value, int] = {}
     roots: dict[ir.Value, ir.Operation] = {}
-    for view in block.operations:
-        op = view.operation
-        if op.name in (_RAMP, _LITERAL):
-            if op.name == _RAMP or ir.DenseElementsAttr(op.attributes["value"]).is_splat:
-                lengths[op.results[0]] = int(op.name == _RAMP)
-                roots[op.results[0]] = op
-        elif _is_fused(op) and all(x in lengths for x in op.operands):
-            (result,) = op.results
-            lengths[result] = 1 + sum(lengths[x] for x in op.operands)
-            starts = [roots[x] for x in op.operands]
-            roots[result] = next((r for r in starts if r.name == _RAMP), starts[0])
-            if lengths[result] > _COPIES:
-                return roots[result]
+    for op in block.operations:
+        name = op.name
+        if name in (_RAMP, _LITERAL):
+            if name == _RAMP or ir.DenseElementsAttr(op.attributes["value"]).is_splat:
+                lengths[op.results[0]] = int(name == _RAMP)
+                roots[op.results[0]] = op.operation
+            continue
+        # Asked first, because it is false of nearly all ops, and found out at the first operand.
+        operands = op.operands
+        if not all(x in lengths for x in operands) or not _is_fused(op.operation):
+            continue
+        (result,) = op.results
+        lengths[result] = 1 + sum(lengths[x] for x in operands)
+        starts = [roots[x] for x in operands]
+        roots[result] = next((r for r in starts if r.name == _RAMP), starts[0])
+        if lengths[result] > _COPIES:
+            return roots[result]
     return None
 
 

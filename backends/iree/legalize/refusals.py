@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule
-from gnomon.dialects.body import Body, operands_of, results_of
+from gnomon.dialects.body import Body, results_of
 from gnomon.dialects.contract import Instance, bodies_of, lookup
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
@@ -35,13 +35,20 @@ def check_dtypes(program: Program, target: Target) -> None:
     Raises:
         UnsupportedOnTarget: names the first op that has one.
     """
+    accepted: set[ir.Type] = set()
     for function in program.functions:
         body = program.body(symbol_name(function))
         for type_ in body.argument_types:
-            _check(type_, "an argument", "", target)
+            if not _has(target, type_):
+                raise _refusal(type_, "an argument", "", target)
+        # Operands are results of other ops, or arguments; those of loops are operands before.
         for op in _operations(body):
-            for value in (*operands_of(op), *results_of(op)):
-                _check(type_of(value), op.name, _line(op.location), target)
+            for value in results_of(op):
+                if value.type in accepted:
+                    continue
+                if not _has(target, type_of(value)):
+                    raise _refusal(type_of(value), op.name, _line(op.location), target)
+                accepted.add(value.type)
 
 
 def _operations(body: Body) -> Iterator[ir.Operation]:
@@ -52,12 +59,13 @@ def _operations(body: Body) -> Iterator[ir.Operation]:
                 yield from _operations(inner)
 
 
-def _check(type_: TensorType, what: str, line: str, target: Target) -> None:
-    name = short_name(type_.dtype)
-    if name in target.capabilities.dtypes:
-        return
-    instead = _INSTEAD.get(name, "convert to a dtype that it has")
-    raise UnsupportedOnTarget(
+def _has(target: Target, type_: TensorType) -> bool:
+    return short_name(type_.dtype) in target.capabilities.dtypes
+
+
+def _refusal(type_: TensorType, what: str, line: str, target: Target) -> UnsupportedOnTarget:
+    instead = _INSTEAD.get(short_name(type_.dtype), "convert to a dtype that it has")
+    return UnsupportedOnTarget(
         f"{what} of type {type_} is not supported on target {target.name!r}, which computes with "
         f"{', '.join(sorted(target.capabilities.dtypes))}{line}; {instead}, or choose another "
         "target, such as 'cpu' or 'cuda'"

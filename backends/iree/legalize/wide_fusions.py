@@ -12,6 +12,7 @@ less than that and packs values that live inside of the program into shared buff
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -52,24 +53,27 @@ def _split(body: Body) -> None:
             for inner in bodies_of(op):
                 _split(inner)
         operands, results = operands_of(op), results_of(op)
-        if _is_fused(op):
-            operands = _narrow(op, operands, leaves)
+        if _is_fused(op.name):
             read = _NO_LEAVES.union(*(leaves[x] for x in operands))
+            while len(read) > MAX_LEAVES:
+                operands = _narrow(op, operands, leaves)
+                read = _NO_LEAVES.union(*(leaves[x] for x in operands))
             # A result that is needed in memory too is written by the kernel that goes on with it.
             leaves |= {r: read | {r} if _is_stored(r) else read for r in results}
         else:
             leaves |= {r: _leaves_of_unfused(op, operands, r) for r in results}
 
 
-def _is_fused(op: ir.Operation) -> bool:
-    if op.name in _FUSED:
+@functools.cache
+def _is_fused(name: str) -> bool:
+    if name in _FUSED:
         return True
-    definition = REGISTRY.get(op.name)
+    definition = REGISTRY.get(name)
     return definition is not None and definition.batch is batch_elementwise
 
 
 def _is_stored(value: ir.Value) -> bool:
-    return not all(_is_fused(use.owner.operation) for use in value.uses)
+    return not all(_is_fused(use.owner.name) for use in value.uses)
 
 
 def _leaves_of_unfused(op: ir.Operation, operands: Sequence[ir.Value], result: ir.Value) -> Leaves:
@@ -89,17 +93,14 @@ def _is_splat(op: ir.Operation) -> bool:
 def _narrow(
     op: ir.Operation, operands: Sequence[ir.Value], leaves: dict[ir.Value, Leaves]
 ) -> list[ir.Value]:
-    """The operands of ``op``, the widest behind barriers until there are few enough leaves."""
-    operands = list(operands)
-    while len(_NO_LEAVES.union(*(leaves[x] for x in operands))) > MAX_LEAVES:
-        widest = max(operands, key=lambda x: len(leaves[x]))
-        maker = widest.owner.operation
-        with ir.InsertionPoint.after(maker), maker.location:
-            (behind,) = optimization_barrier.build([widest], {})
-        widest.replace_all_uses_except(behind, behind.owner.operation)
-        leaves[behind] = frozenset({behind})
-        operands = operands_of(op)
-    return operands
+    """The operands of ``op``, the widest of them behind a barrier."""
+    widest = max(operands, key=lambda x: len(leaves[x]))
+    maker = widest.owner.operation
+    with ir.InsertionPoint.after(maker), maker.location:
+        (behind,) = optimization_barrier.build([widest], {})
+    widest.replace_all_uses_except(behind, behind.owner.operation)
+    leaves[behind] = frozenset({behind})
+    return operands_of(op)
 
 
 __all__ = ["MAX_LEAVES", "split_wide_fusions"]
