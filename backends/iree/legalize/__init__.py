@@ -26,7 +26,7 @@ from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
 from gnomon.backends.iree.legalize.selects import complex_rules
 from gnomon.backends.iree.legalize.sorting import sorting_rules
 from gnomon.backends.iree.legalize.special_functions import function_rules, rounding_rules
-from gnomon.backends.iree.legalize.sums import RULES as SUM_RULES
+from gnomon.backends.iree.legalize.sums import sum_rules
 from gnomon.backends.iree.legalize.wide_fusions import split_wide_fusions
 from gnomon.backends.iree.legalize.windows import RULES as WINDOW_RULES
 from gnomon.backends.iree.targets import Target
@@ -42,7 +42,6 @@ _RULES: dict[str, Rule] = {
     **BRANCH_RULES,
     **CONVERSION_RULES,
     **SCATTER_RULES,
-    **SUM_RULES,
 }
 
 
@@ -70,7 +69,11 @@ def legalize(module: ir.Module, target: Target) -> None:
         **power_rules(target.capabilities),
     }
     rewrite(program, {**decompositions, **on_host})
-    functions = {**function_rules(target), **convolution_rules(target)}
+    functions = {
+        **function_rules(target),
+        **convolution_rules(target),
+        **sum_rules(target),
+    }
     rewrite(program, {**_RULES, **functions, **on_host})
     # What other rules write is rewritten too.
     last = {

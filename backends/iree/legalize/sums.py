@@ -1,45 +1,79 @@
-"""Long sums: in stages, so that they are as precise as they should be.
+"""Long sums: in stages, so that they are as precise as they should be, and as fast as memory.
 
-IREE adds up the elements of a sum one after another. In f32 that loses what is small against the
-sum so far: a sum of 25 million squares came out 6 % short. In stages of at most `STAGE` elements
-the error stays near that of a pairwise sum, and the first stage runs on all cores. Sums of 16-bit
-floats are formed in f32, so they are no better off; those of f64 lose digits in the same way.
+IREE adds up the elements of a sum one after another; along the last dimension in lanes, as many as
+a vector has, where the order is left to it (a flag of the CPU's). In f32 that loses what is small
+against the sum so far: a sum of 25 million squares came out 6 % short. In stages the error stays
+near that of a pairwise sum, and the first stage runs on all cores. Sums of 16-bit floats are formed
+in f32, so they are no better off; those of f64 lose digits in the same way.
+
+What a stage looks like decides how fast it is (25 million f32, one core):
+
+- Along the last dimension IREE takes several rows at once, and adds up each vector across its
+  lanes: 25 ms for two operands of 5000 rows. The rows as matrices of `_LANES` columns, these added
+  up apart, are read in order, with a vector of sums: 9.5 ms, what memory gives.
+- Along another dimension it takes some columns from the first row to the last: 73 ms for one
+  operand of 5000 rows. In stages of about `_FEW_ROWS` rows, which stay in the cache, 28 ms.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from gnomon.backends.iree.legalize.conversions import rounded
+from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import constant, convert, ops, reshape
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import is_inexact, type_of
+from gnomon.dialects.types import TensorType, is_floating, is_inexact, type_of
 
-__all__ = ["RULES", "STAGE", "sum_along"]
+__all__ = ["STAGE", "sum_along", "sum_rules"]
 
+# The most elements that are added up one after another.
 STAGE = 4096
 _PIECE = 1024
 _SMALLEST_PIECE = 32
+# The fewest lanes of a CPU's vector of f32, and how many a stage writes out itself.
+_VECTOR = 4
+_LANES = 8
+# Operands of as many elements do not stay in a core's cache.
+_LARGE = 1 << 20
+_FEW_ROWS = 32
 
 
 def _sum(inst: Instance) -> Sequence[ir.Value] | None:
     type_, axes = inst.operand_types[0], inst.params["axes"]
     if not is_inexact(type_.dtype) or math.prod(type_.shape[d] for d in axes) <= STAGE:
         return None
-    wide = accumulator(type_.dtype)
-    total = convert(inst.operand, wide)
-    for group in _groups(type_.shape, sorted(axes)):
-        if len(group) > 1:
-            total = ops.reduce_sum(total, axes=group)
-        else:
-            total = sum_along(total, *group)
-    return [total if wide == type_.dtype else rounded(total, type_.dtype)]
+    return _widened(inst, lambda x: _in_stages(x, axes))
+
+
+def _sum_on_cores(inst: Instance) -> Sequence[ir.Value] | None:
+    type_, axes = inst.operand_types[0], sorted(inst.params["axes"])
+    if not is_floating(type_.dtype):
+        return _sum(inst)
+    if _is_strided(type_, axes):
+        return _widened(inst, lambda x: _by_rows(x, *axes))
+    if _is_short(type_, axes):
+        return None
+    return _widened(inst, lambda x: _in_few_stages(*_in_lanes(x, axes)))
+
+
+def _widened(inst: Instance, rule: Callable[[ir.Value], ir.Value]) -> list[ir.Value]:
+    dtype = inst.type.dtype
+    wide = accumulator(dtype)
+    total = rule(convert(inst.operand, wide))
+    return [total if wide == dtype else rounded(total, dtype)]
+
+
+def _in_stages(x: ir.Value, axes: Sequence[int]) -> ir.Value:
+    for group in _groups(type_of(x).shape, sorted(axes)):
+        x = ops.reduce_sum(x, axes=group) if len(group) > 1 else sum_along(x, *group)
+    return x
 
 
 def _groups(shape: Sequence[int], axes: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -53,13 +87,13 @@ def _groups(shape: Sequence[int], axes: Sequence[int]) -> Iterator[tuple[int, ..
     yield group
 
 
-def _piece(size: int) -> int:
+def _piece(size: int, most: int = 2 * _PIECE, least: int = _SMALLEST_PIECE) -> int | None:
     """How many elements a stage adds up: a divisor of all, where there is one.
 
     What is added up can then become a part of the stage's kernel. To be padded, it must be in
     memory.
     """
-    return next((n for n in range(2 * _PIECE, _SMALLEST_PIECE - 1, -1) if size % n == 0), _PIECE)
+    return next((n for n in range(most, least - 1, -1) if size % n == 0), None)
 
 
 def sum_along(x: ir.Value, axis: int) -> ir.Value:
@@ -68,7 +102,7 @@ def sum_along(x: ir.Value, axis: int) -> ir.Value:
     size = shape[axis]
     if size <= STAGE:
         return ops.reduce_sum(x, axes=(axis,))
-    piece = _piece(size)
+    piece = _piece(size) or _PIECE
     pieces = -(-size // piece)
     missing = pieces * piece - size
     if missing:
@@ -76,8 +110,58 @@ def sum_along(x: ir.Value, axis: int) -> ir.Value:
         high = tuple(missing if d == axis else 0 for d in range(len(shape)))
         zero = constant(np.zeros((), type_of(x).dtype))
         x = ops.pad(x, zero, low=nothing, high=high, interior=nothing)
-    split = reshape(x, (*shape[:axis], pieces, piece, *shape[axis + 1 :]))
-    return sum_along(ops.reduce_sum(split, axes=(axis + 1,)), axis)
+    return sum_along(_sum_pieces(x, axis, piece), axis)
 
 
-RULES: dict[str, Rule] = {"gnomon.reduce_sum": _sum}
+def _sum_pieces(x: ir.Value, axis: int, piece: int) -> ir.Value:
+    """The sums of pieces of an axis, which they divide."""
+    shape = type_of(x).shape
+    split = reshape(x, (*shape[:axis], shape[axis] // piece, piece, *shape[axis + 1 :]))
+    return ops.reduce_sum(split, axes=(axis + 1,))
+
+
+# -------------------------------------------------------------------------------------- on a CPU
+
+
+def _is_short(type_: TensorType, axes: Sequence[int]) -> bool:
+    """Whether one stage is enough, which has the lanes of a vector along the last dimension."""
+    in_lanes = type_.rank - 1 in axes
+    return math.prod(type_.shape[d] for d in axes) <= STAGE * (_VECTOR if in_lanes else 1)
+
+
+def _in_few_stages(x: ir.Value, axes: Sequence[int]) -> ir.Value:
+    is_short = _is_short(type_of(x), axes)
+    return ops.reduce_sum(x, axes=tuple(axes)) if is_short else _in_stages(x, axes)
+
+
+def _is_strided(type_: TensorType, axes: Sequence[int]) -> bool:
+    """Whether the rows of one column leave the cache before the next columns are read."""
+    if len(axes) != 1 or axes[0] == type_.rank - 1:
+        return False
+    rows = type_.shape[axes[0]]
+    return rows >= 4 * _FEW_ROWS and math.prod(type_.shape[axes[0] :]) >= _LARGE
+
+
+def _by_rows(x: ir.Value, axis: int) -> ir.Value:
+    piece = _piece(type_of(x).shape[axis], 3 * _FEW_ROWS // 2, _FEW_ROWS // 2)
+    return sum_along(_sum_pieces(x, axis, piece) if piece else x, axis)
+
+
+def _in_lanes(x: ir.Value, axes: Sequence[int]) -> tuple[ir.Value, Sequence[int]]:
+    """A sum with the same value over fewer elements: the last dimension is added up by lanes."""
+    type_ = type_of(x)
+    shape, last = type_.shape, type_.rank - 1
+    piece = _piece(shape[last] // _LANES, _PIECE)
+    if last not in axes or type_.size < _LARGE or shape[last] % _LANES or not piece:
+        return x, axes
+    x = _sum_pieces(reshape(x, (*shape[:last], shape[last] // _LANES, _LANES)), last, piece)
+    # What is left is in memory, so dimensions may be joined.
+    kept = next((d for d in range(last, 0, -1) if d - 1 not in axes), 0)
+    joined = math.prod(type_of(x).shape[kept:])
+    return reshape(x, (*shape[:kept], joined)), [*(d for d in axes if d < kept), kept]
+
+
+def sum_rules(target: Target) -> dict[str, Rule]:
+    """The rule of sums for a target."""
+    on_cores = target.capabilities.host_memory
+    return {"gnomon.reduce_sum": _sum_on_cores if on_cores else _sum}

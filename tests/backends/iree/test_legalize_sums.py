@@ -15,7 +15,7 @@ from tests.ops.check import assert_close
 from tests.tolerance import assert_each_near
 
 
-@pytest.mark.parametrize("shape", [(3_000_001,), (1500, 2000), (2, 5000, 3)])
+@pytest.mark.parametrize("shape", [(3_000_001,), (1500, 2000), (2, 5000, 3), (130, 8, 1024)])
 def test_a_long_sum_is_precise(shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(0).random(shape, np.float32)
     whole, columns = gn.jit(lambda x: (gnp.sum(x * x), gnp.sum(x * x, axis=0)))(x)
