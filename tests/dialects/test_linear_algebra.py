@@ -23,12 +23,12 @@ POSITIVE = np.array([[4.0, 1.0], [1.0, 3.0]])
 def test_a_member_that_fails_is_nan_and_the_others_stand() -> None:
     batch = np.stack([POSITIVE, -POSITIVE, np.full((2, 2), np.nan)])
     factor = ops.cholesky.evaluate(batch)
-    np.testing.assert_allclose(factor[0], np.linalg.cholesky(POSITIVE))
+    assert_near(factor[0], np.linalg.cholesky(POSITIVE), 4)
     lower = np.tri(2, dtype=bool)
     assert np.isnan(factor[1:, lower]).all() and not factor[:, ~lower].any()
     values = {"full_matrices": True, "compute_uv": True}
     s, u, vh = ops.svd.evaluate(batch, **values)
-    np.testing.assert_allclose(s[0], np.linalg.svd(POSITIVE, compute_uv=False))
+    assert_near(s[0], np.linalg.svd(POSITIVE, compute_uv=False), 8)
     assert all(np.isnan(x[2]).all() for x in (s, u, vh))
 
 
@@ -36,7 +36,7 @@ def test_singular_systems_give_infinities_and_nan_for_themselves_only() -> None:
     batch = np.stack([POSITIVE, np.ones((2, 2))])
     with np.errstate(all="ignore"):
         x = ops.solve.evaluate(batch, np.ones((2, 2, 1)), transpose_a=False)
-    np.testing.assert_allclose(x[0], np.linalg.solve(POSITIVE, np.ones((2, 1))))
+    assert_near(x[0], np.linalg.solve(POSITIVE, np.ones((2, 1))), 8)
     assert not np.isfinite(x[1]).any()
 
 
@@ -82,7 +82,7 @@ def test_nearly_dependent_eigenvectors_are_noticed() -> None:
 def test_cofactors_of_singular_matrices() -> None:
     a = np.diag([1.0, 2.0, 0.0])
     assert_near(ops.cofactors.evaluate(a), np.diag([0.0, 0.0, 2.0]), 4)
-    np.testing.assert_allclose(ops.cofactors.evaluate(np.diag([3.0, 0, 0])), np.zeros((3, 3)))
+    np.testing.assert_array_equal(ops.cofactors.evaluate(np.diag([3.0, 0, 0])), np.zeros((3, 3)))
 
 
 @pytest.mark.parametrize("op", sorted({row.op for row in rows_linear_algebra.ROWS}))

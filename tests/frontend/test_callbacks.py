@@ -14,6 +14,7 @@ import gnomon.numpy as gnp
 from gnomon import lax
 from gnomon.dialects.contract import has_effects
 from gnomon.experimental import io_callback
+from tests.tolerance import assert_near
 
 F32 = np.dtype(np.float32)
 
@@ -57,8 +58,8 @@ def test_pure_callback_takes_and_returns_pytrees(run: Callable[..., Any]) -> Non
 
     x = np.arange(3, dtype=np.float32)
     out = run(f)(x)
-    np.testing.assert_allclose(out["a"], 2 * np.sin(x), rtol=1e-6)
-    np.testing.assert_allclose(out["b"][0], x + 1)
+    np.testing.assert_array_equal(out["a"], 2 * np.sin(x))
+    np.testing.assert_array_equal(out["b"][0], x + 1)
     assert out["b"][1] == 3 and not out["b"][1].weak_type
 
 
@@ -141,7 +142,7 @@ def test_a_callback_runs_gnomon_outside_of_what_is_traced() -> None:
     x = gnp.arange(3.0)
     # The trace of an outer function is active when the compiled inner one calls back.
     out = gn.jit(lambda y: y + f(x))(x)
-    np.testing.assert_allclose(out, np.arange(3) + np.cos(np.arange(3)) + 3, rtol=1e-6)
+    assert_near(out, np.arange(3) + np.cos(np.arange(3)) + 3, 4)
 
 
 def test_values_for_gradients_and_custom_rules() -> None:
@@ -156,7 +157,7 @@ def test_values_for_gradients_and_custom_rules() -> None:
 
     x = gnp.arange(3.0)
     out = gn.jit(gn.vmap(gn.grad(lambda x: x * sin(x))))(x)
-    np.testing.assert_allclose(out, np.sin(x) + x * np.cos(x), rtol=1e-6)
+    assert_near(out, np.sin(x) + x * np.cos(x), 4)
 
 
 # ---------------------------------------------------------------------------------------- effects

@@ -14,6 +14,7 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from tests.frontend.oracle import check, sample, weakly
+from tests.tolerance import assert_near
 
 VALUES: list[Any] = [
     1,
@@ -289,8 +290,8 @@ def test_gradients_of_grids() -> None:
             lambda x: jnp.diag(x * jnp.arange(3.0)).sum(),
         ),
     ):
-        np.testing.assert_allclose(gn.grad(ours)(2.0), jax.grad(theirs)(2.0), rtol=1e-6)
-        np.testing.assert_allclose(gn.jit(ours)(2.0), ours(2.0), rtol=1e-6)
+        assert_near(gn.grad(ours)(2.0), jax.grad(theirs)(2.0), 4)
+        assert_near(gn.jit(ours)(2.0), ours(2.0), 4)
 
 
 def test_x64_is_respected() -> None:
