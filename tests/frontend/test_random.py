@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jax.random as jrandom
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -17,16 +16,17 @@ import gnomon as gn
 from gnomon import lax, random
 from gnomon._array import wrap
 from tests.frontend.oracle import KINDS, assert_close, kind, outcome
+from tests.tolerance import assert_each_near, assert_near, units_of_differences
 
 OURS, THEIRS = random.key(42), jrandom.key(42)
 
 
-def compare(name: str, *args: Any, ulps: float = 0, absolute: float = 0, **kwargs: Any) -> None:
+def compare(name: str, *args: Any, ulps: float = 0, scale: float = 0, **kwargs: Any) -> None:
     """One sampler under the same key in both."""
     theirs = getattr(jrandom, name)(THEIRS, *args, **kwargs)
     ours = getattr(random, name)(OURS, *map(_ours, args), **kwargs)
     assert (ours.dtype, ours.shape, ours.weak_type) == (theirs.dtype, theirs.shape, False)
-    assert_close(np.asarray(ours), np.asarray(theirs), ulps, absolute=absolute)
+    assert_close(np.asarray(ours), np.asarray(theirs), ulps, scale)
 
 
 def _ours(x: Any) -> Any:
@@ -232,11 +232,10 @@ def test_normal(dtype: str) -> None:
 
 
 def test_normal_is_close_in_the_middle() -> None:
-    ours = np.asarray(random.normal(OURS, (5000,))).astype(np.float64)
-    theirs = np.asarray(jrandom.normal(THEIRS, (5000,))).astype(np.float64)
+    ours = np.asarray(random.normal(OURS, (5000,)))
+    theirs = np.asarray(jrandom.normal(THEIRS, (5000,)))
     middle = np.abs(theirs) < 3
-    error = np.abs(ours - theirs)[middle] / np.abs(theirs)[middle]
-    assert error.max() <= 8 * np.finfo(np.float32).eps
+    assert_each_near(ours[middle], theirs[middle], 8)
 
 
 def test_64_bits() -> None:
@@ -281,24 +280,25 @@ DISTRIBUTIONS = {
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_distributions(name: str, dtype: str) -> None:
-    eps = float(ml_dtypes.finfo(dtype).eps)
-    compare(name, (300,), dtype, ulps=64 if dtype == "float32" else 2, absolute=8 * eps)
+    # With 16 bits there are three roundings on both sides; functions of float32 lose more.
+    compare(name, (300,), dtype, ulps=16 if dtype == "float32" else 4, scale=1.0)
 
 
 def test_distributions_with_parameters() -> None:
     two, three = jnp.array([0.5, 2.0]), jnp.array([[1.0], [2.0], [3.0]])
-    close = {"ulps": 64, "absolute": 1e-5}
+    close = {"ulps": 64, "scale": 1.0}
     compare("truncated_normal", -1.0, 2.0, (300,), **close)
     compare("truncated_normal", -two, three, **close)
     compare("pareto", two, **close)
     compare("rayleigh", two, (3, 2), **close)
     compare("weibull_min", 2.0, 1.5, (300,), **close)
-    compare("lognormal", 2.0, (300,), ulps=64, absolute=1e-5)
+    compare("lognormal", 2.0, (300,), **close)
     compare("triangular", 0.0, 1.0, 3.0, (300,), **close)
-    compare("wald", two, (300, 2), ulps=4096, absolute=1e-4)
+    # What is left of terms up to the square of the mean times that of a normal number.
+    compare("wald", two, (300, 2), ulps=16, scale=32.0)
     compare("geometric", 0.1, (300,))
     compare("double_sided_maxwell", 1.0, two, (3,), **close)
-    compare("gumbel", (300,), mode="high", ulps=64, absolute=1e-5)
+    compare("gumbel", (300,), mode="high", **close)
 
 
 @pytest.mark.parametrize("dtype", [None, "float32", "int8", "uint8"])
@@ -329,10 +329,10 @@ SMALL_AND_LARGE = jnp.array([0.01, 0.3, 1.0, 2.5, 30.0])
 
 
 def test_gamma_family() -> None:
-    close = {"ulps": 64, "absolute": 1e-6}
+    close = {"ulps": 64, "scale": 1.0}
     compare("gamma", SMALL_AND_LARGE, (40, 5), **close)
     compare("gamma", 2.0, (0,))
-    compare("loggamma", SMALL_AND_LARGE, (40, 5), ulps=512, absolute=1e-6)
+    compare("loggamma", SMALL_AND_LARGE, (40, 5), **close)
     compare("beta", SMALL_AND_LARGE, 0.5, **close)
     compare("f", SMALL_AND_LARGE, 3.0, **close)
     compare("t", SMALL_AND_LARGE[1:], (20, 4), **close)
@@ -359,12 +359,14 @@ def test_orders() -> None:
 
 
 def test_matrices() -> None:
-    close = {"ulps": 64, "absolute": 4e-6}
+    close = {"ulps": 32, "scale": 1.0}
     compare("orthogonal", 2, (4,), m=5, **close)
     mean, cov = jnp.array([1.0, 2.0]), jnp.array([[2.0, 0.5], [0.5, 1.0]])
     compare("multivariate_normal", mean, cov, (5,), **close)
     drawn = random.multivariate_normal(OURS, _ours(mean), _ours(cov), (20000,), method="eigh")
-    np.testing.assert_allclose(np.cov(np.asarray(drawn).T), cov, atol=0.1)
+    variances = np.diag(cov)
+    error = np.sqrt((np.outer(variances, variances) + cov**2) / len(drawn))
+    assert (np.abs(np.cov(np.asarray(drawn).T) - cov) < 5 * error).all()
 
 
 def test_rejection_under_transformations() -> None:
@@ -376,7 +378,7 @@ def test_rejection_under_transformations() -> None:
     each = [draw(k) for k in keys]
     for wrapped in (gn.vmap(draw), gn.jit(gn.vmap(draw))):
         for found, expected in zip(wrapped(keys), zip(*each, strict=True), strict=True):
-            np.testing.assert_allclose(found, np.stack(expected), rtol=1e-5)
+            assert_each_near(found, np.stack(expected), 16)
 
 
 @pytest.mark.parametrize("name", ["gamma", "loggamma", "dirichlet"])
@@ -385,7 +387,7 @@ def test_derivatives_of_gamma_numbers(name: str) -> None:
     ours = gn.grad(lambda a: (getattr(random, name)(OURS, a) * weights).sum())
     theirs = jax.grad(lambda a: (getattr(jrandom, name)(THEIRS, a) * weights).sum())
     expected = np.asarray(theirs(SMALL_AND_LARGE))
-    np.testing.assert_allclose(ours(np.asarray(SMALL_AND_LARGE)), expected, rtol=1e-4, atol=1e-9)
+    assert_each_near(ours(np.asarray(SMALL_AND_LARGE)), expected, 64)
 
 
 def test_derivatives() -> None:
@@ -394,6 +396,7 @@ def test_derivatives() -> None:
 
     step = 1e-2
     slope = (float(total(-1.0 + step)) - float(total(-1.0 - step))) / (2 * step)
-    assert abs(float(gn.grad(total)(-1.0)) - slope) < 1e-3 * abs(slope)
+    units = units_of_differences(step, np.float32)
+    assert_near(gn.grad(total)(-1.0), np.float32(slope), units, scale=abs(float(total(-1.0))))
     width = gn.grad(lambda high: lax.reduce_sum(random.uniform(OURS, (4,), maxval=high), (0,)))
-    np.testing.assert_allclose(width(2.0), np.asarray(random.uniform(OURS, (4,))).sum(), rtol=1e-6)
+    assert_near(width(2.0), np.asarray(random.uniform(OURS, (4,))).sum(), 4)

@@ -29,6 +29,7 @@ from gnomon.dialects.types import (
     short_name,
 )
 from tests.ops.row import Operand, Row
+from tests.tolerance import unit
 
 DTYPES = {short_name(d): d for d in ANY}
 
@@ -169,19 +170,10 @@ def run(program: Program, name: str, arrays: Sequence[np.ndarray]) -> list[np.nd
     return running.evaluator(name, *arrays)
 
 
-def epsilon(dtype: np.dtype) -> float:
-    """The spacing of a dtype's numbers at one; zero for exact types."""
-    if not is_inexact(dtype):
-        return 0.0
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(np.zeros((), dtype).real.dtype).eps)
-
-
 def assert_close(
     actual: Any, expected: Any, dtype: np.dtype, ulps: float = 4.0, message: str = ""
 ) -> None:
-    """Equal shapes, and values within ``ulps`` units of the dtype's epsilon.
+    """Equal shapes, and values within ``ulps`` units of the dtype.
 
     The unit is relative to each expected value, with the result's median magnitude as a floor, so
     that results near a zero of the function are held to the accuracy of their inputs.
@@ -201,7 +193,7 @@ def assert_close(
     a, e = a[finite], e[finite]
     scale = np.maximum(np.abs(e), np.median(np.abs(e)))
     floor = float(np.finfo(np.float64).tiny)
-    error = np.abs(a - e) / np.maximum(scale * epsilon(dtype), floor)
+    error = np.abs(a - e) / np.maximum(scale * unit(dtype), floor)
     assert np.isfinite(error).all() and error.max() <= ulps, (
         f"{message}: off by {error.max():.3g} ulps of {short_name(dtype)} (allowed {ulps}); "
         f"got {a[error.argmax()]}, expected {e[error.argmax()]}"
