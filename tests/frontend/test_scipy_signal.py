@@ -14,8 +14,10 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from tests.frontend.oracle import check, sample, to_gnomon
+from tests.tolerance import assert_near
 
-CLOSE: dict[str, Any] = {"ulps": 64.0, "absolute": 3e-5}
+# Sums of a dozen products, or transforms as long.
+CLOSE: dict[str, Any] = {"ulps": 16.0, "scale": 3.0, "together": True}
 A, B = sample("float32", (5, 7), 1), sample("float32", (3, 4), 2)
 V, C = sample("float32", (6,), 3), sample("complex64", (4,), 4)
 
@@ -68,7 +70,8 @@ def test_cosine_transforms(name: str) -> None:
 
 def test_fits_and_roots() -> None:
     x = jnp.arange(6.0) / 3
-    close: dict[str, Any] = {"ulps": 2048.0, "absolute": 1e-4}
+    condition = np.linalg.cond(np.vander(x, 3))  # of the fit; that of its covariance is the square
+    close: dict[str, Any] = {"ulps": 8 * condition**2, "together": True}
     check(gnp.polyfit, jnp.polyfit, x, V, 2, **close)
     check(gnp.polyfit, jnp.polyfit, x, jnp.stack([V, 2 * V], 1), 1, w=abs(V), **close)
     check(gnp.polyfit, jnp.polyfit, x, V, 2, cov=True, **close)
@@ -77,11 +80,9 @@ def test_fits_and_roots() -> None:
     check(gnp.polyfit, jnp.polyfit, x, V[:2], 1)
     for p in (jnp.array([0.0, 1.0, -3.0, 2.0]), jnp.array([2.0]), jnp.array([1, 0, 1, 0])):
         ours = np.sort_complex(np.asarray(gnp.roots(to_gnomon(p))))
-        np.testing.assert_allclose(ours, np.sort_complex(np.roots(np.asarray(p))), atol=1e-5)
+        assert_near(ours, np.sort_complex(np.roots(np.asarray(p))), 16, scale=3.0)
     kept = np.asarray(
         gn.jit(lambda p: gnp.roots(p, strip_zeros=False))(gnp.array([0.0, 1.0, -2.0]))
     )
-    np.testing.assert_allclose(kept, [2.0, np.nan], atol=1e-5)
-    np.testing.assert_allclose(
-        np.asarray(gnp.poly(gnp.array([[1.0, 2.0], [0.0, 3.0]]))).real, [1, -4, 3], atol=1e-5
-    )
+    assert_near(kept, [2.0, np.nan], 4)
+    assert_near(gnp.poly(gnp.array([[1.0, 2.0], [0.0, 3.0]])), [1, -4, 3], 8)
