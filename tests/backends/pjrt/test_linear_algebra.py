@@ -13,11 +13,11 @@ import gnomon.lax.linalg
 import gnomon.numpy as gnp
 from gnomon.backends import platforms
 from gnomon.backends.pjrt.backend import PjrtBackend
+from tests.tolerance import assert_each_near, assert_near, unit
 
 pytestmark = pytest.mark.pjrt
 
 RNG = np.random.default_rng(0)
-EPSILON = float(np.finfo(np.float32).eps)
 
 
 @pytest.fixture(autouse=True)
@@ -54,26 +54,25 @@ def test_singular_values_of_matrices_of_all_ranks_and_sizes() -> None:
     for a, (u, s, vh) in zip(matrices, found, strict=True):
         m, n = a.shape
         assert (u.shape, vh.shape) == ((m, m), (n, n))
-        largest = np.abs(a).max(initial=0)
-        bound = 4 * max(m, n) * EPSILON
-        count = min(m, n)
+        # In units of the largest element, however small that is.
+        size = np.abs(a).max(initial=0) or np.float32(1)
+        units, count = 4 * max(m, n), min(m, n)
         restored = (u[:, :count] * s) @ vh[:count]
-        np.testing.assert_allclose(restored, a, rtol=0, atol=bound * largest)
-        expected = np.linalg.svd(a.astype(np.result_type(a, np.float64)), compute_uv=False)
-        np.testing.assert_allclose(s, expected, rtol=0, atol=bound * largest)
-        np.testing.assert_allclose(adjoint(u) @ u, np.eye(m), rtol=0, atol=bound)
-        np.testing.assert_allclose(vh @ adjoint(vh), np.eye(n), rtol=0, atol=bound)
+        assert_near(restored / size, a / size, units)
+        expected = np.linalg.svd((a / size).astype(np.complex128), compute_uv=False)
+        assert_near(s / size, expected, units)
+        assert_near(adjoint(u) @ u, np.eye(m), units)
+        assert_near(vh @ adjoint(vh), np.eye(n), units)
 
 
 def test_eigenvalues_that_lie_together() -> None:
     close = np.diag(np.repeat(np.float32([1, -1]), 8)) + np.float32(1e-6) * normal(16, 16)
     a = np.stack([close + close.T, np.eye(16, dtype=np.float32), np.ones((16, 16), np.float32)])
     values, vectors = on_device(gnp.linalg.eigh, a)
-    bound = 16 * EPSILON * np.linalg.norm(a, axis=(-2, -1))[:, None, None]
+    bound = 16 * unit(np.float32) * np.linalg.norm(a, axis=(-2, -1))[:, None, None]
     assert (np.abs(a @ vectors - vectors * values[:, None]) <= bound).all()
-    np.testing.assert_allclose(values, np.linalg.eigvalsh(a), rtol=0, atol=64 * EPSILON)
-    unit = adjoint(vectors) @ vectors
-    np.testing.assert_allclose(unit, np.tile(np.eye(16), (3, 1, 1)), rtol=0, atol=64 * EPSILON)
+    assert_each_near(values, np.linalg.eigvalsh(a), 64, scale=1.0)
+    assert_near(adjoint(vectors) @ vectors, np.tile(np.eye(16), (3, 1, 1)), 64)
 
 
 def test_a_member_that_is_not_finite_is_nan_and_no_other_is() -> None:
@@ -93,7 +92,8 @@ def test_derivatives_are_those_of_the_op() -> None:
 
     a = normal(2, 4, 3)
     expected = gn.vmap(gn.grad(f))(a)
-    np.testing.assert_allclose(on_device(gn.vmap(gn.grad(f)), a), expected, rtol=2e-4, atol=2e-4)
+    units = 16 * np.linalg.cond(a).max() ** 2  # those of the pseudoinverse's derivative
+    assert_near(on_device(gn.vmap(gn.grad(f)), a), expected, units)
 
 
 def test_systems_of_three_diagonals() -> None:
@@ -102,7 +102,8 @@ def test_systems_of_three_diagonals() -> None:
     diagonals[:, 1, 2] = 0
     b = normal(2, 5, 3)
     found = on_device(gnomon.lax.linalg.tridiagonal_solve, *diagonals, b)
-    np.testing.assert_allclose(
-        found, gnomon.lax.linalg.tridiagonal_solve(*diagonals, b), rtol=1e-4, atol=1e-4
-    )
+    lower, middle, upper = diagonals[:, 0]
+    matrix = np.diag(middle) + np.diag(lower[1:], -1) + np.diag(upper[:-1], 1)
+    expected = gnomon.lax.linalg.tridiagonal_solve(*diagonals, b)
+    assert_near(found, expected, 8 * np.linalg.cond(matrix))
     assert np.isfinite(found[0]).all() and np.isnan(found[1]).all()
