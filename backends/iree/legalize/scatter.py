@@ -38,7 +38,7 @@ from gnomon.dialects.emit import (
 )
 from gnomon.dialects.indexing.windows import Dimensions, Dims
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import SIGNED, TensorType, type_of
+from gnomon.dialects.types import SIGNED, TensorType, is_floating, type_of
 
 __all__ = ["RULES"]
 
@@ -199,6 +199,9 @@ def _scatter_rows(
         "unique_indices": inst.params["unique_indices"],
         "indices_are_sorted": False,
     }
+    if not storage.is_plain and is_floating(type_.dtype):
+        # IREE computes wider floats where they are used, and for CUDA refuses a scatter that does.
+        (new_rows,) = ops.optimization_barrier.build([new_rows], {})
     written = getattr(ops, storage.op)(copy, numbers, new_rows, **params)
     return slice_along(written, 0, 0, count)
 

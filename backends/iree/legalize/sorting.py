@@ -4,7 +4,7 @@ Keys become signed integers in the order of sorting, and the position along the 
 last of them: so every order is strict, and any way to sort is stable. What is sorted are keys and
 positions; the operands are then read at those. The ways:
 
-- where it is cheap, the compiler's own sort of those integers, one kernel for all rows;
+- where it is cheap and compiles, the compiler's own sort of those, one kernel for all rows;
 - on a target that shares its memory with Python, the evaluator: a million numbers take 20 ms;
 - elsewhere a bitonic network (K. E. Batcher, Sorting Networks and their Applications, 1968): a loop
   of log2(n) (log2(n) + 1) / 2 steps, in each of which every element meets one other. A million
@@ -13,7 +13,8 @@ positions; the operands are then read at those. The ways:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -93,11 +94,12 @@ def _is_cheap(type_: TensorType, dimension: int) -> bool:
     return n <= _SHORT or type_.size * n <= _FEW_COMPARISONS
 
 
-def _permutation(keys: Sequence[ir.Value]) -> ir.Value:
+def _permutation(keys: Sequence[ir.Value], target: Target) -> ir.Value:
     """The order of the rows' elements by keys, all of shape ``[rows, n]``."""
     type_ = type_of(keys[0])
     rows, n = type_.shape
-    if not _is_cheap(type_, 1):
+    longest = target.capabilities.sorted_row
+    if not _is_cheap(type_, 1) or (longest is not None and n > longest):
         return _network(keys)
     position = ops.iota(dtype=_I32, shape=(rows, n), dimension=1)
     everything = _owned([*keys, position])
@@ -204,28 +206,31 @@ def _take(x: ir.Value, order: ir.Value, dimension: int) -> ir.Value:
     )
 
 
-def _sort(inst: Instance) -> Sequence[ir.Value] | None:
+def _sort(inst: Instance, target: Target) -> Sequence[ir.Value] | None:
     type_, dimension = inst.operand_types[0], inst.params["dimension"]
     if type_.size == 0 or type_.shape[dimension] == 1:
         return inst.operands
     compared = inst.operands[: inst.params["num_keys"]]
-    order = _permutation([_matrix(k, dimension) for x in compared for k in _ordered(x)])
+    keys = [_matrix(k, dimension) for x in compared for k in _ordered(x)]
+    order = _permutation(keys, target)
     return [_take(x, order, dimension) for x in inst.operands]
 
 
-def _top_k(inst: Instance) -> Sequence[ir.Value] | None:
+def _top_k(inst: Instance, target: Target) -> Sequence[ir.Value] | None:
     (x,), (type_,) = inst.operands, inst.operand_types
     axis, k = inst.params["axis"], inst.params["k"]
     if inst.result_types[0].size == 0:
         return [full(t, 0) for t in inst.result_types]
     (ascending,) = _ordered(x, total=True)
-    order = slice_along(_permutation([_matrix(ops.not_(ascending), axis)]), 1, 0, k)
+    order = slice_along(_permutation([_matrix(ops.not_(ascending), axis)], target), 1, 0, k)
     others = [n for d, n in enumerate(type_.shape) if d != axis]
     positions = move_dim(reshape(order, (*others, k)), type_.rank - 1, axis)
     return [_take(x, order, axis), positions]
 
 
-_SORTS: dict[str, tuple[Rule, str]] = {
+_Way: TypeAlias = "Callable[[Instance, Target], Sequence[ir.Value] | None]"
+
+_SORTS: dict[str, tuple[_Way, str]] = {
     "gnomon.sort": (_sort, "dimension"),
     "gnomon.top_k": (_top_k, "axis"),
 }
@@ -234,7 +239,10 @@ _SORTS: dict[str, tuple[Rule, str]] = {
 def sorting_rules(target: Target) -> dict[str, Rule]:
     """The rules of the sorts, for a target."""
 
-    def chosen(rule: Rule, parameter: str) -> Rule:
+    def chosen(way: _Way, parameter: str) -> Rule:
+        def rule(inst: Instance) -> Sequence[ir.Value] | None:
+            return way(inst, target)
+
         def on_host(inst: Instance) -> Sequence[ir.Value] | None:
             type_ = inst.operand_types[0]
             empty = any(t.size == 0 for t in (type_, *inst.result_types))
@@ -245,4 +253,4 @@ def sorting_rules(target: Target) -> dict[str, Rule]:
         capabilities = target.capabilities
         return on_host if capabilities.host_memory and capabilities.host_calls else rule
 
-    return {name: chosen(*way) for name, way in _SORTS.items()}
+    return {name: chosen(way, parameter) for name, (way, parameter) in _SORTS.items()}

@@ -266,8 +266,9 @@ def _nvidia(architecture: str, ptx: int, shared_memory: int) -> str:
     return f'[#hal.device.target<"cuda", [{code}]> : !hal.device]'
 
 
+# Rows of 32 elements and more are refused: "failed to bufferize op".
 _CUDA = Family(
-    target=_gpu("cuda", "cuda", "ptx", "cuda", capabilities=_DEVICE),
+    target=_gpu("cuda", "cuda", "ptx", "cuda", capabilities=replace(_DEVICE, sorted_row=16)),
     flag=Flag("--iree-cuda-target={}", "PTX for it runs on it and on all later ones"),
     architectures=(
         Architecture("sm_70", "Volta: V100"),

@@ -56,6 +56,13 @@ def test_the_network_sorts(n: int, dtype: type) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
+def test_cuda_gets_the_network_for_rows_that_its_compiler_refuses() -> None:
+    for n, way in ((16, "sort"), (32, "while")):
+        program = _program(_arrays(n, np.float32, np.random.default_rng(n)), 1, 3)
+        rewrite(program, sorting_rules(TARGETS["cuda"]))
+        assert way in _names(program)
+
+
 @pytest.mark.slow
 def test_the_network_compiles() -> None:
     arrays = _arrays(300, np.float32, np.random.default_rng(0))

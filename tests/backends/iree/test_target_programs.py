@@ -34,9 +34,9 @@ def pieces(x: Any, image: Any, kernel: Any, places: Any) -> Any:
     return {
         "softmax": gnomon.nn.softmax(x, axis=-1),
         "conv": gnomon.lax.conv(image, kernel, (1, 1), "SAME"),
-        "sort": (gnp.sort(x, axis=0), gnp.argsort(x.ravel())),
+        "sort": (gnp.sort(x, axis=0), gnp.argsort(gnp.tile(x.ravel(), 2))),
         "long sort": gnp.sort(gnp.tile(x.ravel(), 30)),
-        "scatter": gnp.zeros(9, F32).at[places].add(x[0, :5]),
+        "scatter": [gnp.zeros(9, t).at[places].add(x[0, :5].astype(t)) for t in ("f4", "f2")],
         "random": gnomon.random.normal(key, (3,)) + gnomon.random.uniform(key, (3,)),
         "fft": gnp.abs(gnp.fft.fft(x)),
         "trigonometry": gnp.sin(x) + gnp.arctan2(x, x + 1) ** gnp.abs(x),
