@@ -1,4 +1,4 @@
-"""Loops inside of compiled programs: a recurrent cell, its gradient, and a scalar recurrence."""
+"""Loops inside of compiled programs: recurrent cells, a neural ODE, bodies, large residuals."""
 
 from __future__ import annotations
 
@@ -88,6 +88,121 @@ def _logistic(framework: Framework) -> Case:
     return Case(lambda: run(x).block_until_ready())
 
 
+def _lstm_step(framework: Framework) -> Case:
+    """A training step: the loss, its gradient, and the update."""
+    module, np_, lax = framework.module, framework.np, framework.lax
+    rng = np.random.default_rng(0)
+
+    def draw(*shape: int) -> Any:
+        return framework.from_numpy(rng.standard_normal(shape, dtype=np.float32))
+
+    wide, given = 64, 16
+    weights = [0.1 * draw(given, 4 * wide), 0.1 * draw(wide, 4 * wide), 0.1 * draw(wide, given)]
+    xs, wanted = draw(50, 16, given), draw(50, 16, given)
+
+    def cell(weights: Any, state: Any, x: Any) -> Any:
+        h, c = state
+        parts = np_.split(x @ weights[0] + h @ weights[1], 4, axis=-1)
+        forget, enter, leave = (1 / (1 + np_.exp(-part)) for part in parts[:3])
+        c = forget * c + enter * np_.tanh(parts[3])
+        h = leave * np_.tanh(c)
+        return (h, c), h
+
+    def loss(weights: Any, xs: Any, wanted: Any) -> Any:
+        start = np_.zeros((xs.shape[1], wide), np.float32)
+        _, hs = lax.scan(lambda state, x: cell(weights, state, x), (start, start), xs)
+        return ((hs @ weights[2] - wanted) ** 2).mean()
+
+    def step(weights: Any, xs: Any, wanted: Any) -> Any:
+        value, gradient = module.value_and_grad(loss)(weights, xs, wanted)
+        return value, [w - 0.01 * g for w, g in zip(weights, gradient, strict=True)]
+
+    run = module.jit(step)
+    return Case(lambda: module.block_until_ready(run(weights, xs, wanted)))
+
+
+def _neural_ode(framework: Framework) -> Case:
+    module, np_ = framework.module, framework.np
+    rng = np.random.default_rng(0)
+    shapes = (4, 64), (64, 4), (32, 4)
+    arrays = [0.3 * rng.standard_normal(shape, dtype=np.float32) for shape in shapes]
+    weights, y = [framework.from_numpy(v) for v in arrays[:2]], framework.from_numpy(arrays[2])
+    width = 0.05
+
+    def field(weights: Any, y: Any) -> Any:
+        return np_.tanh(y @ weights[0]) @ weights[1]
+
+    def loss(weights: Any, y: Any) -> Any:
+        def step(i: Any, y: Any) -> Any:
+            k1 = field(weights, y)
+            k2 = field(weights, y + width / 2 * k1)
+            k3 = field(weights, y + width / 2 * k2)
+            k4 = field(weights, y + width * k3)
+            return y + width / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+        return (framework.lax.fori_loop(0, 20, step, y) ** 2).mean()
+
+    run = module.jit(module.grad(loss))
+    return Case(lambda: module.block_until_ready(run(weights, y)))
+
+
+def _bodies(framework: Framework) -> tuple[Any, list[Any]]:
+    """A function from places and speeds of 32 bodies to those after 100 steps."""
+    np_ = framework.np
+    rng = np.random.default_rng(0)
+    masses = framework.from_numpy(rng.uniform(0.5, 1.5, 32).astype(np.float32))
+    places = framework.from_numpy(rng.standard_normal((32, 3), dtype=np.float32))
+
+    def acceleration(x: Any) -> Any:
+        apart = x[None] - x[:, None]
+        squared = (apart * apart).sum(-1) + 0.05
+        return (apart * (masses * squared**-1.5)[..., None]).sum(1)
+
+    def step(state: Any, _: None) -> Any:
+        x, v, a = state
+        v = v + 0.005 * a
+        x = x + 0.01 * v
+        a = acceleration(x)
+        return (x, v + 0.005 * a, a), None
+
+    def simulate(x: Any, v: Any) -> Any:
+        (x, v, _), _ = framework.lax.scan(step, (x, v, acceleration(x)), None, length=100)
+        return x, v
+
+    return simulate, [places, 0.1 * np_.flip(places, 0)]
+
+
+def _n_body(framework: Framework) -> Case:
+    simulate, start = _bodies(framework)
+    run = framework.module.jit(simulate)
+    return Case(lambda: framework.module.block_until_ready(run(*start)))
+
+
+def _n_body_gradient(framework: Framework) -> Case:
+    simulate, start = _bodies(framework)
+
+    def loss(x: Any, v: Any) -> Any:
+        x, v = simulate(x, v)
+        return (x * x).sum() + (v * v).sum()
+
+    run = framework.module.jit(framework.module.grad(loss, (0, 1)))
+    return Case(lambda: framework.module.block_until_ready(run(*start)))
+
+
+def _residuals(framework: Framework) -> Case:
+    module, np_ = framework.module, framework.np
+    rng = np.random.default_rng(0)
+    h, w = rng.standard_normal((2, 512, 512), dtype=np.float32)
+    given = [framework.from_numpy(v) for v in (h, w, rng.standard_normal(20, dtype=np.float32))]
+
+    def loss(h: Any, w: Any, xs: Any) -> Any:
+        h, _ = framework.lax.scan(lambda h, x: (np_.tanh(h * w + x), None), h, xs)
+        return (h * h).sum()
+
+    run = module.jit(module.grad(loss, (0, 1)))
+    return Case(lambda: module.block_until_ready(run(*given)))
+
+
 _CELL = f"{STEPS} steps of tanh(x W + h R), {HIDDEN} wide, batch {BATCH}"
 
 WORKLOADS = (
@@ -109,5 +224,35 @@ WORKLOADS = (
         like_jax(_logistic),
         # The recurrence magnifies a rounding error now and then.
         65536.0,
+    ),
+    Workload(
+        "loop/lstm_step",
+        "jit: loss, gradient and update of an LSTM, 50 steps, 64 wide, batch 16",
+        like_jax(_lstm_step),
+        4096.0,
+    ),
+    Workload(
+        "loop/neural_ode",
+        "jit(grad) of 20 Runge-Kutta steps of tanh(y A) B, f32[32,4], 64 wide",
+        like_jax(_neural_ode),
+        4096.0,
+    ),
+    Workload(
+        "loop/n_body",
+        "jit(scan): 100 leapfrog steps of 32 bodies",
+        like_jax(_n_body),
+        65536.0,
+    ),
+    Workload(
+        "loop/n_body_gradient",
+        "jit(grad) through 100 leapfrog steps of 32 bodies",
+        like_jax(_n_body_gradient),
+        65536.0,
+    ),
+    Workload(
+        "loop/residuals",
+        "jit(grad) of 20 steps of tanh(h w + x), f32[512,512]: 2 MB kept for each",
+        like_jax(_residuals),
+        4096.0,
     ),
 )
