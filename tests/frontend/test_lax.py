@@ -586,6 +586,20 @@ def test_dot_general_of_two_formats_of_one_width(left: str, right: str) -> None:
             )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "bfloat16"])
+def test_dot_converts_its_sums(dtype: str) -> None:
+    """Where the result is of a lesser kind than the products, these are not cut one by one."""
+    x, y = sample(dtype, (2, 3)), sample(dtype, (3, 2), seed=1)
+    check(glax.dot, jlax.dot, x, y, preferred_element_type="int32")
+    check(glax.dot, jlax.dot, x, y, preferred_element_type="float32", ulps=8, absolute=1e-5)
+
+
+def test_argmax_says_that_its_dtype_is_too_narrow() -> None:
+    with pytest.raises(ValueError, match="int8 does not hold the index 128"):
+        glax.argmax(np.zeros(129, np.float32), 0, np.int8)
+    assert glax.argmax(np.arange(128), 0, np.int8) == 127
+
+
 @pytest.mark.parametrize("right", ["float32", "bfloat16", "int8", "int32", "float16", "complex64"])
 @pytest.mark.parametrize("left", ["float32", "bfloat16", "int8", "uint8", "complex64"])
 @pytest.mark.parametrize("preferred", [None, "float32", "int32"])

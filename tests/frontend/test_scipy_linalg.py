@@ -32,6 +32,13 @@ def equal(name: str, *args: Any, **kwargs: Any) -> None:
     )
 
 
+def _solve_gradients(a: Any, b: Any, assume_a: str, lower: bool) -> Any:
+    def loss(a: Any, b: Any) -> Any:
+        return gnp.sum(gnp.abs(ours.solve(a, b, lower=lower, assume_a=assume_a)) ** 2)
+
+    return gn.grad(loss, (0, 1))(to_gnomon(a), to_gnomon(b))
+
+
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("complex64", marks=pytest.mark.slow)])
 def test_factorizations_and_systems(dtype: str) -> None:
     a, b = positive((3, 3), dtype), sample(dtype, (3, 2))
@@ -39,6 +46,9 @@ def test_factorizations_and_systems(dtype: str) -> None:
         equal("cholesky", a, lower=lower)
         equal("cho_solve", (theirs.cholesky(a, lower=lower), lower), b)
         equal("solve", a, b, assume_a="pos", lower=lower)
+        gradients = [_solve_gradients(a, b, assumed, lower) for assumed in ("pos", "gen")]
+        for by_factor, by_elimination in zip(*gradients, strict=True):
+            np.testing.assert_allclose(by_factor, by_elimination, rtol=1e-4, atol=1e-5)
         for trans in (0, 1, 2, "T", "no"):
             equal("solve_triangular", a, b, trans=trans, lower=lower)
     x = regular((3, 3), dtype)[jnp.array([2, 0, 1])]

@@ -24,7 +24,7 @@ from gnomon.dialects.types import (
     is_floating,
     real_dtype,
 )
-from gnomon.lax._creation import no_sharding
+from gnomon.lax._creation import converted, no_sharding
 from gnomon.lax._operands import argument, with_weak_type
 from gnomon.lax._structural import ints
 
@@ -140,6 +140,12 @@ def dot_general(
         preferred = _dtypes.check_user_dtype(preferred_element_type, "lax.dot_general")
     numbers = _hashable_numbers(dimension_numbers)
     precise = chosen_precision(precision)
+    if preferred is not None:
+        common = higher_precision(x.dtype, y.dtype)
+        if _loses_kind(common, preferred):
+            # The sums are converted, not what is summed: 0.5 * 4 is 2 as an integer too.
+            sums = dot_general(x, y, numbers, precision, _WITH_ALL_OF.get(common, common))
+            return converted(sums, preferred, False)
     work, params = _resolved(x.aval.type, y.aval.type, numbers, precise, preferred)
     if not x.dtype == y.dtype == work:
         x, y = (a if a.dtype == work else bind(ops.convert, a, dtype=work) for a in (x, y))
@@ -211,6 +217,13 @@ def _precision_rank(dtype: np.dtype[Any]) -> tuple[bool, bool, int, int]:
     if is_floating(part):
         return is_complex(dtype), True, bits, int(ml_dtypes.finfo(part).nexp)
     return False, False, 0 if dtype == BOOL else bits, int(dtype in SIGNED)
+
+
+def _loses_kind(common: np.dtype[Any], result: np.dtype[Any]) -> bool:
+    """Whether the result is real where products are complex, or integer where they are not."""
+    if is_complex(common):
+        return not is_complex(result)
+    return is_floating(common) and not (is_floating(result) or is_complex(result))
 
 
 def _operand_dtype(common: np.dtype[Any], result: np.dtype[Any]) -> np.dtype[Any]:

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from gnomon import _dtypes
@@ -93,6 +94,11 @@ def _arg_reduction(name: str, extreme: str) -> Callable[..., Array]:
                 f"lax.{name} needs one element at least along the axis, got shape {x.shape} and "
                 f"axis {axis}"
             )
+        if x.shape[axis] - 1 > ml_dtypes.iinfo(dtype).max:
+            raise ValueError(
+                f"lax.{name}: index_dtype {dtype.name} does not hold the index "
+                f"{x.shape[axis] - 1} of {x.aval} along axis {axis}; give a wider one"
+            )
         result = bind(getattr(ops, name), x, axis=operator.index(axis), index_dtype=dtype)
         return with_weak_type(result, False)
 
@@ -105,7 +111,8 @@ def _arg_reduction(name: str, extreme: str) -> Callable[..., Array]:
       index_dtype: an integer dtype for the result.
     Raises:
       TypeError: the dtype is complex, or ``index_dtype`` is not an integer dtype.
-      ValueError: there is no such axis, or it is of size zero.
+      ValueError: there is no such axis, or it is of size zero, or ``index_dtype`` is too narrow for
+        its size.
     """
     return function
 

@@ -187,7 +187,20 @@ def solve(
         )
     if assume_a != "pos":
         return gnp.linalg.solve(a, b)
-    return cho_solve(cho_factor(a, lower=lower), b)
+    matrix, rhs = promoted("scipy.linalg.solve", a, b, inexact=True)
+    factor = cho_factor(lax.stop_gradient(matrix), lower=lower)
+
+    # The derivative is by the equation: another system with the same factor.
+    def by_factor(matvec: Any, y: Array) -> Array:
+        return cho_solve(factor, y)
+
+    def by_conjugate(matvec: Any, y: Array) -> Array:
+        return gnp.conj(cho_solve(factor, gnp.conj(y)))
+
+    def solve_one(a: Array, y: Array) -> Array:
+        return lax.custom_linear_solve(lambda x: product(a, x), y, by_factor, by_conjugate)
+
+    return _for_systems("solve", matrix, rhs, solve_one)
 
 
 def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
