@@ -16,7 +16,7 @@ import numpy as np
 
 import gnomon as gn
 from gnomon._array import wrap
-from tests.tolerance import assert_each_near, assert_near, unit
+from tests.tolerance import assert_each_near, assert_near
 
 Pair = tuple[Any, Any]
 
@@ -66,14 +66,13 @@ def assert_same(
     weak: bool = True,
     scale: float = 0.0,
     together: bool = False,
-    absolute: float = 0.0,
 ) -> None:
     """Compare results: arrays, or trees of lists and tuples of them; see `assert_close`."""
     if isinstance(theirs, (list, tuple)):
         assert isinstance(ours, (list, tuple)), f"{type(ours)} is no sequence"
         assert len(ours) == len(theirs)
         for a, b in zip(ours, theirs, strict=True):
-            assert_same(a, b, ulps, weak, scale, together, absolute)
+            assert_same(a, b, ulps, weak, scale, together)
         return
     if isinstance(theirs, jax.ShapeDtypeStruct):
         assert isinstance(ours, gn.Array | np.ndarray), f"{type(ours)} instead of an Array"
@@ -93,7 +92,7 @@ def assert_same(
     assert ours.dtype == theirs.dtype, f"dtype {ours.dtype} instead of {theirs.dtype}"
     if weak:
         assert ours.weak_type == theirs.weak_type, f"weak_type is {ours.weak_type}"
-    assert_close(np.asarray(ours), np.asarray(theirs), ulps, scale, together, absolute)
+    assert_close(np.asarray(ours), np.asarray(theirs), ulps, scale, together)
 
 
 def assert_close(
@@ -102,20 +101,15 @@ def assert_close(
     ulps: float = 0.0,
     scale: float = 0.0,
     together: bool = False,
-    absolute: float = 0.0,
 ) -> None:
     """Equal types, and values within ``ulps`` units of the dtype.
 
     Units count at the magnitude of each element, or at ``scale`` where that is larger: the size of
     the operands, near a zero of the function. Elements that are computed ``together`` are measured
-    at the largest of them. (``absolute`` allows a difference of no unit; use ``scale``.)
+    at the largest of them.
     """
     assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
-    if absolute:
-        wide = np.complex128 if theirs.dtype.kind == "c" else np.float64
-        tolerances = {"rtol": ulps * unit(theirs.dtype), "atol": absolute}
-        np.testing.assert_allclose(ours.astype(wide), theirs.astype(wide), **tolerances)
-    elif together:
+    if together:
         assert_near(ours, theirs, ulps, scale)
     elif theirs.dtype.kind == "c" and not ulps:
         assert_each_near(ours.real, theirs.real, 0.0)
@@ -152,7 +146,6 @@ def check(
     weak: bool = True,
     scale: float = 0.0,
     together: bool = False,
-    absolute: float = 0.0,
     **kwargs: Any,
 ) -> None:
     """Call both with the same arguments (arrays given as JAX's) and compare what comes out."""
@@ -170,7 +163,7 @@ def check(
         return
     if our_error is not None:
         raise our_error
-    assert_same(got, expected, ulps, weak, scale, together, absolute)
+    assert_same(got, expected, ulps, weak, scale, together)
 
 
 def weakly(value: Any, shape: tuple[int, ...] = ()) -> jax.Array:
