@@ -16,6 +16,7 @@ import pytest
 
 import gnomon
 from tests.backends.real_platforms import REAL_PLATFORMS, plugin_named
+from tests.tolerance import assert_near
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.py"
 
@@ -87,9 +88,7 @@ def test_the_gradients_of_the_examples_have_the_gradient_of_the_batch_as_their_m
 
     def close(stacked: Any, whole: Any) -> None:
         assert stacked.shape == (50, *whole.shape)
-        scale = float(np.abs(whole).max())
-        error = np.abs(np.asarray(stacked, np.float64).mean(0) - np.asarray(whole)).max()
-        assert error <= 64 * np.finfo(np.float32).eps * scale
+        assert_near(np.asarray(stacked, np.float64).mean(0), whole, 64)
 
     gnomon.tree_util.tree_map(close, each, gradient)
 
