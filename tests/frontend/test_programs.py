@@ -14,6 +14,7 @@ import gnomon.lax.linalg
 import gnomon.numpy as gnp
 from gnomon import nn
 from gnomon.scipy import special
+from tests.tolerance import assert_near
 
 jax = pytest.importorskip("jax")
 jax_numpy = pytest.importorskip("jax.numpy")
@@ -270,5 +271,4 @@ def test_gradient_is_that_of_jax(program: Callable[[Any], Any]) -> None:
     assert len(ours) == len(theirs) and scale > 1e-3
     for a, b in zip(ours, theirs, strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
-        error = float(np.abs(np.asarray(a) - np.asarray(b)).max())
-        assert error <= ROUNDINGS[program] * np.finfo(np.float32).eps * scale
+        assert_near(a, b, ROUNDINGS[program], scale)

@@ -13,6 +13,7 @@ import gnomon.numpy as gnp
 from gnomon import lax
 from tests.backends.devices.platforms import PLATFORMS
 from tests.backends.pjrt.test_programs import PROGRAMS, normal
+from tests.tolerance import assert_near
 
 
 def branch_in_scan(xs: Any) -> Any:
@@ -47,9 +48,8 @@ def test_program_on_a_device(name: str, platform: str) -> None:
     for result, reference in zip(gn.tree.leaves(results), gn.tree.leaves(expected), strict=True):
         assert result.devices() == {device}
         assert (result.shape, result.dtype) == (reference.shape, reference.dtype)
-        wide = np.asarray(result).astype(np.complex128)
-        tolerance = 0 if np.issubdtype(result.dtype, np.integer) else 2e-5
-        np.testing.assert_allclose(wide, np.asarray(reference), tolerance, tolerance)
+        # Sums of up to a hundred terms; what has 16 bits is summed with 32, and rounded once.
+        assert_near(result, reference, 64 if result.dtype.itemsize > 2 else 1, scale=1.0)
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -64,4 +64,4 @@ def test_eager_ops_run_where_their_operands_are(platform: str) -> None:
     x = gn.device_put(normal(4, 5), gn.devices(platform)[0])
     y = gnp.sum(x * 2 + 1, axis=0)
     assert y.devices() == {gn.devices(platform)[0]}
-    np.testing.assert_allclose(y, np.sum(np.asarray(x) * 2 + 1, 0), rtol=1e-6)
+    assert_near(y, np.sum(np.asarray(x) * 2 + 1, 0), 4)
