@@ -117,6 +117,20 @@ def test_pooling_is_differentiated_twice_compiled_and_mapped() -> None:
                 assert_near(result[i], expected, 24)
 
 
+def test_windows_alike_have_sums_of_their_own() -> None:
+    x = gnp.cos(gnp.arange(120.0)).reshape(4, 5, 6)
+
+    def sums(v: Any) -> Any:
+        return lax.reduce_window(v, np.zeros((), v.dtype), lax.add, (2, 2, 1), (1, 2, 1), "SAME")
+
+    def pools(x: Any) -> Any:
+        largest = lax.reduce_window(x, -np.inf, lax.max, (2, 2, 1), (1, 2, 1), "SAME")
+        added = sums(2 * x) + gnp.zeros(largest.shape)
+        return sums(x.astype(gnp.float16)), sums(x), largest, added, lax.reduce_precision(x, 5, 3)
+
+    assert_near(gn.jit(pools)(x), pools(x), 4)
+
+
 def test_a_general_reduction_is_differentiated() -> None:
     x = np.random.default_rng(4).uniform(0.5, 1.5, (3, 5)).astype(np.float32)
 

@@ -88,6 +88,17 @@ def convolution(x: Any, w: Any) -> Any:
     )
 
 
+def pools(x: Any, y: Any) -> Any:
+    """Windows alike, of one shape with zeros that the program adds itself."""
+
+    def sums(v: Any) -> Any:
+        return lax.reduce_window(v, np.zeros((), v.dtype), lax.add, (2, 2, 1), (1, 2, 1), "SAME")
+
+    largest = lax.reduce_window(x, -gnp.inf, lax.max, (2, 2, 1), (1, 2, 1), "SAME")
+    added = sums(y) + lax.full(largest.shape, 0.0, y.dtype)
+    return sums(x.astype(gnp.float16)), sums(x), largest, added, lax.reduce_precision(x, 5, 3)
+
+
 def attention(q: Any, k: Any, v: Any) -> Any:
     return nn.dot_product_attention(q, k, v, is_causal=True)
 
@@ -130,6 +141,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "sorts": (sorts, (normal(6, 7),)),
     "updates": (updates, (normal(9, 3), np.int32([0, 3, 3, 8, 2]))),
     "convolution": (convolution, (normal(2, 4, 6, 6), normal(6, 2, 3, 3))),
+    "pools": (pools, (normal(4, 5, 6), normal(4, 5, 6))),
     "attention": (attention, (normal(2, 6, 2, 4), normal(2, 6, 2, 4), normal(2, 6, 2, 4))),
     "derivatives": (derivatives, (normal(5),)),
     "algebra": (algebra, (normal(5, 5), normal(5, 3))),
