@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gnomon.dialects.deferred import Deferred
@@ -36,6 +37,7 @@ __all__ = [
     "func",
     "ir",
     "irdl",
+    "other_dialects",
     "passmanager",
     "register",
     "stablehlo",
@@ -96,6 +98,26 @@ def ensure_context() -> None:
         made.__enter__()
         ir.Location.unknown(made).__enter__()
         _thread.entered = True
+
+
+_users_of_other_dialects: list[None] = []
+
+
+@contextmanager
+def other_dialects(context: ir.Context) -> Iterator[None]:
+    """Allow ops and attributes of dialects that the bindings do not know, such as the compiler's.
+
+    Threads share the context: it takes them until the last one is done.
+    """
+    with _lock:
+        _users_of_other_dialects.append(None)
+        context.allow_unregistered_dialects = True
+    try:
+        yield
+    finally:
+        with _lock:
+            _users_of_other_dialects.pop()
+            context.allow_unregistered_dialects = bool(_users_of_other_dialects)
 
 
 def register(dialect: Any, operations: Sequence[Any]) -> None:

@@ -361,8 +361,6 @@ def _indexed(op: ir.Operation) -> Callable[[list[ir.Value]], Finding] | None:
     if name != "gather" and not (name == "scatter" or name.startswith("scatter_")):
         return None
     params = params_of(op)
-    if params.get("mode") == "clip":
-        return None
     shape = type_of(operands[0]).shape
     if name == "gather":
         dims, sizes = Dimensions.of_gather(params), params["slice_sizes"]

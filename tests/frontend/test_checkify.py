@@ -99,6 +99,9 @@ def cases(g: Any, n: Any, lax: Any, c: Any) -> dict[str, tuple[Any, str, tuple[A
         "add": (lambda x, i: x.at[:, i].add(1.0), index, (matrix, i(9))),
         "slice": (lambda x, i: lax.dynamic_slice(x, (i,), (2,)), index, (row, i(2))),
         "update": (lambda x, i: lax.dynamic_update_slice(x, x[:2], (i,)), index, (row, i(2))),
+        "mapped index": (
+            lambda x, i: g.vmap(lambda i: x[i])(i), index, (row, np.arange(5, dtype=i)),
+        ),
         "index in a loop": (
             lambda x: lax.fori_loop(0, 4, lambda i, s: s + x[i], 0.0), every, (row,),
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -459,3 +460,23 @@ def test_functions_traced_before_they_are_differentiated() -> None:
     product.defjvps(lambda t, ans, x, y: t * y)
     with pytest.raises(ValueError, match="was given 1 rules"):
         gnomon.jvp(product, (1.0, 2.0), (1.0, 1.0))
+
+
+def test_custom_gradient_in_threads() -> None:
+    together = threading.Barrier(2, timeout=30)
+    found: dict[float, float] = {}
+
+    @gnomon.custom_gradient
+    def scaled(x: Any, factor: Any) -> Any:
+        together.wait()
+        return x * factor, lambda g: (together.wait(), (g * factor, g))[1]
+
+    def work(factor: float) -> None:
+        found[factor] = float(gnomon.grad(scaled)(1.0, factor))
+
+    threads = [threading.Thread(target=work, args=(factor,)) for factor in (2.0, 3.0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {2.0: 2.0, 3.0: 3.0}

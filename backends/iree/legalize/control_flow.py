@@ -13,7 +13,7 @@ from gnomon.backends.iree.legalize.guards import guard_loops
 from gnomon.backends.iree.legalize.host_control import OpenLoopError, has_control_flow, host_control
 from gnomon.backends.iree.legalize.pieces import every_step, split_into_pieces, steps_for_order
 from gnomon.backends.iree.legalize.selects import split_complex_selects
-from gnomon.dialects.mlir import ir
+from gnomon.dialects.mlir import ir, other_dialects
 
 __all__ = ["Form", "Written", "write_control_flow"]
 
@@ -64,21 +64,17 @@ def write_control_flow(
       module is of no use then.
     """
     is_step = every_step if form is Form.STEPS else steps_for_order(ordered)
-    context = module.context
-    # The bindings do not know IREE's dialects, of which a few ops are used.
-    context.allow_unregistered_dialects = True
     try:
-        stepped = split_into_pieces(module, is_step)
-        if not has_control_flow(module):
-            pass
-        elif form is Form.SELECTS:
-            guard_loops(module)
-        else:
-            host_control(module, kernels=kernels, guarded=form is Form.COPIES)
-        if not complex_selects:
-            split_complex_selects(module)
-        return Written(str(module), stepped)
+        with other_dialects(module.context):
+            stepped = split_into_pieces(module, is_step)
+            if not has_control_flow(module):
+                pass
+            elif form is Form.SELECTS:
+                guard_loops(module)
+            else:
+                host_control(module, kernels=kernels, guarded=form is Form.COPIES)
+            if not complex_selects:
+                split_complex_selects(module)
+            return Written(str(module), stepped)
     except OpenLoopError:
         return None
-    finally:
-        context.allow_unregistered_dialects = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gnomon.backends.iree.targets import Target
-from gnomon.dialects.mlir import ir
+from gnomon.dialects.mlir import ir, other_dialects
 
 __all__ = ["describe_device"]
 
@@ -11,12 +11,8 @@ __all__ = ["describe_device"]
 def describe_device(module: ir.Module, target: Target) -> str:
     """Write a target's device into a StableHLO module; the text that the compiler reads."""
     context = module.context
-    # The bindings do not know IREE's dialects.
-    context.allow_unregistered_dialects = True
-    try:
+    with other_dialects(context):
         module.operation.attributes["hal.device.targets"] = ir.Attribute.parse(
             target.device, context
         )
         return str(module)
-    finally:
-        context.allow_unregistered_dialects = False

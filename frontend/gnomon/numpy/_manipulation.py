@@ -384,6 +384,7 @@ def repeat(
             broadcast_to(converted(ends, np.dtype(np.int32)), (total_repeat_length, size)),
         )
         index = lax.reduce_sum(lax.convert_element_type(rows, np.int32), (1,))
+        index = lax.min(index, lax.full_like(index, size - 1))
         return take(x, index, place, mode="clip")
     values = np.asarray(concrete_value(counts) if not is_tracer(counts) else counts.numpy_value())
     if values.ndim == 0 or values.size == 1:

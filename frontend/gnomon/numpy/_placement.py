@@ -238,7 +238,7 @@ def compress(
     (index,) = nonzero(holds, size=size, fill_value=x.shape[0])
     source: Any = x
     filled = lax.convert_element_type(as_array("compress", fill_value), x.dtype)
-    rows = source.at[index].get(mode="clip")
+    rows = source.at[lax.min(index, lax.full_like(index, x.shape[0] - 1))].get(mode="clip")
     kept = reshape(index < x.shape[0], (size,) + (1,) * (x.ndim - 1))
     return moveaxis(where(kept, rows, filled), 0, axis)
 

@@ -249,7 +249,9 @@ def isin(
         found = any(x[:, None] == others[None, :], 1)
     else:
         ordered = sort(others)
-        found = ordered.at[searchsorted(ordered, x)].get(mode="clip") == x
+        place = searchsorted(ordered, x)
+        last = lax.full_like(place, others.size - 1)
+        found = ordered.at[lax.min(place, last)].get(mode="clip") == x
     return lax.reshape(~found if invert else found, shape)
 
 

@@ -210,12 +210,13 @@ def _comes_before(x: Array, y: Array, *, or_equal: bool) -> Array:
 def _halving(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
     """One step of a binary search for all values at once, on the bounds of each."""
     n, one = a.shape[0], lax.full(v.shape, 1, dtype)
+    last = lax.full(v.shape, max(n - 1, 0), dtype)
 
     def step(bounds: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bounds
         middle = lax.shift_right_logical(low + high, one)
         # Once all is found the middle is the end, which is not read from.
-        element = a.at[middle].get(mode="clip")
+        element = a.at[lax.min(middle, last)].get(mode="clip")
         before = _comes_before(element, v, or_equal=side == "right")
         is_right = before & (middle < n) & (low < high)
         return where(is_right, middle + 1, low), where(is_right, high, middle)

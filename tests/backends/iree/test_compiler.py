@@ -36,6 +36,7 @@ from gnomon.backends.iree.targets import (
     bundled_linker_script,
     find_linker,
 )
+from gnomon.dialects.mlir import context, other_dialects
 from tests.backends.iree.programs import CPU, compiled, entry, portable, spec
 
 SMALL = spec((3,), np.float32)
@@ -315,3 +316,16 @@ def test_the_linker_of_the_compilers_package_does_where_there_is_no_other(
 def test_an_executable_is_the_same_each_time() -> None:
     assert compile_now(GOOD) == compile_now(GOOD)
     assert compiled(f"  return %a : {SMALL.mlir}", (SMALL,), (SMALL,))
+
+
+def test_threads_take_other_dialects_until_the_last_one_is_done() -> None:
+    def work() -> None:
+        with other_dialects(context()):
+            pass
+
+    thread = threading.Thread(target=work)
+    with other_dialects(context()):
+        thread.start()
+        thread.join()
+        assert context().allow_unregistered_dialects
+    assert not context().allow_unregistered_dialects
