@@ -403,7 +403,7 @@ _WRITTEN_OUT: dict[str, Rule] = {
 # Of complex128 the compiler expands these into functions of f64 from a library.
 _OF_WIDE_COMPLEX = (
     *("exp", "exp2", "expm1", "log", "log1p", "logistic", "pow", "sqrt", "rsqrt", "cbrt"),
-    *("sin", "cos", "tan", "asin", "acos", "atan"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
     *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
 )
 
