@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gnomon import tree_util
@@ -17,11 +17,12 @@ __all__ = ["ArgumentLeaves", "canonical_argnums", "differentiable"]
 
 def canonical_argnums(argnums: Any) -> int | tuple[int, ...]:
     """``argnums`` as an int or a tuple of ints; raises ``TypeError`` for what is neither."""
-    wanted = argnums if isinstance(argnums, (tuple, list)) else [argnums]
+    alone = hasattr(argnums, "__index__")
+    wanted = (argnums,) if alone else tuple(argnums) if isinstance(argnums, Iterable) else (None,)
     if any(isinstance(i, bool) or not hasattr(i, "__index__") for i in wanted):
         raise TypeError(f"argnums must be an int or a tuple of ints, got {argnums!r}")
     positions = tuple(operator.index(i) for i in wanted)
-    return positions if isinstance(argnums, (tuple, list)) else positions[0]
+    return positions[0] if alone else positions
 
 
 class ArgumentLeaves:

@@ -170,5 +170,5 @@ def test_errors() -> None:
         gnomon.grad(
             lambda b: gnomon.lax.custom_linear_solve(lambda x: 2 * x, b, lambda f, b: b / 2)
         )(1.0)
-    with pytest.raises(TypeError, match="must return arrays like"):
+    with pytest.raises(ValueError, match="must return arrays like"):
         gnomon.lax.custom_linear_solve(lambda x: x, 1.0, lambda f, b: gnp.ones(3))

@@ -440,8 +440,10 @@ def test_concretization_errors_name_the_argument_and_the_line() -> None:
         g(1.0)
     with pytest.raises(gn.errors.TracerBoolConversionError):
         gn.vmap(lambda x: x if x > 0 else -x)(gnp.ones(3))
-    with pytest.raises(gn.errors.TracerIntegerConversionError):
+    with pytest.raises(gn.errors.ConcretizationTypeError):
         gn.jit(lambda n: gnp.zeros(3)[: int(n)])(2)
+    with pytest.raises(gn.errors.TracerIntegerConversionError):
+        gn.jit(lambda n: [0, 1, 2][n])(2)
     with pytest.raises(gn.errors.TracerArrayConversionError):
         gn.jit(lambda x: np.sin(x))(1.0)
     with pytest.raises(gn.errors.ConcretizationTypeError):
