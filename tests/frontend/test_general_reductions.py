@@ -117,21 +117,6 @@ def test_pooling_is_differentiated_twice_compiled_and_mapped() -> None:
                 assert_near(result[i], expected, 24)
 
 
-def test_windows_alike_have_sums_of_their_own() -> None:
-    x = gnp.cos(gnp.arange(120.0)).reshape(4, 5, 6)
-
-    def sums(v: Any) -> Any:
-        return lax.reduce_window(v, np.zeros((), v.dtype), lax.add, (2, 2, 1), (1, 2, 1), "SAME")
-
-    def pools(narrow: Any, x: Any, y: Any, z: Any) -> Any:
-        largest = lax.reduce_window(x, -np.inf, lax.max, (2, 2, 1), (1, 2, 1), "SAME")
-        added = sums(y) + lax.full(largest.shape, 0.0, y.dtype)
-        return sums(narrow), sums(x), largest, added, lax.reduce_precision(z, 1, 1)
-
-    arguments = (x.astype(gnp.float16), x, 2 * x, gnp.ones(23))
-    assert_near(gn.jit(pools)(*arguments), pools(*arguments), 4)
-
-
 def test_a_general_reduction_is_differentiated() -> None:
     x = np.random.default_rng(4).uniform(0.5, 1.5, (3, 5)).astype(np.float32)
 
