@@ -11,11 +11,14 @@ A backend's `lower` walks a program down by a `Lowering`, with what is its own i
 
 from __future__ import annotations
 
+import contextvars
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from gnomon.backends.errors import add_note
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ir, stablehlo
@@ -23,7 +26,7 @@ from gnomon.dialects.types import TensorType
 from gnomon.passes.cost import Cost, estimate
 from gnomon.passes.pipeline import EXPAND, LOWER, PASSES, Pass, run_passes
 
-__all__ = ["Artifact", "Lowering", "Observer", "Stages", "Text", "serialize"]
+__all__ = ["Artifact", "Lowering", "Observer", "Stages", "Text", "serialize", "verified"]
 
 Observer: TypeAlias = "Callable[[Pass, ir.Module], None]"
 
@@ -92,6 +95,32 @@ class Artifact:
     plan: Any = None
 
 
+_verifies = contextvars.ContextVar("verifies", default=False)
+
+
+@contextmanager
+def verified(on: bool = True) -> Iterator[None]:
+    """Verify programs that are lowered inside of the block behind each pass."""
+    token = _verifies.set(on)
+    try:
+        yield
+    finally:
+        _verifies.reset(token)
+
+
+def _verifying(observe: Observer | None) -> Observer:
+    def check(step: Pass, module: ir.Module) -> None:
+        try:
+            module.operation.verify()
+        except ir.MLIRError as error:
+            add_note(error, f"This is what the pass {step.name} made of a program.")
+            raise
+        if observe is not None:
+            observe(step, module)
+
+    return check
+
+
 class Lowering:
     """A program on its way to StableHLO.
 
@@ -114,7 +143,7 @@ class Lowering:
         self.cost = Cost()
         self._signature = program.signature("main")
         self._keep_stages = keep_stages
-        self._observe = observe
+        self._observe = _verifying(observe) if _verifies.get() else observe
         self._keep("traced")
 
     def _keep(self, stage: str) -> None:

@@ -18,12 +18,26 @@ __all__ = [
     "CompilerTimeout",
     "CompilerUnavailable",
     "ExecutionError",
+    "GnomonRuntimeError",
     "OutOfMemory",
     "UnsupportedOnTarget",
+    "add_note",
 ]
 
 
-class BackendUnavailable(RuntimeError):  # noqa: N818 - says what happened
+def add_note(error: BaseException, note: str) -> None:
+    """`BaseException.add_note`, which Python has from 3.11 on; before, notes end the message."""
+    if hasattr(error, "add_note"):
+        error.add_note(note)
+    else:
+        error.args = (f"{error}\n{note}", *error.args[1:])
+
+
+class GnomonRuntimeError(RuntimeError):
+    """The base of what a compiler, a runtime or a device raises."""
+
+
+class BackendUnavailable(GnomonRuntimeError):  # noqa: N818 - says what happened
     """A platform cannot be used here: no such name, driver, plugin or device.
 
     The message says what was looked for, and what to install or set. Other platforms go on working,
@@ -31,7 +45,7 @@ class BackendUnavailable(RuntimeError):  # noqa: N818 - says what happened
     """
 
 
-class CompilationError(RuntimeError):
+class CompilationError(GnomonRuntimeError):
     """The compiler gave no executable.
 
     Attributes:
@@ -70,15 +84,15 @@ class UnsupportedOnTarget(CompilationError):  # noqa: N818
     """
 
 
-class ExecutionError(RuntimeError):
+class ExecutionError(GnomonRuntimeError):
     """A compiled program, or a program whose result it reads, failed while it ran."""
 
 
-class OutOfMemory(RuntimeError):  # noqa: N818
+class OutOfMemory(GnomonRuntimeError):  # noqa: N818
     """The memory of a device does not hold an array, or what a program needs."""
 
 
-class BufferDeletedError(RuntimeError):
+class BufferDeletedError(GnomonRuntimeError):
     """A buffer was used after `delete()` or after it was donated to a call."""
 
     @classmethod

@@ -20,6 +20,12 @@ from gnomon.dialects.combinators import (
     stablehlo,
 )
 from gnomon.dialects.contract import Instance, MappedAxis, Op
+from gnomon.dialects.dot_algorithm import (
+    algorithm_of,
+    is_algorithm,
+    lower_algorithm,
+    rounded_arrays,
+)
 from gnomon.dialects.emit import convert, ops, transpose
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
@@ -78,12 +84,15 @@ def _check_dtypes(lhs: TensorType, rhs: TensorType, dtype: np.dtype) -> None:
 
 
 def _split_precision(precision: str) -> tuple[str, str]:
+    """What holds of either operand; of an algorithm each part is the whole, its operand first."""
+    if is_algorithm(precision):
+        return precision, str(algorithm_of(precision).swapped())
     parts = precision.split(",")
     require(
         len(parts) in (1, 2) and all(p in PRECISIONS for p in parts),
         "dot_general",
-        f"precision must be one of {', '.join(PRECISIONS)}, or two of them joined by a comma "
-        f"(lhs, rhs); got '{precision}'",
+        f"precision must be one of {', '.join(PRECISIONS)}, two of them joined by a comma "
+        f"(lhs, rhs), or an algorithm such as bf16*bf16->f32; got '{precision}'",
     )
     return parts[0], parts[-1]
 
@@ -102,6 +111,11 @@ def _infer(
     dtype = np.dtype(dtype)
     _check_dtypes(lhs, rhs, dtype)
     _split_precision(precision)
+    require(
+        not is_algorithm(precision) or all(is_floating(d) for d in (lhs.dtype, rhs.dtype, dtype)),
+        "dot_general",
+        f"the algorithm {precision} is one of floating point numbers, got {lhs} and {rhs}",
+    )
     normalized((*lhs_batch, *lhs_contracting), lhs.rank, "dot_general")
     normalized((*rhs_batch, *rhs_contracting), rhs.rank, "dot_general")
     for what, a, b in (
@@ -267,6 +281,11 @@ def _evaluate(
     dtype: np.dtype,
     precision: str,
 ) -> np.ndarray:
+    result = dtype
+    if is_algorithm(precision):
+        algorithm = algorithm_of(precision)
+        lhs, rhs = rounded_arrays(lhs, rhs, algorithm)
+        dtype = algorithm.dtype
     plan = _plan(
         lhs.shape,
         rhs.shape,
@@ -286,6 +305,8 @@ def _evaluate(
     if plan.rhs_shape is not None:
         rhs = rhs.reshape(plan.rhs_shape)
     out = plan.multiply(lhs, rhs)
+    if result != dtype:
+        out = out.astype(result)
     if plan.reshape_out:
         return out.reshape(plan.out_shape)
     return out if plan.out_shape else np.asarray(out)
@@ -345,7 +366,7 @@ def _transpose_operand(inst: Instance, cotangent: ir.Value, which: int) -> ir.Va
 
 
 def _join_precision(lhs: str, rhs: str) -> str:
-    return lhs if lhs == rhs else f"{lhs},{rhs}"
+    return lhs if lhs == rhs or is_algorithm(lhs) else f"{lhs},{rhs}"
 
 
 def _transpose(
@@ -396,7 +417,8 @@ def _batch(
 def _stablehlo_attributes(
     lhs_contracting: Dims, rhs_contracting: Dims, lhs_batch: Dims, rhs_batch: Dims, precision: str
 ) -> dict[str, ir.Attribute]:
-    lhs_precision, rhs_precision = _split_precision(precision)
+    modes = "default" if is_algorithm(precision) else precision
+    lhs_precision, rhs_precision = _split_precision(modes)
     return {
         "dot_dimension_numbers": parse(
             f"#stablehlo.dot<lhs_batching_dimensions = {list(lhs_batch)}, "
@@ -413,9 +435,10 @@ def _stablehlo_attributes(
 
 def _lower(inst: Instance) -> list[ir.Value]:
     params: dict[str, Any] = {k: v for k, v in inst.params.items() if k != "dtype"}
-    return stablehlo(
-        "dot_general", inst.operands, inst.result_types, **_stablehlo_attributes(**params)
-    )
+    attributes = _stablehlo_attributes(**params)
+    if is_algorithm(params["precision"]):
+        return lower_algorithm(inst, attributes)
+    return stablehlo("dot_general", inst.operands, inst.result_types, **attributes)
 
 
 dot_general = Op(

@@ -22,7 +22,7 @@ from gnomon.backends.iree.legalize.control_flow import Form, write_control_flow
 from gnomon.backends.iree.legalize.device_description import describe_device
 from gnomon.backends.iree.legalize.host_control import has_control_flow
 from gnomon.backends.iree.legalize.selects import split_complex_selects
-from gnomon.backends.iree.legalize.shaders import legalize_for_shaders
+from gnomon.backends.iree.legalize.small_arguments import keep_small_digits
 from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options
 from gnomon.backends.iree.remote import put
 from gnomon.backends.iree.remote_executable import RemoteExecutable
@@ -102,7 +102,7 @@ class IreeBackend:
             # return.
             options = replace(options, execution_model="blocking")
         lowering.to_stablehlo()
-        legalize_for_shaders(module, self.target)
+        keep_small_digits(module, self.target)
         open_expressions(module)
         publish(module, functions)
         if not self.target.capabilities.complex_selects:

@@ -34,6 +34,7 @@ from gnomon.backends.iree.options import (
 )
 from gnomon.backends.iree.process import COMPILER, ProcessDiedError, ProcessTimeoutError
 from gnomon.backends.iree.targets import Target, host_fingerprint, linking_flags
+from gnomon.backends.iree.worker import DROP_BARRIERS
 
 __all__ = [
     "DEFAULT_CACHE",
@@ -102,6 +103,8 @@ def compile_flags(target: Target, options: CompileOptions) -> list[str]:
     if not options.hoist_constants:
         flags.append("--iree-opt-const-expr-hoisting=false")
     flags.append(f"--iree-execution-model={EXECUTION_MODELS[options.execution_model]}")
+    if not target.capabilities.host_memory:
+        flags.append(DROP_BARRIERS)
     return flags
 
 
@@ -141,7 +144,8 @@ def compile_artifact(
     if store is not None and (found := store.get(key)) is not None:
         return found
 
-    reproducer = _Reproducer(artifact, all_flags, key)
+    shown = [flag for flag in all_flags if flag != DROP_BARRIERS]
+    reproducer = _Reproducer(artifact, shown, key)
     started = time.perf_counter()
     try:
         ok, executable, diagnostics = COMPILER.compile(

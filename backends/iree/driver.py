@@ -53,8 +53,9 @@ _NEEDS = {
     ),
 }
 
-# How drivers say that a device is gone: after a hang, a fault, or when it was unplugged.
-_LOST = ("DEVICE_LOST",)
+# How drivers say that a device is gone: after a hang, a fault, or when it was unplugged. Semaphores
+# know no more than the kind of the error.
+_LOST = ("DEVICE_LOST", "semaphore: DATA_LOSS")
 
 _drivers: dict[tuple[str, Any], DriverState] = {}
 

@@ -9,6 +9,7 @@ The conversation, in frames of a JSON header and a payload:
     worker:  {"ready": true}
     parent:  {"flags": [...]}, the artifact
     worker:  {"ok": true}, the executable      or  {"ok": false, "stage": "..."}
+One flag is not the compiler's but this process's, `DROP_BARRIERS`.
 Another compiler than IREE's is named by "serve", a ``module:function`` that takes flags and payload
 of a request and returns header and payload of the reply.
 Diagnostics go to the standard error stream, which the parent gave as a file.
@@ -16,6 +17,9 @@ Diagnostics go to the standard error stream, which the parent gave as a file.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import functools
 import importlib
 import json
 import os
@@ -24,10 +28,19 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Sequence
-from typing import BinaryIO, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO, cast
 
-__all__ = ["main", "read_frame", "write_frame"]
+__all__ = ["DROP_BARRIERS", "main", "read_frame", "write_frame"]
+
+# Barriers keep values out of the kernels of others, and are dropped when kernels are formed. Left
+# in place they part the program: the host waits at each. And IREE 3.13's Vulkan driver frees an
+# allocation too early whose parts are seen through barriers: others wrote where they still were.
+DROP_BARRIERS = "--gnomon-drop-barriers"
+_START, _KERNELS_FORMED, _END = b"start", b"flow", b"end"
+# Threads take turns at kernels. Of fewer, and before there are any, they only wait for each other:
+# a fifth of the time that a small program takes.
+_KERNELS_FOR_THREADS = 4
 
 _HEADER = struct.Struct("<QQ")
 _ORPHAN_POLL_MS = 5000
@@ -67,27 +80,169 @@ def _exit_with_parent(requests: int) -> None:
 
 
 def _compile(flags: Sequence[str], artifact: bytes) -> tuple[dict[str, object], bytes]:
+    """Compiles in two halves: what is done to the program, and what to its kernels."""
     # It can be found only after the handshake has told `sys.path`.
     from iree.compiler.api import Output, Session, Source  # noqa: PLC0415
 
     session = Session()
     try:
-        session.set_flags(*flags)
+        session.set_flags(*(flag for flag in flags if flag != DROP_BARRIERS))
     except ValueError as error:
         print(error, file=sys.stderr, flush=True)
         return {"ok": False, "stage": "flags"}, b""
     with session, session.invocation() as invocation:
+        _set_threads(session, False)
         invocation.enable_console_diagnostics()
         source = Source.wrap_buffer(session, artifact, buffer_name="gnomon")
         if not invocation.parse_source(source):
             return {"ok": False, "stage": "parse"}, b""
+        _set_phases(invocation, _START, _KERNELS_FORMED)
         if not invocation.execute():
             return {"ok": False, "stage": "compile"}, b""
-        output = Output.open_membuffer()
-        invocation.output_vm_bytecode(output)
-        executable = bytes(output.map_memory())
-        output.close()
-    return {"ok": True}, executable
+        with _module_of(invocation) as module:
+            if DROP_BARRIERS in flags:
+                _drop_barriers(module)
+            _set_threads(session, _count_kernels(module) >= _KERNELS_FOR_THREADS)
+        _set_phases(invocation, _KERNELS_FORMED, _END)
+        if not invocation.execute():
+            return {"ok": False, "stage": "compile"}, b""
+        return {"ok": True}, _executable(invocation, Output)
+
+
+def _executable(invocation: Any, kind: Any) -> bytes:
+    output = kind.open_membuffer()
+    invocation.output_vm_bytecode(output)
+    executable = bytes(output.map_memory())
+    output.close()
+    return executable
+
+
+# ------------------------------------------------------------------------ the module between phases
+
+# By MLIR's C interface, which the compiler's library has: `iree.compiler.ir` keeps each context
+# that it has seen for ever, 3 MB for each program.
+
+_POINTER, _INDEX = ctypes.c_void_p, ctypes.c_ssize_t
+
+
+class _String(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+# MLIR's handles are structures of one pointer, which are passed as the pointer is.
+_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "ireeCompilerInvocationExportStealModule": (_POINTER, (_POINTER,)),
+    "ireeCompilerInvocationImportStealModule": (ctypes.c_bool, (_POINTER, _POINTER)),
+    "ireeCompilerInvocationSetCompileFromPhase": (None, (_POINTER, ctypes.c_char_p)),
+    "ireeCompilerInvocationSetCompileToPhase": (None, (_POINTER, ctypes.c_char_p)),
+    "ireeCompilerSessionBorrowContext": (_POINTER, (_POINTER,)),
+    "mlirBlockGetFirstOperation": (_POINTER, (_POINTER,)),
+    "mlirBlockGetNextInRegion": (_POINTER, (_POINTER,)),
+    "mlirContextEnableMultithreading": (None, (_POINTER, ctypes.c_bool)),
+    "mlirIdentifierStr": (_String, (_POINTER,)),
+    "mlirOpResultGetOwner": (_POINTER, (_POINTER,)),
+    "mlirOperationDestroy": (None, (_POINTER,)),
+    "mlirOperationGetName": (_POINTER, (_POINTER,)),
+    "mlirOperationGetNextInBlock": (_POINTER, (_POINTER,)),
+    "mlirOperationGetNumOperands": (_INDEX, (_POINTER,)),
+    "mlirOperationGetNumRegions": (_INDEX, (_POINTER,)),
+    "mlirOperationGetOperand": (_POINTER, (_POINTER, _INDEX)),
+    "mlirOperationGetRegion": (_POINTER, (_POINTER, _INDEX)),
+    "mlirOperationGetResult": (_POINTER, (_POINTER, _INDEX)),
+    "mlirRegionGetFirstBlock": (_POINTER, (_POINTER,)),
+    "mlirValueIsAOpResult": (ctypes.c_bool, (_POINTER,)),
+    "mlirValueReplaceAllUsesOfWith": (None, (_POINTER, _POINTER)),
+}
+
+
+@functools.cache
+def _c(name: str) -> Any:
+    """A function of the library; one of our own, as others may have given theirs other types."""
+    from iree.compiler.api import ctypes_dl  # noqa: PLC0415
+
+    function = ctypes_dl._dylib[name]
+    function.restype, function.argtypes = _FUNCTIONS[name]
+    return function
+
+
+def _set_threads(session: Any, on: bool) -> None:
+    """Whether passes over several functions or kernels run at the same time."""
+    context = _c("ireeCompilerSessionBorrowContext")(session._session_p)
+    _c("mlirContextEnableMultithreading")(context, on)
+
+
+def _set_phases(invocation: Any, first: bytes, last: bytes) -> None:
+    _c("ireeCompilerInvocationSetCompileFromPhase")(invocation._inv_p, first)
+    _c("ireeCompilerInvocationSetCompileToPhase")(invocation._inv_p, last)
+
+
+@contextlib.contextmanager
+def _module_of(invocation: Any) -> Iterator[int]:
+    """The module of an invocation, which has it back afterwards."""
+    module = _c("ireeCompilerInvocationExportStealModule")(invocation._inv_p)
+    try:
+        yield module
+    finally:
+        if not _c("ireeCompilerInvocationImportStealModule")(invocation._inv_p, module):
+            raise RuntimeError("the compiler does not take back its own module")
+
+
+def _blocks(op: int) -> Iterator[int]:
+    for i in range(_c("mlirOperationGetNumRegions")(op)):
+        block = _c("mlirRegionGetFirstBlock")(_c("mlirOperationGetRegion")(op, i))
+        while block:
+            yield block
+            block = _c("mlirBlockGetNextInRegion")(block)
+
+
+def _operations(block: int) -> Iterator[int]:
+    op = _c("mlirBlockGetFirstOperation")(block)
+    while op:
+        # The op may be gone when the next is asked for.
+        following = _c("mlirOperationGetNextInBlock")(op)
+        yield op
+        op = following
+
+
+def _name(op: int) -> bytes:
+    text = _c("mlirIdentifierStr")(_c("mlirOperationGetName")(op))
+    return ctypes.string_at(text.data, text.length)
+
+
+def _count_kernels(module: int) -> int:
+    return sum(
+        _name(op) == b"flow.executable" for block in _blocks(module) for op in _operations(block)
+    )
+
+
+def _drop_barriers(op: int) -> None:
+    """Take away the barriers behind what kernels compute; in place."""
+    for block in _blocks(op):
+        for inner in _operations(block):
+            _drop_barriers(inner)
+            if _name(inner) == b"util.optimization_barrier":
+                _drop_barrier(inner)
+
+
+def _drop_barrier(barrier: int) -> None:
+    count = _c("mlirOperationGetNumOperands")(barrier)
+    values = [_c("mlirOperationGetOperand")(barrier, i) for i in range(count)]
+    if not all(map(_is_computed, values)):
+        return
+    for i, value in enumerate(values):
+        result = _c("mlirOperationGetResult")(barrier, i)
+        _c("mlirValueReplaceAllUsesOfWith")(result, value)
+    _c("mlirOperationDestroy")(barrier)
+
+
+def _is_computed(value: int) -> bool:
+    """Whether a value, or what it is a view of, is the result of a kernel."""
+    while _c("mlirValueIsAOpResult")(value):
+        op = _c("mlirOpResultGetOwner")(value)
+        if _name(op) != b"flow.tensor.reshape":
+            return _name(op) == b"flow.dispatch"
+        value = _c("mlirOperationGetOperand")(op, 0)
+    return False
 
 
 def main() -> None:

@@ -206,10 +206,13 @@ def _digamma(o: Any, x: Value) -> Value:
     series = o.mul(square, horner(o, square, _DIGAMMA_SERIES))
     half = o.mul(_number(o, x, 0.5), inverse)
     value = o.sub(o.sub(o.sub(o.log(y), half), series), total)
-    # psi(x) = psi(1 - x) - pi / tan(pi x), with the argument of the tangent in [-pi / 2, pi / 2]
+    # psi(x) = psi(1 - x) - pi / tan(pi x), of the distance to the next integer. Both parts of the
+    # tangent are sines of small numbers: tangents of tiny ones are not what compilers are best at.
     offset = o.sub(x, o.round(x, rounding_method="TO_NEAREST_EVEN"))
-    angle = o.mul(_number(o, x, math.pi), offset)
-    mirrored = o.sub(value, o.div(_number(o, x, math.pi), o.tan(angle)))
+    pi, size = _number(o, x, math.pi), o.abs(offset)
+    cosine = o.sin(o.mul(pi, o.sub(_number(o, x, 0.5), size)))
+    cotangent = o.div(o.mul(pi, cosine), o.sin(o.mul(pi, size)))
+    mirrored = o.sub(value, _signed(o, cotangent, offset))
     is_pole = o.eq(offset, zero)
     mirrored = o.select(is_pole, _number(o, x, np.nan), mirrored)
     return o.select(reflected, mirrored, value)
@@ -271,11 +274,14 @@ def _zeta(o: Any, x: Value, q: Value) -> Value:
     # from the fraction of -q up to -q: a difference of two sums. The others start at that of q.
     mirrored = o.neg(q)
     first = o.sub(mirrored, o.floor(mirrored))
-    below = o.sub(_zeta_positive(o, x, first), _zeta_positive(o, x, o.sub(one, q)))
+    whole, above = _zeta_positive(o, x, first), _zeta_positive(o, x, o.sub(one, q))
     is_even = o.eq(o.rem(x, two), zero)
-    below = o.select(is_even, below, o.neg(below))
     value = _zeta_positive(o, x, o.select(is_negative, o.sub(q, o.floor(q)), q))
-    value = o.select(is_negative, o.add(value, below), value)
+    # What nearly cancels goes together: at half a number the first two terms are equal.
+    both = o.sub(
+        o.add(value, o.select(is_even, whole, o.neg(whole))), o.select(is_even, above, o.neg(above))
+    )
+    value = o.select(is_negative, both, value)
     value = o.select(o.lt(x, one), nan, value)
     # With a base of zero, or a negative one to a broken power.
     is_pole = o.eq(q, o.floor(q))
@@ -367,12 +373,23 @@ def _bessel_i1e(o: Any, x: Value) -> Value:
     return o.select(is_far, _signed(o, value, x), o.mul(value, x))
 
 
+# Of I1(x) / x in x * x; enough for f64 where x is below one.
+_I1_SERIES = tuple(0.5 / (4**k * math.factorial(k) * math.factorial(k + 1)) for k in range(10))
+
+
 def _slope_of_i1e(x: ir.Value, out: ir.Value) -> ir.Value:
-    # i1e(x) / x tends to one half at zero.
-    zero, one = full_like(x, 0), full_like(x, 1)
-    is_zero = ops.eq(x, zero)
-    quotient = ops.div(out, ops.select(is_zero, one, x))
-    quotient = ops.select(is_zero, full_like(x, 0.5), quotient)
+    # i1e(x) / x, by its series near zero: what the quotient leaves is lost in a second derivative.
+    zero, one, size = full_like(x, 0), full_like(x, 1), ops.abs(x)
+    is_near = ops.lt(size, one)
+    near = ops.select(is_near, x, zero)
+    square = ops.mul(near, near)
+    total = full_like(x, _I1_SERIES[-1])
+    for coefficient in reversed(_I1_SERIES[:-1]):
+        total = ops.add(ops.mul(total, square), full_like(x, coefficient))
+    # Not by abs, whose derivative at zero is one: that of an even function is zero.
+    series = ops.mul(total, ops.exp(ops.neg(ops.mul(near, ops.sign(near)))))
+    quotient = ops.div(out, ops.select(is_near, one, x))
+    quotient = ops.select(is_near, series, quotient)
     return ops.sub(ops.sub(ops.bessel_i0e(x), ops.mul(ops.sign(x), out)), quotient)
 
 

@@ -1,4 +1,6 @@
-"""Gaussian elimination with partial pivoting in NumPy, over batches, in blocks of columns."""
+"""Gaussian elimination with partial pivoting, over batches: LAPACK's, or NumPy's operations on
+blocks of columns.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import math
 
 import numpy as np
 
+from gnomon.dialects.linear_algebra import lapack
 from gnomon.dialects.linear_algebra.substitution import substitute
 
 BLOCK = 32
@@ -21,8 +24,21 @@ def factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
       with; and the permutation of the rows that these swaps make.
     """
     *batch, m, n = a.shape
-    lu = a.reshape(math.prod(batch), m, n).copy()
-    count, k = lu.shape[0], min(m, n)
+    members = a.reshape(math.prod(batch), m, n)
+    columns = members.swapaxes(1, 2).copy()
+    pivots = lapack.factor_in_place(columns)
+    if pivots is None:
+        lu, pivots = _factor_in_blocks(members)
+    else:
+        lu = np.ascontiguousarray(columns.swapaxes(1, 2))
+    pivots = pivots.reshape(*batch, min(m, n))
+    return lu.reshape(a.shape), pivots, permutation_of(pivots, m)
+
+
+def _factor_in_blocks(members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    lu = members.copy()
+    count, m, n = lu.shape
+    k = min(m, n)
     pivots = np.empty((count, k), np.int32)
     for start in range(0, k, BLOCK):
         stop = min(start + BLOCK, k)
@@ -40,8 +56,7 @@ def factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
                 unit_diagonal=True,
             )
             lu[:, stop:, stop:] -= lu[:, stop:, start:stop] @ lu[:, start:stop, stop:]
-    pivots = pivots.reshape(*batch, k)
-    return lu.reshape(a.shape), pivots, permutation_of(pivots, m)
+    return lu, pivots
 
 
 def _factor_panel(panel: np.ndarray) -> np.ndarray:

@@ -1,12 +1,15 @@
-"""Forward and backward substitution in NumPy, over batches, in blocks: the kernel under LU and
-the triangular solves.
+"""Forward and backward substitution, over batches: the kernel under LU and the triangular solves.
+BLAS's, or NumPy's operations on blocks.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
+
+from gnomon.dialects.linear_algebra import lapack
 
 # Rows that are eliminated one by one; whole blocks are eliminated by a matrix product.
 BLOCK = 32
@@ -22,6 +25,16 @@ def substitute(
       rhs: ``[..., n, k]``, with the same batch dimensions.
     """
     x = rhs.copy()
+    count = math.prod(x.shape[:-2])
+    members, solved = (v.reshape(count, *v.shape[-2:]) for v in (matrix, x))
+    if not lapack.substitute_in_place(members, solved, lower=lower, unit_diagonal=unit_diagonal):
+        _substitute_in_blocks(members, solved, lower, unit_diagonal)
+    return x
+
+
+def _substitute_in_blocks(
+    matrix: np.ndarray, x: np.ndarray, lower: bool, unit_diagonal: bool
+) -> None:
     n = matrix.shape[-1]
     for start, stop in _blocks(n, lower):
         solved = slice(0, start) if lower else slice(stop, n)
@@ -35,7 +48,6 @@ def substitute(
                 row -= (matrix[..., i : i + 1, known] @ x[..., known, :])[..., 0, :]
             if not unit_diagonal:
                 row /= matrix[..., i, i, None]
-    return x
 
 
 def _blocks(n: int, lower: bool) -> Iterator[tuple[int, int]]:

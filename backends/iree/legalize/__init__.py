@@ -9,7 +9,8 @@ from __future__ import annotations
 from gnomon.backends.iree.legalize.barriers import drop_barriers_of_buffers
 from gnomon.backends.iree.legalize.branches import RULES as BRANCH_RULES
 from gnomon.backends.iree.legalize.closed_expressions import fold_closed
-from gnomon.backends.iree.legalize.contractions import contraction_rules
+from gnomon.backends.iree.legalize.complex_functions import complex_function_rules
+from gnomon.backends.iree.legalize.contractions import ALGORITHM_RULES, contraction_rules
 from gnomon.backends.iree.legalize.conversions import BFLOAT16_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
 from gnomon.backends.iree.legalize.convolution import convolution_rules
@@ -26,6 +27,7 @@ from gnomon.backends.iree.legalize.scatter import RULES as SCATTER_RULES
 from gnomon.backends.iree.legalize.selects import complex_rules
 from gnomon.backends.iree.legalize.sorting import sorting_rules
 from gnomon.backends.iree.legalize.special_functions import function_rules, rounding_rules
+from gnomon.backends.iree.legalize.stored_values import store_values_read_across
 from gnomon.backends.iree.legalize.sums import sum_rules
 from gnomon.backends.iree.legalize.wide_fusions import split_wide_fusions
 from gnomon.backends.iree.legalize.windows import RULES as WINDOW_RULES
@@ -52,6 +54,7 @@ def legalize(module: ir.Module, target: Target) -> None:
         UnsupportedOnTarget: it holds an op or a dtype that the target has no form of.
     """
     program = Program(module)
+    rewrite(program, ALGORITHM_RULES)
     legalize_narrow_dtypes(program)
     check_dtypes(program, target)
     drop_barriers_of_buffers(program)
@@ -62,6 +65,7 @@ def legalize(module: ir.Module, target: Target) -> None:
         **fourier_rules(target),
         **integral_rules(target),
         **sorting_rules(target),
+        **complex_function_rules(target.capabilities),
         **complex_rules(target.capabilities),
         **cumulative_rules(target.capabilities),
         **WINDOW_RULES,
@@ -83,6 +87,8 @@ def legalize(module: ir.Module, target: Target) -> None:
         **rounding_rules(target),
     }
     rewrite(program, last)
+    if target.memory == "device":
+        store_values_read_across(program)
     split_wide_fusions(program)
     # What the rules wrote.
     check_dtypes(program, target)

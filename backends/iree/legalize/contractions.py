@@ -17,11 +17,12 @@ from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
+from gnomon.dialects.dot_algorithm import is_algorithm, without_algorithm
 from gnomon.dialects.emit import constant, ops, reshape
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex, is_inexact, real_dtype, type_of
 
-__all__ = ["contraction_rules"]
+__all__ = ["ALGORITHM_RULES", "contraction_rules"]
 
 _PIECE = 2048
 # The most elements that the pieces of a result may have together.
@@ -95,6 +96,14 @@ def _in_real_parts(inst: Instance) -> Sequence[ir.Value] | None:
     # In a kernel of its own: a product that writes complex numbers makes the compiler die too.
     first, second, third, fourth = ops.optimization_barrier(*products)
     return [ops.complex(ops.sub(first, second), ops.add(third, fourth))]
+
+
+def _by_algorithm(inst: Instance) -> Sequence[ir.Value] | None:
+    return [without_algorithm(inst)] if is_algorithm(inst.params["precision"]) else None
+
+
+# IREE knows no algorithms: their roundings are written down, before anything else is looked at.
+ALGORITHM_RULES: dict[str, Rule] = {"gnomon.dot_general": _by_algorithm}
 
 
 def contraction_rules(target: Target) -> dict[str, Rule]:

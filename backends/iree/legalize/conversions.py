@@ -17,8 +17,10 @@ from gnomon.dialects.types import BOOL, bfloat16, is_complex, is_floating, is_in
 
 __all__ = ["BFLOAT16_RULES", "RULES", "rounded"]
 
+_FLOAT16 = np.dtype(np.float16)
 _FLOAT32 = np.dtype(np.float32)
 _FLOAT64 = np.dtype(np.float64)
+_COMPLEX128 = np.dtype(np.complex128)
 
 
 def _to_bfloat16(x: ir.Value) -> ir.Value:
@@ -54,13 +56,24 @@ def _saturated(x: ir.Value, target: np.dtype) -> ir.Value:
     return ops.select(is_below, full_like(converted, info.min), converted)
 
 
-def _into_integer(inst: Instance) -> Sequence[ir.Value] | None:
+def _into_float16(x: ir.Value) -> ir.Value:
+    """An f64 value as f16. Below the smallest normal number the direct way gives zero; by way of
+    f32, which has twice the digits that are left there, it does not.
+    """
+    is_small = ops.lt(ops.abs(x), full_like(x, float(np.finfo(np.float16).tiny)))
+    by_f32 = convert(convert(x, _FLOAT32), _FLOAT16)
+    return ops.select(is_small, by_f32, ops.convert(x, dtype=_FLOAT16))
+
+
+def _into_number(inst: Instance) -> Sequence[ir.Value] | None:
     x = inst.operand
     source, target = type_of(x).dtype, inst.type.dtype
     if is_integer(target) and is_complex(source):
         return [_saturated(ops.real(x), target)]
     if is_integer(target) and is_floating(source):
         return [_saturated(x, target)]
+    if target == _FLOAT16 and source in (_FLOAT64, _COMPLEX128):
+        return [_into_float16(ops.real(x) if is_complex(source) else x)]
     return None
 
 
@@ -79,7 +92,7 @@ def _iota(inst: Instance) -> Sequence[ir.Value] | None:
     return [_to_bfloat16(ops.iota(**(inst.params | {"dtype": _FLOAT32})))]
 
 
-RULES: dict[str, Rule] = {"gnomon.convert": _into_integer}
+RULES: dict[str, Rule] = {"gnomon.convert": _into_number}
 
 # For what the program converts and for what other rules do: these go last.
 BFLOAT16_RULES: dict[str, Rule] = {"gnomon.convert": _into_bfloat16, "gnomon.iota": _iota}

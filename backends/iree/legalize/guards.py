@@ -5,14 +5,15 @@ other, because its simplifications of ``scf.while`` prune the two regions differ
 carry leaves the body as ``select(condition, new, old)``, the condition computed again from the
 carries on entry, where it always holds, nothing is left to prune.
 
-What such a loop or a branch gives is copied before it is updated (`ownership`).
+What such a loop or a branch gives, and what a body makes of literals, is copied before it is
+updated (`ownership`).
 """
 
 from __future__ import annotations
 
 from gnomon.backends.iree.legalize.copies import copy_of
 from gnomon.backends.iree.legalize.emitter import operations, terminator
-from gnomon.backends.iree.legalize.ownership import updates_shared_result
+from gnomon.backends.iree.legalize.ownership import updates_shared_value
 from gnomon.dialects.mlir import ir
 
 __all__ = ["guard_loops"]
@@ -37,7 +38,7 @@ def _shared_updates(module: ir.Module) -> list[ir.Operation]:
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if updates_shared_result(op):
+        if updates_shared_value(op):
             found.append(op)
         return ir.WalkResult.ADVANCE
 

@@ -51,7 +51,7 @@ from gnomon.backends.iree.legalize.ownership import (
     shared_initial_values,
     shared_leaving_values,
     updates_its_origin,
-    updates_shared_result,
+    updates_shared_value,
 )
 from gnomon.dialects.mlir import ir
 
@@ -237,7 +237,7 @@ class _Rewriter(Emitter):
 
     def _clone(self, op: ir.Operation) -> None:
         operands = [self.tensor(v) for v in op.operands]
-        if updates_shared_result(op):
+        if updates_shared_value(op):
             operands[0] = self._copy(operands[0])
         if len(op.regions):
             # Regions of reductions may use values from outside.

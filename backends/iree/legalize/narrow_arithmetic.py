@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import ml_dtypes
 import numpy as np
 
-from gnomon.backends.iree.legalize.refusals import refuse
 from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.contract import Instance
@@ -116,6 +116,35 @@ def _placed(inst: Instance) -> Sequence[ir.Value]:
     return [convert(place, index)]
 
 
+def _fewer_bits(inst: Instance) -> Sequence[ir.Value]:
+    """``reduce_precision`` on the bits: in f32 the format's subnormal numbers would have others."""
+    dtype, info = inst.type.dtype, ml_dtypes.finfo(inst.type.dtype)
+    word = np.dtype(f"u{dtype.itemsize}")
+    bits = ops.bitcast_convert(
+        _extended(ops.bitcast_convert(inst.operand, dtype=word), "u"), dtype=_I32
+    )
+
+    def number(value: int) -> ir.Value:
+        return full_like(bits, value)
+
+    magnitude = ops.and_(bits, number((1 << (info.bits - 1)) - 1))
+    sign = ops.sub(bits, magnitude)
+    infinity = ((1 << info.nexp) - 1) << info.nmant
+    is_nan = ops.gt(magnitude, number(infinity))
+    dropped = info.nmant - inst.params["mantissa_bits"]
+    if dropped > 0:
+        last = ops.and_(ops.shift_right_logical(magnitude, number(dropped)), number(1))
+        magnitude = ops.add(ops.add(magnitude, number((1 << (dropped - 1)) - 1)), last)
+        magnitude = ops.and_(magnitude, number(-1 << dropped))
+    if inst.params["exponent_bits"] < info.nexp:
+        bias, largest = ((1 << (n - 1)) - 1 for n in (info.nexp, inst.params["exponent_bits"]))
+        beyond, least = (n << info.nmant for n in (bias + largest + 1, bias - largest + 1))
+        magnitude = ops.select(ops.ge(magnitude, number(beyond)), number(infinity), magnitude)
+        magnitude = ops.select(ops.lt(magnitude, number(least)), number(0), magnitude)
+    found = ops.select(is_nan, bits, ops.add(sign, magnitude))
+    return [ops.bitcast_convert(_cut(found, word), dtype=dtype)]
+
+
 def narrow_arithmetic_rules(target: Target) -> dict[str, Rule]:
     """The rules of this room for a target."""
     widened = target.capabilities.widened
@@ -137,7 +166,6 @@ def narrow_arithmetic_rules(target: Target) -> dict[str, Rule]:
         is_meant = any(is_integer(d) and short_name(d) in widened for d in dtypes)
         return _placed(inst) if is_meant and dtypes[0] != BOOL else None
 
-    no_rounding = refuse(target, "it has no arithmetic of f16")
     return {
         **dict.fromkeys(("gnomon.div", "gnomon.rem"), where(int, _divided)),
         "gnomon.clz": where(int, _leading_zeros),
@@ -154,5 +182,5 @@ def narrow_arithmetic_rules(target: Target) -> dict[str, Rule]:
         **dict.fromkeys(
             ("gnomon.window_argmax", "gnomon.window_argmin"), where(int, _of_wide_operand)
         ),
-        "gnomon.reduce_precision": where(float, no_rounding),
+        "gnomon.reduce_precision": where(float, _fewer_bits),
     }

@@ -9,6 +9,9 @@ loop starts and when an iteration ends.
 Nor does it see that the result of a branch is the value that the branch was given, or that of a
 loop without iterations its initial value: an update of the result overwrote arguments of the
 program. Such a result is copied before it is updated.
+
+What a body computes from literals alone becomes a literal, unless it is one value everywhere: an
+iteration would find there what the one before wrote. It is copied as well.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ __all__ = [
     "shared_leaving_values",
     "updates_argument",
     "updates_its_origin",
-    "updates_shared_result",
+    "updates_shared_value",
 ]
 
 _WHILE, _CASE = "stablehlo.while", "stablehlo.case"
@@ -130,14 +133,51 @@ def _is_made(value: ir.Value, block: ir.Block) -> bool:
     if owner.name == _WHILE:
         body = owner.operation.regions[1].blocks[0]
         return _is_updated(body.arguments[list(owner.results).index(value)])
-    return owner.name not in (_CASE, _CONSTANT)
+    return owner.name not in (_CASE, _CONSTANT) and not _is_literal(value)
 
 
-def updates_shared_result(op: ir.Operation) -> bool:
-    """Whether an op writes into the result of a loop or branch that others may have too."""
+def _is_literal(value: ir.Value) -> bool:
+    """Whether a value is computed from literals alone."""
+    pending, seen = [value], {value}
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, ir.Block) or len(owner.operation.regions):
+            return False
+        for operand in owner.operands:
+            if operand not in seen:
+                seen.add(operand)
+                pending.append(operand)
+    return True
+
+
+def _is_fill(value: ir.Value) -> bool:
+    """Whether a literal is one value everywhere: it is made anew where it is written into."""
+    while value.owner.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
+        value = value.owner.operands[0]
+    if value.owner.name != _CONSTANT:
+        return False
+    return bool(ir.DenseElementsAttr(value.owner.attributes["value"]).is_splat)
+
+
+def _is_repeated(op: ir.Operation) -> bool:
+    """Whether an op stands in the body of a loop."""
+    parent = op.operation.parent
+    while parent is not None and parent.name != _WHILE:
+        parent = parent.operation.parent
+    return parent is not None
+
+
+def updates_shared_value(op: ir.Operation) -> bool:
+    """Whether an op writes into a value that others may have too.
+
+    That is the result of a loop or branch, or in the body of a loop a literal.
+    """
     if op.name not in _WRITES:
         return False
-    root, _ = _root(op.operands[0])
+    operand = op.operands[0]
+    if _is_repeated(op) and _is_literal(operand) and not _is_fill(operand):
+        return True
+    root, _ = _root(operand)
     owner = root.owner
     if isinstance(owner, ir.Block) or owner.name not in (_WHILE, _CASE):
         return False

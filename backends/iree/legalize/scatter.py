@@ -23,6 +23,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gnomon.backends.iree.legalize.storage import Storage, storage_of
+from gnomon.backends.iree.legalize.stored_values import is_widened
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.body import operands_of
 from gnomon.dialects.contract import Instance, params_of
@@ -126,6 +127,9 @@ def _scatter(inst: Instance) -> Sequence[ir.Value] | None:
         if mode != "clip":
             inside = _in_bounds(starts, bounds)
         starts = _clamped(starts, bounds)
+    if count < 2**31:
+        # Two scatters at the same 64-bit places are refused.
+        starts = convert(starts, _I32)
     numbers = _row_numbers(starts, inside, dims, shape, sizes, places, narrow, batch_shape, count)
 
     window_of = dict(zip(kept, dims.window, strict=True))
@@ -199,7 +203,7 @@ def _scatter_rows(
         "unique_indices": inst.params["unique_indices"],
         "indices_are_sorted": False,
     }
-    if not storage.is_plain and is_floating(type_.dtype):
+    if is_floating(type_.dtype) and is_widened(new_rows):
         # IREE computes wider floats where they are used, and for CUDA refuses a scatter that does.
         (new_rows,) = ops.optimization_barrier.build([new_rows], {})
     written = getattr(ops, storage.op)(copy, numbers, new_rows, **params)

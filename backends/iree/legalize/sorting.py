@@ -4,7 +4,10 @@ Keys become signed integers in the order of sorting, and the position along the 
 last of them: so every order is strict, and any way to sort is stable. What is sorted are keys and
 positions; the operands are then read at those. The ways:
 
-- where it is cheap and compiles, the compiler's own sort of those, one kernel for all rows;
+- where that is cheap, all pairs of a row are compared. On processors the compiler's own sort does
+  it, one kernel for all rows. On devices an element's place is the number of those before it: the
+  compiler's sort takes a thread for a row there, for CUDA it is refused for rows of 32, and for
+  Vulkan most shapes are ("'vector.transfer_read' op with rank > 1") or kill the compiler;
 - on a target that shares its memory with Python, the evaluator: a million numbers take 20 ms;
 - elsewhere a bitonic network (K. E. Batcher, Sorting Networks and their Applications, 1968): a loop
   of log2(n) (log2(n) + 1) / 2 steps, in each of which every element meets one other. A million
@@ -49,7 +52,7 @@ __all__ = ["sorting_rules"]
 
 _I32 = np.dtype(np.int32)
 _F32 = np.dtype(np.float32)
-# Rows of so many elements are sorted in a kernel, however many there are,
+# Rows of so many elements are compared pair by pair, however many there are,
 _SHORT = 16
 # and longer ones up to so many comparisons, which take as long as a call on the host.
 _FEW_COMPARISONS = 1 << 15
@@ -89,7 +92,7 @@ def _ordered(x: ir.Value, *, total: bool = False) -> list[ir.Value]:
 
 
 def _is_cheap(type_: TensorType, dimension: int) -> bool:
-    """Whether the compiler's own sort, which compares all pairs of a row, does it fast."""
+    """Whether comparing all pairs of a row is fast."""
     n = type_.shape[dimension]
     return n <= _SHORT or type_.size * n <= _FEW_COMPARISONS
 
@@ -98,9 +101,10 @@ def _permutation(keys: Sequence[ir.Value], target: Target) -> ir.Value:
     """The order of the rows' elements by keys, all of shape ``[rows, n]``."""
     type_ = type_of(keys[0])
     rows, n = type_.shape
-    longest = target.capabilities.sorted_row
-    if not _is_cheap(type_, 1) or (longest is not None and n > longest):
+    if not _is_cheap(type_, 1):
         return _network(keys)
+    if target.memory == "device":
+        return _ranked(keys)
     position = ops.iota(dtype=_I32, shape=(rows, n), dimension=1)
     everything = _owned([*keys, position])
     return ops.sort(*everything, dimension=1, num_keys=len(everything), is_stable=False)[-1]
@@ -119,6 +123,21 @@ def _owned(operands: Sequence[ir.Value]) -> list[ir.Value]:
     counted = ops.population_count(mixed)
     zero = ops.shift_right_logical(counted, full_like(counted, 7))
     return [ops.add(x, convert(zero, type_of(x).dtype)) for x in operands]
+
+
+def _ranked(keys: Sequence[ir.Value]) -> ir.Value:
+    """An element comes at the place that is the number of those before it in its row."""
+    rows, n = type_of(keys[0]).shape
+    pairs = TensorType((rows, n, n), _I32)
+
+    def along(x: ir.Value, dimension: int) -> ir.Value:
+        return ops.broadcast_in_dim(x, shape=pairs.shape, dims=(0, dimension))
+
+    first, second = (ops.iota(dtype=_I32, shape=pairs.shape, dimension=d) for d in (1, 2))
+    before = _less([*(along(k, 2) for k in keys), second], [*(along(k, 1) for k in keys), first])
+    place = ops.reduce_sum(convert(before, _I32), axes=(2,))
+    is_here = ops.eq(along(place, 2), first)
+    return ops.reduce_sum(ops.select(is_here, second, full(pairs, 0)), axes=(2,))
 
 
 def _network(keys: Sequence[ir.Value]) -> ir.Value:

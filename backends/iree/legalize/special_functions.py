@@ -7,7 +7,7 @@ What IREE 3.13 gets wrong, and what is done about it:
 - cbrt of f64 does not compile, and that of f32 is wrong at zero: Halley's iteration here.
 - atan2 gives nan at the origin and of two infinities: the arc tangent of a quotient at most 1.
 - pow gives nan for negative bases: the power of the magnitude, and the rest by cases.
-- log1p of complex numbers loses digits: in f64, by parts.
+- log1p of complex64 loses digits: in f64, by parts.
 
 The 16-bit formats are computed in f32 and rounded once. On a target without f64 the functions of
 f32 are computed in f32 and integers: see `functions_in_f32`. Where no library is linked, the

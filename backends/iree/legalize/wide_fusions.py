@@ -30,6 +30,7 @@ _FUSED = frozenset(
     f"gnomon.{name}"
     for name in (
         *("broadcast_in_dim", "reshape", "transpose", "slice", "rev"),
+        *("select", "clamp", "bitcast_convert"),
         *("reduce_sum", "reduce_prod", "reduce_max", "reduce_min"),
         *("reduce_and", "reduce_or", "reduce_xor", "argmax", "argmin"),
     )
@@ -53,7 +54,7 @@ def _split(body: Body) -> None:
             for inner in bodies_of(op):
                 _split(inner)
         operands, results = operands_of(op), results_of(op)
-        if _is_fused(op.name):
+        if is_fused(op.name):
             read = _NO_LEAVES.union(*(leaves[x] for x in operands))
             while len(read) > MAX_LEAVES:
                 operands = _narrow(op, operands, leaves)
@@ -65,7 +66,8 @@ def _split(body: Body) -> None:
 
 
 @functools.cache
-def _is_fused(name: str) -> bool:
+def is_fused(name: str) -> bool:
+    """Whether the compiler makes an op one kernel with those whose results it reads."""
     if name in _FUSED:
         return True
     definition = REGISTRY.get(name)
@@ -73,7 +75,7 @@ def _is_fused(name: str) -> bool:
 
 
 def _is_stored(value: ir.Value) -> bool:
-    return not all(_is_fused(use.owner.name) for use in value.uses)
+    return not all(is_fused(use.owner.name) for use in value.uses)
 
 
 def _leaves_of_unfused(op: ir.Operation, operands: Sequence[ir.Value], result: ir.Value) -> Leaves:
@@ -103,4 +105,4 @@ def _narrow(
     return operands_of(op)
 
 
-__all__ = ["MAX_LEAVES", "split_wide_fusions"]
+__all__ = ["MAX_LEAVES", "is_fused", "split_wide_fusions"]

@@ -42,7 +42,6 @@ class Capabilities:
             results back where the memory is not shared.
         import_alignment: bytes to which the address of an imported array must be aligned.
         max_bindings: buffers that one dispatch can take.
-        sorted_row: elements of the longest row that the compiler's own sort takes; None for any.
     """
 
     dtypes: frozenset[str]
@@ -56,7 +55,6 @@ class Capabilities:
     host_calls: bool
     import_alignment: int
     max_bindings: int
-    sorted_row: int | None = None
 
     def __post_init__(self) -> None:
         if self.libm not in ("system", "device", "none"):

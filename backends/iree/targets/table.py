@@ -72,6 +72,12 @@ CPU = Target(
             "sums (sums of squares take up to twice as long). It belongs to the optimization "
             "level, but an option of the process is not set by a program's",
         ),
+        Flag(
+            "--iree-llvmcpu-vector-pproc-strategy=peel",
+            "what is left of a row behind its last whole vector is computed by itself; masked "
+            "vectors, the default, are taken apart where the processor has no masks: softmax of "
+            "f32[300,1023] 109 ms, with this flag 0.6",
+        ),
     ),
     capabilities=Capabilities(
         dtypes=_ALL,
@@ -266,9 +272,8 @@ def _nvidia(architecture: str, ptx: int, shared_memory: int) -> str:
     return f'[#hal.device.target<"cuda", [{code}]> : !hal.device]'
 
 
-# Rows of 32 elements and more are refused: "failed to bufferize op".
 _CUDA = Family(
-    target=_gpu("cuda", "cuda", "ptx", "cuda", capabilities=replace(_DEVICE, sorted_row=16)),
+    target=_gpu("cuda", "cuda", "ptx", "cuda", capabilities=_DEVICE),
     flag=Flag("--iree-cuda-target={}", "PTX for it runs on it and on all later ones"),
     architectures=(
         Architecture("sm_70", "Volta: V100"),

@@ -1,0 +1,94 @@
+"""Functions of small arguments, whose digits the compiler loses, in a StableHLO module.
+
+Of f64, and in SPIR-V of f32 too, IREE takes ``log(1 + x)`` for ``log1p`` and ``exp(x) - 1`` for
+``expm1``: of 1e-20 both are 0. Its sines of f32 are off by 6e-8 there. Many lowerings end in these
+functions, so they are replaced when everything is lowered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from gnomon.backends.iree.targets import Target
+from gnomon.dialects.combinators import lowered
+from gnomon.dialects.elementwise.expansion import literal
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import is_floating, type_of
+
+__all__ = ["keep_small_digits"]
+
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+_SINE = "stablehlo.sine"
+
+
+def keep_small_digits(module: ir.Module, target: Target) -> None:
+    """Rewrite a StableHLO module in place, for what the target's code has no functions of."""
+    shaders = target.code in ("spirv", "msl")
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name in _WRITTEN:
+            dtype = type_of(op.results[0]).dtype
+            if op.name == _SINE:
+                is_lost = dtype == _F32
+            else:
+                is_lost = dtype == _F64 or (shaders and is_floating(dtype))
+            if is_lost:
+                found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in found:
+        with ir.InsertionPoint(op), op.location:
+            op.results[0].replace_all_uses_with(_WRITTEN[op.name](op.operands[0]))
+        op.erase()
+
+
+def _series(x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
+    total = literal(x, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = lowered.add(lowered.mul(total, x), literal(x, coefficient))
+    return total
+
+
+# 2 atanh(s) / s, in powers of s squared, and (exp(x) - 1) / x: their errors are below the spacing
+# of the dtype up to s = 1/3 and x = 1/2.
+_ATANH = tuple(2 / (2 * k + 1) for k in range(17))
+_EXP = tuple(1 / math.factorial(k + 1) for k in range(16))
+_TERMS_OF_F32 = 9
+
+
+def _enough(x: ir.Value, coefficients: Sequence[float]) -> Sequence[float]:
+    return coefficients if type_of(x).dtype == _F64 else coefficients[:_TERMS_OF_F32]
+
+
+def _log1p(x: ir.Value) -> ir.Value:
+    """``2 atanh(x / (2 + x))`` for small arguments, ``log(1 + x)`` for others.
+
+    No difference is taken in which roundings would have to cancel: a driver may simplify that.
+    """
+    small = lowered.div(x, lowered.add(x, literal(x, 2)))
+    near = lowered.mul(small, _series(lowered.mul(small, small), _enough(x, _ATANH)))
+    far = lowered.log(lowered.add(x, literal(x, 1)))
+    return lowered.select(lowered.lt(lowered.abs(x), literal(x, 0.5)), near, far)
+
+
+def _expm1(x: ir.Value) -> ir.Value:
+    near = lowered.mul(x, _series(x, _enough(x, _EXP)))
+    far = lowered.sub(lowered.exp(x), literal(x, 1))
+    return lowered.select(lowered.lt(lowered.abs(x), literal(x, 0.5)), near, far)
+
+
+def _sine(x: ir.Value) -> ir.Value:
+    near = lowered.mul(x, _series(lowered.mul(x, x), (1, -1 / 6)))
+    return lowered.select(lowered.lt(lowered.abs(x), literal(x, 1 / 32)), near, lowered.sin(x))
+
+
+_WRITTEN = {
+    "stablehlo.log_plus_one": _log1p,
+    "stablehlo.exponential_minus_one": _expm1,
+    _SINE: _sine,
+}

@@ -1,0 +1,75 @@
+"""``gnomon.composite``: an operation under a name of its own, that means what its body says.
+
+A compiler that knows the name may have something better than the body. None here does: the body
+takes the op's place when the program is lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from gnomon.dialects.attributes import INT, STRING
+from gnomon.dialects.body import Body
+from gnomon.dialects.combinators import Tangents, Values, require
+from gnomon.dialects.contract import EXPANDED, Instance, MappedAxis, Op
+from gnomon.dialects.control_flow.bodies import (
+    check_arguments,
+    evaluate_body,
+    in_front,
+    inline_body,
+    transpose_body,
+)
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType
+
+
+def _infer(
+    *types: TensorType,
+    consts: int,
+    name: str,
+    version: int,
+    keywords: str,
+    bodies: Sequence[Body],
+) -> tuple[TensorType, ...]:
+    require(0 <= consts <= len(types), "composite", f"{consts} constants of {len(types)}")
+    check_arguments("composite", "decomposition", types, bodies[0].argument_types, "its operands")
+    return tuple(bodies[0].result_types)
+
+
+def _no_derivative(inst: Instance, tangents: Tangents) -> NoReturn:
+    raise ValueError(
+        f"the composite {inst.params['name']} has no derivative: it stands for an operation that "
+        "a compiler may replace. Wrap it in custom_jvp or custom_vjp"
+    )
+
+
+def _batch(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], list[int | None]]:
+    """The decomposition mapped: the name is that of the operation on one element."""
+    body, out = inst.engine.batch(inst.bodies[0], [d is not None for d in dims], axis)
+    results = body.inline(in_front(operands, dims))
+    return list(results), [0 if mapped else None for mapped in out]
+
+
+composite = Op(
+    name="composite",
+    doc="an operation under a name of its own, which means what its body says",
+    example='%y = "gnomon.composite"(%x) ({ ^bb0(%a: tensor<f32>): ... }) '
+    '{consts = 0 : i64, name = "my.tangent", version = 0 : i64, keywords = "{}"} '
+    ": (tensor<f32>) -> tensor<f32>",
+    attributes={"consts": INT, "name": STRING, "version": INT, "keywords": STRING},
+    results=None,
+    regions=("decomposition",),
+    infer=_infer,
+    evaluate=evaluate_body,
+    jvp=_no_derivative,
+    linearize=_no_derivative,
+    transpose=transpose_body,
+    batch=_batch,
+    lower=EXPANDED,
+    inline=inline_body,
+)
+
+__all__ = ["composite"]
