@@ -18,6 +18,7 @@ from gnomon._aval import ShapedArray, shaped_array
 from gnomon._config import Config
 from gnomon._device import HOST, Device, default_device
 from gnomon._dlpack import export_capsule
+from gnomon._transfers import guard_transfer
 from gnomon.backends.interface import Buffer
 from gnomon.sharding import SingleDeviceSharding
 
@@ -490,6 +491,22 @@ class PlacedArray(ConcreteArray):
     def committed(self) -> bool:
         """The array was put on its device on purpose: what is done with it is done there."""
         return self._committed
+
+    def numpy_value(self) -> np.ndarray[Any, Any]:
+        """The value as the array holds it: not to be written to. Waits for the device.
+
+        Raises:
+          RuntimeError: the array was deleted or donated, or `transfer_guard` forbids to read it.
+        """
+        if self._value is None and Config.guards_somewhere and self._device is not HOST:
+            guard_transfer("device_to_host", self.aval, self._device)
+        return super().numpy_value()
+
+    def copy_to_host_async(self) -> None:
+        """Start to bring the value to host memory; reading it does so in any case."""
+        if self._value is None and Config.guards_somewhere and self._device is not HOST:
+            guard_transfer("device_to_host", self.aval, self._device)
+        super().copy_to_host_async()
 
     def device_buffer(self) -> Buffer:
         """The buffer on the device, where the value is put now if it is not there yet."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from gnomon import _dtypes, tree_util
 from gnomon._array import Array, placed, wrap
+from gnomon._evaluation import check_execution
 from gnomon._function import check_callable
 from gnomon._on_device import place_of
 from gnomon._trace import concrete_value
@@ -67,6 +68,7 @@ def _bind(
     callback = Callback(function)
     trace = trace_for(call.arrays)
     if trace is None:
+        check_execution(call.what)
         place = place_of(call.arrays, op.full_name.removeprefix("gnomon."))
         arrays = [concrete_value(x) for x in call.arrays]
         results = call_back(callback.number, given or (), arrays)  # type: ignore[arg-type]

@@ -40,6 +40,13 @@ class Config(threading.local):
       checks_somewhere: it is on for some thread; read from the class, which is cheaper.
       checks_operands: numpy functions must look at their operands: they take no short ways.
       operands_somewhere: likewise for some thread.
+      check_tracer_leaks: traced values that outlive their function raise.
+      enable_checks: programs are verified behind each pass.
+      no_execution: nothing is computed.
+      allow_f16_reductions: `lax.reduce_sum` takes 16-bit floats.
+      transfer_guard: what happens at transfers, and at those of each kind (`_transfers`).
+      guards_transfers: something does.
+      guards_somewhere: it does for some thread; read from the class.
       default_device: a device, the name of a platform, or None.
       platforms: the names of those in use, the default one first, or None.
       placed_somewhere: for some thread the default device is not the host; read from the class.
@@ -65,6 +72,16 @@ class Config(threading.local):
     checks_somewhere: bool
     checks_operands: bool
     operands_somewhere: bool
+    check_tracer_leaks: bool
+    enable_checks: bool
+    no_execution: bool
+    allow_f16_reductions: bool
+    transfer_guard: str | None
+    transfer_guard_host_to_device: str | None
+    transfer_guard_device_to_device: str | None
+    transfer_guard_device_to_host: str | None
+    guards_transfers: bool
+    guards_somewhere: bool
     default_device: Any
     platforms: tuple[str, ...] | None
     placed_somewhere: bool
@@ -86,6 +103,9 @@ class Config(threading.local):
         parsed = option.parse(name, value)
         with _lock:
             setattr(Config, option.attribute, parsed)
+            if option.attribute == "transfer_guard":
+                for each in _GUARDS:
+                    setattr(Config, each, parsed)
             _refresh_tokens()
 
     def read(self, name: str) -> Any:
@@ -112,6 +132,8 @@ class Config(threading.local):
         before = dict(overrides)
         with _lock:
             overrides[option.attribute] = parsed
+            if option.attribute == "transfer_guard":
+                overrides.update(dict.fromkeys(_GUARDS, parsed))
             _active_overrides.append(overrides)
             _refresh_tokens()
         try:
@@ -126,6 +148,7 @@ class Config(threading.local):
                 _refresh_tokens()
 
 
+_GUARDS = tuple(name for name in OPTIONS if name.startswith("transfer_guard"))
 _lock = threading.Lock()
 _active_overrides: list[dict[str, Any]] = []
 
@@ -145,6 +168,7 @@ def _refresh_tokens() -> None:
     for attribute, somewhere in (
         ("checks_values", "checks_somewhere"),
         ("checks_operands", "operands_somewhere"),
+        ("guards_transfers", "guards_somewhere"),
     ):
         anywhere = any(overrides[attribute] for overrides in _active_overrides)
         setattr(Config, somewhere, getattr(Config, attribute) or anywhere)
@@ -153,10 +177,15 @@ def _refresh_tokens() -> None:
 def _derived(values: dict[str, Any]) -> dict[str, Any]:
     """What follows from the values of the options."""
     checks_values = values["debug_nans"] or values["debug_infs"]
+    guards = any(values[name] not in (None, "allow") for name in _GUARDS)
     return {
         "token": tuple(values[o.attribute] for o in OPTIONS.values() if o.steers),
         "checks_values": checks_values,
-        "checks_operands": checks_values or values["numpy_rank_promotion"] != "allow",
+        "checks_operands": checks_values
+        or guards
+        or values["no_execution"]
+        or values["numpy_rank_promotion"] != "allow",
+        "guards_transfers": guards,
         "watches_tracing": any(
             values[name] for name in ("log_compiles", "explain_cache_misses", "no_tracing")
         ),

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 from gnomon._config import config
 
 __all__ = [
+    "allow_f16_reductions",
+    "check_tracer_leaks",
+    "checking_leaks",
     "debug_infs",
     "debug_nans",
     "default_device",
     "default_matmul_precision",
     "default_prng_impl",
     "disable_jit",
+    "enable_checks",
     "enable_custom_prng",
     "enable_x64",
     "explain_cache_misses",
     "legacy_prng_key",
     "log_compiles",
+    "no_execution",
     "no_tracing",
     "numpy_dtype_promotion",
     "numpy_rank_promotion",
     "threefry_partitionable",
+    "transfer_guard",
+    "transfer_guard_device_to_device",
+    "transfer_guard_device_to_host",
+    "transfer_guard_host_to_device",
 ]
 
 
@@ -172,3 +182,88 @@ def default_device(new_val: Any) -> Any:
       {CpuDevice(id=0)}
     """
     return config.override("gnomon_default_device", new_val)
+
+
+def check_tracer_leaks(new_val: bool = True) -> Any:
+    """A context manager in which a traced value that outlives its function raises at once.
+
+    Without it the error comes where the value is used. Finding out costs a garbage collection for
+    each function that is traced.
+
+    Example:
+      >>> import gnomon as gn
+      >>> kept = []
+      >>> with gn.check_tracer_leaks():
+      ...     gn.jit(lambda x: kept.append(2 * x))(1.0)
+      Traceback (most recent call last):
+          ...
+      gnomon._errors.UnexpectedTracerError: Leaked trace: jit of <lambda>...
+    """
+    return config.override("gnomon_check_tracer_leaks", new_val)
+
+
+def checking_leaks() -> Any:
+    """`check_tracer_leaks` turned on."""
+    return check_tracer_leaks(True)
+
+
+def enable_checks(new_val: bool = True) -> Any:
+    """A context manager in which programs are verified behind each pass, which takes longer."""
+    return config.override("gnomon_enable_checks", new_val)
+
+
+def no_execution(new_val: bool = True) -> Any:
+    """A context manager in which nothing is computed: what would be raises ``RuntimeError``.
+
+    Functions can be traced, lowered and compiled, and values read.
+    """
+    return config.override("gnomon_no_execution", new_val)
+
+
+def allow_f16_reductions(new_val: bool = True) -> Any:
+    """A context manager that says whether `lax.reduce_sum` takes float16 and bfloat16.
+
+    The functions of `gnomon.numpy` sum these in float32, and do in any case.
+    """
+    return config.override("gnomon_allow_f16_reductions", new_val)
+
+
+def transfer_guard(new_val: str) -> AbstractContextManager[None]:
+    """A context manager that says what happens where a value is moved without being asked for.
+
+    Such transfers are: a NumPy array or a Python number that meets an array, or is an argument of
+    a jitted function; an array of the host that meets one on a device; ``float(x)``, ``print(x)``,
+    ``numpy.asarray(x)`` of an array on a device. `device_put` and `device_get` ask for theirs.
+    Reading an array of the host moves nothing, nor do constants of a program.
+
+    Args:
+      new_val: ``"allow"``; ``"log"``: a warning of the logger ``gnomon.transfer_guard``;
+        ``"disallow"``: ``RuntimeError``; ``"log_explicit"``, ``"disallow_explicit"``: those that
+        are asked for, too.
+
+    Example:
+      >>> import gnomon as gn, numpy as np
+      >>> f = gn.jit(lambda x: x + 1)
+      >>> with gn.transfer_guard("disallow"):
+      ...     y = f(gn.device_put(np.zeros(3)))
+      ...     f(np.zeros(3))
+      Traceback (most recent call last):
+          ...
+      RuntimeError: Disallowed host-to-device transfer: a NumPy array float32[3]...
+    """
+    return config.override("gnomon_transfer_guard", new_val)
+
+
+def transfer_guard_host_to_device(new_val: str | None) -> Any:
+    """`transfer_guard` for what goes from the host to devices, NumPy's arrays to all of them."""
+    return config.override("gnomon_transfer_guard_host_to_device", new_val)
+
+
+def transfer_guard_device_to_device(new_val: str | None) -> Any:
+    """`transfer_guard` for what goes from one device to another one, the host's included."""
+    return config.override("gnomon_transfer_guard_device_to_device", new_val)
+
+
+def transfer_guard_device_to_host(new_val: str | None) -> Any:
+    """`transfer_guard` for what is read from other devices than the host's."""
+    return config.override("gnomon_transfer_guard_device_to_host", new_val)

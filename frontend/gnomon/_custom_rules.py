@@ -112,7 +112,11 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
 
 
 def resolve_positions(fun: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """All arguments by position, defaults filled in."""
+    """All arguments by position, defaults filled in.
+
+    Raises:
+      TypeError: they do not fit the function, or one can be given by keyword only.
+    """
     try:
         signature = inspect.signature(fun)
     except (ValueError, TypeError):
@@ -122,13 +126,18 @@ def resolve_positions(fun: Callable[..., Any], args: Any, kwargs: dict[str, Any]
             ) from None
         return tuple(args)
     bound = signature.bind(*args, **kwargs)
-    bound.apply_defaults()
-    if bound.kwargs:
+    positional = [n for n, p in signature.parameters.items() if p.kind in _POSITIONAL]
+    if others := [name for name in kwargs if name not in positional]:
         raise TypeError(
-            f"{name_of(fun)}: the keyword arguments {sorted(bound.kwargs)} could not be resolved "
+            f"{name_of(fun)}: the keyword arguments {sorted(others)} could not be resolved "
             "to positions; functions with custom derivatives take arguments by position"
         )
+    bound.apply_defaults()
+    # The function has its defaults of keyword-only arguments itself.
     return bound.args
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _nondiff_positions(

@@ -45,7 +45,7 @@ from gnomon._function import (
 from gnomon._trace import is_tracer
 from gnomon._trace_stack import staging
 from gnomon._tracing import as_operand
-from gnomon._tree import broadcast_prefix
+from gnomon._tree_prefixes import broadcast_prefix
 from gnomon.dialects.custom_derivatives import remember_failure
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_inexact

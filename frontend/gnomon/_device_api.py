@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import platform as os_platform
+import sys
+from importlib import metadata
 from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, tree_util
+from gnomon import _host_values, _on_device, tree_util
 from gnomon._array import Array, ConcreteArray, PlacedArray, placed, placed_buffer
+from gnomon._config import Config
 from gnomon._device import HOST, Device, as_device, devices_of, is_device
 from gnomon._trace import is_tracer
 from gnomon._tracing import as_operand
-from gnomon._tree import broadcast_prefix
+from gnomon._transfers import asked_for, guard_arrival
+from gnomon._tree_prefixes import broadcast_prefix
 from gnomon.backends import platforms
 from gnomon.sharding import Sharding
 
@@ -22,8 +29,10 @@ __all__ = [
     "device_get",
     "device_put",
     "devices",
+    "live_arrays",
     "local_device_count",
     "local_devices",
+    "print_environment_info",
     "process_count",
     "process_index",
     "process_indices",
@@ -97,6 +106,59 @@ def process_indices(backend: str | None = None) -> list[int]:
     return sorted({device.process_index for device in devices(backend)})
 
 
+def live_arrays(platform: str | None = None) -> list[Array]:
+    """All arrays that are alive, on the devices of a platform.
+
+    Args:
+      platform: its name; by default that of the default one.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> x = gnp.ones(3)
+      >>> any(y is x for y in gn.live_arrays())
+      True
+    """
+    wanted = platform or default_backend()
+    found = [x for x in gc.get_objects() if type(x) in (ConcreteArray, PlacedArray)]
+    return [x for x in found if not x.is_deleted() and x.device.platform == wanted]
+
+
+def print_environment_info(return_string: bool = False) -> str | None:
+    """What a report of a bug should tell of this machine.
+
+    Args:
+      return_string: return it instead of printing it.
+    """
+    lines = [f"{name}: {_version(name)}" for name in _PACKAGES]
+    lines += [
+        f"python: {' '.join(sys.version.split())}",
+        f"device info: {devices()[0].device_kind}-{device_count()}, "
+        f"{local_device_count()} local devices",
+        f"process_count: {process_count()}",
+        f"platform: {os_platform.uname()}",
+    ]
+    lines += [
+        f"{key}={value}"
+        for key, value in sorted(os.environ.items())
+        if key.startswith(("GNOMON_", "JAX_"))
+    ]
+    text = "\n".join(lines)
+    if return_string:
+        return text
+    print(text)
+    return None
+
+
+_PACKAGES = ("gnomon", "iree-base-compiler", "iree-base-runtime", "torch-mlir", "numpy")
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
 # ---------------------------------------------------------------------------------------- transfers
 
 
@@ -152,13 +214,12 @@ def device_put(
     if any(d and a for d, a in zip(donates, aliases, strict=True)):
         raise ValueError("device_put: may_alias and donate cannot be True at the same time")
     places = [None if target is None else as_device(target) for target in targets]
-    return tree_util.tree_unflatten(
-        tree,
-        [
+    with asked_for():
+        put = [
             _put(leaf, place, bool(d), a is False)
             for leaf, place, d, a in zip(leaves, places, donates, aliases, strict=True)
-        ],
-    )
+        ]
+    return tree_util.tree_unflatten(tree, put)
 
 
 def _is_leaf(x: Any) -> bool:
@@ -175,12 +236,16 @@ def _put(x: Any, device: Device | None, donate: bool, copy: bool) -> Array:
         return array.__copy__() if copy and array is x else array
     if not isinstance(x, ConcreteArray):
         if device is not HOST and type(x) is np.ndarray:
-            value = _dtypes.canonical_view(x)
-            return _brought(value, device, copy=value is x and _dtypes.is_writable(x))
+            if Config.guards_somewhere:
+                guard_arrival(x)
+            value = _host_values.canonical_view(x)
+            return _brought(value, device, copy=value is x and _host_values.is_writable(x))
         # `as_operand` makes a copy of what the caller may write to.
         return _put(as_operand(x), device, False, False)
     if x.device is not device:
-        array = _brought(x.numpy_value(), device, weak_type=x.weak_type)
+        if Config.guards_somewhere:
+            _on_device.guard_arrivals([x], device)
+        array = _brought(ConcreteArray.numpy_value(x), device, weak_type=x.weak_type)
         if donate:
             x.delete()
         return array
@@ -225,9 +290,10 @@ def device_get(x: Any) -> Any:
 
     All of them are on their way before the first is waited for.
     """
-    copy_to_host_async(x)
 
     def get(leaf: Any) -> Any:
         return leaf.__array__() if isinstance(leaf, Array) and not is_tracer(leaf) else leaf
 
-    return tree_util.tree_map(get, x)
+    with asked_for():
+        copy_to_host_async(x)
+        return tree_util.tree_map(get, x)

@@ -48,7 +48,8 @@ def jvp(
     Returns:
       ``(primals_out, tangents_out)``, with ``has_aux`` ``(primals_out, tangents_out, aux)``.
     Raises:
-      TypeError: structures, shapes or dtypes of primals and tangents differ.
+      TypeError: structures or dtypes of primals and tangents differ.
+      ValueError: their shapes do.
     """
     check_callable(fun, "jvp")
     leaves, in_tree, operands, wrt, directions = _jvp_inputs("jvp", primals, tangents)
@@ -108,7 +109,7 @@ def _call_on(
 
 
 def _jvp_inputs(
-    name: str, primals: Any, tangents: Any
+    name: str, primals: Any, tangents: Any, wrong_dtype: type[Exception] = TypeError
 ) -> tuple[list[Array], Any, list[Array], list[int], list[Array]]:
     for kind, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, (tuple, list)):
@@ -117,29 +118,30 @@ def _jvp_inputs(
             )
     leaves, in_tree = tree_util.tree_flatten(tuple(primals))
     tangent_leaves, tangent_tree = tree_util.tree_flatten(tuple(tangents))
-    if in_tree != tangent_tree:
+    if in_tree != tangent_tree or isinstance(primals, list) != isinstance(tangents, list):
         raise TypeError(
-            f"{name} takes primals and tangents of one structure; got {in_tree} and {tangent_tree}"
+            f"{name} takes primals and tangents of one structure; got a {type(primals).__name__} "
+            f"{in_tree} and a {type(tangents).__name__} {tangent_tree}"
         )
     leaves = [as_operand(leaf) for leaf in leaves]
     operands, wrt, directions = [], [], []
     for i, (primal, tangent) in enumerate(zip(leaves, tangent_leaves, strict=True)):
         if getattr(tangent, "dtype", None) == float0:
             if is_inexact(primal.dtype):
-                raise TypeError(
+                raise wrong_dtype(
                     f"{name}: the tangent of a primal of dtype {primal.dtype.name} has dtype float0"
                 )
             continue
         tangent = as_operand(tangent)
         if not is_inexact(primal.dtype):
-            raise TypeError(
+            raise wrong_dtype(
                 f"{name}: primal and tangent arguments do not match: the primal has dtype "
                 f"{primal.dtype.name}, whose tangent has dtype float0 (np.zeros(shape, "
                 f"gnomon.dtypes.float0)), got {tangent.dtype.name}"
             )
         tangent = match_dtype(tangent, primal.aval)
         if tangent.shape != primal.shape or tangent.dtype != primal.dtype:
-            error = ValueError if tangent.dtype == primal.dtype else TypeError
+            error = ValueError if tangent.dtype == primal.dtype else wrong_dtype
             raise error(
                 f"{name}: primal and tangent arguments must have equal shapes and dtypes, got "
                 f"{primal.aval} and {tangent.aval}"
@@ -270,7 +272,12 @@ class _LinearMap:
     def push_forward(self, residuals: list[Any], tangents: list[Array]) -> Any:
         """The tangent of the result."""
         found = iter(call_function(self.program, self.name, [*residuals, *tangents]))
-        weak = all(t.aval.weak_type for t in tangents)
+        # A weakly typed result depends on no primal that is not.
+        weak = all(
+            t.aval.weak_type
+            for i, t in zip(self.wrt, tangents, strict=True)
+            if self.in_avals[i].weak_type
+        )
         out: list[Any] = []
         for aval, nonzero in zip(self.out_avals, self.out_nonzero, strict=True):
             if nonzero:
@@ -326,11 +333,16 @@ class Pushforward(_Linear):
     """What `linearize` returns: from tangents of the arguments to the tangent of the result."""
 
     def __call__(self, *tangents: Any) -> Any:
-        """The tangent of the result."""
+        """The tangent of the result.
+
+        Raises:
+          TypeError: the tangents have not the structure of the primals.
+          ValueError: a tangent has not the shape and dtype of its primal.
+        """
         linear_map = self._map
         zeros = [wrap(np.zeros(a.shape, a.dtype), a.weak_type) for a in linear_map.in_avals]
         primals = tree_util.tree_unflatten(linear_map.in_tree, zeros)
-        _, _, _, _, directions = _jvp_inputs("the linear function", primals, tangents)
+        _, _, _, _, directions = _jvp_inputs("the linear function", primals, tangents, ValueError)
         return linear_map.push_forward(self._residuals, directions)
 
 

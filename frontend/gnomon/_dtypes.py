@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from gnomon._array import Array, wrap
+from gnomon._array import Array
 from gnomon._config import config
 from gnomon._errors import warn_user
 from gnomon._promotion import (
@@ -32,7 +32,6 @@ __all__ = [
     "TypePromotionError",
     "bfloat16",
     "can_cast",
-    "canonical_view",
     "canonicalize_dtype",
     "check_user_dtype",
     "default_complex_dtype",
@@ -47,18 +46,14 @@ __all__ = [
     "is_python_scalar",
     "is_supported",
     "is_weakly_typed",
-    "is_writable",
     "isdtype",
     "issubdtype",
     "itemsize_bits",
-    "numpy_to_canonical",
     "prng_key",
     "promote",
     "promote_types",
     "result_type",
-    "scalar_to_numpy",
     "scalar_type_of",
-    "to_array",
     "to_complex_dtype",
     "to_floating_dtype",
     "to_inexact_dtype",
@@ -107,7 +102,7 @@ _NARROW_INTEGERS = frozenset(dialect_types.SUB_BYTE)
 _FLOAT8 = dialect_types.FLOAT8
 _BFLOAT16: DType = np.dtype(bfloat16)
 _CUSTOM_FLOATS = frozenset((*_FLOAT8, _BFLOAT16))
-_SUPPORTED = frozenset((_BOOL, *_UNSIGNED, *_SIGNED, *_FLOATING, *_COMPLEX))
+SUPPORTED = frozenset((_BOOL, *_UNSIGNED, *_SIGNED, *_FLOATING, *_COMPLEX))
 
 _KINDS: dict[str, frozenset[DType]] = {
     "bool": frozenset((_BOOL,)),
@@ -116,7 +111,7 @@ _KINDS: dict[str, frozenset[DType]] = {
     "integral": frozenset(_SIGNED + _UNSIGNED),
     "real floating": frozenset(_FLOATING),
     "complex floating": frozenset(_COMPLEX),
-    "numeric": _SUPPORTED - {_BOOL},
+    "numeric": SUPPORTED - {_BOOL},
 }
 
 # How a custom scalar type, which is no subclass of np.floating or np.integer, stands among them.
@@ -129,7 +124,7 @@ _CUSTOM_ANCESTORS: dict[type, tuple[type, ...]] = {
     **{d.type: _ABSTRACT_UNSIGNED for d in _NARROW_INTEGERS if d in _UNSIGNED},
 }
 
-_TO_32_BIT: dict[DType, DType] = {
+TO_32_BIT: dict[DType, DType] = {
     np.dtype(wide): np.dtype(narrow)
     for wide, narrow in (
         ("int64", "int32"),
@@ -142,7 +137,7 @@ _TO_32_BIT: dict[DType, DType] = {
 
 def is_supported(dtype: Any) -> bool:
     """True for the dtypes of the dialect."""
-    return dtype in _SUPPORTED
+    return dtype in SUPPORTED
 
 
 # ------------------------------------------------------------------------------- the canonical form
@@ -172,10 +167,8 @@ _INT32, _INT64 = np.dtype("int32"), np.dtype("int64")
 _UINT32, _UINT64 = np.dtype("uint32"), np.dtype("uint64")
 _FLOAT32, _FLOAT64 = np.dtype("float32"), np.dtype("float64")
 _COMPLEX64, _COMPLEX128 = np.dtype("complex64"), np.dtype("complex128")
-_WIDE_FLOATS = (None, _FLOAT32, _FLOAT64)
-_INT_LIMITS = {_INT32: 2**31, _INT64: 2**63}
 
-_PYTHON_DEFAULTS: dict[type, Callable[[], DType]] = {
+PYTHON_DEFAULTS: dict[type, Callable[[], DType]] = {
     bool: lambda: _BOOL,
     int: default_int_dtype,
     float: default_float_dtype,
@@ -185,7 +178,7 @@ _PYTHON_DEFAULTS: dict[type, Callable[[], DType]] = {
 
 def is_python_scalar(x: Any) -> bool:
     """True for exact Python bool, int, float and complex."""
-    return type(x) in _PYTHON_DEFAULTS
+    return type(x) in PYTHON_DEFAULTS
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
@@ -208,9 +201,9 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
         except TypeError as error:
             raise TypeError(f"{dtype!r} is not a dtype") from error
     else:
-        default = _PYTHON_DEFAULTS.get(dtype)
+        default = PYTHON_DEFAULTS.get(dtype)
         dtype = np.dtype(dtype) if default is None else default()
-    return dtype if config.x64 else _TO_32_BIT.get(dtype, dtype)
+    return dtype if config.x64 else TO_32_BIT.get(dtype, dtype)
 
 
 def check_user_dtype(dtype: Any, function: str = "") -> Any:
@@ -233,17 +226,17 @@ def check_user_dtype(dtype: Any, function: str = "") -> Any:
     if isinstance(dtype, ExtendedDType):
         return dtype
     if isinstance(dtype, type):
-        default = _PYTHON_DEFAULTS.get(dtype)
+        default = PYTHON_DEFAULTS.get(dtype)
         if default is not None:
             return default()
     try:
         exact = np.dtype(dtype)
     except TypeError as error:
         raise TypeError(f"{dtype!r} is not a dtype{where}") from error
-    if exact not in _SUPPORTED and exact != float0:
+    if exact not in SUPPORTED and exact != float0:
         raise TypeError(
             f"arrays hold numbers and booleans; got dtype {exact}{where}. Supported dtypes: "
-            f"{', '.join(sorted(d.name for d in _SUPPORTED))}"
+            f"{', '.join(sorted(d.name for d in SUPPORTED))}"
         )
     return _canonical_of_explicit(exact, where)
 
@@ -251,7 +244,7 @@ def check_user_dtype(dtype: Any, function: str = "") -> Any:
 def _canonical_of_explicit(dtype: DType, where: str = "") -> DType:
     if config.x64:
         return dtype
-    narrow = _TO_32_BIT.get(dtype)
+    narrow = TO_32_BIT.get(dtype)
     if narrow is None:
         return dtype
     warn_user(
@@ -275,13 +268,13 @@ def dtype_of(x: Any) -> Any:
     """
     if isinstance(x, Array):
         return x.dtype
-    default = _PYTHON_DEFAULTS.get(type(x))
+    default = PYTHON_DEFAULTS.get(type(x))
     if default is not None:
         return default()
     if x is None:
         raise ValueError("None has no dtype")
     if isinstance(x, type):
-        default = _PYTHON_DEFAULTS.get(x)
+        default = PYTHON_DEFAULTS.get(x)
         return default() if default is not None else check_user_dtype(x)
     if isinstance(x, ExtendedDType):
         return x
@@ -295,7 +288,7 @@ def dtype_of(x: Any) -> Any:
             dtype = np.result_type(x)
         except TypeError as error:
             raise TypeError(f"a value of type {type(x).__name__} has no dtype: {x!r}") from error
-    if dtype not in _SUPPORTED and dtype != float0:
+    if dtype not in SUPPORTED and dtype != float0:
         raise TypeError(
             f"a value of dtype {dtype} is not valid as an array of gnomon, which holds numbers "
             "and booleans only"
@@ -325,119 +318,6 @@ def _python_type(dtype: DType) -> type:
     if dtype in _KINDS["complex floating"]:
         return complex
     raise TypeError(f"dtype {dtype} has no Python scalar type")
-
-
-def scalar_to_numpy(value: bool | int | float | complex, dtype: DType | None = None) -> Any:
-    """A Python scalar, as an operand of an array of ``dtype``: an array without dimensions.
-
-    An int first becomes the default int dtype, and must fit it; its conversion to a narrower
-    integer dtype then wraps around: ``uint8(1) + (-1)`` is 0.
-
-    Args:
-      value: an exact Python scalar.
-      dtype: the default dtype of its type if None.
-
-    Raises:
-      OverflowError: an int does not fit the default int dtype.
-    """
-    default = _PYTHON_DEFAULTS[type(value)]()
-    if type(value) is int:
-        limit = _INT_LIMITS[default]
-        if not -limit <= value < limit:
-            raise OverflowError(
-                f"the Python int {value} does not fit {default}: give an array of a wider or a "
-                "floating dtype, or turn 64-bit types on (gnomon_enable_x64)"
-            )
-    elif type(value) is float and -3e38 < value < 3e38 and dtype in _WIDE_FLOATS:
-        # The common case, which neither overflows nor warns.
-        return np.array(value, default if dtype is None else dtype)
-    with np.errstate(all="ignore"):
-        array = np.array(value, default)
-        return array if dtype is None or dtype == default else array.astype(dtype)
-
-
-def to_array(x: Any) -> Array:
-    """An array of a NumPy array or scalar, a Python scalar, or an array.
-
-    Dtypes become canonical. A NumPy array that somebody may write to is copied: ours do not change.
-
-    Raises:
-      TypeError: ``x`` is anything else (a list, a string, None), or its dtype is not of numbers or
-        booleans.
-      ValueError: a masked array, whose mask would be lost.
-      OverflowError: a Python int does not fit the default int dtype.
-    """
-    if isinstance(x, Array):
-        return x
-    kind = type(x)
-    if kind in _PYTHON_DEFAULTS:
-        return wrap(scalar_to_numpy(x), kind is not bool)
-    if isinstance(x, (np.ndarray, np.generic)):
-        return wrap(numpy_to_canonical(x))
-    convert = getattr(x, "__gnomon_array__", None) or getattr(x, "__jax_array__", None)
-    if convert is not None:
-        return to_array(convert())
-    advice = ""
-    if isinstance(x, (list, tuple)):
-        advice = f": make an array of the {kind.__name__} first, by gnomon.numpy.array"
-    elif isinstance(x, type) or x is None:
-        advice = f": {x!r}"
-    elif hasattr(x, "__array__"):
-        advice = ": convert it first, by gnomon.numpy.asarray"
-    raise TypeError(
-        f"expected an array, a NumPy array or a number, got a value of type {kind.__name__}{advice}"
-    )
-
-
-def numpy_to_canonical(x: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array or scalar as an array of canonical dtype that nobody else writes to.
-
-    Raises:
-      TypeError, ValueError: see `canonical_view`.
-    """
-    value = canonical_view(x)
-    shared = value is x or value.base is not None
-    return value.copy() if shared and is_writable(value) else value
-
-
-def canonical_view(x: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array or scalar as an array of canonical dtype: the same memory where it has that.
-
-    Raises:
-      TypeError: its dtype is not of numbers or booleans.
-      ValueError: it is a masked array.
-    """
-    if isinstance(x, np.ma.MaskedArray):
-        raise ValueError(
-            "masked arrays are not supported: their mask would be lost. Use x.filled(value), or "
-            "x.data where the mask does not matter"
-        )
-    dtype = x.dtype
-    canonical = dtype if config.x64 else _TO_32_BIT.get(dtype, dtype)
-    if canonical not in _SUPPORTED and canonical != float0:
-        native = dtype.newbyteorder("=")
-        if native not in _SUPPORTED:
-            raise TypeError(
-                f"an array of dtype {dtype} is not valid as an array of gnomon, which holds "
-                "numbers and booleans only"
-            )
-        canonical = canonicalize_dtype(native)
-    value = np.asarray(x)
-    if canonical is not dtype and canonical != dtype:
-        with np.errstate(all="ignore"):
-            return value.astype(canonical)
-    return value
-
-
-def is_writable(value: np.ndarray[Any, Any]) -> bool:
-    """True where somebody may write to the memory: through the array, or one that it views."""
-    base: Any = value
-    while isinstance(base, np.ndarray):
-        if base.flags.writeable:
-            return True
-        base = base.base
-    # Memory that is not NumPy's own (a buffer, a memory map) may be written to by others.
-    return not (base is None or isinstance(base, bytes))
 
 
 # ---------------------------------------------------------------------------------------- promotion
@@ -490,7 +370,7 @@ def _promote(operands: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
     weak = weak and result != _BOOL
     if weak:
         unsigned = result in _UNSIGNED
-        result = default_uint_dtype() if unsigned else _PYTHON_DEFAULTS[_python_type(result)]()
+        result = default_uint_dtype() if unsigned else PYTHON_DEFAULTS[_python_type(result)]()
     return result, weak
 
 
@@ -526,8 +406,8 @@ def _scalar_type(specifier: Any) -> type:
     return np.dtype(specifier).type
 
 
-def issubdtype(a: Any, b: Any) -> bool:
-    """True where ``a`` is, or belongs to, ``b`` in NumPy's hierarchy of scalar types.
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """True where ``arg1`` is, or belongs to, ``arg2`` in NumPy's hierarchy of scalar types.
 
     bfloat16 and the f8 types belong to ``np.floating``, int2 and int4 to ``np.signedinteger``, the
     dtypes of random keys to `prng_key`.
@@ -536,9 +416,9 @@ def issubdtype(a: Any, b: Any) -> bool:
       >>> issubdtype(bfloat16, np.floating)
       True
     """
-    if isinstance(b, ExtendedDType):
-        return isinstance(a, ExtendedDType) and a == b
-    a_type, b_type = _scalar_type(a), _scalar_type(b)
+    if isinstance(arg2, ExtendedDType):
+        return isinstance(arg1, ExtendedDType) and arg1 == arg2
+    a_type, b_type = _scalar_type(arg1), _scalar_type(arg2)
     ancestors = _CUSTOM_ANCESTORS.get(a_type)
     if ancestors is not None:
         return b_type is a_type or b_type in ancestors

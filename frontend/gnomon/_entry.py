@@ -7,7 +7,7 @@ from typing import Any
 
 from gnomon import _on_device, tree_util
 from gnomon._array import Array, ConcreteArray, PlacedArray, placed_buffer, wrap_buffer
-from gnomon._config import config
+from gnomon._config import Config, config
 from gnomon._device import HOST, Device
 from gnomon._evaluation import invalid_value
 from gnomon._function import Traced, name_of
@@ -32,6 +32,8 @@ def _host_buffer(leaf: Any) -> Buffer:
     """The buffer of an array on the host, where the array is brought if it lives elsewhere."""
     array: Any = leaf if isinstance(leaf, ConcreteArray) else as_operand(leaf)
     if type(array) is PlacedArray:
+        if Config.guards_somewhere:
+            _on_device.guard_arrivals([array], HOST)
         return _on_device.input_buffer(array, HOST)
     return _buffer_of(array)
 
@@ -96,9 +98,12 @@ class PlacedEntry(Entry):
     def __call__(self, leaves: list[Any]) -> Any:
         """Run on the dynamic leaves of a call."""
         device, donated = self._device, self._donated
+        given = [as_operand(leaf) for leaf in leaves]
+        if Config.guards_somewhere:
+            _on_device.guard_arrivals([x for x in leaves if isinstance(x, Array)], device)
         inputs: list[Any] = [
             _on_device.input_buffer(leaf, device, fresh=i in donated)
-            for i, leaf in enumerate(map(as_operand, leaves))
+            for i, leaf in enumerate(given)
         ]
         buffers = self._executable.run([*inputs, *self._captures])
         for i in donated:

@@ -18,7 +18,14 @@ from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_inexact
 
-__all__ = ["check_values", "clear_caches", "evaluated", "evaluator", "invalid_value"]
+__all__ = [
+    "check_execution",
+    "check_values",
+    "clear_caches",
+    "evaluated",
+    "evaluator",
+    "invalid_value",
+]
 
 
 def evaluated(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -28,6 +35,14 @@ def evaluated(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
     except RuntimeError:  # the context is in use further up
         with np.errstate(all="ignore"):
             return op.evaluate(*arrays, **params)  # type: ignore[operator]
+
+
+def check_execution(what: str) -> None:
+    """Raise ``RuntimeError`` under `no_execution`."""
+    if config.no_execution:
+        raise RuntimeError(
+            f"gnomon tried to execute {what.removeprefix('gnomon.')}, but 'no_execution' is set"
+        )
 
 
 def evaluator(program: Program) -> Evaluator:

@@ -14,7 +14,7 @@ from gnomon._aval import ShapedArray
 from gnomon._config import config
 from gnomon._device import HOST, Device
 from gnomon._dtypes import float0
-from gnomon._evaluation import evaluator, invalid_value
+from gnomon._evaluation import check_execution, evaluator, invalid_value
 from gnomon._on_device import place_of, run_program
 from gnomon._source_location import user_location
 from gnomon._trace import Trace, concrete_value
@@ -114,14 +114,17 @@ def auxiliary_leaves(out: Any) -> tuple[list[Array], Callable[[Sequence[Any]], A
     """The arrays of auxiliary data, and how they are put back: other leaves stay what they are."""
     leaves, tree = tree_util.tree_flatten(out)
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Array)]
+    found = [leaves[i] for i in places]
+    # The traced values do not outlive the trace.
+    others = [None if isinstance(leaf, Array) else leaf for leaf in leaves]
 
     def put_back(arrays: Sequence[Any]) -> Any:
-        full = list(leaves)
+        full = list(others)
         for i, array in zip(places, arrays, strict=True):
             full[i] = array
         return tree_util.tree_unflatten(tree, full)
 
-    return [leaves[i] for i in places], put_back
+    return found, put_back
 
 
 def result_and_auxiliary(out: Any, fun: Callable[..., Any]) -> tuple[Any, Any]:
@@ -171,6 +174,9 @@ def trace_function(
         leaves, tree = output_leaves(out, what)
         body = trace.finish(leaves)
     result_avals = [leaf.aval for leaf in leaves]
+    if config.check_tracer_leaks:
+        out = leaves = None  # type: ignore[assignment]
+        trace.check_leaks()
     return Traced(symbol_for(fun), trace.program, body, trace.captures, result_avals, tree, extra)
 
 
@@ -193,6 +199,7 @@ def evaluate_op(
     program: Program, op: Op, name: str, operands: Sequence[Any], params: dict[str, Any]
 ) -> list[Any]:
     """Evaluate a call or transformation of a function: with NumPy, or on the operands' device."""
+    check_execution(name)
     place = place_of(operands, name)
     arrays: Sequence[Any] = [concrete_value(o) for o in operands] if _on_host(place) else operands
     types = [TensorType(a.shape, a.dtype) for a in arrays]
@@ -263,6 +270,7 @@ def bind_bodies(
     if trace is not None:
         values = trace.emit(lambda *given: op.build(given, params, bodies), operands)
         return [trace.tracer(v) for v in values]
+    check_execution(op.full_name)
     place = place_of(operands, op.full_name.removeprefix("gnomon."))
     if place is not None and not _on_host(place):
         types = [TensorType(o.shape, o.dtype) for o in operands]

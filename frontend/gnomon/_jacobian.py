@@ -82,7 +82,7 @@ def jacfwd(
 
         def push(*directions: Any) -> Any:
             nonlocal put_back
-            out, tangents, *aux = jvp(chosen, leaves, directions, has_aux=has_aux)
+            out, tangents, *aux = jvp(chosen, tuple(leaves), tuple(directions), has_aux=has_aux)
             tangents = tree_util.tree_map(_without_float0, tangents, out)
             if not has_aux:
                 return (tangents,)

@@ -20,6 +20,7 @@ from gnomon._config import config
 from gnomon._device import Device, as_device, default_device, devices_of
 from gnomon._differentiation_order import differentiation_order
 from gnomon._entry import CheckedEntry
+from gnomon._evaluation import check_execution
 from gnomon._function import (
     Traced,
     call_function,
@@ -33,7 +34,7 @@ from gnomon._lowered import Lowered, no_compiler_options
 from gnomon._stages import TracedFunction, aval_of
 from gnomon._trace import Tracer, is_tracer
 from gnomon._trace_stack import evaluation, program_memo, program_platform, staging
-from gnomon._tracing import as_operand, trace_for
+from gnomon._tracing import as_operand, operand_of, trace_for
 from gnomon._tree import flatten_one_level
 from gnomon.sharding import SingleDeviceSharding
 
@@ -184,6 +185,7 @@ class JitFunction:
             call = Call(self._treatment, args, kwargs)
             start = watched_miss(self._fun, call) if config.watches_tracing else None
             traced, place = self._trace_with_place(call)
+            check_execution(f"jit of {name_of(self._fun)}")
             if any(is_tracer(c) for c in traced.captures):
                 # The function closes over a value that is being traced (a jitted inner function
                 # under grad): the call is a part of that trace, and nothing can be kept for another
@@ -341,7 +343,7 @@ def abstractify(x: Any) -> Any:
     """The interned type of an argument, for the signature; tracers are not looked up."""
     if type(x) is Tracer:
         return _native.UNCACHED
-    array = as_operand(x)
+    array = operand_of(x)  # Nothing is moved by asking for its type.
     if type(array) is PlacedArray and array._committed:
         return _place_token(array.aval, array._device)
     # Where others are does not matter: the program runs on the default device.

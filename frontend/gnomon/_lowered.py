@@ -7,14 +7,16 @@ from typing import Any, overload
 from gnomon import tree_util
 from gnomon._ahead_of_time import CompiledForTarget
 from gnomon._array import committed_device
+from gnomon._config import config
 from gnomon._device import HOST, Device
 from gnomon._entry import Entry, PlacedEntry
+from gnomon._evaluation import check_execution
 from gnomon._function import Traced
 from gnomon._jit_arguments import Call
 from gnomon._stages import Stage, aval_of
 from gnomon._trace import is_tracer
 from gnomon._tracing import as_operand
-from gnomon.backends.compilation import Artifact, Stages
+from gnomon.backends.compilation import Artifact, Stages, verified
 from gnomon.backends.interface import Executable
 
 __all__ = ["Compiled", "Lowered", "no_compiler_options"]
@@ -42,7 +44,8 @@ class Lowered(Stage):
         program = traced.program
         program.add("main", traced.body, public=True)
         program.rename(f"jit_{traced.name}")
-        self._artifact: Artifact = self._device.backend.lower(program, keep_stages=keep_stages)
+        with verified(config.enable_checks):
+            self._artifact: Artifact = self._device.backend.lower(program, keep_stages=keep_stages)
 
     @property
     def stages(self) -> Stages:
@@ -155,6 +158,7 @@ class Compiled(Stage):
           TypeError: structure, shapes or dtypes are not those it was compiled for.
         """
         expected = self._lowered._call
+        check_execution("a compiled function")
         leaves, tree = tree_util.tree_flatten((args, kwargs))
         if tree != expected.tree:
             raise TypeError(

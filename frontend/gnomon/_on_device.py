@@ -18,8 +18,10 @@ import numpy as np
 
 from gnomon._array import ConcreteArray, PlacedArray, committed_device, placed_buffer
 from gnomon._aval import shaped_array
+from gnomon._config import Config
 from gnomon._device import HOST, Device, default_device
-from gnomon.backends.errors import CompilationError
+from gnomon._transfers import described, guard_transfer, is_given
+from gnomon.backends.errors import CompilationError, add_note
 from gnomon.backends.interface import Buffer, Executable
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import Op
@@ -28,7 +30,15 @@ from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ir
 from gnomon.dialects.types import TensorType
 
-__all__ = ["at_hand", "clear_caches", "input_buffer", "place_of", "run_op", "run_program"]
+__all__ = [
+    "at_hand",
+    "clear_caches",
+    "guard_arrivals",
+    "input_buffer",
+    "place_of",
+    "run_op",
+    "run_program",
+]
 
 # How many small values of the host are kept on devices, and what counts as small.
 _KEPT_VALUES = 512
@@ -106,11 +116,23 @@ def input_buffer(x: Any, device: Device, *, fresh: bool = False) -> Buffer:
     return buffer
 
 
+def guard_arrivals(operands: Sequence[Any], device: Device) -> None:
+    """What `transfer_guard` says of arrays that a program on a device reads."""
+    for x in operands:
+        if type(x) is PlacedArray:
+            if x._device is not device:
+                guard_transfer("device_to_device", f"{x.aval} on {x._device!r}", device)
+        elif device is not HOST and is_given(x):
+            aval = x.aval if isinstance(x, ConcreteArray) else described(x)
+            guard_transfer("host_to_device", aval, device)
+
+
 def _value_to_bring(x: Any, device: Device) -> np.ndarray[Any, Any] | None:
     """The host's value of an array that is not on a device yet; None where it is."""
     if type(x) is PlacedArray and x._device is device:
         return x._value if x._buffer is None else None
-    return x.numpy_value() if isinstance(x, ConcreteArray) else np.asarray(x)
+    # Whether it may be moved was asked before.
+    return ConcreteArray.numpy_value(x) if isinstance(x, ConcreteArray) else np.asarray(x)
 
 
 def _kept_buffer(value: np.ndarray[Any, Any], device: Device) -> Buffer:
@@ -151,6 +173,8 @@ def run_op(
     Raises:
       CompilationError: the device has no form of the op; the message names both.
     """
+    if Config.guards_somewhere:
+        guard_arrivals(operands, device)
     op, operands, params = _with_places_as_operands(op, operands, params)
     types: list[tuple[TensorType, bool]] = []
     buffers: list[Buffer] = []
@@ -236,10 +260,11 @@ def _compiled(program: Program, device: Device, what: str) -> Executable:
             device.backend.lower(program), device=device
         )
     except CompilationError as error:
-        error.add_note(
+        add_note(
+            error,
             f"This happened when {what} was to be computed on {device!r}, where its operands live. "
             "To compute it on the host, bring them there: gnomon.device_put(x, "
-            'gnomon.devices("cpu")[0])'
+            'gnomon.devices("cpu")[0])',
         )
         raise
     return executable
@@ -261,5 +286,7 @@ def run_program(
     executable = _executables.get(key)
     if executable is None or program.callbacks:
         executable = _executables[key] = _compiled(copy, device, f"a call of {name}")
+    if Config.guards_somewhere:
+        guard_arrivals(operands, device)
     buffers = [input_buffer(x, device) for x in operands]
     return _arrays(executable, buffers, device, committed)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from gnomon.dialects.dot_algorithm import PRESETS
+
 __all__ = ["OPTIONS", "PREFIXES", "Option", "option_of"]
 
 
@@ -93,9 +95,24 @@ def _precision(name: str, value: Any) -> str | None:
     """The name of a precision, or None."""
     if value is None or value == "":
         return None
-    if value not in _PRECISIONS:
+    if value not in _PRECISIONS and value not in PRESETS:
         raise ValueError(
-            f"config option {name} takes None or one of {', '.join(map(repr, _PRECISIONS))}, "
+            f"config option {name} takes None, one of {', '.join(map(repr, _PRECISIONS))}, or the "
+            f"name of a lax.DotAlgorithmPreset, got {value!r}"
+        )
+    return str(value)
+
+
+TRANSFER_LEVELS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
+
+
+def _transfer_level(name: str, value: Any) -> str | None:
+    """What happens at a transfer, or None."""
+    if value is None or value == "":
+        return None
+    if value not in TRANSFER_LEVELS:
+        raise ValueError(
+            f"config option {name} takes None or one of {', '.join(map(repr, TRANSFER_LEVELS))}, "
             f"got {value!r}"
         )
     return str(value)
@@ -137,8 +154,15 @@ OPTIONS: dict[str, Option] = {
     "default_prng_impl": Option(
         "default_prng_impl",
         "threefry2x32",
-        "the generator of random keys: there is one",
-        check=_only("threefry2x32"),
+        "the generator of random keys",
+        (
+            "threefry2x32",
+            "rbg",
+            "unsafe_rbg",
+            "philox2x32",
+            "philox4x32",
+            "threefry4x32",
+        ),
     ),
     "threefry_partitionable": Option(
         "threefry_partitionable",
@@ -172,6 +196,35 @@ OPTIONS: dict[str, Option] = {
     ),
     "debug_nans": Option("debug_nans", False, "a nan among results raises, and names the op"),
     "debug_infs": Option("debug_infs", False, "an infinity likewise"),
+    "check_tracer_leaks": Option(
+        "check_tracer_leaks",
+        False,
+        "a traced value that outlives the function it was made in raises at its end",
+    ),
+    "enable_checks": Option(
+        "enable_checks", False, "programs are verified behind each pass", steers=False
+    ),
+    "no_execution": Option("no_execution", False, "nothing is computed: what would be, raises"),
+    "allow_f16_reductions": Option(
+        "allow_f16_reductions", True, "lax.reduce_sum takes 16-bit floats"
+    ),
+    "transfer_guard": Option(
+        "transfer_guard",
+        None,
+        "what happens where a value is moved between the host and devices without being asked for",
+        check=_transfer_level,
+        steers=False,
+    ),
+    **{
+        f"transfer_guard_{kind}": Option(
+            f"transfer_guard_{kind}",
+            None,
+            f"likewise {kind.replace('_', ' ')}; None: as transfer_guard says",
+            check=_transfer_level,
+            steers=False,
+        )
+        for kind in ("host_to_device", "device_to_device", "device_to_host")
+    },
     "default_device": Option(
         "default_device",
         None,

@@ -15,6 +15,8 @@ Values from outside that a body uses become extra arguments of it, its *captures
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -22,6 +24,7 @@ import numpy as np
 
 from gnomon._array import Array, PlacedArray, wrap
 from gnomon._aval import ShapedArray, shaped_array
+from gnomon._config import config
 from gnomon._errors import (
     ConcretizationTypeError,
     TracerArrayConversionError,
@@ -58,6 +61,7 @@ class Trace:
       sources: the values of the arguments, where they have any.
       names: names of the arguments in messages.
       differentiates: what it traces is differentiated.
+      made: its tracers, under `check_tracer_leaks`.
     """
 
     __slots__ = (
@@ -71,6 +75,7 @@ class Trace:
         "finished",
         "ip",
         "level",
+        "made",
         "memo",
         "names",
         "program",
@@ -109,6 +114,7 @@ class Trace:
         self._captured: dict[int, ir.Value] = {}
         self._known: dict[ir.Value, np.ndarray] = {}
         self._evaluator: Evaluator | None = None
+        self.made: list[weakref.ref[Tracer]] | None = [] if config.check_tracer_leaks else None
         self.tracers = [
             Tracer(self, value, aval)
             for value, aval in zip(self.body.arguments, avals, strict=True)
@@ -179,6 +185,21 @@ class Trace:
                 f"({self.what}) had been traced.\n{tracer.describe_origin()}\n"
                 "It escaped through a side effect: a global, an attribute, a list, a generator. "
                 "Return the value from the function instead."
+            )
+
+    def check_leaks(self) -> None:
+        """Raise if a tracer of the trace, which is finished, is still alive."""
+        if self.made is None:
+            return
+        origins = {id(t): t.describe_origin() for t in self.tracers}
+        self.tracers = []
+        gc.collect()
+        alive = [tracer for reference in self.made if (tracer := reference()) is not None]
+        if alive:
+            lines = [f"{t.aval}: {origins.get(id(t)) or t.describe_origin()}" for t in alive]
+            raise UnexpectedTracerError(
+                f"Leaked trace: {self.what} has been traced, and values that it made are still "
+                "referred to, from a global, an attribute, a list, a closure:\n" + "\n".join(lines)
             )
 
     # ---------------------------------------------------------------------------- concrete values
@@ -262,6 +283,8 @@ class Tracer(Array):
         self._ssa = value
         self.aval = aval
         self._location = location
+        if trace.made is not None:
+            trace.made.append(weakref.ref(self))
 
     def __repr__(self) -> str:
         return f"Traced<{self.aval}> in {self._trace.what}"

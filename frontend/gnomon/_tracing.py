@@ -12,18 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes
+from gnomon import _dtypes, _host_values
 from gnomon._array import Array, ConcreteArray, PlacedArray, placed, wrap
 from gnomon._config import Config, config
 from gnomon._device import HOST
-from gnomon._evaluation import check_values, evaluated
+from gnomon._evaluation import check_execution, check_values, evaluated
 from gnomon._on_device import at_hand, place_of, run_op
 from gnomon._source_location import user_frame
 from gnomon._trace import Trace, Tracer, concrete_value
 from gnomon._trace_stack import state
+from gnomon._transfers import guard_arrival
 from gnomon.dialects.contract import Op
 
-__all__ = ["as_operand", "bind", "trace_for"]
+__all__ = ["as_operand", "bind", "operand_of", "trace_for"]
 
 
 def trace_for(operands: Sequence[Any]) -> Trace | None:
@@ -56,6 +57,8 @@ def bind(op: Op, *operands: Any, **params: Any) -> Any:
     trace = trace_for(operands)
     if trace is not None:
         return trace.bind(op, operands, params)
+    if Config.operands_somewhere and config.no_execution:
+        check_execution(op.full_name)
     arrays = []
     weak = bool(operands)
     for operand in operands:
@@ -105,8 +108,17 @@ def as_operand(x: Any) -> Array:
     """
     if isinstance(x, Array):
         return x
+    if Config.guards_somewhere and state.staging is None:
+        guard_arrival(x)
+    return operand_of(x)
+
+
+def operand_of(x: Any) -> Array:
+    """`as_operand`, unguarded."""
+    if isinstance(x, Array):
+        return x
     if _dtypes.is_python_scalar(x):
-        return wrap(_dtypes.scalar_to_numpy(x), type(x) is not bool)
+        return wrap(_host_values.scalar_to_numpy(x), type(x) is not bool)
     if isinstance(x, (np.ndarray, np.generic)):
         dtype = _dtypes.canonicalize_dtype(x.dtype)
         if not _dtypes.is_supported(dtype):

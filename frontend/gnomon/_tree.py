@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import optree
 
-from gnomon._tree_keys import KeyPath, keystr
+from gnomon._tree_keys import KeyPath
 from gnomon._tree_order import sorted_dictionaries
+from gnomon._tree_prefixes import HOLE, IsLeaf, broadcast_prefix, difference, structure_mismatch
 from gnomon._tree_registry import (
     NAMESPACE,
-    flatten_node,
     flatten_node_with_keys,
     flatten_one_level,
-    register_pytree_node,
 )
 
 __all__ = [
-    "Partial",
     "PyTreeDef",
     "all_leaves",
-    "broadcast_prefix",
     "flatten_one_level",
-    "structure_mismatch",
     "tree_all",
     "tree_broadcast",
     "tree_flatten",
@@ -42,8 +38,6 @@ __all__ = [
     "treedef_is_leaf",
     "treedef_tuple",
 ]
-
-IsLeaf = Callable[[Any], bool] | None
 
 
 class PyTreeDef:
@@ -97,13 +91,13 @@ class PyTreeDef:
             return self._spec.flatten_up_to(tree)
         except ValueError:
             try:
-                found = structure_mismatch(self.unflatten([_HOLE] * self.num_leaves), tree)
+                found = structure_mismatch(self.unflatten([HOLE] * self.num_leaves), tree)
             except Exception:
                 # A class that refuses placeholders: optree's own message is the best there is.
                 found = None
             if found is None:
                 raise
-            text = _difference(found, "the structure", "the tree")
+            text = difference(found, "the structure", "the tree")
             raise ValueError(f"the tree does not begin like {self}: {text}") from None
 
     def children(self) -> list[PyTreeDef]:
@@ -127,16 +121,6 @@ class PyTreeDef:
 
     def __reduce__(self) -> Any:
         return PyTreeDef, (self._spec,)
-
-
-class _Hole:
-    """Stands at the leaves of a structure."""
-
-    def __repr__(self) -> str:
-        return "*"
-
-
-_HOLE = _Hole()
 
 
 # ------------------------------------------------------------------------------- apart and together
@@ -228,7 +212,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
             found = structure_mismatch(tree, other, is_leaf)
             if found is None:
                 raise
-            text = _difference(found, "the first tree", f"tree {i}")
+            text = difference(found, "the first tree", f"tree {i}")
             raise ValueError(f"tree_map: the trees do not match: {text}") from None
     return makes.unflatten(map(f, *columns))
 
@@ -395,169 +379,10 @@ class _Path:
         self.keys = keys
 
 
-# ----------------------------------------------------------------------------- prefixes, mismatches
-
-Mismatch = tuple[KeyPath, str, str]
-
-
-def structure_mismatch(prefix: Any, full: Any, is_leaf: IsLeaf = None) -> Mismatch | None:
-    """The first place where ``prefix`` is not the beginning of ``full``.
-
-    Returns:
-      The path, what the prefix has there, and what the full tree has; None where they match.
-    """
-    return _mismatch((), prefix, full, is_leaf)
-
-
-def _mismatch(path: KeyPath, prefix: Any, full: Any, is_leaf: IsLeaf) -> Mismatch | None:
-    if (is_leaf is not None and is_leaf(prefix)) or _is_leaf(prefix):
-        return None
-    same = isinstance(prefix, dict) and isinstance(full, dict) and not _is_leaf(full)
-    if type(prefix) is not type(full) and not same:
-        return path, _described(prefix), _described(full)
-    pairs, data = flatten_node_with_keys(prefix)
-    others, other_data = flatten_node_with_keys(full)
-    if isinstance(prefix, dict):
-        keys = {key.key for key, _ in pairs}
-        other_keys = {key.key for key, _ in others}
-        if keys != other_keys:
-            return path, _described(prefix), _described(full)
-        by_key = {key.key: child for key, child in others}
-        others = [(key, by_key[key.key]) for key, _ in pairs]
-    elif len(pairs) != len(others):
-        return path, _described(prefix), _described(full)
-    elif data != other_data:
-        kind = type(prefix).__name__
-        return path, f"a {kind} with data {data!r}", f"a {kind} with data {other_data!r}"
-    for (key, child), (_, other) in zip(pairs, others, strict=True):
-        found = _mismatch((*path, key), child, other, is_leaf)
-        if found is not None:
-            return found
-    return None
-
-
-def _is_leaf(tree: Any) -> bool:
-    return bool(optree.tree_is_leaf(tree, namespace=NAMESPACE))
-
-
-def _described(tree: Any) -> str:
-    """What stands at a place of a tree, in a message."""
-    if tree is None:
-        return "None"
-    if tree is _HOLE:
-        return "a leaf"
-    name = type(tree).__name__
-    article = "an" if name[0].lower() in "aeiou" else "a"
-    if _is_leaf(tree):
-        return f"a leaf of type {name}"
-    if isinstance(tree, dict):
-        keys = ", ".join(repr(key) for key in tree)
-        return f"{article} {name} with keys {keys}" if tree else f"an empty {name}"
-    children, _ = flatten_node(tree)
-    return f"{article} {name} of {len(children)}"
-
-
-def _difference(found: Mismatch, one: str, other: str) -> str:
-    path, first, second = found
-    return f"at {keystr(path) or 'the root'}, {first} in {one} against {second} in {other}"
-
-
-def broadcast_prefix(
-    prefix_tree: Any,
-    full_tree: Any,
-    is_leaf: IsLeaf = None,
-    *,
-    prefix_name: str = "the prefix",
-    full_name: str = "the tree",
-) -> list[Any]:
-    """A leaf of the prefix for each leaf of the full tree: each repeated over its subtree.
-
-    Args:
-      prefix_tree: a tree that is the beginning of ``full_tree``.
-      full_tree: the tree.
-      is_leaf: asked of ``prefix_tree``; to take None as a leaf, pass ``lambda x: x is None``.
-      prefix_name, full_name: what the two are, in the message.
-
-    Raises:
-      ValueError: the prefix is not one; the message names the path.
-
-    Example:
-      >>> broadcast_prefix((0, 1), ([10, 20], {"a": 30}))
-      [0, 0, 1]
-    """
-    leaves, spec = optree.tree_flatten(prefix_tree, is_leaf, namespace=NAMESPACE)
-    try:
-        subtrees = spec.flatten_up_to(full_tree)
-    except ValueError:
-        found = structure_mismatch(prefix_tree, full_tree, is_leaf)
-        if found is None:
-            raise
-        raise ValueError(
-            f"{prefix_name} must have the structure of {full_name}, or of its beginning: "
-            f"{_difference(found, prefix_name, full_name)}"
-        ) from None
-    result = []
-    for leaf, subtree in zip(leaves, subtrees, strict=True):
-        result += [leaf] * optree.tree_structure(subtree, namespace=NAMESPACE).num_leaves
-    return result
+# ----------------------------------------------------------------------------------------- prefixes
 
 
 def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
     """The full tree's structure with the leaves of a prefix of it, repeated over their subtrees."""
     leaves = broadcast_prefix(prefix_tree, full_tree, is_leaf)
     return tree_structure(full_tree).unflatten(leaves)
-
-
-# ------------------------------------------------------------------------------------------ Partial
-
-
-class _Opaque:
-    """A `functools.partial` as a plain callable: its arguments stay a part of the function."""
-
-    def __init__(self, function: functools.partial[Any]) -> None:
-        self.function = function
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Opaque) and self.function == other.function
-
-    def __hash__(self) -> int:
-        return hash(self.function)
-
-    def __repr__(self) -> str:
-        return repr(self.function)
-
-
-class Partial(functools.partial):  # type: ignore[type-arg]
-    """`functools.partial` as a node of trees: the bound arguments are its children.
-
-    So it can be passed to a compiled function, which is compiled once for all values of them.
-
-    Example:
-      >>> add = Partial(lambda x, y: x + y, 1)
-      >>> add(2)
-      3
-      >>> tree_leaves(add)
-      [1]
-    """
-
-    def __new__(cls, func: Any, /, *args: Any, **kwargs: Any) -> Partial:
-        # Python merges a partial of a partial, which would make arguments that were bound by
-        # functools.partial, and are static, into leaves.
-        if isinstance(func, functools.partial) and not isinstance(func, Partial):
-            func = _Opaque(func)
-        return super().__new__(cls, func, *args, **kwargs)
-
-
-def _flatten_partial(partial: Any) -> tuple[tuple[Any, ...], Hashable]:
-    return (partial.args, partial.keywords), partial.func
-
-
-def _unflatten_partial(func: Any, children: Any) -> Partial:
-    args, keywords = children
-    return Partial(func, *args, **keywords)
-
-
-register_pytree_node(Partial, _flatten_partial, _unflatten_partial)

@@ -19,7 +19,7 @@ from gnomon._function import (
 )
 from gnomon._trace_stack import named_axis
 from gnomon._tracing import as_operand
-from gnomon._tree import broadcast_prefix
+from gnomon._tree_prefixes import broadcast_prefix
 from gnomon.dialects import functions
 from gnomon.dialects.contract import MappedAxis
 from gnomon.passes.expand import mapped_results

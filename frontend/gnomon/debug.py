@@ -100,17 +100,19 @@ _checking = _Checking()
 
 
 def print(
-    fmt: str,
+    fmt: str | None = None,
     *args: Any,
     ordered: bool = False,
     partitioned: bool = False,
     skip_format_check: bool = False,
     **kwargs: Any,
-) -> None:
+) -> Any:
     """Print values of a program, when it runs.
 
     Args:
-      fmt: a format string, as of ``str.format`` (an f-string would format the tracers).
+      fmt: a format string, as of ``str.format`` (an f-string would format the tracers). Without it,
+        a function of ``fmt``, ``args`` and ``kwargs`` alone is returned: what they are called no
+        option can be taken for.
       args, kwargs: what it formats: pytrees of arrays and anything else.
       ordered: see `callback`.
       partitioned: a device shows its own part of the arrays; the one device here has them whole.
@@ -119,34 +121,58 @@ def print(
     Raises:
       ValueError: an argument has no place in ``fmt``.
       KeyError, IndexError: ``fmt`` names an argument that is not there.
+      TypeError: ``fmt`` is no string, or values are given without it.
 
     Example:
       >>> import gnomon as gn
       >>> @gn.jit
       ... def f(x):
       ...     gn.debug.print("x = {x}, {}", 2 * x, x=x)
+      ...     gn.debug.print(ordered=True)("ordered = {ordered}", ordered=x[0])
       ...     return x
       >>> _ = f(gn.numpy.arange(3))
       x = [0 1 2], [0 2 4]
+      ordered = 0
     """
-    _check_format("debug.print", fmt, args, kwargs, skip_format_check)
-    _format_later(functools.partial(builtins.print, flush=True), fmt, args, kwargs, ordered)
+    show = functools.partial(builtins.print, flush=True)
+    return _show("debug.print", show, ordered, skip_format_check, fmt, args, kwargs)
 
 
 def log(
-    fmt: str,
+    fmt: str | None = None,
     *args: Any,
     ordered: bool = False,
     partitioned: bool = False,
     skip_format_check: bool = False,
     **kwargs: Any,
-) -> None:
+) -> Any:
     """Log values of a program, when it runs, as messages of level INFO of ``gnomon.debug``.
 
-    Arguments and errors are those of `print`.
+    Arguments, results and errors are those of `print`.
     """
-    _check_format("debug.log", fmt, args, kwargs, skip_format_check)
-    _format_later(logging.getLogger("gnomon.debug").info, fmt, args, kwargs, ordered)
+    show = logging.getLogger("gnomon.debug").info
+    return _show("debug.log", show, ordered, skip_format_check, fmt, args, kwargs)
+
+
+def _show(
+    what: str,
+    show: Callable[[str], Any],
+    ordered: bool,
+    skip_format_check: bool,
+    fmt: Any,
+    args: Any,
+    kwargs: Any,
+) -> Callable[..., None] | None:
+    def formatted(fmt: str, /, *args: Any, **kwargs: Any) -> None:
+        _check_format(what, fmt, args, kwargs, skip_format_check)
+        _format_later(show, fmt, args, kwargs, ordered)
+
+    if fmt is None:
+        if args or kwargs:
+            raise TypeError(f"{what} without a format string takes options only, got values")
+        return formatted
+    formatted(fmt, *args, **kwargs)
+    return None
 
 
 def _check_format(what: str, fmt: Any, args: Any, kwargs: Any, skip_format_check: bool) -> None:

@@ -7,11 +7,17 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from gnomon.numpy import from_dlpack
+import gnomon.numpy
+from gnomon._array import Array
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
+
+
+def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Array:
+    """An array of another library's; see `gnomon.numpy.from_dlpack`."""
+    return gnomon.numpy.from_dlpack(external_array, device=device, copy=copy)
 
 
 def is_supported_dtype(dtype: Any) -> bool:

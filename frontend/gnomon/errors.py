@@ -19,6 +19,7 @@ from gnomon.backends.errors import (
     CompilerTimeout,
     CompilerUnavailable,
     ExecutionError,
+    GnomonRuntimeError,
     OutOfMemory,
     UnsupportedOnTarget,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "ConcretizationTypeError",
     "ExecutionError",
     "GnomonIndexError",
+    "GnomonRuntimeError",
     "GnomonTypeError",
     "NonConcreteBooleanIndexError",
     "OutOfMemory",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gnomon._partial import Partial
 from gnomon._tree import (
-    Partial,
     PyTreeDef,
     all_leaves,
     tree_all,

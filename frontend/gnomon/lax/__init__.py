@@ -20,6 +20,7 @@ from gnomon.lax._collectives import (
     psum_scatter,
     pswapaxes,
 )
+from gnomon.lax._composite import composite
 from gnomon.lax._contraction import (
     DotDimensionNumbers,
     Precision,
@@ -55,9 +56,11 @@ from gnomon.lax._creation import (
     full_like,
     iota,
 )
+from gnomon.lax._dot_algorithm import DotAlgorithm, DotAlgorithmPreset
 from gnomon.lax._elementwise import (
     AccuracyMode,
     RoundingMethod,
+    Tolerance,
     abs,
     acos,
     acosh,
@@ -168,6 +171,7 @@ from gnomon.lax._ragged import (
     ragged_dot_general,
     scaled_dot,
 )
+from gnomon.lax._random import RandomAlgorithm, rng_bit_generator
 from gnomon.lax._reductions import (
     argmax,
     argmin,
@@ -185,6 +189,7 @@ from gnomon.lax._reductions import (
     reduce_xor,
 )
 from gnomon.lax._scatter_apply import scatter_apply
+from gnomon.lax._sharding import with_sharding_constraint
 from gnomon.lax._slicing import (
     dynamic_index_in_dim,
     dynamic_slice,
@@ -222,6 +227,8 @@ __all__ = [
     "AccuracyMode",
     "ConvDimensionNumbers",
     "ConvGeneralDilatedDimensionNumbers",
+    "DotAlgorithm",
+    "DotAlgorithmPreset",
     "DotDimensionNumbers",
     "FftType",
     "GatherDimensionNumbers",
@@ -229,8 +236,10 @@ __all__ = [
     "Precision",
     "PrecisionLike",
     "RaggedDotDimensionNumbers",
+    "RandomAlgorithm",
     "RoundingMethod",
     "ScatterDimensionNumbers",
+    "Tolerance",
     "abs",
     "acos",
     "acosh",
@@ -270,6 +279,7 @@ __all__ = [
     "clz",
     "collapse",
     "complex",
+    "composite",
     "concatenate",
     "cond",
     "conj",
@@ -380,6 +390,7 @@ __all__ = [
     "rem",
     "reshape",
     "rev",
+    "rng_bit_generator",
     "round",
     "rsqrt",
     "scaled_dot",
@@ -419,5 +430,6 @@ __all__ = [
     "transpose",
     "unstack",
     "while_loop",
+    "with_sharding_constraint",
     "zeta",
 ]

@@ -14,6 +14,7 @@ from gnomon import _dtypes
 from gnomon._array import Array
 from gnomon._config import config
 from gnomon._tracing import bind
+from gnomon.dialects.dot_algorithm import is_algorithm
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import (
     BOOL,
@@ -25,6 +26,13 @@ from gnomon.dialects.types import (
     real_dtype,
 )
 from gnomon.lax._creation import converted, no_sharding
+from gnomon.lax._dot_algorithm import (
+    DotAlgorithm,
+    DotAlgorithmPreset,
+    algorithm_text,
+    for_operands,
+    mode_of,
+)
 from gnomon.lax._operands import argument, with_weak_type
 from gnomon.lax._structural import ints
 
@@ -71,7 +79,15 @@ _PRECISION_NAMES: dict[Any, Precision] = {
     None: Precision.DEFAULT,
 }
 
-PrecisionLike = None | str | Precision | tuple[str, str] | tuple[Precision, Precision]
+PrecisionLike = (
+    None
+    | str
+    | Precision
+    | tuple[str, str]
+    | tuple[Precision, Precision]
+    | DotAlgorithm
+    | DotAlgorithmPreset
+)
 
 
 def canonical_precision(precision: Any) -> str:
@@ -80,14 +96,18 @@ def canonical_precision(precision: Any) -> str:
     Raises:
       ValueError: it is none of the accepted values.
     """
+    algorithm = algorithm_text(precision)
+    if algorithm is not None:
+        return algorithm
     parts = precision if isinstance(precision, tuple) else (precision,)
     if len(parts) in (1, 2) and all(_is_precision(p) for p in parts):
         names = [Precision(p).name.lower() for p in parts]
         return names[0] if names[0] == names[-1] else ",".join(names)
     raise ValueError(
         "precision must be None, a lax.Precision, one of "
-        f"{', '.join(repr(n) for n in _PRECISION_NAMES if n)}, or a pair of them for the two "
-        f"operands; got {precision!r}"
+        f"{', '.join(repr(n) for n in _PRECISION_NAMES if n)}, a pair of them for the two "
+        "operands, a lax.DotAlgorithm, a lax.DotAlgorithmPreset or the name of one; "
+        f"got {precision!r}"
     )
 
 
@@ -96,6 +116,12 @@ def chosen_precision(precision: Any) -> str:
     if precision is None:
         precision = config.default_matmul_precision
     return "default" if precision is None else canonical_precision(precision)
+
+
+def chosen_mode(precision: Any) -> str:
+    """`chosen_precision` of an op that takes no algorithm: the mode that is nearest to it."""
+    chosen = chosen_precision(precision)
+    return mode_of(chosen) if is_algorithm(chosen) else chosen
 
 
 def _is_precision(value: Any) -> bool:
@@ -117,7 +143,7 @@ def dot_general(
       lhs, rhs: arrays.
       dimension_numbers: ``((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))``: the
         dimensions that are summed over, and those that run along together.
-      precision: see `Precision`; one value, or a pair for the two operands.
+      precision: see `Precision`; one value, a pair for the two operands, or a `DotAlgorithm`.
       preferred_element_type: the dtype in which products are summed, and that of the result; that
         which the operands promote to by default.
     Returns:
@@ -140,6 +166,16 @@ def dot_general(
         preferred = _dtypes.check_user_dtype(preferred_element_type, "lax.dot_general")
     numbers = _hashable_numbers(dimension_numbers)
     precise = chosen_precision(precision)
+    if is_algorithm(precise):
+        precise = for_operands(precise, x.dtype, y.dtype)
+        whole = higher_precision(x.dtype, y.dtype)
+        if not is_floating(whole):
+            # An algorithm takes floating point numbers, and gives them.
+            wide = np.dtype(np.float64 if whole.itemsize > 4 else np.float32)
+            left, right = (bind(ops.convert, v, dtype=wide) for v in (x, y))
+            product = dot_general(left, right, numbers, precision)
+            weak = preferred is None and x.aval.weak_type and y.aval.weak_type
+            return converted(product, preferred or whole, weak)
     if preferred is not None:
         common = higher_precision(x.dtype, y.dtype)
         if _loses_kind(common, preferred):

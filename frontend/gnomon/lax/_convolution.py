@@ -15,11 +15,11 @@ from gnomon._tracing import bind
 from gnomon.dialects.contract import TypeRuleError
 from gnomon.dialects.convolution import Geometry
 from gnomon.dialects.emit import ops
-from gnomon.dialects.types import SIGNED, is_complex, is_floating, is_integer
+from gnomon.dialects.types import BOOL, SIGNED, is_complex, is_floating, is_integer
 from gnomon.lax._contraction import (
     Precision,
     PrecisionLike,
-    chosen_precision,
+    chosen_mode,
     dot_general,
 )
 from gnomon.lax._convolution_shapes import (
@@ -33,8 +33,11 @@ from gnomon.lax._convolution_shapes import (
     padtype_to_pads,
     transposed_pads,
 )
-from gnomon.lax._creation import no_sharding
+from gnomon.lax._creation import convert_element_type, converted, no_sharding
+from gnomon.lax._dot_algorithm import DotAlgorithm, DotAlgorithmPreset
 from gnomon.lax._operands import argument, same_dtype
+
+_INT32 = np.dtype(np.int32)
 
 # ----------------------------------------------------------------------------------- convolutions
 
@@ -120,11 +123,26 @@ def conv_general_dilated(
         batch_group_count=operator.index(batch_group_count),
     )
     same_dtype("conv_general_dilated", (x, w))
+    if x.dtype == BOOL:
+        # The or of ands: whether there is one, or how many there are.
+        counts = conv_general_dilated(
+            converted(x, _INT32, False),
+            converted(w, _INT32, False),
+            strides,
+            pads,
+            lhs_dilation,
+            rhs_dilation,
+            numbers,
+            feature_group_count,
+            batch_group_count,
+        )
+        found = BOOL if preferred_element_type is None else preferred_element_type
+        return convert_element_type(counts, found)
     dtype = x.dtype
     if preferred_element_type is not None:
         dtype = _dtypes.check_user_dtype(preferred_element_type, "lax.conv_general_dilated")
         _check_preferred(x.dtype, dtype)
-    precise = chosen_precision(precision)
+    precise = chosen_mode(precision)
     try:
         geometry.check(x.aval.type, w.aval.type)
     except TypeRuleError as error:
@@ -329,9 +347,16 @@ def conv_general_dilated_patches(
         rhs_dilation,
         numbers,
         feature_group_count=features,
-        precision=None if precision is None else (precision, Precision.DEFAULT),
+        precision=_for_patches(precision),
         preferred_element_type=preferred_element_type,
     )
+
+
+def _for_patches(precision: Any) -> Any:
+    """The precision of the input, by kernels of ones and zeros."""
+    if precision is None or isinstance(precision, DotAlgorithm | DotAlgorithmPreset):
+        return precision
+    return (precision, Precision.DEFAULT)
 
 
 def _unit_kernels(features: int, window: Shape, dtype: np.dtype[Any]) -> np.ndarray:
@@ -370,7 +395,7 @@ def conv_general_dilated_local(
     """
     x = argument("conv_general_dilated_local", lhs, 0)
     w = argument("conv_general_dilated_local", rhs, 1)
-    pair = precision if isinstance(precision, tuple) else (precision, precision)
+    pair = precision if type(precision) is tuple else (precision, precision)
     patches = conv_general_dilated_patches(
         x,
         filter_shape,

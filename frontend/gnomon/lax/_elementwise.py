@@ -12,6 +12,7 @@ from typing import Any
 
 from gnomon._array import Array
 from gnomon._errors import GnomonTypeError
+from gnomon._extended import by_parts
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, SIGNED, is_complex, is_integer
@@ -51,11 +52,36 @@ class AccuracyMode(enum.Enum):
     DEFAULT = 2
 
 
+class Tolerance:
+    """How far a transcendental function may be off; the result is the same, and within it.
+
+    Args:
+      atol, rtol: absolute and relative error.
+      ulps: error in units in the last place.
+    Raises:
+      ValueError: one is negative, or none is positive.
+    """
+
+    def __init__(self, atol: float = 0.0, rtol: float = 0.0, ulps: int = 0) -> None:
+        if atol < 0 or rtol < 0 or ulps < 0:
+            raise ValueError(
+                f"Tolerances must be non-negative, got atol={atol}, rtol={rtol}, ulps={ulps}"
+            )
+        if not (atol or rtol or ulps):
+            raise ValueError("At least one of atol, rtol, or ulps must be set, to more than zero")
+        self.atol = atol
+        self.rtol = rtol
+        self.ulps = ulps
+
+    def __repr__(self) -> str:
+        return f"Tolerance(atol={self.atol}, rtol={self.rtol}, ulps={self.ulps})"
+
+
 def _check_accuracy(name: str, accuracy: Any) -> None:
-    if accuracy is not None and not isinstance(accuracy, AccuracyMode):
-        raise ValueError(
-            f"lax.{name}: accuracy must be None or a lax.AccuracyMode, got {accuracy!r}; "
-            "tolerances are not supported"
+    if accuracy is not None and not isinstance(accuracy, AccuracyMode | Tolerance):
+        raise NotImplementedError(
+            f"lax.{name}: accuracy must be None, a lax.AccuracyMode or a lax.Tolerance, "
+            f"got {accuracy!r}"
         )
 
 
@@ -86,7 +112,7 @@ def _unary(name: str, op: str, dtypes: Dtypes, summary: str) -> Unary:
 def _with_accuracy(name: str, summary: str) -> Unary:
     """A transcendental function: it takes JAX's ``accuracy`` as well."""
 
-    def function(x: Any, *, accuracy: AccuracyMode | None = None) -> Array:
+    def function(x: Any, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
         _check_accuracy(name, accuracy)
         x = argument(name, x)
         accept(name, x, FLOAT if name == "cbrt" else FLOAT_OR_COMPLEX)
@@ -94,7 +120,7 @@ def _with_accuracy(name: str, summary: str) -> Unary:
 
     arguments = (
         "      x: an array or scalar.\n"
-        "      accuracy: None or a `lax.AccuracyMode`; the result is the same."
+        "      accuracy: None, a `lax.AccuracyMode` or a `lax.Tolerance`; the result is the same."
     )
     dtypes = FLOAT if name == "cbrt" else FLOAT_OR_COMPLEX
     return _document(function, name, summary, arguments, dtypes)
@@ -488,6 +514,7 @@ def clamp(min: Any, x: Any, max: Any) -> Array:
     return bind(ops.clamp, broadcast(low, x.shape), x, broadcast(high, x.shape))
 
 
+@by_parts("on_true", "on_false")
 def select(pred: Any, on_true: Any, on_false: Any) -> Array:
     """Elementwise choice: ``on_true`` where ``pred`` holds, ``on_false`` elsewhere.
 

@@ -100,7 +100,7 @@ def custom_root(
     def rule(primals: Any, tangents: Any) -> Any:
         out = solved(*primals)
         solution = out[0] if has_aux else out
-        _, change = jvp(lambda *p: equation(solution, *p), primals, tangents)
+        _, change = jvp(lambda *p: equation(solution, *p), tuple(primals), tuple(tangents))
         _, linear = linearize(lambda x: equation(x, *primals), solution)
         negated = tree_util.tree_map(lambda t: bind(ops.neg, t), change)
         tangent = _like("custom_root: tangent_solve", tangent_solve(linear, negated), solution)

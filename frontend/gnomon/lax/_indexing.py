@@ -75,15 +75,18 @@ class GatherScatterMode(enum.Enum):
       CLIP: they are moved inside.
       FILL_OR_DROP: a gather gives the fill value, a scatter writes nothing.
       PROMISE_IN_BOUNDS: the caller promises that there are none; the result is undefined otherwise.
+      ONE_HOT: a gather gives zeros, as products with one-hot vectors do, a scatter writes nothing.
     """
 
     CLIP = 1
     FILL_OR_DROP = 2
     PROMISE_IN_BOUNDS = 3
+    ONE_HOT = 4
 
     @staticmethod
     def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
-        """The mode of a name: ``"clip"``, ``"fill"`` or ``"drop"``, ``"promise_in_bounds"``.
+        """The mode of a name: ``"clip"``, ``"fill"`` or ``"drop"``, ``"promise_in_bounds"``,
+        ``"one_hot"``.
 
         Raises:
           ValueError: there is no such mode.
@@ -106,13 +109,19 @@ _MODES = {
     "fill": GatherScatterMode.FILL_OR_DROP,
     "drop": GatherScatterMode.FILL_OR_DROP,
     "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
+    "one_hot": GatherScatterMode.ONE_HOT,
 }
 _GATHER_MODES = {
     GatherScatterMode.CLIP: "clip",
     GatherScatterMode.FILL_OR_DROP: "fill",
     GatherScatterMode.PROMISE_IN_BOUNDS: "promise_in_bounds",
+    GatherScatterMode.ONE_HOT: "fill",
 }
-_SCATTER_MODES = {**_GATHER_MODES, GatherScatterMode.FILL_OR_DROP: "drop"}
+_SCATTER_MODES = {
+    **_GATHER_MODES,
+    GatherScatterMode.FILL_OR_DROP: "drop",
+    GatherScatterMode.ONE_HOT: "drop",
+}
 
 
 def _checked(function: str, op: Op, arrays: Sequence[Array], params: dict[str, Any]) -> Array:

@@ -372,11 +372,11 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     Args:
       f: from a slice of ``xs`` to a pytree of arrays.
       xs: a pytree of arrays of one leading size.
-      batch_size: how many slices to take at once, by `vmap`.
+      batch_size: how many slices to take at once, by `vmap`; None and 0: one after another.
     Raises:
       ValueError: leading sizes differ, or there are none.
     """
-    if batch_size is None:
+    if not batch_size:
         return scan(lambda _, x: ((), f(x)), (), xs)[1]
     if batch_size < 1:
         raise ValueError(f"map: batch_size must be positive, got {batch_size}")

@@ -11,6 +11,7 @@ import numpy as np
 
 from gnomon import _dtypes
 from gnomon._array import Array
+from gnomon._config import config
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.lax._creation import no_sharding
@@ -53,6 +54,8 @@ def _reduction(name: str, dtypes: Dtypes, summary: str, empty: str) -> Callable[
         x = argument(name, operand)
         accept(name, x, dtypes)
         dims = reduction_axes(name, x, axes)
+        if name == "reduce_sum" and not config.allow_f16_reductions:
+            _no_short_sum(x, dims)
         result = bind(getattr(ops, name), x, axes=dims) if dims else x
         return with_weak_type(result, False) if name in _BITWISE else result
 
@@ -69,6 +72,15 @@ def _reduction(name: str, dtypes: Dtypes, summary: str, empty: str) -> Callable[
       ValueError: an axis does not exist, or is named twice.
     """
     return function
+
+
+def _no_short_sum(x: Array, dims: Sequence[int]) -> None:
+    """What the option ``allow_f16_reductions``, turned off, refuses."""
+    if x.dtype in (np.float16, ml_dtypes.bfloat16) and any(x.shape[d] != 1 for d in dims):
+        raise ValueError(
+            f"lax.reduce_sum of {x.aval} is not allowed when gnomon_allow_f16_reductions is False: "
+            "sum in float32, as gnomon.numpy.sum does"
+        )
 
 
 reduce_sum = _reduction("reduce_sum", NUMBER, "The sum", "zero")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._extended import by_parts
 from gnomon._trace import is_tracer
 from gnomon._trace_stack import staging
 from gnomon._tracing import bind
@@ -17,6 +18,7 @@ from gnomon.lax._operands import INTEGERS, argument, constant_like, same_dtype, 
 from gnomon.lax._structural import canonical_axis, expand_dims, ints, squeeze
 
 
+@by_parts()
 def slice(
     operand: Any,
     start_indices: Sequence[int],
@@ -53,6 +55,7 @@ def slice(
     return bind(ops.slice, x, start=start, limit=limit, strides=steps)
 
 
+@by_parts()
 def slice_in_dim(
     operand: Any,
     start_index: int | None,
@@ -85,6 +88,7 @@ def slice_in_dim(
     return slice(x, start, limit, strides)
 
 
+@by_parts()
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """The slice at an index along one dimension.
 
@@ -184,6 +188,7 @@ def _static_sizes(function: str, sizes: Any) -> tuple[int, ...]:
     return ints(function, "slice_sizes", sizes)
 
 
+@by_parts()
 def dynamic_slice(
     operand: Any,
     start_indices: Any,
@@ -242,6 +247,7 @@ def _known_starts(
     return tuple(starts)
 
 
+@by_parts()
 def dynamic_slice_in_dim(
     operand: Any,
     start_index: Any,
@@ -262,6 +268,7 @@ def dynamic_slice_in_dim(
     return dynamic_slice(x, starts, sizes, allow_negative_indices=flags)
 
 
+@by_parts()
 def dynamic_index_in_dim(
     operand: Any,
     index: Any,
@@ -283,6 +290,7 @@ def dynamic_index_in_dim(
     return result if keepdims else squeeze(result, (axis,))
 
 
+@by_parts("operand", "update")
 def dynamic_update_slice(
     operand: Any,
     update: Any,
@@ -320,6 +328,7 @@ def dynamic_update_slice(
     return with_weak_type(bind(ops.dynamic_update_slice, x, new, *indices), False)
 
 
+@by_parts("operand", "update")
 def dynamic_update_slice_in_dim(
     operand: Any,
     update: Any,
@@ -338,6 +347,7 @@ def dynamic_update_slice_in_dim(
     return dynamic_update_slice(x, update, starts, allow_negative_indices=flags)
 
 
+@by_parts("operand", "update")
 def dynamic_update_index_in_dim(
     operand: Any,
     update: Any,

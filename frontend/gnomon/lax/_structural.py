@@ -12,6 +12,7 @@ import numpy as np
 
 from gnomon._array import Array
 from gnomon._errors import GnomonTypeError
+from gnomon._extended import by_parts
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
 from gnomon.lax._creation import no_sharding
@@ -94,6 +95,7 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
     return bind(ops.broadcast_in_dim, x, shape=(*new, *x.shape), dims=dims)
 
 
+@by_parts()
 def broadcast_in_dim(
     operand: Any, shape: Any, broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
 ) -> Array:
@@ -159,6 +161,7 @@ def broadcast_like(arr: Any, like_arr: Any) -> Array:
     return broadcast_in_dim(x, like.shape, range(like.ndim - x.ndim, like.ndim))
 
 
+@by_parts()
 def reshape(
     operand: Any,
     new_sizes: Any,
@@ -202,6 +205,7 @@ def reshape(
     return bind(ops.reshape, x, shape=sizes)
 
 
+@by_parts()
 def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
     """Remove dimensions of size one.
 
@@ -224,6 +228,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
     return bind(ops.reshape, x, shape=tuple(n for d, n in enumerate(x.shape) if d not in dims))
 
 
+@by_parts()
 def expand_dims(array: Any, dimensions: Sequence[int]) -> Array:
     """Put in dimensions of size one.
 
@@ -268,6 +273,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     return reshape(x, shape)
 
 
+@by_parts()
 def transpose(operand: Any, permutation: Sequence[int] | np.ndarray[Any, Any]) -> Array:
     """Permute dimensions: dimension i of the result is ``permutation[i]`` of the operand.
 
@@ -287,6 +293,7 @@ def transpose(operand: Any, permutation: Sequence[int] | np.ndarray[Any, Any]) -
     return bind(ops.transpose, x, permutation=order)
 
 
+@by_parts()
 def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     """Reverse the order of the elements along dimensions.
 
@@ -303,6 +310,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     return bind(ops.rev, x, dims=dims) if dims else x
 
 
+@by_parts()
 def concatenate(operands: Any, dimension: int) -> Array:
     """Arrays one after the other along a dimension.
 

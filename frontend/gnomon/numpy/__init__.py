@@ -7,7 +7,7 @@ import numpy as _numpy
 
 from gnomon._array import Array
 from gnomon._dtypes import can_cast, finfo, iinfo, isdtype, issubdtype, promote_types, result_type
-from gnomon.numpy import fft, linalg
+from gnomon.numpy import _array_api, fft, linalg
 from gnomon.numpy._accumulations import cumprod, cumsum, cumulative_prod, cumulative_sum, diff
 from gnomon.numpy._arithmetic import (
     deg2rad,
@@ -44,29 +44,16 @@ from gnomon.numpy._construction import (
     fromstring,
 )
 from gnomon.numpy._creation import (
-    arange,
-    diag,
-    diagflat,
     empty,
     empty_like,
-    eye,
     full,
     full_like,
-    geomspace,
-    identity,
-    indices,
-    linspace,
-    logspace,
-    meshgrid,
     ones,
     ones_like,
-    tri,
-    tril,
-    triu,
-    vander,
     zeros,
     zeros_like,
 )
+from gnomon.numpy._diagonals import diag, diagflat, eye, identity, tri, tril, triu
 from gnomon.numpy._files import (
     ComplexWarning,
     array_repr,
@@ -107,6 +94,22 @@ from gnomon.numpy._index_tricks import (
 )
 from gnomon.numpy._insertion import delete, insert
 from gnomon.numpy._interpolation import interp
+from gnomon.numpy._joining import (
+    append,
+    array_split,
+    column_stack,
+    concat,
+    concatenate,
+    dsplit,
+    dstack,
+    hsplit,
+    hstack,
+    split,
+    stack,
+    unstack,
+    vsplit,
+    vstack,
+)
 from gnomon.numpy._linear_algebra import (
     cross,
     diagonal,
@@ -125,44 +128,21 @@ from gnomon.numpy._linear_algebra import (
     vecmat,
 )
 from gnomon.numpy._manipulation import (
-    append,
-    array_split,
     atleast_1d,
     atleast_2d,
     atleast_3d,
     broadcast_arrays,
     broadcast_shapes,
     broadcast_to,
-    column_stack,
-    concat,
-    concatenate,
-    dsplit,
-    dstack,
     expand_dims,
-    flip,
-    fliplr,
-    flipud,
-    hsplit,
-    hstack,
     matrix_transpose,
     moveaxis,
     permute_dims,
     ravel,
-    repeat,
     reshape,
-    roll,
-    rot90,
-    split,
     squeeze,
-    stack,
     swapaxes,
-    take,
-    take_along_axis,
-    tile,
     transpose,
-    unstack,
-    vsplit,
-    vstack,
 )
 from gnomon.numpy._moments import average, mean, std, var
 from gnomon.numpy._nan_reductions import (
@@ -235,6 +215,7 @@ from gnomon.numpy._polynomials import (
     polyval,
     roots,
 )
+from gnomon.numpy._ranges import arange, geomspace, indices, linspace, logspace, meshgrid, vander
 from gnomon.numpy._reductions import (
     all,
     amax,
@@ -249,6 +230,7 @@ from gnomon.numpy._reductions import (
     ptp,
     sum,
 )
+from gnomon.numpy._repetition import flip, fliplr, flipud, repeat, roll, rot90, tile
 from gnomon.numpy._scalar_types import FLOAT8 as _FLOAT8
 from gnomon.numpy._scalar_types import (
     bfloat16,
@@ -336,6 +318,7 @@ from gnomon.numpy._sorting import (
     sort,
     sort_complex,
 )
+from gnomon.numpy._taking import take, take_along_axis
 from gnomon.numpy._ufunc_class import frompyfunc, ufunc
 from gnomon.numpy._ufuncs import (
     abs,
@@ -436,6 +419,9 @@ printoptions = _numpy.printoptions
 set_printoptions = _numpy.set_printoptions
 
 bool = bool_
+
+__array_api_version__ = _array_api.VERSION
+__array_namespace_info__ = _array_api.ArrayNamespaceInfo
 
 install(Array, globals())
 

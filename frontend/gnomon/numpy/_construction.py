@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax
+from gnomon import _dtypes, _host_values, lax
 from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._config import Config
 from gnomon._device import Device, as_device
 from gnomon._device_api import device_put
 from gnomon._dlpack import import_capsule
 from gnomon._dtypes import DType
 from gnomon._trace import is_tracer
+from gnomon._trace_stack import state
 from gnomon._tracing import as_operand, bind
+from gnomon._transfers import guard_arrival
 from gnomon._vmap import vmap
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, is_complex
@@ -67,7 +70,10 @@ def array(
     if order not in (None, "K"):
         raise NotImplementedError(f"array: order {order!r} is not supported, only 'K'")
     target = None if dtype is None else _dtypes.check_user_dtype(dtype, "array")
-    result = _array(_resolved(object), target, copy)
+    value = _resolved(object)
+    if Config.guards_somewhere and state.staging is None:
+        guard_arrival(value)
+    result = _array(value, target, copy)
     if ndmin > result.ndim:
         result = lax.expand_dims(result, tuple(range(ndmin - result.ndim)))
     return result
@@ -126,7 +132,7 @@ def _array(value: Any, dtype: DType | None, copy: bool) -> Array:
 
 def _of_number(value: Any, dtype: DType | None) -> Array:
     if dtype is None:
-        return wrap(_dtypes.scalar_to_numpy(value), type(value) is not bool)
+        return wrap(_host_values.scalar_to_numpy(value), type(value) is not bool)
     if type(value) is int and dtype in _dtypes._KINDS["integral"]:
         limits = _dtypes.iinfo(dtype)
         if not limits.min <= value <= limits.max:
@@ -139,10 +145,10 @@ def _of_number(value: Any, dtype: DType | None) -> Array:
 
 def _of_numpy(value: Any, dtype: DType | None) -> Array:
     if dtype is None or value.dtype == dtype or value.dtype.kind not in "biufc":
-        result = wrap(_dtypes.numpy_to_canonical(value))
+        result = wrap(_host_values.numpy_to_canonical(value))
         return result if dtype is None else converted(result, dtype)
     if isinstance(value, np.ma.MaskedArray):
-        _dtypes.numpy_to_canonical(value)  # Raises.
+        _host_values.numpy_to_canonical(value)  # Raises.
     # From the full precision of the NumPy array: it may be of 64 bits.
     exact = wrap(np.asarray(value, value.dtype.newbyteorder("=")))
     return converted(exact, dtype)

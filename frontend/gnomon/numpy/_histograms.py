@@ -19,8 +19,9 @@ from gnomon.lax._creation import converted, no_sharding
 from gnomon.numpy._accumulations import diff
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._construction import asarray
-from gnomon.numpy._creation import linspace
-from gnomon.numpy._manipulation import ravel, reshape, stack
+from gnomon.numpy._joining import stack
+from gnomon.numpy._manipulation import ravel, reshape
+from gnomon.numpy._ranges import linspace
 from gnomon.numpy._selection import clip, where
 from gnomon.numpy._sorting import searchsorted
 

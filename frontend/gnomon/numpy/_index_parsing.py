@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gnomon import _dtypes
+from gnomon import _dtypes, _host_values
 from gnomon._array import Array, ConcreteArray
 from gnomon._errors import NonConcreteBooleanIndexError
 from gnomon._trace import concrete_value, is_tracer
@@ -159,10 +159,10 @@ def as_array(values: Any) -> IntArray:
     if isinstance(values, Array):
         return values
     if isinstance(values, (list, tuple)) and any(_holds_array(v) for v in values):
-        rows = [_dtypes.to_array(as_array(v)) for v in values]
+        rows = [_host_values.to_array(as_array(v)) for v in values]
         dtype = _dtypes.result_type(*rows)
         return concatenate([expand_dims(convert_element_type(row, dtype), (0,)) for row in rows], 0)
-    return _dtypes.numpy_to_canonical(np.asarray(values))
+    return _host_values.numpy_to_canonical(np.asarray(values))
 
 
 def _holds_array(values: Any) -> bool:

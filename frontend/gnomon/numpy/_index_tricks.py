@@ -14,14 +14,11 @@ from gnomon._array import Array
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._arithmetic import divmod as divmod_
 from gnomon.numpy._construction import array, asarray
-from gnomon.numpy._creation import arange, linspace, meshgrid, ones, tril, triu
-from gnomon.numpy._manipulation import (
-    atleast_1d,
-    concatenate,
-    expand_dims,
-    reshape,
-    stack,
-)
+from gnomon.numpy._creation import ones
+from gnomon.numpy._diagonals import tril, triu
+from gnomon.numpy._joining import concatenate, stack
+from gnomon.numpy._manipulation import atleast_1d, expand_dims, reshape
+from gnomon.numpy._ranges import arange, linspace, meshgrid
 from gnomon.numpy._reductions import any as any_
 from gnomon.numpy._selection import clip, nonzero, where
 

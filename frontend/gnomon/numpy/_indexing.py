@@ -33,7 +33,11 @@ __all__ = [
 
 _INT32 = np.dtype(np.int32)
 _INT64 = np.dtype(np.int64)
-_NUMPY_MODES = {GatherScatterMode.CLIP: "clip", GatherScatterMode.FILL_OR_DROP: "fill"}
+_NUMPY_MODES = {
+    GatherScatterMode.CLIP: "clip",
+    GatherScatterMode.FILL_OR_DROP: "fill",
+    GatherScatterMode.ONE_HOT: "fill",
+}
 
 
 def getitem(x: Array, index: Any) -> Array:
@@ -69,8 +73,10 @@ def take_by_index(
     chosen = (
         GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
     )
-    fills = chosen is GatherScatterMode.FILL_OR_DROP
-    fill = _fill_value(fill_value, x.dtype) if fills else np.zeros((), x.dtype)
+    fill = np.zeros((), x.dtype)
+    if chosen is GatherScatterMode.FILL_OR_DROP:
+        fill = _fill_value(fill_value, x.dtype)
+    fills = _NUMPY_MODES.get(chosen) == "fill"
     weak = x.aval.weak_type
     integers = in_bounds_integers(plan, wrap_negative_indices, clamp=not fills)
     if 0 in plan.result_shape:

@@ -16,8 +16,10 @@ from gnomon._tracing import as_operand
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array
-from gnomon.numpy._manipulation import broadcast_to, concatenate, moveaxis, ravel, take
+from gnomon.numpy._joining import concatenate
+from gnomon.numpy._manipulation import broadcast_to, moveaxis, ravel
 from gnomon.numpy._reductions import sum as total
+from gnomon.numpy._taking import take
 
 __all__ = ["delete", "insert"]
 

@@ -10,6 +10,7 @@ import opt_einsum
 
 from gnomon import _dtypes, lax
 from gnomon._array import Array, ConcreteArray, wrap
+from gnomon._config import config
 from gnomon._trace_stack import staging
 from gnomon._tracing import bind
 from gnomon.dialects.emit import ops
@@ -45,6 +46,8 @@ def matmul(
         and type(b) is ConcreteArray
         and not staging()
         and preferred_element_type is None
+        and precision is None
+        and config.default_matmul_precision is None
     ):
         left, right = a.numpy_value(), b.numpy_value()
         plain = 1 <= left.ndim <= 2 and 1 <= right.ndim <= 2 and left.shape[-1] == right.shape[0]

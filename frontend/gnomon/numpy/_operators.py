@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from gnomon import _dtypes, lax
 from gnomon._array import Array
 from gnomon._device_api import device_put
 from gnomon._trace import Tracer
+from gnomon.numpy._array_api import check_version
 from gnomon.numpy._dispatch import short_way
 from gnomon.numpy._indexing import getitem
 from gnomon.numpy._updates import IndexUpdateHelper
@@ -227,6 +229,11 @@ def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
         result: Array = device_put(self, device)
         return result
 
+    def array_namespace(self: Any, *, api_version: str | None = None) -> Any:
+        """`gnomon.numpy`, by the array API standard."""
+        check_version(api_version)
+        return sys.modules[namespace["__name__"]]
+
     def rounded(self: Any, ndigits: int | None = None) -> Array:
         out = namespace["round"](self, 0 if ndigits is None else ndigits)
         return out.astype(int) if ndigits is None and not isinstance(self, Tracer) else out
@@ -247,6 +254,7 @@ def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
         "view": view,
         "compress": compress,
         "to_device": to_device,
+        "__array_namespace__": array_namespace,
         "__round__": rounded,
         "__contains__": contains,
     }

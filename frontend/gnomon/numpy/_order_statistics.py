@@ -14,9 +14,10 @@ from gnomon.lax._creation import converted, no_sharding
 from gnomon.lax._operands import with_weak_type
 from gnomon.numpy._accumulations import cumsum
 from gnomon.numpy._arguments import as_array, axis_tuple, promoted
-from gnomon.numpy._manipulation import expand_dims, moveaxis, ravel, reshape, take_along_axis
+from gnomon.numpy._manipulation import expand_dims, moveaxis, ravel, reshape
 from gnomon.numpy._reductions import any, sum
 from gnomon.numpy._selection import isnan, where
+from gnomon.numpy._taking import take_along_axis
 
 Axis = int | tuple[int, ...] | None
 

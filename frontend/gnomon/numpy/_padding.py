@@ -19,15 +19,18 @@ from gnomon.lax._creation import converted
 from gnomon.lax._operands import with_weak_type
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array
-from gnomon.numpy._creation import linspace
 from gnomon.numpy._functional import apply_along_axis
 from gnomon.numpy._indexing import getitem
-from gnomon.numpy._manipulation import broadcast_to, concatenate, flip, squeeze, take
+from gnomon.numpy._joining import concatenate
+from gnomon.numpy._manipulation import broadcast_to, squeeze
 from gnomon.numpy._moments import mean
 from gnomon.numpy._order_statistics import median
 from gnomon.numpy._parts import round as rounded
+from gnomon.numpy._ranges import linspace
 from gnomon.numpy._reductions import max as largest
 from gnomon.numpy._reductions import min as smallest
+from gnomon.numpy._repetition import flip
+from gnomon.numpy._taking import take
 
 __all__ = ["pad"]
 

@@ -15,7 +15,8 @@ from gnomon.lax._operands import listed
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._accumulations import cumsum
 from gnomon.numpy._arguments import as_array, axis_tuple
-from gnomon.numpy._creation import arange, zeros
+from gnomon.numpy._creation import zeros
+from gnomon.numpy._joining import stack
 from gnomon.numpy._manipulation import (
     broadcast_arrays,
     broadcast_to,
@@ -23,14 +24,14 @@ from gnomon.numpy._manipulation import (
     moveaxis,
     ravel,
     reshape,
-    stack,
     swapaxes,
-    take_along_axis,
-    tile,
 )
+from gnomon.numpy._ranges import arange
 from gnomon.numpy._reductions import any as any_
 from gnomon.numpy._reductions import sum as sum_
+from gnomon.numpy._repetition import tile
 from gnomon.numpy._selection import clip, nonzero, where
+from gnomon.numpy._taking import take_along_axis
 
 
 def _immutable(function: str, inplace: bool) -> None:

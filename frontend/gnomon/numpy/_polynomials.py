@@ -12,20 +12,16 @@ from gnomon import _dtypes, lax
 from gnomon._array import Array, wrap
 from gnomon.numpy import linalg
 from gnomon.numpy._arguments import as_array, promoted
-from gnomon.numpy._creation import arange, full, ones, vander, zeros
+from gnomon.numpy._creation import full, ones, zeros
+from gnomon.numpy._joining import concatenate, stack
 from gnomon.numpy._linear_algebra import dot
-from gnomon.numpy._manipulation import (
-    atleast_1d,
-    concatenate,
-    expand_dims,
-    roll,
-    stack,
-    transpose,
-)
+from gnomon.numpy._manipulation import atleast_1d, expand_dims, transpose
 from gnomon.numpy._placement import trim_zeros
+from gnomon.numpy._ranges import arange, vander
 from gnomon.numpy._reductions import all as all_
 from gnomon.numpy._reductions import argmin
 from gnomon.numpy._reductions import sum as sum_
+from gnomon.numpy._repetition import roll
 from gnomon.numpy._selection import where
 from gnomon.numpy._signals import convolve
 from gnomon.numpy._sorting import argsort

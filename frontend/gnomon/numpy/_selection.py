@@ -11,6 +11,7 @@ import numpy as np
 from gnomon import _dtypes, lax
 from gnomon._array import Array, ConcreteArray, wrap, wrap_like
 from gnomon._errors import ConcretizationTypeError
+from gnomon._extended import by_parts
 from gnomon._trace import concrete_value, is_tracer
 from gnomon._trace_stack import staging
 from gnomon._tracing import bind
@@ -50,6 +51,7 @@ from gnomon.numpy._updates import IndexUpdateHelper
 _FLOAT32 = np.dtype(np.float32)
 
 
+@by_parts("x", "y")
 def where(
     condition: Any,
     x: Any = None,

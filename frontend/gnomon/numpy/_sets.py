@@ -21,8 +21,9 @@ from gnomon.lax._operands import with_weak_type
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._accumulations import cumsum, diff
 from gnomon.numpy._arguments import as_array, promoted
-from gnomon.numpy._creation import arange
-from gnomon.numpy._manipulation import append, concatenate, moveaxis, ravel
+from gnomon.numpy._joining import append, concatenate
+from gnomon.numpy._manipulation import moveaxis, ravel
+from gnomon.numpy._ranges import arange
 from gnomon.numpy._reductions import any
 from gnomon.numpy._selection import isnan, nonzero, where
 from gnomon.numpy._sorting import argsort, searchsorted, sort

@@ -12,7 +12,8 @@ from gnomon._array import Array, wrap
 from gnomon.dialects.types import is_complex, is_floating
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._creation import ones
-from gnomon.numpy._manipulation import flip, reshape
+from gnomon.numpy._manipulation import reshape
+from gnomon.numpy._repetition import flip
 
 
 def _sliding(

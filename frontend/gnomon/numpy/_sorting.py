@@ -19,7 +19,9 @@ from gnomon.lax._operands import with_weak_type
 from gnomon.lax._reductions import index_dtype_for
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
-from gnomon.numpy._manipulation import broadcast_to, concatenate, flip, ravel
+from gnomon.numpy._joining import concatenate
+from gnomon.numpy._manipulation import broadcast_to, ravel
+from gnomon.numpy._repetition import flip
 from gnomon.numpy._selection import where
 
 

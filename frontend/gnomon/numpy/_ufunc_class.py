@@ -19,6 +19,7 @@ from gnomon.lax._structural import canonical_axis
 from gnomon.numpy import (
     _accumulations,
     _arithmetic,
+    _joining,
     _manipulation,
     _reductions,
     _selection,
@@ -170,7 +171,7 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
             return new, new
 
         later = lax.scan(step, rows[0], rows[1:])[1]
-        return _manipulation.moveaxis(_manipulation.concatenate([rows[:1], later]), 0, place)
+        return _manipulation.moveaxis(_joining.concatenate([rows[:1], later]), 0, place)
 
     def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Array:
         """The array with the function applied at indices, as a new array.
@@ -254,7 +255,7 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
             pieces.append(self.reduce(piece, place, dtype=dtype, keepdims=True))
         if not pieces:
             return lax.slice_in_dim(x, 0, 0, axis=place)
-        return _manipulation.concatenate(pieces, place)
+        return _joining.concatenate(pieces, place)
 
     def _result_dtype(self, x: Array) -> np.dtype[Any]:
         """The dtype of the function of two such elements: what a carry must have."""

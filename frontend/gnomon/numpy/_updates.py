@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes
+from gnomon import _dtypes, _host_values
 from gnomon._array import Array, ConcreteArray, wrap
 from gnomon._errors import warn_user
 from gnomon._trace import concrete_value
@@ -195,7 +195,7 @@ def _applied(func: Callable[[Array], Any], x: Array, counts: Array) -> Array:
     """``func`` applied ``counts`` times to each element."""
 
     def once(value: Array, left: Array) -> Array:
-        new = _dtypes.to_array(func(value))
+        new = _host_values.to_array(func(value))
         if new.shape != value.shape:
             raise TypeError(
                 f"apply takes an elementwise function: it was given shape {value.shape}, and "
@@ -248,7 +248,7 @@ def _values(values: Any, dtype: np.dtype[Any]) -> Array:
             return wrap(np.asarray(values, dtype))
     if isinstance(values, (list, tuple)):
         values = as_array(values)
-    return _dtypes.to_array(values)
+    return _host_values.to_array(values)
 
 
 def update_by_index(

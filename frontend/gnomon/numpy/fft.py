@@ -23,7 +23,7 @@ from gnomon.lax._fourier import FftType
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._manipulation import moveaxis
-from gnomon.numpy._manipulation import roll as _roll
+from gnomon.numpy._repetition import roll as _roll
 
 __all__ = [
     "fft",

@@ -13,13 +13,12 @@ from gnomon._array import Array
 from gnomon._tracing import as_operand, bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_floating, is_integer
-from gnomon.lax._operands import as_shape, broadcast
+from gnomon.lax._operands import as_shape, broadcast, with_weak_type
 from gnomon.lax._structural import canonical_axis
 from gnomon.random._key_array import KeyArray
 from gnomon.random._samplers import (
     DType,
     Shape,
-    Words,
     between,
     constant,
     float_dtype,
@@ -58,7 +57,7 @@ def gumbel(
     return standard_gumbel(words, as_shape("random.gumbel", shape), checked, mode)
 
 
-def standard_gumbel(key: Words, shape: Shape, dtype: DType, mode: str | None) -> Array:
+def standard_gumbel(key: KeyArray, shape: Shape, dtype: DType, mode: str | None) -> Array:
     """`gumbel` on checked arguments."""
     if mode == "highest":
         raise NotImplementedError("random.gumbel: mode 'highest' is not implemented; use 'high'")
@@ -98,7 +97,7 @@ def categorical(
     Returns:
       Indices of the default integer dtype.
     Raises:
-      ValueError: shapes do not fit.
+      ValueError: shapes do not fit, or the logits are not floating point.
 
     Example:
       >>> from gnomon import random
@@ -109,10 +108,10 @@ def categorical(
     no_sharding("categorical", out_sharding)
     words = one_key("categorical", key)
     x = as_operand(logits)
-    dtype = _dtypes.to_inexact_dtype(x.dtype)
+    dtype = x.dtype
     if not is_floating(dtype):
-        raise TypeError(f"random.categorical: logits must be real, got {x.aval}")
-    x = parameter("categorical", x, dtype, x.shape)
+        raise ValueError(f"random.categorical: logits must be floating point, got {x.aval}")
+    x = with_weak_type(x, False)
     axis = canonical_axis(axis, x.ndim)
     batch = (*x.shape[:axis], *x.shape[axis + 1 :])
     sizes = batch if shape is None else sample_shape("categorical", shape, np.empty(batch))
@@ -159,9 +158,10 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: An
     unit = unit_interval(words, sizes, _dtypes.default_float_dtype())
     positive = lax.lt(unit, constant(unit, 0.5))
     # In two's complement 2 * 0 - 1 wraps in unsigned dtypes, as JAX's does.
-    zero_or_one = bind(ops.convert, positive, dtype=checked)
+    work = _dtypes.default_int_dtype() if checked == np.bool_ else checked
+    zero_or_one = bind(ops.convert, positive, dtype=work)
     doubled = lax.mul(zero_or_one, constant(zero_or_one, 2))
-    return lax.sub(doubled, constant(doubled, 1))
+    return lax.convert_element_type(lax.sub(doubled, constant(doubled, 1)), checked)
 
 
 def choice(
@@ -212,7 +212,7 @@ def choice(
     if p is not None:
         chosen = _by_probability(words, as_operand(p), count, sizes, replace, mode)
     elif replace:
-        chosen = randint(KeyArray(*words), sizes, 0, count)
+        chosen = randint(words, sizes, 0, count)
     else:
         order = permuted(words, count if scalar else x, axis)
         taken = lax.slice_in_dim(order, 0, draws, axis=axis)
@@ -221,7 +221,7 @@ def choice(
 
 
 def _by_probability(
-    key: Words, p: Array, count: int, shape: Shape, replace: bool, mode: str | None
+    key: KeyArray, p: Array, count: int, shape: Shape, replace: bool, mode: str | None
 ) -> Array:
     if p.shape != (count,):
         raise ValueError(
@@ -283,7 +283,7 @@ def permutation(
     return _shuffled(words, array, place) if independent else permuted(words, array, place)
 
 
-def permuted(key: Words, x: Array | int, axis: int) -> Array:
+def permuted(key: KeyArray, x: Array | int, axis: int) -> Array:
     """`permutation` on checked arguments, with one order for all vectors along the axis."""
     if isinstance(x, int):
         return _shuffled(key, lax.iota(_dtypes.default_int_dtype(), x), 0)
@@ -298,7 +298,7 @@ def permuted(key: Words, x: Array | int, axis: int) -> Array:
 _EXPONENT = 3
 
 
-def _shuffled(key: Words, x: Array, axis: int) -> Array:
+def _shuffled(key: KeyArray, x: Array, axis: int) -> Array:
     """Sorted by random keys, as many times as it takes to tell all elements apart."""
     rounds = math.ceil(_EXPONENT * math.log(max(1, x.size)) / math.log(2**32 - 1))
     for _ in range(rounds):

@@ -17,17 +17,17 @@ from gnomon._tracing import as_operand
 from gnomon.dialects.types import is_integer
 from gnomon.lax._operands import constant_like
 from gnomon.numpy._arguments import promoted
-from gnomon.random._keys import hashed_counters
+from gnomon.random._key_array import KeyArray
 from gnomon.random._samplers import (
     DType,
     Shape,
-    Words,
     float_dtype,
     keys_from,
     no_sharding,
     one_key,
     parameter,
     sample_shape,
+    split_key,
     unit_interval,
 )
 
@@ -46,7 +46,7 @@ _FIRST = np.int32(0)
 # ----------------------------------------------------------------------------------------- Poisson
 
 
-def _poisson_by_products(key: Words, rate: Array, dtype: DType, rounds: Array) -> Array:
+def _poisson_by_products(key: KeyArray, rate: Array, dtype: DType, rounds: Array) -> Array:
     """How many uniform numbers have a product above exp(-rate), less one.
 
     D. E. Knuth, The Art of Computer Programming, volume 2, section 3.4.1.
@@ -54,21 +54,21 @@ def _poisson_by_products(key: Words, rate: Array, dtype: DType, rounds: Array) -
     shape = rate.shape
 
     def pending(state: Any) -> Array:
-        i, _, _, _, logarithm = state
+        i, _, _, logarithm = state
         return gnp.any(logarithm > -rate) & (i < rounds)
 
     def draw(state: Any) -> Any:
-        i, count, k0, k1, logarithm = state
-        (k0, k1), drawn_from = keys_from((k0, k1), 2)
+        i, count, key, logarithm = state
+        key, drawn_from = keys_from(key, 2)
         count = gnp.where(logarithm > -rate, count + 1, count)
         drawn = unit_interval(drawn_from, shape, _FLOAT32)
-        return i + 1, count, k0, k1, logarithm + lax.log(drawn)
+        return i + 1, count, key, logarithm + lax.log(drawn)
 
-    start = (_FIRST, gnp.zeros(shape, dtype), *key, gnp.zeros(shape, _FLOAT32))
+    start = (_FIRST, gnp.zeros(shape, dtype), key, gnp.zeros(shape, _FLOAT32))
     return lax.while_loop(pending, draw, start)[1] - 1
 
 
-def _poisson_by_rejection(key: Words, rate: Array, dtype: DType, rounds: Array) -> Array:
+def _poisson_by_rejection(key: KeyArray, rate: Array, dtype: DType, rounds: Array) -> Array:
     """For rates from ten upwards.
 
     W. Hörmann, The Transformed Rejection Method for Generating Poisson Random Variables (1993).
@@ -81,12 +81,12 @@ def _poisson_by_rejection(key: Words, rate: Array, dtype: DType, rounds: Array) 
     v_limit = 0.9277 - 3.6224 / (b - 2)
 
     def pending(state: Any) -> Array:
-        i, _, accepted, _, _ = state
+        i, _, accepted, _ = state
         return ~gnp.all(accepted) & (i < rounds)
 
     def draw(state: Any) -> Any:
-        i, found, accepted, k0, k1 = state
-        (k0, k1), u_key, v_key = keys_from((k0, k1), 3)
+        i, found, accepted, key = state
+        key, u_key, v_key = keys_from(key, 3)
         u = unit_interval(u_key, shape, rate.dtype) - 0.5
         v = unit_interval(v_key, shape, rate.dtype)
         distance = 0.5 - gnp.abs(u)
@@ -96,9 +96,9 @@ def _poisson_by_rejection(key: Words, rate: Array, dtype: DType, rounds: Array) 
         at_once = (distance >= 0.07) & (v <= v_limit)
         outside = (k < 0) | ((distance < 0.013) & (v > distance))
         accept = at_once | (~outside & (s <= density))
-        return i + 1, gnp.where(accept, k, found), accepted | accept, k0, k1
+        return i + 1, gnp.where(accept, k, found), accepted | accept, key
 
-    start = (_FIRST, constant_like(rate, -1), gnp.zeros(shape, bool), *key)
+    start = (_FIRST, constant_like(rate, -1), gnp.zeros(shape, bool), key)
     return lax.convert_element_type(lax.while_loop(pending, draw, start)[1], dtype)
 
 
@@ -146,24 +146,24 @@ def poisson(
 # ---------------------------------------------------------------------------------------- binomial
 
 
-def _binomial_by_gaps(key: Words, count: Array, p: Array, rounds: Array) -> Array:
+def _binomial_by_gaps(key: KeyArray, count: Array, p: Array, rounds: Array) -> Array:
     """How many geometric gaps fit into ``count`` trials."""
     shape = p.shape
     log_failure = lax.log1p(-p)
 
     def pending(state: Any) -> Array:
-        i, _, total, _, _ = state
+        i, _, total, _ = state
         return gnp.any(total <= count) & (i < rounds)
 
     def draw(state: Any) -> Any:
-        i, found, total, k0, k1 = state
-        drawn_from, (k0, k1) = keys_from((k0, k1), 2)
+        i, found, total, key = state
+        drawn_from, key = keys_from(key, 2)
         found = gnp.where(total <= count, found + 1, found)
         drawn = unit_interval(drawn_from, shape, p.dtype)
-        return i + 1, found, total + lax.ceil(lax.log(drawn) / log_failure), k0, k1
+        return i + 1, found, total + lax.ceil(lax.log(drawn) / log_failure), key
 
     zero = constant_like(p, 0)
-    return lax.while_loop(pending, draw, (_FIRST, zero, zero, *key))[1] - 1
+    return lax.while_loop(pending, draw, (_FIRST, zero, zero, key))[1] - 1
 
 
 # log(k!) less Stirling's approximation of it, for k up to nine.
@@ -190,7 +190,7 @@ def _factorial_rest(k: Array) -> Array:
     return gnp.where(k <= 9, known, series)
 
 
-def _binomial_by_rejection(key: Words, count: Array, p: Array, rounds: Array) -> Array:
+def _binomial_by_rejection(key: KeyArray, count: Array, p: Array, rounds: Array) -> Array:
     """For means from ten upwards.
 
     W. Hörmann, The Generation of Binomial Random Variates (1993).
@@ -206,12 +206,12 @@ def _binomial_by_rejection(key: Words, count: Array, p: Array, rounds: Array) ->
     mode = lax.floor((count + 1) * p)
 
     def pending(state: Any) -> Array:
-        i, _, accepted, _, _ = state
+        i, _, accepted, _ = state
         return ~gnp.all(accepted) & (i < rounds)
 
     def draw(state: Any) -> Any:
-        i, found, accepted, k0, k1 = state
-        (k0, k1), u_key, v_key = keys_from((k0, k1), 3)
+        i, found, accepted, key = state
+        key, u_key, v_key = keys_from(key, 3)
         u = unit_interval(u_key, shape, p.dtype) - 0.5
         v = unit_interval(v_key, shape, p.dtype)
         distance = 0.5 - gnp.abs(u)
@@ -229,9 +229,9 @@ def _binomial_by_rejection(key: Words, count: Array, p: Array, rounds: Array) ->
             - _factorial_rest(count - k)
         )
         accept = at_once | (~outside & (v <= bound))
-        return i + 1, gnp.where(accept, k, found), accepted | accept, k0, k1
+        return i + 1, gnp.where(accept, k, found), accepted | accept, key
 
-    start = (_FIRST, constant_like(p, -1), gnp.zeros(shape, bool), *key)
+    start = (_FIRST, constant_like(p, -1), gnp.zeros(shape, bool), key)
     found: Array = lax.while_loop(pending, draw, start)[1]
     return found
 
@@ -259,7 +259,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
     return _binomial(words, as_operand(n), as_operand(p), sizes, checked)
 
 
-def _binomial(key: Words, n: Array, p: Array, shape: Shape, dtype: DType) -> Array:
+def _binomial(key: KeyArray, n: Array, p: Array, shape: Shape, dtype: DType) -> Array:
     work = _dtypes.to_inexact_dtype(p.dtype)
     count, p = (parameter("binomial", v, work, shape) for v in (n, p))
     is_rare = p < 0.5
@@ -315,15 +315,15 @@ def multinomial(
     weights = gnp.moveaxis(gnp.broadcast_to(probabilities, sizes), -1, 0)
     left = lax.cumsum(weights, 0, reverse=True)
     ratios = weights / gnp.where(gnp.equal(left, 0), 1, left)
-    keys = hashed_counters(*words, (ratios.shape[0],))
+    keys = split_key(words, ratios.shape[0])
 
     def draw(remainder: Array, outcome: Any) -> tuple[Array, Array]:
-        ratio, *outcome_key = outcome
+        ratio, outcome_key = outcome
         clipped = gnp.clip(ratio, 0, 1)
-        drawn = _binomial(tuple(outcome_key), remainder, clipped, remainder.shape, remainder.dtype)
+        drawn = _binomial(outcome_key, remainder, clipped, remainder.shape, remainder.dtype)
         return remainder - drawn, drawn
 
-    _, counts = lax.scan(draw, trials, (ratios, *keys), unroll=unroll)
+    _, counts = lax.scan(draw, trials, (ratios, keys), unroll=unroll)
     checked = _dtypes.default_float_dtype()
     if dtype is not None:
         checked = _dtypes.check_user_dtype(dtype, "random.multinomial")

@@ -18,7 +18,6 @@ from gnomon.random._key_array import KeyArray
 from gnomon.random._samplers import (
     DType,
     Shape,
-    Words,
     between,
     constant,
     float_dtype,
@@ -60,7 +59,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: A
     return _exponential(*_standard("exponential", key, shape, dtype, out_sharding))
 
 
-def _exponential(key: Words, shape: Shape, dtype: DType) -> Array:
+def _exponential(key: KeyArray, shape: Shape, dtype: DType) -> Array:
     return _negative_log1p_negative(unit_interval(key, shape, dtype))
 
 
@@ -93,7 +92,7 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     return _maxwell(*_standard("maxwell", key, shape, dtype, out_sharding))
 
 
-def _maxwell(key: Words, shape: Shape, dtype: DType) -> Array:
+def _maxwell(key: KeyArray, shape: Shape, dtype: DType) -> Array:
     vectors = standard_normal(key, (*shape, 3), dtype)
     return lax.sqrt(lax.reduce_sum(lax.square(vectors), (len(shape),)))
 
@@ -116,7 +115,7 @@ def double_sided_maxwell(
     sizes = (*sizes, *parameters)
     lengths_key, signs_key = keys_from(words, 2)
     lengths = _maxwell(lengths_key, sizes, checked)
-    signs = rademacher(KeyArray(*signs_key), sizes, checked)
+    signs = rademacher(signs_key, sizes, checked)
     stretch, shift = (parameter("double_sided_maxwell", v, checked, sizes) for v in (scale, loc))
     return lax.add(lax.mul(lax.mul(signs, lengths), stretch), shift)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import lax
+from gnomon import lax, tree
 from gnomon._array import Array
 from gnomon._tracing import as_operand, bind
 from gnomon.dialects.emit import ops
@@ -21,22 +21,20 @@ from gnomon.lax._operands import as_shape, broadcast, constant_like
 from gnomon.random._choices import rademacher
 from gnomon.random._distributions import exponential
 from gnomon.random._key_array import KeyArray
-from gnomon.random._keys import hashed_counters, threefry
 from gnomon.random._samplers import (
     DType,
     Shape,
-    Words,
     bits_to_unit,
     check_casts,
     constant,
     drawn_bits,
     float_dtype,
-    joined_words,
     keys_from,
     no_sharding,
     one_key,
     parameter,
     sample_shape,
+    split_key,
     standard_normal,
     unit_to_normal,
 )
@@ -44,26 +42,25 @@ from gnomon.random._samplers import (
 # ------------------------------------------------------------------------- a key for each element
 
 
-def _split_each(keys: Words, count: int) -> list[Words]:
+def _split_each(keys: KeyArray, count: int) -> list[KeyArray]:
     """Each key of an array of keys split: ``count`` arrays of keys."""
-    zero = constant_like(keys[0], 0)
-    return [threefry(*keys, zero, constant_like(zero, i)) for i in range(count)]
+    of = keys.implementation
+    return [KeyArray(words, of) for words in of.split_each(keys.words, count)]
 
 
-def _unit_each(keys: Words, dtype: DType) -> Array:
+def _unit_each(keys: KeyArray, dtype: DType) -> Array:
     """A uniform number in [0, 1) of each key."""
-    zero = constant_like(keys[0], 0)
-    return bits_to_unit(joined_words(*threefry(*keys, zero, zero), drawn_bits(dtype)), dtype)
+    return bits_to_unit(keys.implementation.bits_each(keys.words, drawn_bits(dtype)), dtype)
 
 
 def _chosen(condition: Array, new: Any, old: Any) -> tuple[Any, ...]:
-    return tuple(lax.select(condition, a, b) for a, b in zip(new, old, strict=True))
+    return tuple(tree.map(lambda a, b: lax.select(condition, a, b), new, old))
 
 
 # ------------------------------------------------------------------------------------------- gamma
 
 
-def _accepted_cubes(keys: Words, c: Array, d: Array) -> Array:
+def _accepted_cubes(keys: KeyArray, c: Array, d: Array) -> Array:
     """The cubes v of which d v is gamma distributed, by rejection.
 
     G. Marsaglia, W. W. Tsang, A Simple Method for Generating Gamma Variables (2000).
@@ -84,26 +81,25 @@ def _accepted_cubes(keys: Words, c: Array, d: Array) -> Array:
         return lax.bitwise_or(failed, lax.le(root, zero))
 
     def some_rejected(state: Any) -> Array:
-        return lax.reduce_or(rejected(*state[6:]), (0,))
+        return lax.reduce_or(rejected(*state[3:]), (0,))
 
     def again(state: Any) -> Any:
-        square, root, u = state[6:]
-        begins = [word for key in _split_each(state[:2], 3) for word in key]
-        state_keys = _chosen(lax.gt(root, zero), begins, state[:6])
-        normal_keys, uniform_keys = state_keys[2:4], state_keys[4:]
+        square, root, u = state[3:]
+        begins = _split_each(state[0], 3)
+        keys, normal_keys, uniform_keys = _chosen(lax.gt(root, zero), tuple(begins), state[:3])
         normal_keys, drawn_from = _split_each(normal_keys, 2)
         x = unit_to_normal(_unit_each(drawn_from, dtype))
         numbers = lax.mul(x, x), lax.add(one, lax.mul(x, c)), _unit_each(uniform_keys, dtype)
-        new = (*state_keys[:2], *normal_keys, *uniform_keys, *numbers)
+        new = (keys, normal_keys, uniform_keys, *numbers)
         return _chosen(rejected(square, root, u), new, state)
 
     # Numbers that are rejected, whatever c and d.
-    start = (*keys, *keys, *keys, zero, one, constant_like(c, 2))
-    root = lax.while_loop(some_rejected, again, start)[7]
+    start = (keys, keys, keys, zero, one, constant_like(c, 2))
+    root = lax.while_loop(some_rejected, again, start)[4]
     return lax.mul(lax.mul(root, root), root)
 
 
-def _gamma(key: Words, a: Array, log_space: bool) -> Array:
+def _gamma(key: KeyArray, a: Array, log_space: bool) -> Array:
     """Samples of the shape and dtype of ``a``, or their logarithms."""
     shape, dtype = a.shape, a.dtype
     size = math.prod(shape)
@@ -117,7 +113,7 @@ def _gamma(key: Words, a: Array, log_space: bool) -> Array:
     third = constant_like(alpha, 1.0 / 3.0)
     d = lax.sub(raised, third)
     c = lax.div(third, lax.sqrt(d))
-    keys, boost_keys = _split_each(hashed_counters(*key, (size,)), 2)
+    keys, boost_keys = _split_each(split_key(key, size), 2)
     v = _accepted_cubes(keys, c, d)
     u = _unit_each(boost_keys, dtype)
     inverse = lax.div(one, alpha)
@@ -230,7 +226,7 @@ def dirichlet(
     return lax.div(numbers, lax.broadcast_in_dim(lax.reduce_sum(numbers, axis), sizes, kept))
 
 
-def _chisquare(key: Words, df: Array) -> Array:
+def _chisquare(key: KeyArray, df: Array) -> Array:
     two = constant_like(df, 2)
     return lax.mul(lax.exp(_gamma(key, lax.div(df, two), log_space=True)), two)
 
@@ -325,11 +321,11 @@ def _inverse(p: Any, dtype: DType) -> Array:
     return lax.div(constant(power, 1), power)
 
 
-def _generalized_normal(key: Words, inverse: Array, shape: Shape) -> Array:
+def _generalized_normal(key: KeyArray, inverse: Array, shape: Shape) -> Array:
     gamma_key, sign_key = keys_from(key, 2)
     exponent = broadcast(inverse, shape)
     drawn = _gamma(gamma_key, exponent, log_space=False)
-    signs = rademacher(KeyArray(*sign_key), shape, inverse.dtype)
+    signs = rademacher(sign_key, shape, inverse.dtype)
     return lax.mul(signs, lax.pow(drawn, exponent))
 
 
@@ -365,7 +361,7 @@ def ball(
     point_key, radius_key = keys_from(words, 2)
     out = (*sizes, index(d))
     point = _generalized_normal(point_key, inverse, out)
-    drawn = exponential(KeyArray(*radius_key), sizes, checked)
+    drawn = exponential(radius_key, sizes, checked)
     norms = lax.reduce_sum(lax.pow(lax.abs(point), broadcast(power, out)), (len(sizes),))
     radius = lax.pow(lax.add(norms, drawn), broadcast(inverse, sizes))
     return lax.div(point, lax.broadcast_in_dim(radius, out, tuple(range(len(sizes)))))

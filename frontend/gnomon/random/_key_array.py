@@ -1,87 +1,90 @@
 """Arrays of random keys.
 
-A key is two 32-bit words, the key of the Threefry-2x32 hash. A `KeyArray` holds any number of them
-as two arrays of words, which are its leaves as a tree.
+A key is a few 32-bit words, for Threefry-2x32 two. A `KeyArray` holds any number of keys, as one
+array for each of the words; these are its leaves as a tree.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from gnomon import _dtypes, lax, tree_util
 from gnomon._array import Array
+from gnomon._extended import ExtendedArray
 from gnomon.lax._operands import broadcast
 from gnomon.lax._structural import canonical_axis
-
-IMPLEMENTATION = "threefry2x32"
-# Generators that jax.random has and gnomon does not.
-_KNOWN_ELSEWHERE = ("rbg", "unsafe_rbg", "philox2x32", "philox4x32", "threefry4x32")
+from gnomon.random._implementations import IMPLEMENTATIONS, Implementation, implementation
 
 
 class KeyDType(_dtypes.ExtendedDType):
-    """The dtype of random keys; there is one instance."""
+    """The dtype of the keys of a generator; there is one instance for each."""
 
     type = _dtypes.prng_key
-    name = "key<fry>"
-    itemsize = 8
+
+    def __init__(self, implementation: Implementation) -> None:
+        self.implementation = implementation
+        self.name = f"key<{implementation.tag}>"
+        self.itemsize = 4 * implementation.words
 
     def __repr__(self) -> str:
         return self.name
 
     def __reduce__(self) -> Any:
-        return key_dtype, ()
+        return key_dtype, (self.implementation.name,)
 
 
-_KEY_DTYPE = KeyDType()
+_DTYPES = {each: KeyDType(each) for each in IMPLEMENTATIONS.values()}
 
 
 def key_dtype(impl_spec: Any = None) -> KeyDType:
-    """The dtype of the keys that `key` makes."""
-    check_implementation(impl_spec)
-    return _KEY_DTYPE
+    """The dtype of the keys of a generator.
 
-
-def check_implementation(impl: Any) -> None:
-    """Raise unless a generator's name is ours (or None).
-
+    Args:
+      impl_spec: its name; by default the configured one.
     Raises:
-      NotImplementedError: it is one of JAX's that gnomon does not have.
-      ValueError: it is unknown.
+      ValueError: there is none of that name.
+      TypeError: it is no name.
+
+    Example:
+      >>> key_dtype("rbg")
+      key<rbg>
     """
-    if impl is None or impl is _KEY_DTYPE or impl == IMPLEMENTATION:
-        return
-    if impl in _KNOWN_ELSEWHERE:
-        raise NotImplementedError(
-            f"the generator {impl!r} is not implemented: use {IMPLEMENTATION!r}, the default"
-        )
-    raise ValueError(f"unrecognized generator {impl!r}: there is {IMPLEMENTATION!r}")
+    return _DTYPES[implementation_of(impl_spec)]
 
 
-class KeyArray(Array):
+def implementation_of(spec: Any) -> Implementation:
+    """The generator that a name or a dtype of keys stands for; the configured one for None."""
+    return spec.implementation if isinstance(spec, KeyDType) else implementation(spec)
+
+
+class KeyArray(ExtendedArray):
     """An array of random keys.
 
     It is indexed, reshaped and iterated like other arrays, and compared with ``==``; arithmetic on
-    it raises. As a tree it has two leaves of the array's shape, the words of the keys.
+    it raises. As a tree its leaves are the words of the keys, arrays of its shape.
 
     Attributes:
-      words: two uint32 arrays of the shape of the array.
+      words: uint32 arrays of the shape of the array.
+      implementation: the generator that the keys belong to.
     """
 
-    __slots__ = ("words",)
+    __slots__ = ("implementation",)
 
-    words: tuple[Any, Any]
+    implementation: Implementation
 
-    def __new__(cls, first: Any, second: Any) -> KeyArray:
+    def __new__(cls, words: Sequence[Any], implementation: Implementation) -> KeyArray:
         keys = object.__new__(cls)
-        keys.words = (first, second)
+        keys.words = tuple(words)
+        keys.implementation = implementation
         return keys
 
     @property
     def aval(self) -> Any:
         """Shape and dtype; keys have no type in a program, their words have."""
-        return KeyAval(self.shape)
+        return KeyAval(self.shape, self.dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,7 +94,7 @@ class KeyArray(Array):
     @property
     def dtype(self) -> Any:
         """`KeyDType`."""
-        return _KEY_DTYPE
+        return _DTYPES[self.implementation]
 
     @property
     def weak_type(self) -> bool:
@@ -104,14 +107,18 @@ class KeyArray(Array):
         return math.prod(self.shape)
 
     def data(self) -> Array:
-        """The words in one array, with one more dimension, the last, of size two."""
+        """The words in one array, with one more dimension, the last."""
         rank = self.ndim
         return lax.concatenate([lax.expand_dims(word, (rank,)) for word in self.words], rank)
+
+    def with_words(self, words: Iterable[Any]) -> KeyArray:
+        """Keys of the same generator."""
+        return KeyArray(tuple(words), self.implementation)
 
     # ------------------------------------------------------------------------------------ structure
 
     def _each(self, function: Callable[[Array], Array]) -> KeyArray:
-        return KeyArray(*(function(word) for word in self.words))
+        return KeyArray([function(word) for word in self.words], self.implementation)
 
     def __getitem__(self, index: Any) -> KeyArray:
         return self._each(lambda word: word[index])
@@ -119,8 +126,8 @@ class KeyArray(Array):
     def __iter__(self) -> Iterator[KeyArray]:
         if not self.shape:
             raise TypeError("iteration over a single key")
-        first, second = (lax.unstack(word) for word in self.words)
-        return (KeyArray(a, b) for a, b in zip(first, second, strict=True))
+        rows = zip(*(lax.unstack(word) for word in self.words), strict=True)
+        return (KeyArray(words, self.implementation) for words in rows)
 
     def reshape(self, *shape: Any) -> KeyArray:
         """The same keys in another shape; one size may be -1."""
@@ -154,6 +161,22 @@ class KeyArray(Array):
         order = tuple(canonical_axis(d, self.ndim) for d in order)
         return self._each(lambda word: lax.transpose(word, order))
 
+    def swapaxes(self, axis1: int, axis2: int) -> KeyArray:
+        """With two dimensions exchanged."""
+        order = list(range(self.ndim))
+        first, second = (canonical_axis(axis, self.ndim) for axis in (axis1, axis2))
+        order[first], order[second] = second, first
+        return self.transpose(*order) if order else self.copy()
+
+    def take(self, indices: Any, axis: int | None = None, **options: Any) -> KeyArray:
+        """Keys at indices along a dimension, or of all keys in a row; see `numpy.take`."""
+        return self._each(lambda word: word.take(indices, axis, **options))
+
+    @property
+    def at(self) -> Any:
+        """``keys.at[index].set(others)`` and ``.get()``: as for other arrays."""
+        return _KeysAt(self)
+
     @property
     def T(self) -> KeyArray:
         """With the dimensions in reverse order."""
@@ -161,7 +184,7 @@ class KeyArray(Array):
 
     def copy(self) -> KeyArray:
         """The same keys."""
-        return KeyArray(*self.words)
+        return KeyArray(self.words, self.implementation)
 
     __copy__ = copy
 
@@ -173,12 +196,14 @@ class KeyArray(Array):
     def __eq__(self, other: object) -> Any:
         if not isinstance(other, KeyArray):
             raise TypeError(f"a key array is compared with key arrays only, got {type(other)}")
+        if other.implementation is not self.implementation:
+            raise TypeError(f"keys of two generators compared: {self.dtype} and {other.dtype}")
         shape = lax.broadcast_shapes(self.shape, other.shape)
-        first, second = (
+        first, *rest = (
             lax.eq(broadcast(a, shape), broadcast(b, shape))
             for a, b in zip(self.words, other.words, strict=True)
         )
-        return lax.bitwise_and(first, second)
+        return functools.reduce(lax.bitwise_and, rest, first)
 
     def __ne__(self, other: object) -> Any:
         return lax.bitwise_not(self == other)
@@ -228,24 +253,57 @@ class KeyArray(Array):
         raise TypeError("a key array cannot be converted to boolean")
 
     def __repr__(self) -> str:
-        return f"Array({self.shape}, dtype={_KEY_DTYPE.name}) overlaying:\n{self.data()}"
+        if not all(isinstance(word, Array) for word in self.words):
+            # As a tree it may hold types, or whatever a function made of its leaves.
+            return f"KeyArray({self.words}, {self.implementation})"
+        return f"Array({self.shape}, dtype={self.dtype.name}) overlaying:\n{self.data()}"
 
     __str__ = __repr__
 
     def __reduce__(self) -> Any:
-        return KeyArray, self.words
+        return KeyArray, (self.words, self.implementation)
+
+
+class _KeysAt:
+    """What ``keys.at`` and ``keys.at[index]`` are."""
+
+    __slots__ = ("index", "keys")
+
+    def __init__(self, keys: KeyArray, index: Any = None) -> None:
+        self.keys = keys
+        self.index = index
+
+    def __getitem__(self, index: Any) -> _KeysAt:
+        return _KeysAt(self.keys, index)
+
+    def get(self, **options: Any) -> KeyArray:
+        """The keys at the index."""
+        return self.keys._each(lambda word: word.at[self.index].get(**options))
+
+    def set(self, values: Any, **options: Any) -> KeyArray:
+        """All keys, with others at the index.
+
+        Raises:
+          TypeError: the others are no keys of the same generator.
+        """
+        keys = self.keys
+        if not isinstance(values, KeyArray) or values.implementation is not keys.implementation:
+            raise TypeError(f"at[].set of {keys.dtype} takes keys of it, got {values!r}")
+        pairs = zip(keys.words, values.words, strict=True)
+        words = [word.at[self.index].set(value, **options) for word, value in pairs]
+        return KeyArray(words, keys.implementation)
 
 
 class KeyAval:
     """Shape and dtype of an array of keys, for messages."""
 
-    __slots__ = ("shape",)
+    __slots__ = ("dtype", "shape")
 
-    dtype = _KEY_DTYPE
     weak_type = False
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: KeyDType) -> None:
         self.shape = shape
+        self.dtype = dtype
 
     @property
     def ndim(self) -> int:
@@ -258,13 +316,15 @@ class KeyAval:
         return math.prod(self.shape)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, KeyAval) and self.shape == other.shape
+        return (
+            isinstance(other, KeyAval) and self.shape == other.shape and self.dtype is other.dtype
+        )
 
     def __hash__(self) -> int:
-        return hash((KeyAval, self.shape))
+        return hash((KeyAval, self.shape, self.dtype))
 
     def __str__(self) -> str:
-        return f"{_KEY_DTYPE.name}[{','.join(map(str, self.shape))}]"
+        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
 
     def __repr__(self) -> str:
         return f"ShapedArray({self})"
@@ -272,6 +332,6 @@ class KeyAval:
 
 tree_util.register_pytree_node(
     KeyArray,
-    lambda keys: (keys.words, None),
-    lambda _, words: KeyArray(*words),
+    lambda keys: (keys.words, keys.implementation),
+    lambda implementation, words: KeyArray(words, implementation),
 )

@@ -44,6 +44,8 @@ def orthogonal(
     no_sharding("orthogonal", out_sharding)
     rows = operator.index(n)
     columns = rows if m is None else operator.index(m)
+    if min(rows, columns) < 0:
+        raise ValueError(f"random.orthogonal: negative dimensions, got {rows} and {columns}")
     batch = as_shape("random.orthogonal", shape)
     z = normal(
         key, (*batch, max(rows, columns), min(rows, columns)), float if dtype is None else dtype

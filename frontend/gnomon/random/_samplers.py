@@ -18,26 +18,31 @@ from gnomon._tracing import as_operand, bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex, is_floating, is_integer, real_dtype
 from gnomon.lax._operands import as_shape, broadcast, with_weak_type
-from gnomon.random._keys import hashed_counters, host_values, words_of
+from gnomon.random._implementations import host_values
+from gnomon.random._key_array import KeyArray
+from gnomon.random._keys import key_of
 
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
-Words = tuple[Array, Array]
 
 
 # -------------------------------------------------------------------------------------- arguments
 
 
-def one_key(function: str, key: Any) -> Words:
-    """The words of the key that a sampler takes."""
-    first, second, _ = words_of(function, key)
-    return first, second
+def one_key(function: str, key: Any) -> KeyArray:
+    """The key that a sampler takes."""
+    return key_of(function, key)[0]
 
 
-def keys_from(key: Words, count: int) -> list[Words]:
-    """Keys split off a key."""
-    first, second = hashed_counters(*key, (count,))
-    return list(zip(lax.unstack(first), lax.unstack(second), strict=True))
+def split_key(key: KeyArray, count: int) -> KeyArray:
+    """An array of keys split off a key."""
+    of = key.implementation
+    return KeyArray(of.split(key.words, (count,)), of)
+
+
+def keys_from(key: KeyArray, count: int) -> list[KeyArray]:
+    """Keys split off a key, one by one."""
+    return list(split_key(key, count))
 
 
 def float_dtype(function: str, dtype: Any, kind: str = "float") -> DType:
@@ -115,20 +120,9 @@ def parameter(function: str, value: Any, dtype: DType, shape: Shape) -> Array:
 # ------------------------------------------------------------------------------------------- bits
 
 
-def raw_bits(key: Words, bits: int, shape: Shape) -> Array:
+def raw_bits(key: KeyArray, bits: int, shape: Shape) -> Array:
     """Random unsigned integers of a width of 8, 16, 32 or 64 bits."""
-    return joined_words(*hashed_counters(*key, shape), bits)
-
-
-def joined_words(high: Array, low: Array, bits: int) -> Array:
-    """Two random words as one unsigned integer of a width of 8, 16, 32 or 64 bits."""
-    if bits == 64:
-        wide = np.dtype(np.uint64)
-        shift = broadcast(wrap(np.array(32, wide)), high.shape)
-        high, low = (bind(ops.convert, word, dtype=wide) for word in (high, low))
-        return bind(ops.or_, bind(ops.shift_left, high, shift), low)
-    mixed = bind(ops.xor, high, low)
-    return mixed if bits == 32 else bind(ops.convert, mixed, dtype=np.dtype(f"uint{bits}"))
+    return key.implementation.bits(key.words, bits, shape)
 
 
 def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
@@ -168,7 +162,7 @@ def drawn_bits(dtype: DType) -> int:
     return 8 if info.nmant < 8 else int(info.bits)
 
 
-def unit_interval(key: Words, shape: Shape, dtype: DType) -> Array:
+def unit_interval(key: KeyArray, shape: Shape, dtype: DType) -> Array:
     """Uniform numbers in [0, 1): random bits as the mantissa of a number in [1, 2), less one."""
     return bits_to_unit(raw_bits(key, drawn_bits(dtype), shape), dtype)
 
@@ -202,7 +196,7 @@ def _from_bits(random: np.ndarray[Any, Any], shift: int, dtype: DType) -> np.nda
     return np.subtract(result, one, out=result)
 
 
-def between(key: Words, shape: Shape, dtype: DType, low: Any, high: Any) -> Array:
+def between(key: KeyArray, shape: Shape, dtype: DType, low: Any, high: Any) -> Array:
     """Uniform numbers in [low, high), for bounds of the dtype that broadcast to the shape."""
     return stretched(unit_interval(key, shape, dtype), low, high)
 
@@ -261,7 +255,7 @@ def uniform(
 # ----------------------------------------------------------------------------------------- normal
 
 
-def _real_normal(key: Words, shape: Shape, dtype: DType) -> Array:
+def _real_normal(key: KeyArray, shape: Shape, dtype: DType) -> Array:
     return unit_to_normal(unit_interval(key, shape, dtype))
 
 
@@ -274,7 +268,7 @@ def unit_to_normal(unit: Array) -> Array:
     return lax.mul(constant(u, np.sqrt(2)), lax.erf_inv(u))
 
 
-def standard_normal(key: Words, shape: Shape, dtype: DType) -> Array:
+def standard_normal(key: KeyArray, shape: Shape, dtype: DType) -> Array:
     """Normal numbers, real or complex."""
     if not is_complex(dtype):
         return _real_normal(key, shape, dtype)
@@ -408,7 +402,7 @@ def _fitted(x: Array, dtype: DType) -> Array:
     return x if x.dtype == dtype else bind(ops.convert, x, dtype=dtype)
 
 
-def _integers(key: Words, shape: Shape, low: Array, high: Array, dtype: DType) -> Array:
+def _integers(key: KeyArray, shape: Shape, low: Array, high: Array, dtype: DType) -> Array:
     """Twice as many random bits as the dtype has, modulo the span of the bounds."""
     width = ml_dtypes.iinfo(dtype).bits
     unsigned = np.dtype(f"uint{width}")

@@ -12,11 +12,8 @@ from gnomon.lax import linalg as lax_linalg
 from gnomon.lax._creation import converted
 from gnomon.lax.linalg._factorizations import geqrf
 from gnomon.numpy._dispatch import broadcast_to_shape
-from gnomon.numpy._manipulation import (
-    expand_dims,
-    matrix_transpose,
-    take_along_axis,
-)
+from gnomon.numpy._manipulation import expand_dims, matrix_transpose
+from gnomon.numpy._taking import take_along_axis
 from gnomon.numpy.linalg._arguments import adjoint, inexact
 
 

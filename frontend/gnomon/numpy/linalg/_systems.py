@@ -17,7 +17,7 @@ from gnomon.lax.linalg._operands import symmetrized
 from gnomon.numpy import _linear_algebra
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._construction import asarray
-from gnomon.numpy._creation import eye
+from gnomon.numpy._diagonals import eye
 from gnomon.numpy._dispatch import broadcast_to_shape
 from gnomon.numpy._indexing import getitem
 from gnomon.numpy._manipulation import (

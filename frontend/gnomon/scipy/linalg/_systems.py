@@ -178,7 +178,7 @@ def solve(
 
     Example:
       >>> import gnomon.numpy as gnp
-      >>> solve(gnp.array([[2.0, 0.0], [0.0, 4.0]]), gnp.array([2.0, 8.0]), assume_a="pos")
+      >>> solve(gnp.array([[4.0, 0.0], [0.0, 16.0]]), gnp.array([4.0, 32.0]), assume_a="pos")
       Array([1., 2.], dtype=float32)
     """
     if assume_a not in ("gen", "sym", "her", "pos"):

@@ -1,0 +1,83 @@
+"""What libraries ask that write for any array library, by the array API standard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes
+from gnomon._device import Device
+from gnomon._device_api import devices
+from gnomon._dtypes import isdtype
+
+# The version whose functions and signatures these are.
+VERSION = "2024.12"
+
+_NAMED = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float32", "float64", "complex64", "complex128"),
+)
+
+
+class ArrayNamespaceInfo:
+    """What the library can do, and its dtypes and devices.
+
+    Definition: ``__array_namespace_info__`` of the array API standard, 2024.12.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.__array_namespace_info__().default_dtypes()["real floating"]
+      dtype('float32')
+    """
+
+    def capabilities(self) -> dict[str, Any]:
+        """Whether shapes may depend on values, masks are indices, and how many dimensions are."""
+        # As they are in programs: outside of them both work.
+        return {
+            "boolean indexing": False,
+            "data-dependent shapes": False,
+            "max dimensions": 64,
+        }
+
+    def default_device(self) -> None:
+        """None: arrays are where `gnomon.default_device` says."""
+
+    def devices(self) -> list[Device | None]:
+        """The default device, which is None, and the devices of the default platform."""
+        return [None, *devices()]
+
+    def default_dtypes(self, *, device: Device | None = None) -> dict[str, np.dtype[Any]]:
+        """The dtypes of arrays made without one."""
+        return {
+            "real floating": _dtypes.default_float_dtype(),
+            "complex floating": _dtypes.default_complex_dtype(),
+            "integral": _dtypes.default_int_dtype(),
+            "indexing": _dtypes.default_int_dtype(),
+        }
+
+    def dtypes(self, *, device: Device | None = None, kind: Any = None) -> dict[str, Any]:
+        """The dtypes that the standard names, those of 64 bits under x64 only.
+
+        Args:
+          device: all have the same.
+          kind: a kind or several, as of `gnomon.numpy.isdtype`; None is all.
+        """
+        named = {name: np.dtype(name) for name in _NAMED}
+        return {
+            name: dtype
+            for name, dtype in named.items()
+            if _dtypes.canonicalize_dtype(dtype) == dtype and (kind is None or isdtype(dtype, kind))
+        }
+
+
+def check_version(api_version: str | None) -> None:
+    """Refuse a version of the standard that is not followed here.
+
+    Raises:
+      ValueError: it is another than `VERSION`.
+    """
+    if api_version not in (None, VERSION):
+        raise ValueError(
+            f"api_version={api_version!r} of the array API is not followed, {VERSION} is"
+        )

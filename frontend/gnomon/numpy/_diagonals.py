@@ -1,0 +1,119 @@
+"""Diagonals and triangles of matrices."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array
+from gnomon._device_api import device_put
+from gnomon._tracing import bind
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import INTEGER
+from gnomon.lax._creation import converted
+from gnomon.lax._operands import constant_like
+from gnomon.numpy._arguments import as_array
+from gnomon.numpy._construction import placement
+from gnomon.numpy._creation import checked_dtype, checked_shape
+from gnomon.numpy._dispatch import broadcast_to_shape
+from gnomon.numpy._indexing import getitem
+from gnomon.numpy._manipulation import ravel
+
+__all__ = ["diag", "diagflat", "eye", "identity", "tri", "tril", "triu"]
+
+
+def _offsets(shape: tuple[int, int]) -> Array:
+    """Column minus row of each element."""
+    int32 = np.dtype("int32")
+    row = bind(ops.iota, dtype=int32, shape=shape, dimension=0)
+    return bind(ops.sub, bind(ops.iota, dtype=int32, shape=shape, dimension=1), row)
+
+
+def _compared(op: Any, shape: tuple[int, int], k: Any) -> Array:
+    offsets = _offsets(shape)
+    bound = as_array("k", k)
+    if bound.dtype not in INTEGER or bound.ndim:
+        raise TypeError(f"the offset k must be an integer, got {bound.aval}")
+    return bind(op, offsets, broadcast_to_shape(converted(bound, offsets.dtype), shape))
+
+
+def eye(
+    N: int, M: int | None = None, k: Any = 0, dtype: Any = None, *, device: Any = None
+) -> Array:
+    """A matrix of ones on a diagonal, and zeros.
+
+    Args:
+      N, M: rows and columns; as many of both by default.
+      k: which diagonal: 0 is the main one, positive ones lie above.
+      dtype: the dtype; the default float dtype if None.
+      device: where to put it, by default on the default device.
+    """
+    if (place := placement("eye", device)) is not None:
+        return device_put(eye(N, M, k, dtype), place)
+    shape = checked_shape("eye", (N, N if M is None else M))
+    return converted(_compared(ops.eq, shape, k), checked_dtype("eye", dtype))  # type: ignore[arg-type]
+
+
+def identity(n: int, dtype: Any = None) -> Array:
+    """The identity matrix of ``n`` rows; see `eye`."""
+    return eye(n, dtype=dtype)
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
+    """A matrix of ones on and below a diagonal, and zeros above; see `eye`."""
+    shape = checked_shape("tri", (N, N if M is None else M))
+    target = np.dtype("float32") if dtype is None else _dtypes.check_user_dtype(dtype, "tri")
+    return converted(_compared(ops.le, shape, k), target)  # type: ignore[arg-type]
+
+
+def _triangle(name: str, m: Any, k: Any, op: Any) -> Array:
+    x = as_array(name, m)
+    if x.ndim < 2:
+        raise ValueError(f"{name} takes an array of two dimensions at least, got shape {x.shape}")
+    inside = _compared(op, x.shape[-2:], k)  # type: ignore[arg-type]
+    return bind(ops.select, broadcast_to_shape(inside, x.shape), x, constant_like(x, 0))
+
+
+def tril(m: Any, k: int = 0) -> Array:
+    """Matrices with zeros above the k-th diagonal."""
+    return _triangle("tril", m, k, ops.le)
+
+
+def triu(m: Any, k: int = 0) -> Array:
+    """Matrices with zeros below the k-th diagonal."""
+    return _triangle("triu", m, k, ops.ge)
+
+
+def diag(v: Any, k: int = 0) -> Array:
+    """A matrix with a vector on its k-th diagonal, or the k-th diagonal of a matrix.
+
+    Args:
+      v: a vector or a matrix.
+      k: which diagonal: 0 is the main one, positive ones lie above.
+    Raises:
+      ValueError: ``v`` has another number of dimensions.
+    """
+    x, k = as_array("diag", v), operator.index(k)
+    if x.ndim == 2:
+        rows, columns = x.shape
+        first_row, first_column = max(-k, 0), max(k, 0)
+        count = max(0, min(rows - first_row, columns - first_column))
+        index = np.arange(count, dtype=np.int32)
+        return getitem(x, (index + np.int32(first_row), index + np.int32(first_column)))
+    if x.ndim != 1:
+        raise ValueError(f"diag takes a vector or a matrix, got shape {x.shape}")
+    size = x.shape[0] + abs(k)
+    # Each column holds its element everywhere; the diagonal is kept.
+    zero = converted(0, x.dtype)
+    shift = (max(k, 0), max(-k, 0), 0)
+    repeated = broadcast_to_shape(lax.pad(x, zero, [shift]), (size, size))
+    on_diagonal = _compared(ops.eq, (size, size), k)
+    return bind(ops.select, on_diagonal, repeated, constant_like(repeated, 0))
+
+
+def diagflat(v: Any, k: int = 0) -> Array:
+    """A matrix with the elements of an array on its k-th diagonal."""
+    return diag(ravel(v), k)

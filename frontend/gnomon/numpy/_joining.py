@@ -1,0 +1,189 @@
+"""Arrays joined to one, and one cut into several."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon._array import Array
+from gnomon._extended import by_parts
+from gnomon._trace import concrete_value
+from gnomon._tracing import as_operand
+from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._arguments import (
+    as_array,
+    promoted,
+    sequence_of_arrays,
+)
+from gnomon.numpy._manipulation import atleast_1d, atleast_2d, atleast_3d, ravel
+
+__all__ = [
+    "append",
+    "array_split",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "dsplit",
+    "dstack",
+    "hsplit",
+    "hstack",
+    "split",
+    "stack",
+    "unstack",
+    "vsplit",
+    "vstack",
+]
+
+
+@by_parts()
+def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
+    """Join arrays along a dimension; ``axis=None`` flattens them first.
+
+    Raises:
+      ValueError: there are none, or their other dimensions differ.
+    """
+    parts = list(sequence_of_arrays("concatenate", arrays))
+    if not parts:
+        raise ValueError("Need at least one array to concatenate.")
+    if axis is None:
+        parts, axis = [ravel(x) for x in parts], 0
+    joined = promoted("concatenate", *parts)
+    if dtype is not None:
+        joined = [lax.convert_element_type(x, dtype) for x in joined]
+    if joined[0].ndim == 0:
+        raise ValueError("Zero-dimensional arrays cannot be concatenated.")
+    place = canonical_axis(axis, joined[0].ndim)
+    shapes = {tuple(n for i, n in enumerate(x.shape) if i != place) for x in joined}
+    if len(shapes) > 1 or len({x.ndim for x in joined}) > 1:
+        raise TypeError(
+            "Cannot concatenate arrays with shapes that differ in dimensions other than the one "
+            f"being concatenated: concatenating along dimension {place} for shapes "
+            f"{', '.join(str(x.shape) for x in joined)}."
+        )
+    return joined[0] if len(joined) == 1 else lax.concatenate(joined, place)
+
+
+concat = concatenate
+
+
+@by_parts()
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
+    """Join arrays of one shape along a new dimension.
+
+    Raises:
+      ValueError: there are none, or their shapes differ.
+    """
+    if out is not None:
+        raise NotImplementedError("The 'out' argument to stack is not supported.")
+    parts = [as_array("stack", x, i) for i, x in enumerate(sequence_of_arrays("stack", arrays))]
+    if not parts:
+        raise ValueError("Need at least one array to stack.")
+    if len({x.shape for x in parts}) > 1:
+        raise ValueError("All input arrays must have the same shape.")
+    place = canonical_axis(axis, parts[0].ndim + 1)
+    return concatenate([lax.expand_dims(x, (place,)) for x in parts], place, dtype)
+
+
+@by_parts()
+def vstack(tup: Any, dtype: Any = None) -> Array:
+    """Join along the first dimension; vectors are rows."""
+    return concatenate([atleast_2d(x) for x in sequence_of_arrays("vstack", tup)], 0, dtype)
+
+
+@by_parts()
+def hstack(tup: Any, dtype: Any = None) -> Array:
+    """Join along the second dimension, vectors along the first."""
+    parts = [atleast_1d(x) for x in sequence_of_arrays("hstack", tup)]
+    return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype)
+
+
+def dstack(tup: Any, dtype: Any = None) -> Array:
+    """Join along the third dimension."""
+    return concatenate([atleast_3d(x) for x in sequence_of_arrays("dstack", tup)], 2, dtype)
+
+
+def column_stack(tup: Any) -> Array:
+    """Join vectors as columns, matrices along the second dimension."""
+    parts = []
+    for x in sequence_of_arrays("column_stack", tup):
+        array = atleast_1d(x)
+        parts.append(atleast_2d(array).T if array.ndim < 2 else array)
+    return concatenate(parts, 1)
+
+
+@by_parts("arr", "values")
+def append(arr: Any, values: Any, axis: int | None = None) -> Array:
+    """Join ``values`` behind ``arr``; without an axis both are flattened."""
+    return concatenate([as_array("append", arr), as_array("append", values, 1)], axis)
+
+
+@by_parts()
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """Cut an array into equal parts, or at given positions.
+
+    Raises:
+      ValueError: a dimension cannot be cut into so many equal parts.
+    """
+    x = as_array("split", ary)
+    size = x.shape[canonical_axis(axis, x.ndim)]
+    if isinstance(indices_or_sections, (int, np.integer)) and size % int(indices_or_sections):
+        raise ValueError("array split does not result in an equal division")
+    return array_split(x, indices_or_sections, axis)
+
+
+@by_parts()
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """Cut an array into parts that are equal up to one, or at given positions."""
+    x = as_array("array_split", ary)
+    place = canonical_axis(axis, x.ndim)
+    size = x.shape[place]
+    if isinstance(indices_or_sections, (int, np.integer)):
+        count = int(indices_or_sections)
+        if count <= 0:
+            raise ValueError("number sections must be larger than 0.")
+        small, extra = divmod(size, count)
+        cuts = [0]
+        for i in range(count):
+            cuts.append(cuts[-1] + small + (i < extra))
+    else:
+        given = [
+            int(i) for i in np.asarray(concrete_value(as_operand(np.asarray(indices_or_sections))))
+        ]
+        inner = [min(max(i + size if i < 0 else i, 0), size) for i in given]
+        cuts = [0, *inner, size]
+    parts = []
+    for low, high in itertools.pairwise(cuts):
+        parts.append(lax.slice_in_dim(x, low, max(low, high), axis=place))
+    return parts
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+    """`split` along the first dimension."""
+    return split(ary, indices_or_sections, 0)
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+    """`split` along the second dimension (of a vector: the first)."""
+    x = as_array("hsplit", ary)
+    return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+    """`split` along the third dimension."""
+    return split(ary, indices_or_sections, 2)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The slices along a dimension."""
+    array = as_array("unstack", x)
+    if array.ndim == 0:
+        raise ValueError(
+            "unstack requires arrays with rank > 0, however a scalar array was passed."
+        )
+    place = canonical_axis(axis, array.ndim)
+    return tuple(
+        lax.index_in_dim(array, i, place, keepdims=False) for i in range(array.shape[place])
+    )

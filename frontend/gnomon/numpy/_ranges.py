@@ -1,0 +1,277 @@
+"""Ranges of numbers, and grids of them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import _dtypes, lax
+from gnomon._array import Array
+from gnomon._device_api import device_put
+from gnomon._dtypes import DType
+from gnomon.dialects.types import is_complex, is_integer
+from gnomon.lax._creation import converted
+from gnomon.lax._operands import as_shape, constant_like
+from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._arguments import as_array
+from gnomon.numpy._arithmetic import log10, power
+from gnomon.numpy._construction import array, placement
+from gnomon.numpy._dispatch import broadcast_to_shape
+from gnomon.numpy._manipulation import moveaxis
+from gnomon.numpy._ufuncs import add, multiply, sign, subtract, true_divide
+
+__all__ = ["arange", "geomspace", "indices", "linspace", "logspace", "meshgrid", "vander"]
+
+
+def _static_scalar(function: str, name: str, x: Any) -> Any:
+    if x is None:
+        return None
+    value = x if isinstance(x, (int, float, complex)) else as_array(function, x)
+    if isinstance(value, Array):
+        if value.ndim:
+            raise ValueError(f"{function}: arguments must be scalars; got {name}={x}")
+        return value.numpy_value()[()]
+    return value
+
+
+def arange(
+    start: Any,
+    stop: Any = None,
+    step: Any = None,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """The numbers from ``start`` (0 by default) to below ``stop``, ``step`` apart.
+
+    Args:
+      start, stop, step: known real scalars; one argument is ``stop``.
+      dtype: the dtype; by default that of the arguments together.
+      device, out_sharding: where to put it, by default on the default device.
+    Returns:
+      A vector of ``ceil((stop - start) / step)`` elements.
+    Raises:
+      ConcretizationTypeError: an argument is traced.
+
+    Example:
+      >>> arange(4)
+      Array([0, 1, 2, 3], dtype=int32)
+      >>> arange(1, 2, 0.25)
+      Array([1.  , 1.25, 1.5 , 1.75], dtype=float32)
+    """
+    if (place := placement("arange", device, out_sharding)) is not None:
+        return device_put(arange(start, stop, step, dtype), place)
+    if start is None:
+        raise TypeError("arange requires a start or a stop, got None")
+    given = [v for v in (start, stop, step) if v is not None]
+    first = "stop" if stop is None and step is None else "start"
+    start, stop, step = (
+        _static_scalar("arange", name, v)
+        for name, v in ((first, start), ("stop", stop), ("step", step))
+    )
+    if any(np.iscomplexobj(v) for v in (start, stop, step)):
+        raise ValueError("arange: complex start, stop or step are not supported")
+    exact = (
+        _dtypes.result_type(*given) if dtype is None else _dtypes.check_user_dtype(dtype, "arange")
+    )
+    if stop is None:
+        start, stop = 0, start
+    if step is None:
+        size = _count((stop - start) if start else stop)
+        numbers = lax.iota(exact, size)
+        return add(converted(start, exact), numbers) if start else numbers
+    if step == 0:
+        raise ZeroDivisionError("arange: step must not be 0")
+    narrow = not is_integer(exact) and not is_complex(exact) and exact.itemsize < 4
+    working = np.dtype("float32") if narrow else exact
+    numbers = lax.iota(working, _count((stop - start) / step))
+    scaled = multiply(converted(step, working), numbers)
+    return converted(add(converted(start, working), scaled), exact)
+
+
+def _count(length: Any) -> int:
+    return max(0, int(np.ceil(length)))
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """Numbers evenly spaced over an interval.
+
+    Args:
+      start, stop: the ends; arrays give as many intervals.
+      num: how many numbers.
+      endpoint: ``stop`` is the last one.
+      retstep: give the distance as well.
+      dtype: the dtype; by default a floating point one.
+      axis: the dimension of the result along which the numbers lie.
+      device: where to put it, by default on the default device.
+    Returns:
+      The array; with ``retstep``, the pair of it and the distance.
+    """
+    if (place := placement("linspace", device)) is not None:
+        made = linspace(start, stop, num, endpoint, retstep, dtype, axis)
+        return device_put(made, place)
+    num, axis = operator.index(num), operator.index(axis)
+    if num < 0:
+        raise ValueError(f"linspace: the number of samples must not be negative, got {num}")
+    first, last = as_array("linspace", start, 0), as_array("linspace", stop, 1)
+    if dtype is None:
+        exact = _dtypes.to_inexact_dtype(_dtypes.result_type(first, last))
+    else:
+        exact = _dtypes.check_user_dtype(dtype, "linspace")
+    working = _dtypes.to_inexact_dtype(exact)
+    first, last = converted(first, working), converted(last, working)
+    shape = lax.broadcast_shapes(first.shape, last.shape)
+    axis = canonical_axis(axis, len(shape) + 1)
+    low, high = (lax.expand_dims(broadcast_to_shape(v, shape), (axis,)) for v in (first, last))
+    steps = num - 1 if endpoint else num
+    delta: Array = lax.full((), np.nan, working)
+    if num > 1:
+        delta = true_divide(subtract(last, first), np.asarray(steps).astype(working))
+        real = np.dtype(working.type(0).real.dtype) if is_complex(working) else working
+        numbers = true_divide(lax.iota(real, steps), np.asarray(steps).astype(real))
+        along = tuple(steps if d == axis else 1 for d in range(len(shape) + 1))
+        weight = lax.reshape(converted(numbers, working), along)
+        rest = subtract(constant_like(weight, 1), weight)
+        out = add(multiply(low, rest), multiply(high, weight))
+        if endpoint:
+            out = lax.concatenate([out, high], axis)
+    elif num == 1:
+        if not endpoint:
+            delta = subtract(last, first)
+        out = low
+    else:
+        out = lax.full((*shape[:axis], 0, *shape[axis:]), 0, working)
+    if is_integer(exact):
+        out = lax.floor(out)
+    result = converted(out, exact)
+    return (result, delta) if retstep else result
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Array:
+    """Powers of ``base`` with exponents evenly spaced over an interval; see `linspace`."""
+    exact, working = _spacing_dtypes("logspace", start, stop, dtype)
+    first = converted(as_array("logspace", start, 0), working)
+    last = converted(as_array("logspace", stop, 1), working)
+    exponents = linspace(first, last, num, endpoint=endpoint, axis=axis)
+    return converted(power(base, exponents), exact)
+
+
+def geomspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Array:
+    """Numbers from ``start`` to ``stop`` in geometric progression; see `linspace`."""
+    exact, working = _spacing_dtypes("geomspace", start, stop, dtype)
+    first = converted(as_array("geomspace", start, 0), working)
+    last = converted(as_array("geomspace", stop, 1), working)
+    direction = sign(first)
+    exponents = log10(true_divide(first, direction)), log10(true_divide(last, direction))
+    powers = logspace(*exponents, num, endpoint=endpoint, dtype=working, axis=0)
+    return converted(moveaxis(multiply(direction, powers), 0, axis), exact)
+
+
+def _spacing_dtypes(function: str, start: Any, stop: Any, dtype: Any) -> tuple[DType, DType]:
+    if dtype is None:
+        as_array(function, start, 0), as_array(function, stop, 1)
+        exact = _dtypes.to_inexact_dtype(_dtypes.result_type(start, stop))
+    else:
+        exact = _dtypes.check_user_dtype(dtype, function)
+    return exact, _dtypes.to_inexact_dtype(exact)
+
+
+def meshgrid(
+    *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Array]:
+    """Grids of coordinates from vectors.
+
+    Args:
+      xi: vectors.
+      copy: True.
+      sparse: sizes of one where a grid does not change.
+      indexing: ``"ij"``: the i-th vector lies along dimension i; ``"xy"``: the first two the other
+        way round.
+    Returns:
+      As many arrays as vectors.
+    """
+    arrays = [as_array("meshgrid", x, i) for i, x in enumerate(xi)]
+    if not copy:
+        raise ValueError("meshgrid supports copy=True only")
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', got {indexing!r}")
+    if any(x.ndim != 1 for x in arrays):
+        raise ValueError(f"meshgrid takes vectors, got shapes {[x.shape for x in arrays]}")
+    swapped = indexing == "xy" and len(arrays) > 1
+    dims = [1, 0, *range(2, len(arrays))] if swapped else list(range(len(arrays)))
+    shape = [0] * len(arrays)
+    for x, d in zip(arrays, dims, strict=True):
+        shape[d] = x.shape[0]
+    grids = []
+    for x, d in zip(arrays, dims, strict=True):
+        sizes = tuple((n if i == d else 1) for i, n in enumerate(shape)) if sparse else tuple(shape)
+        grids.append(lax.broadcast_in_dim(x, sizes, (d,)))
+    return grids
+
+
+def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+    """The indices of each element of an array of a shape.
+
+    Args:
+      dimensions: the shape.
+      dtype: the default int dtype if None.
+      sparse: a tuple of arrays with sizes of one where an index does not change.
+    Returns:
+      An array whose first dimension counts the dimensions; or that tuple.
+    """
+    sizes = as_shape("indices", dimensions)
+    target = _dtypes.check_user_dtype(int if dtype is None else dtype, "indices")
+    rank = len(sizes)
+    if sparse:
+        return tuple(
+            lax.broadcasted_iota(target, tuple(n if i == d else 1 for i in range(rank)), d)
+            for d, n in enumerate(sizes)
+        )
+    grids = [lax.broadcasted_iota(target, sizes, d) for d in range(rank)]
+    if not grids:
+        return array(np.zeros((0,), target))
+    return lax.stack(grids)
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
+    """The matrix whose columns are powers of a vector, the highest first unless ``increasing``."""
+    v = as_array("vander", x)
+    if v.ndim != 1:
+        raise ValueError(f"vander takes a vector, got shape {v.shape}")
+    count = v.shape[0] if N is None else operator.index(N)
+    if count < 0:
+        raise ValueError(f"vander: N must not be negative, got {count}")
+    exponents = lax.iota(np.dtype("int32"), count)
+    if not increasing:
+        exponents = subtract(count - 1, exponents)
+    target = _dtypes.to_numeric_dtype(v.dtype)
+    return power(lax.expand_dims(converted(v, target), (1,)), converted(exponents, target))

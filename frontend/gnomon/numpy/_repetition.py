@@ -1,0 +1,158 @@
+"""Elements repeated, and put in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon._array import Array
+from gnomon._extended import by_parts
+from gnomon._trace import concrete_value, is_tracer
+from gnomon._tracing import as_operand, bind
+from gnomon.dialects.emit import ops
+from gnomon.lax._creation import converted
+from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._arguments import (
+    as_array,
+    axis_tuple,
+    static_shape,
+)
+from gnomon.numpy._joining import concatenate
+from gnomon.numpy._manipulation import broadcast_to, ravel, reshape, transpose
+from gnomon.numpy._taking import take
+
+__all__ = ["flip", "fliplr", "flipud", "repeat", "roll", "rot90", "tile"]
+
+
+@by_parts()
+def tile(A: Any, reps: Any) -> Array:
+    """Repeat a whole array along each dimension."""
+    x = as_array("tile", A)
+    counts = static_shape("tile", reps)
+    rank = max(len(counts), x.ndim)
+    counts = (1,) * (rank - len(counts)) + counts
+    shape = (1,) * (rank - x.ndim) + x.shape
+    spread = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
+    kept = tuple(range(1, 2 * rank, 2))
+    wide = bind(ops.broadcast_in_dim, reshape(x, shape), shape=spread, dims=kept)
+    return reshape(wide, tuple(c * n for c, n in zip(counts, shape, strict=True)))
+
+
+@by_parts()
+def repeat(
+    a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+) -> Array:
+    """Repeat each element along a dimension.
+
+    Args:
+      a: an array; flattened where ``axis`` is None.
+      repeats: how often: one number, or one for each element. Where it is traced,
+        ``total_repeat_length`` must be given.
+      total_repeat_length: the size of the dimension in the result.
+    Raises:
+      ConcretizationTypeError: ``repeats`` is traced and no total is given.
+    """
+    x = as_array("repeat", a)
+    if axis is None:
+        x, axis = ravel(x), 0
+    if x.ndim == 0:
+        x = reshape(x, (1,))
+    place = canonical_axis(axis, x.ndim)
+    counts = as_operand(repeats if not isinstance(repeats, (list, tuple)) else np.asarray(repeats))
+    size = x.shape[place]
+    if is_tracer(counts) and total_repeat_length is not None:
+        ends = lax.cumsum(broadcast_to(counts, (size,)))
+        places = lax.iota(np.int32, total_repeat_length)
+        rows = lax.ge(
+            broadcast_to(reshape(places, (-1, 1)), (total_repeat_length, size)),
+            broadcast_to(converted(ends, np.dtype(np.int32)), (total_repeat_length, size)),
+        )
+        index = lax.reduce_sum(lax.convert_element_type(rows, np.int32), (1,))
+        index = lax.min(index, lax.full_like(index, size - 1))
+        return take(x, index, place, mode="clip")
+    values = np.asarray(concrete_value(counts) if not is_tracer(counts) else counts.numpy_value())
+    if values.ndim == 0 or values.size == 1:
+        count = int(values.reshape(-1)[0])
+        wide = (*x.shape[: place + 1], count, *x.shape[place + 1 :])
+        dims = tuple(i for i in range(x.ndim + 1) if i != place + 1)
+        shape = (*x.shape[:place], size * count, *x.shape[place + 1 :])
+        out = reshape(bind(ops.broadcast_in_dim, x, shape=wide, dims=dims), shape)
+    else:
+        if values.shape != (size,):
+            raise ValueError(f"repeat: {values.shape} repeats for a dimension of size {size}")
+        out = take(x, np.repeat(np.arange(size), values), place)
+    if total_repeat_length is None:
+        return out
+    missing = total_repeat_length - out.shape[place]
+    if missing <= 0:
+        return lax.slice_in_dim(out, 0, total_repeat_length, axis=place)
+    last = lax.slice_in_dim(x, size - 1, size, axis=place)
+    return concatenate([out, repeat(last, missing, place)], place)
+
+
+@by_parts()
+def flip(m: Any, axis: int | Sequence[int] | None = None) -> Array:
+    """Reverse the order along dimensions."""
+    x = as_array("flip", m)
+    return lax.rev(x, axis_tuple("flip", axis, x.ndim))
+
+
+def fliplr(m: Any) -> Array:
+    """Reverse the second dimension."""
+    return flip(m, 1)
+
+
+def flipud(m: Any) -> Array:
+    """Reverse the first dimension."""
+    return flip(m, 0)
+
+
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
+    """Rotate by quarter turns in the plane of two dimensions."""
+    x = as_array("rot90", m)
+    first, second = axis_tuple("rot90", tuple(axes), x.ndim)
+    turns = k % 4
+    if turns == 0:
+        return x
+    if turns == 2:
+        return flip(x, (first, second))
+    order = list(range(x.ndim))
+    order[first], order[second] = second, first
+    if turns == 1:
+        return transpose(flip(x, second), order)
+    return flip(transpose(x, order), second)
+
+
+@by_parts()
+def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
+    """Shift elements along dimensions; what falls out at one end comes in at the other."""
+    x = as_array("roll", a)
+    if axis is None:
+        return reshape(roll(ravel(x), shift, 0), x.shape)
+    axes = [axis] if isinstance(axis, (int, np.integer)) else list(axis)
+    if is_tracer(shift) or isinstance(shift, Array):
+        shifts = [shift] * len(axes) if shift.ndim == 0 else [shift[i] for i in range(len(axes))]
+    elif isinstance(shift, (int, np.integer)):
+        shifts = [shift] * len(axes)
+    else:
+        shifts = list(shift) if len(list(shift)) == len(axes) else list(shift) * len(axes)
+    for by, which in zip(shifts, axes, strict=True):
+        place = canonical_axis(which, x.ndim)
+        size = x.shape[place]
+        if size == 0:
+            continue
+        if is_tracer(by):
+            start = lax.rem(
+                lax.sub(lax.full_like(by, size), lax.rem(by, lax.full_like(by, size))),
+                lax.full_like(by, size),
+            )
+            x = lax.dynamic_slice_in_dim(concatenate([x, x], place), start, size, place)
+            continue
+        cut = (-int(by)) % size
+        if cut:
+            left = lax.slice_in_dim(x, 0, cut, axis=place)
+            x = lax.concatenate([lax.slice_in_dim(x, cut, size, axis=place), left], place)
+    return x

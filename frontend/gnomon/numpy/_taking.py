@@ -1,0 +1,128 @@
+"""Elements at positions along a dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon import lax
+from gnomon._array import Array
+from gnomon._extended import by_parts
+from gnomon._trace import concrete_value, is_tracer
+from gnomon._tracing import as_operand
+from gnomon.lax._creation import converted
+from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._arguments import (
+    as_array,
+)
+from gnomon.numpy._manipulation import broadcast_shapes, broadcast_to, ravel
+
+__all__ = ["take", "take_along_axis"]
+
+
+@by_parts()
+def take(
+    a: Any,
+    indices: Any,
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value: Any = None,
+) -> Array:
+    """Elements at given positions along a dimension.
+
+    Args:
+      a: an array; flattened where ``axis`` is None.
+      indices: integers; negative ones count from the end.
+      mode: for positions out of bounds: ``"fill"`` (nan, or the extreme integer; the default),
+        ``"clip"``, for which negative ones are out of bounds, or ``"wrap"``.
+    Raises:
+      TypeError: the indices are not integers.
+    """
+    if out is not None:
+        raise NotImplementedError("The 'out' argument to take is not supported.")
+    x = as_array("take", a)
+    index = as_array("take", indices, 1)
+    if axis is None:
+        x, axis = ravel(x), 0
+    place = canonical_axis(axis, x.ndim)
+    size = x.shape[place]
+    if mode == "wrap":
+        if is_tracer(index):
+            wide = lax.full_like(index, size)
+            index = lax.rem(lax.add(lax.rem(index, wide), wide), wide)
+        else:
+            index = as_operand(np.asarray(concrete_value(index)) % max(size, 1))
+    elif mode == "clip" and size:
+        # Negative positions are out of bounds too, as in NumPy.
+        bounds = [converted(as_operand(n), index.dtype) for n in (0, size - 1)]
+        index = lax.clamp(bounds[0], index, bounds[1])
+    elif mode not in (None, "fill", "clip", "promise_in_bounds"):
+        raise ValueError(f"take: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
+    chosen = "fill" if mode is None else "clip" if mode == "wrap" else mode
+    where = (slice(None),) * place + (index,)
+    found: Any = x
+    return found.at[where].get(
+        mode=chosen,
+        fill_value=fill_value,
+        unique_indices=unique_indices,
+        indices_are_sorted=indices_are_sorted,
+    )
+
+
+def take_along_axis(
+    arr: Any,
+    indices: Any,
+    axis: int | None = -1,
+    mode: str | None = None,
+    fill_value: Any = None,
+    *,
+    wrap_negative_indices: bool | None = None,
+) -> Array:
+    """For each position, the element at the index given there along a dimension.
+
+    Args:
+      arr: an array.
+      indices: integers, an array of the same rank that fits it in the other dimensions.
+      axis: the dimension; None: of the flat array, ``indices`` being 1-dimensional.
+      mode: for indices out of bounds: ``"fill"`` (the default), ``"clip"``,
+        ``"promise_in_bounds"``, ``"one_hot"``: zeros.
+      fill_value: what ``"fill"`` gives; nan, or the extreme integer.
+      wrap_negative_indices: negative indices count from the end (the default); otherwise they are
+        out of bounds.
+    """
+    x = as_array("take_along_axis", arr)
+    index = as_array("take_along_axis", indices, 1)
+    if axis is None:
+        if index.ndim != 1:
+            raise ValueError("take_along_axis: indices must be 1D if axis=None")
+        x, axis = ravel(x), 0
+    if x.ndim != index.ndim:
+        raise ValueError(
+            "indices and arr must have the same number of dimensions; "
+            f"got {index.ndim} vs. {x.ndim}"
+        )
+    place = canonical_axis(axis, x.ndim)
+    shape = broadcast_shapes(
+        *(tuple(1 if i == place else n for i, n in enumerate(s)) for s in (x.shape, index.shape))
+    )
+    wide = tuple(x.shape[place] if i == place else n for i, n in enumerate(shape))
+    narrow = tuple(index.shape[place] if i == place else n for i, n in enumerate(shape))
+    grid: list[Any] = []
+    for i in range(x.ndim):
+        if i == place:
+            grid.append(broadcast_to(index, narrow))
+        else:
+            sizes = [1] * x.ndim
+            sizes[i] = shape[i]
+            grid.append(np.arange(shape[i]).reshape(sizes))
+    spread: Any = broadcast_to(x, wide)
+    found: Array = spread.at[tuple(grid)].get(
+        mode=mode or "fill",
+        fill_value=fill_value,
+        wrap_negative_indices=True if wrap_negative_indices is None else wrap_negative_indices,
+    )
+    return found
