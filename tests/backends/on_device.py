@@ -15,6 +15,7 @@ import numpy as np
 
 from gnomon.backends.iree.legalize.host_ops import HOST_OPS
 from gnomon.backends.narrow_formats import is_narrow
+from gnomon.dialects.dot_algorithm import TF32, algorithm_of, is_algorithm
 from gnomon.dialects.functions import Program
 from gnomon.dialects.types import is_inexact, short_name
 from tests.ops.check import (
@@ -41,13 +42,18 @@ OPS = sorted({row.op for row in ROWS})
 
 
 def dtypes_of(case: Case) -> set[str]:
-    """Short names of the dtypes that a case is about: the one under test, its parameters' and its
-    operands'.
+    """Short names of the dtypes that a case is about: the one under test, its operands', its
+    parameters' and those of an algorithm among them.
     """
     row, dtype = case
-    found = [dtype, *(a.dtype for a in draw_all(row, dtype))]
-    found += [v for v in params_of(row, dtype).values() if isinstance(v, np.dtype)]
-    return {short_name(np.dtype(d)) for d in found}
+    params = params_of(row, dtype).values()
+    found = {short_name(d) for d in (dtype, *(a.dtype for a in draw_all(row, dtype)))}
+    found |= {short_name(v) for v in params if isinstance(v, np.dtype)}
+    for text in params:
+        if isinstance(text, str) and is_algorithm(text):
+            algorithm = algorithm_of(text)
+            found |= {algorithm.lhs, algorithm.rhs, algorithm.accumulation} - {TF32}
+    return found
 
 
 def cases_of(op: str, dtypes: Collection[str] = frozenset(DTYPES)) -> list[Case]:

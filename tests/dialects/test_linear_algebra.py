@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from gnomon.dialects.contract import TypeRuleError
 from gnomon.dialects.emit import ops
-from gnomon.dialects.linear_algebra import elimination, shifted_qr
+from gnomon.dialects.linear_algebra import elimination, lapack, shifted_qr, substitution
 from gnomon.dialects.mlir import stablehlo
 from gnomon.dialects.types import TensorType
 from gnomon.passes.lower import lower_to_stablehlo
@@ -40,16 +41,55 @@ def test_singular_systems_give_infinities_and_nan_for_themselves_only() -> None:
     assert not np.isfinite(x[1]).any()
 
 
-@pytest.mark.parametrize("shape", [(90, 70), (3, 5, 4), (70, 100)])
+@pytest.fixture(params=["lapack", "numpy"])
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elimination and substitution by either of their ways."""
+    if request.param == "numpy":
+        monkeypatch.setattr(lapack, "_library", lambda: None)
+    for find in (lapack._getrf, lapack._trsm):
+        find.cache_clear()
+        request.addfinalizer(find.cache_clear)
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("shape", [(90, 70), (3, 5, 4), (70, 100), (2, 0, 3), (0, 3, 3)])
 def test_lu_is_a_factorization(shape: tuple[int, ...]) -> None:
     a = np.random.default_rng(0).normal(size=shape)
     k = min(shape[-2:])
     lu, pivots, permutation = elimination.factor(a)
     lower = np.tril(lu[..., :k], -1) + np.eye(shape[-2], k)
-    assert np.abs(lower).max() <= 1
+    assert (np.abs(lower) <= 1).all()
     rows = np.take_along_axis(a, permutation[..., None], -2)
     assert_near(lower @ np.triu(lu[..., :k, :]), rows, 16)
     np.testing.assert_array_equal(elimination.permutation_of(pivots, shape[-2]), permutation)
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("dtype", ["f", "d", "F", "D"])
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("unit_diagonal", [True, False])
+def test_substitution_reads_one_triangle(dtype: str, lower: bool, unit_diagonal: bool) -> None:
+    """Of matrices, of their transposes, and of parts of larger ones."""
+    rng = np.random.default_rng(0)
+    n, triangle = 40, np.tril if lower else np.triu
+    matrix = (rng.normal(size=(2, n, n)) / n + 2 * np.eye(n)).astype(dtype)
+    if np.dtype(dtype).kind == "c":
+        matrix *= np.exp(1j * rng.normal(size=(n, n))).astype(dtype)
+    read = triangle(matrix, -1 if lower else 1) + np.eye(n, dtype=dtype)
+    read = read if unit_diagonal else triangle(matrix)
+    x = rng.normal(size=(2, n, 3)).astype(dtype)
+    for given in (matrix, matrix.swapaxes(1, 2).copy().swapaxes(1, 2), np.tile(matrix, (1, 2, 2))):
+        part = given[:, :n, :n]
+        found = substitution.substitute(part, read @ x, lower=lower, unit_diagonal=unit_diagonal)
+        assert found.dtype == dtype
+        assert_near(found, x, 64)
+
+
+def test_where_lapack_is_found_it_is_used() -> None:
+    """In NumPy's wheels for Linux its names are those that are looked for."""
+    if "scipy-openblas" not in str(np.show_config(mode="dicts")) or sys.platform != "linux":
+        pytest.skip("NumPy comes with another LAPACK")
+    assert lapack.factor_in_place(np.eye(2, dtype=np.float32)[None]) is not None
 
 
 # Jordan blocks nearly: the eigenvectors of each are nearly the same, and tell nothing.

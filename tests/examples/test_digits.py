@@ -93,6 +93,7 @@ def test_the_gradients_of_the_examples_have_the_gradient_of_the_batch_as_their_m
     gnomon.tree_util.tree_map(close, each, gradient)
 
 
+@pytest.mark.slow
 @needs_sklearn
 @pytest.mark.parametrize("platform", REAL_PLATFORMS)
 def test_the_network_learns_alike_on_other_platforms(
@@ -129,6 +130,7 @@ ELSEWHERE = (
 )
 
 
+@pytest.mark.slow
 @needs_sklearn
 @pytest.mark.parametrize("target", ELSEWHERE)
 def test_all_that_it_compiles_is_compiled_for_other_machines(

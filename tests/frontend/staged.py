@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gnomon._array import Array, wrap
-from gnomon._dtypes import to_array
 from gnomon._function import Traced, trace_function
+from gnomon._host_values import to_array
 from gnomon.backends.reference import Evaluator
 
 

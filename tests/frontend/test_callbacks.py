@@ -332,6 +332,14 @@ def test_debug_print(capsys: pytest.CaptureFixture[str]) -> None:
     gn.debug.print("{}", 1, 2, skip_format_check=True)
 
 
+def test_debug_print_in_two_calls(capsys: pytest.CaptureFixture[str]) -> None:
+    show = gn.debug.print(ordered=True)
+    gn.jit(lambda x: show("{ordered} {fmt} {}", x, ordered=x + 1, fmt=x + 2))(1)
+    assert capsys.readouterr().out == "2 3 1\n"
+    with pytest.raises(TypeError, match="takes options only, got values"):
+        gn.debug.print(x=3)
+
+
 def test_debug_callback_as_a_decorator(log: Log) -> None:
     @gn.debug.callback(ordered=True)
     def note(x: Any, text: str) -> None:

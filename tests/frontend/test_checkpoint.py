@@ -173,6 +173,7 @@ print(peak() - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts in kilobytes on Linux")
 def test_peak_memory_of_a_long_scan() -> None:
     """100 iterations of 8 values of 256 kB each: 200 MB without checkpoints, 25 MB with them."""

@@ -124,7 +124,7 @@ def test_matmul_precision() -> None:
         assert '"highest"' in text()
         precise = gn.make_jaxpr(lambda x: gnp.dot(x, x, precision="default"))(gnp.ones((2, 2)))
         assert '"highest"' not in str(precise)
-    with pytest.raises(ValueError, match="takes None or one of"):
+    with pytest.raises(ValueError, match=r"takes None, one of .*DotAlgorithmPreset, got 'exact'"):
         gn.default_matmul_precision("exact").__enter__()
 
 
@@ -142,5 +142,3 @@ def test_options_of_random_keys() -> None:
         gn.random.normal(raw)
     with pytest.raises(ValueError, match="always True"):
         gn.threefry_partitionable(False).__enter__()
-    with pytest.raises(ValueError, match="always 'threefry2x32'"):
-        gn.default_prng_impl("rbg").__enter__()

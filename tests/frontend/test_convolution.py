@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
@@ -267,3 +268,23 @@ def test_gradient_of_a_network_is_that_of_jax() -> None:
     step = gn.jit(gn.value_and_grad(_network(gn, gnp)))
     ours = step(*to_gnomon((parameters, images, labels)))
     close(ours, theirs, images.size)
+
+
+def test_bools_are_convolved_as_conditions() -> None:
+    """The or of ands, eager and compiled; counts where another dtype is preferred."""
+    line = jnp.array([[[1, 0, 0, 0, 1, 1]]], bool)
+    kernel = jnp.array([[[1, 0, 1]]], bool)
+
+    def both(lax: Any, x: Any, w: Any) -> Any:
+        return (
+            lax.conv_general_dilated(x, w, (1,), [(2, 1)], rhs_dilation=(2,)),
+            lax.conv_general_dilated(x, w, (1,), "SAME", preferred_element_type=np.int32),
+            lax.conv_general_dilated(x, w, (2,), "VALID"),
+        )
+
+    theirs = both(jax.lax, line, kernel)
+    x, w = to_gnomon((line, kernel))
+    for ours in (both(gn.lax, x, w), gn.jit(partial(both, gn.lax))(x, w)):
+        for a, b in zip(ours, theirs, strict=True):
+            assert a.dtype == b.dtype
+            assert a.tolist() == b.tolist()

@@ -370,6 +370,21 @@ def test_a_rule_that_raises_does_so_only_where_it_is_asked_for() -> None:
         gnomon.jit(gnomon.grad(f))(3.0)
 
 
+def test_keyword_only_arguments_have_their_defaults() -> None:
+    def f(x: Any, y: Any = 2.0, *, scale: Any = 3.0) -> Any:
+        return x * y * scale
+
+    by_jvp, by_vjp = gnomon.custom_jvp(f), gnomon.custom_vjp(f)
+    by_jvp.defjvp(lambda p, t: (f(*p), 10 * t[0] + t[1]))
+    by_vjp.defvjp(lambda x, y: (f(x, y), None), lambda _, ct: (10 * ct, ct))
+    for g in (by_jvp, by_vjp):
+        assert float(g(1.0)) == 6 and float(g(y=1.0, x=1.0)) == 3
+        value, slope = gnomon.value_and_grad(lambda x: g(x, y=x))(1.0)  # noqa: B023
+        assert (float(value), float(slope)) == (3, 11)
+        with pytest.raises(TypeError, match="could not be resolved"):
+            g(1.0, scale=2.0)
+
+
 def test_errors_of_definition_and_closure() -> None:
     with pytest.raises(AttributeError, match="No JVP defined"):
         gnomon.custom_jvp(lambda x: x)(1.0)

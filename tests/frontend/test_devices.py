@@ -14,7 +14,7 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon.sharding import SingleDeviceSharding
+from gnomon.sharding import Sharding, SingleDeviceSharding
 from tests.backends.numpy_platform import Device, NumpyBackend, registered
 from tests.backends.real_platforms import REAL_PLATFORMS, plugin_named
 from tests.tolerance import assert_near
@@ -257,6 +257,7 @@ def test_debug_nans_sees_values_on_devices(devices: tuple[Device, ...]) -> None:
             gn.grad(lambda x: gnp.log(x).sum() * 0 + gnp.sqrt(x).sum())(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL_PLATFORMS)
 def test_real_platforms(name: str) -> None:
     with plugin_named(name):
@@ -291,6 +292,7 @@ print(float(y[0, 0]), process.COMPILER.pid is not None)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.vulkan
 def test_a_second_process_compiles_no_op() -> None:
     lines = [
@@ -484,3 +486,26 @@ def test_platforms_in_use(platform: NumpyBackend) -> None:
     finally:
         gn.config.update("gnomon_platforms", None)
     assert gn.devices() == [HOST]
+
+
+def test_sharding_constraints_of_one_device() -> None:
+    here = SingleDeviceSharding(gn.devices()[0])
+    constrain = gn.lax.with_sharding_constraint
+    x = {"a": gnp.arange(3), "b": 2.0}
+    for found in (constrain(x, here), gn.jit(lambda x: constrain(x, {"a": here, "b": here}))(x)):
+        assert found["a"].tolist() == [0, 1, 2]
+        assert found["a"].sharding == here
+        assert float(found["b"]) == 2.0
+    assert gn.grad(lambda x: constrain(x, here) ** 2)(3.0) == 6.0
+
+    class Halves(Sharding):
+        @property
+        def device_set(self) -> set[Any]:
+            return {0, 1}
+
+    with pytest.raises(NotImplementedError, match="2 devices"):
+        constrain(x, Halves())
+    with pytest.raises(ValueError, match="None"):
+        constrain(x, None)
+    with pytest.raises(TypeError, match="takes shardings"):
+        constrain(gnp.arange(3), 3)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import gnomon
-from gnomon import _dtypes, dtypes
+from gnomon import _dtypes, _host_values, dtypes
 from gnomon._array import wrap
 from gnomon._config import config
 from gnomon._config_contexts import numpy_dtype_promotion
@@ -170,7 +170,7 @@ def test_limits() -> None:
 
 def test_python_scalars_become_weak_arrays_of_default_dtypes(x64: bool) -> None:
     for value in (True, 3, -2.5, 1e300, 1 + 2j):
-        array, expected = _dtypes.to_array(value), jnp.asarray(value)
+        array, expected = _host_values.to_array(value), jnp.asarray(value)
         assert (array.dtype, array.weak_type) == (expected.dtype, expected.weak_type)
         np.testing.assert_array_equal(np.asarray(array), np.asarray(expected))
 
@@ -178,31 +178,31 @@ def test_python_scalars_become_weak_arrays_of_default_dtypes(x64: bool) -> None:
 def test_python_int_operands_wrap_around_in_narrow_dtypes() -> None:
     for value, dtype in ((-1, "uint8"), (300, "int8"), (2**31 - 1, "uint16"), (7, "bfloat16")):
         expected = jnp.zeros((), dtype) + value
-        assert _dtypes.scalar_to_numpy(value, np.dtype(dtype)) == np.asarray(expected)
+        assert _host_values.scalar_to_numpy(value, np.dtype(dtype)) == np.asarray(expected)
 
 
 def test_python_ints_that_do_not_fit_are_refused() -> None:
     with pytest.raises(OverflowError, match="does not fit int32"):
-        _dtypes.to_array(2**31)
+        _host_values.to_array(2**31)
     with gnomon.enable_x64():
-        assert _dtypes.to_array(2**31).dtype == np.int64
+        assert _host_values.to_array(2**31).dtype == np.int64
         with pytest.raises(OverflowError, match="does not fit int64"):
-            _dtypes.to_array(2**63)
+            _host_values.to_array(2**63)
 
 
 def test_numpy_arrays_become_canonical(x64: bool) -> None:
     for dtype in ALL:
         value = np.ones(3, dtype)
-        assert _dtypes.to_array(value).dtype == dtypes.canonicalize_dtype(dtype)
+        assert _host_values.to_array(value).dtype == dtypes.canonicalize_dtype(dtype)
     swapped = np.arange(3, dtype=">f4")
-    np.testing.assert_array_equal(np.asarray(_dtypes.to_array(swapped)), [0, 1, 2])
-    assert _dtypes.to_array(swapped).dtype == np.float32
+    np.testing.assert_array_equal(np.asarray(_host_values.to_array(swapped)), [0, 1, 2])
+    assert _host_values.to_array(swapped).dtype == np.float32
 
 
 def test_arrays_do_not_change_with_the_numpy_array_they_came_from() -> None:
     value = np.zeros(3, np.float32)
     for source in (value, value[::2], np.broadcast_to(value, (2, 3))):
-        array = _dtypes.to_array(source)
+        array = _host_values.to_array(source)
         value[...] += 1
         assert not np.array_equal(np.asarray(array), source)
 
@@ -210,14 +210,14 @@ def test_arrays_do_not_change_with_the_numpy_array_they_came_from() -> None:
 def test_what_is_no_array_is_refused() -> None:
     for value in ([1, 2], (1, 2), "text", None, object(), int):
         with pytest.raises(TypeError, match="expected an array"):
-            _dtypes.to_array(value)
+            _host_values.to_array(value)
     with pytest.raises(TypeError, match=r"gnomon\.numpy\.array"):
-        _dtypes.to_array([1, 2])
+        _host_values.to_array([1, 2])
     with pytest.raises(ValueError, match="masked arrays"):
-        _dtypes.to_array(np.ma.masked_array([1, 2], [True, False]))
+        _host_values.to_array(np.ma.masked_array([1, 2], [True, False]))
     for dtype in ("S3", "O", "M8[s]"):
         with pytest.raises(TypeError, match="numbers and booleans"):
-            _dtypes.to_array(np.zeros(2, dtype))
+            _host_values.to_array(np.zeros(2, dtype))
 
 
 # ---------------------------------------------------------------------------------- explicit dtypes

@@ -661,3 +661,17 @@ def test_compiled() -> None:
 
     for compiled, expected in zip(gn.jit(function)(x, i, j), function(x, i, j), strict=True):
         np.testing.assert_array_equal(np.asarray(compiled), np.asarray(expected))
+
+
+def test_one_hot_reads_zeros_and_writes_nothing_out_of_bounds() -> None:
+    """As products with one-hot vectors do; JAX has the mode for ``take_along_axis`` alone."""
+    x = wrap(np.arange(1.0, 7.0, dtype=np.float32).reshape(2, 3))
+    columns = wrap(np.array([[1, 9, -1]], np.int32))
+    theirs = jnp.take_along_axis(np.asarray(x), np.asarray(columns), 1, mode="one_hot")
+    assert gnp.take_along_axis(x, columns, 1, mode="one_hot").tolist() == theirs.tolist()
+    mode = gn.lax.GatherScatterMode.ONE_HOT
+    assert gn.lax.GatherScatterMode.from_any("one_hot") is mode
+    assert x.at[wrap(np.array([1, 5]))].get(mode=mode).tolist() == [[4.0, 5.0, 6.0], [0.0] * 3]
+    assert x.at[wrap(np.array([1, 5]))].set(0, mode=mode).tolist() == [[1.0, 2.0, 3.0], [0.0] * 3]
+    with pytest.raises(ValueError, match="one_hot"):
+        gnp.take(x, columns, mode="one_hot")

@@ -749,8 +749,12 @@ def test_stop_gradient() -> None:
 
 def test_accuracy() -> None:
     assert float(glax.exp(0.0, accuracy=glax.AccuracyMode.HIGHEST)) == 1.0
-    with pytest.raises(ValueError, match="AccuracyMode"):
+    assert float(glax.log(1.0, accuracy=glax.Tolerance(atol=1e-3, ulps=1))) == 0.0
+    with pytest.raises(NotImplementedError, match="Tolerance"):
         glax.exp(0.0, accuracy=3)
+    for arguments in ({"rtol": -1.0}, {}):
+        with pytest.raises(ValueError):
+            glax.Tolerance(**arguments)
 
 
 def test_names_and_docstrings() -> None:

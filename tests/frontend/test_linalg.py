@@ -376,7 +376,7 @@ def test_cholesky_update() -> None:
         gn.lax.linalg.cholesky_update(factor, np.ones(3, np.float32))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("complex64", marks=pytest.mark.slow)])
 def test_qdwh(dtype: str) -> None:
     x = sample(dtype, (5, 3), 1)
     ours, theirs = gn.lax.linalg.qdwh, jax.lax.linalg.qdwh

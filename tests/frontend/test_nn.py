@@ -221,6 +221,7 @@ def test_initializers(name: str) -> None:
     compare_initializers(lambda m: getattr(m, name)(), (3, 4), "bfloat16", ulps=2)
 
 
+@pytest.mark.slow
 def test_initializers_with_arguments() -> None:
     close = {"ulps": 16}
     compare_initializers(lambda m: m.zeros, (2, 3))

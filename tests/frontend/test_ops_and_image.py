@@ -69,6 +69,7 @@ def test_resize(method: str, antialias: bool) -> None:
         assert_near(ours, theirs, 32)
 
 
+@pytest.mark.slow
 def test_scale_and_translate_under_transformations() -> None:
     image = RNG.normal(size=(6, 5, 2)).astype(np.float32)
 

@@ -84,6 +84,8 @@ def trees(ns: Any, c: Any, xs: Any) -> Any:
 
 
 PROGRAMS = [unrolled, short, without_inputs, trees]
+# The others take JAX long to compile.
+QUICK = without_inputs
 
 
 def total(ns: Any, program: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,12 +134,30 @@ def assert_equal(found: Any, wanted: Any) -> None:
         assert_near(x, y, 16, scale=8.0)
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(f, id=f.__name__, marks=() if f is QUICK else pytest.mark.slow)
+        for f in PROGRAMS
+    ],
+)
 def test_evaluated(program: Callable[..., Any]) -> None:
     wanted = jax.jit(everything(jax, program))(C, XS)
     found = everything(gn, program)(gn.numpy.asarray(C), gn.numpy.asarray(XS))
     for name in wanted:
         assert_equal(found[name], wanted[name])
+
+
+@pytest.mark.slow
+def test_compiled() -> None:
+    """Values and gradients of all forms, in one program."""
+
+    def f(ns: Any) -> Callable[..., Any]:
+        return lambda c, xs: [
+            (program(ns, c, xs), ns.grad(total(ns, program), (0, 1))(c, xs)) for program in PROGRAMS
+        ]
+
+    assert_equal(gn.jit(f(gn))(C, XS), jax.jit(f(jax))(C, XS))
 
 
 @pytest.mark.parametrize(

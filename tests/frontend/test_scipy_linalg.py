@@ -32,7 +32,8 @@ def _solve_gradients(a: Any, b: Any, assume_a: str, lower: bool) -> Any:
     return gn.grad(loss, (0, 1))(to_gnomon(a), to_gnomon(b))
 
 
-@pytest.mark.parametrize("dtype", ["float32", pytest.param("complex64", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_factorizations_and_systems(dtype: str) -> None:
     a, b = positive((3, 3), dtype), sample(dtype, (3, 2))
     for lower in (True, False):
@@ -72,6 +73,7 @@ def test_factorizations_and_systems(dtype: str) -> None:
     assert not np.tril(t, -1).any()
 
 
+@pytest.mark.slow
 def test_the_rest() -> None:
     d, e = sample("float32", (4,)), sample("float32", (3,))
     equal("eigh_tridiagonal", d, e, eigvals_only=True)
@@ -108,6 +110,7 @@ def test_the_rest() -> None:
     equal("dft", 4, "no")
 
 
+@pytest.mark.slow
 def test_gradients() -> None:
     x = regular((2, 3, 3)) / 5
     cases = {

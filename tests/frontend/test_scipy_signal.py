@@ -56,6 +56,7 @@ def test_trends() -> None:
     check(ours, theirs, A, bp=(3, 5), **CLOSE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dct", "idct"])
 def test_cosine_transforms(name: str) -> None:
     ours, theirs = getattr(gn.scipy.fft, name), getattr(jax.scipy.fft, name)

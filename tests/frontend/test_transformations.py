@@ -255,10 +255,42 @@ def test_vjp_and_linearize_evaluate_once() -> None:
     close(push(np.ones(2, np.float32), np.float32(0))["a"], 3 * np.cos(x))
     assert len(calls) == 2
     close(gn.vmap(pullback)({"a": gnp.eye(2), "b": gnp.zeros((2, 2))})[0], np.diag(3 * np.cos(x)))
+    for tangents in ((gnp.ones(2), gnp.int32(1)), (gnp.ones(2), gnp.bfloat16(1)), (x[:1], x[0])):
+        with pytest.raises(ValueError, match="equal shapes and dtypes"):
+            push(*tangents)
+    with pytest.raises(TypeError, match="of one structure"):
+        push((x,), x[0])
+    assert gn.linearize(f, x, 3.0)[1](x, 0.0)["b"].weak_type is False
+    assert gn.linearize(lambda x, y: gnp.sin(y), x, 3.0)[1](x, 0.0).weak_type
     with pytest.raises(ValueError, match="structure"):
         pullback(gnp.ones(2))
     with pytest.raises(ValueError, match="shape and dtype"):
         pullback({"a": gnp.ones(3), "b": gnp.zeros(2)})
+
+
+def test_jvp_takes_primals_and_tangents_of_one_structure() -> None:
+    assert [float(v) for v in gn.jvp(gnp.sin, [0.0], [1.0])] == [0, 1]
+    for primals, tangents in (([0.0], (1.0,)), ((0.0,), [1.0]), ((0.0,), (1.0, 1.0))):
+        with pytest.raises(TypeError, match="of one structure; got a"):
+            gn.jvp(gnp.sin, primals, tangents)
+    with pytest.raises(TypeError, match="equal shapes and dtypes"):
+        gn.jvp(gnp.sin, (0.0,), (1,))
+
+
+def test_map_takes_slices_in_batches() -> None:
+    xs = {"a": gnp.arange(14.0).reshape(7, 2), "b": gnp.arange(7.0)}
+
+    def f(x: Any) -> Any:
+        return x["a"] * x["b"], {"b": x["b"]}
+
+    for batch_size in (None, 0, 1, 3, 7, 10):
+        product, rest = lax.map(f, xs, batch_size=batch_size)
+        close(product, xs["a"] * xs["b"][:, None])
+        close(rest["b"], xs["b"])
+    assert lax.map(gnp.sin, gnp.zeros((0, 2)), batch_size=3).shape == (0, 2)
+    close(gn.grad(lambda x: lax.map(gnp.sin, x, batch_size=2).sum())(xs["b"]), gnp.cos(xs["b"]))
+    with pytest.raises(ValueError, match="batch_size must be positive"):
+        lax.map(f, xs, batch_size=-1)
 
 
 def test_aux() -> None:

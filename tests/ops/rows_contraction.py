@@ -129,5 +129,16 @@ ROWS = [
         result="i32",
         wide=True,
     ),
+    # Operands that the algorithm leaves as they are: the interpreter of StableHLO knows none.
+    _row("algorithm", (3, 4), (4, 5), ((1,), (0,)), dtypes="f32 f64", precision="f64*f64->f64"),
+    _row(
+        "small-algorithm",
+        (3, 4),
+        (4, 5),
+        ((1,), (0,)),
+        dtypes="bf16",
+        result="f32",
+        precision="bf16*bf16->f32",
+    ),
     _row("to-c128", (3, 4), (4, 5), ((1,), (0,)), dtypes="c64", result="c128"),
 ]

@@ -23,9 +23,8 @@ ROWS = all_rows()
 OPS = sorted({row.op for row in ROWS})
 
 
-# Left to the slow tests: the dtypes that are computed in f32 or bytes, whose rewriting has tests of
-# its own; and of long series and iterations, with up to ten seconds of compilation for each dtype,
-# the floats of 16 bits.
+# Left to the slow tests: long series and iterations, with up to ten seconds of compilation for each
+# dtype; and the dtypes that are computed in f32 or bytes, whose rewriting has tests of its own.
 DEAR = (
     "polygamma",
     "zeta",
@@ -58,7 +57,9 @@ def _is_put_off(case: Case) -> bool:
     return is_dear or is_narrow(dtype) or is_narrow(target)
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize(
+    "op", [pytest.param(op, marks=pytest.mark.slow if op in DEAR else ()) for op in OPS]
+)
 def test_compiled_equals_evaluated(op: str) -> None:
     cases = [case for case in _cases(op) if not _is_put_off(case)]
     assert cases

@@ -46,7 +46,9 @@ def test_ties_of_extrema_share_equally(op: str, function: str) -> None:
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("op", ["cummax", "cummin"])
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 13])
+@pytest.mark.parametrize(
+    "count", [1, 2, 5, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 4, 8, 13))]
+)
 def test_ties_of_cumulative_extrema_are_those_of_jax(op: str, reverse: bool, count: int) -> None:
     x = np.array([1, 2, 2, 2, 0, 2, 3, 3, 0, 3, 3, 3, 3], F32)[:count]
     seed = np.arange(1, count + 1).astype(F32)

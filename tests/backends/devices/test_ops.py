@@ -1,6 +1,7 @@
 """The op table on devices with memory of their own, compared with the evaluator.
 
-Each op's first row in two dtypes, several ops in one program; all rows and dtypes are slow.
+Each op's first row in two dtypes, several ops in one program; all rows and dtypes are slow, and a
+step of their own in `.ci/run`.
 """
 
 from __future__ import annotations
@@ -73,3 +74,5 @@ def test_every_row_on_a_device_equals_the_evaluator(op: str, platform: str) -> N
 def test_a_case_is_about_all_its_dtypes() -> None:
     rows = [case for case in cases_of("convert") if short_name(case[1]) == "f32"]
     assert any(len(dtypes_of(case)) == 2 for case in rows)
+    contractions = [case for case in cases_of("dot_general") if short_name(case[1]) == "f32"]
+    assert any("f64" in dtypes_of(case) for case in contractions)

@@ -37,8 +37,14 @@ ALL: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
+# Many kernels, each of which a driver compiles once more.
+LONG = ("convolution", "derivatives", "random numbers", "sorts")
+
+
 @pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in ALL]
+)
 def test_program_on_a_device(name: str, platform: str) -> None:
     function, arguments = ALL[name]
     expected = function(*gn.tree.map(gnp.asarray, arguments))

@@ -274,3 +274,51 @@ def test_one_element_is_updated_by_another() -> None:
         evaluated = gn.tree.leaves(function(*arguments))
         for given, wanted in zip(compiled, evaluated, strict=True):
             np.testing.assert_array_equal(np.asarray(given), np.asarray(wanted))
+
+
+def test_a_literal_is_updated_in_every_iteration() -> None:
+    """What a body writes into literals is not there in the next iteration."""
+    places = np.array([1, 2, 3, 0, 2], np.int32)
+
+    def largest(h: Any, i: Any) -> Any:
+        return gn.ops.segment_max(h * (2.0 - i), places, 4)
+
+    def added(h: Any, i: Any) -> Any:
+        rows = lax.concatenate([gnp.full((3, 2), -5.0), gnp.zeros((1, 2))], 0)
+        return rows.at[places].add(h * (2.0 - i), mode="promise_in_bounds")
+
+    def counted(h: Any) -> Any:
+        def step(h: Any, i: Any) -> Any:
+            chosen = lax.cond(i % 2 == 0, lambda h: largest(h, i), lambda h: h[:4], h)
+            return h + 1, (largest(h, i), added(h, i), chosen)
+
+        return lax.scan(step, h, gnp.arange(4))
+
+    def waiting(h: Any) -> Any:
+        def go_on(s: Any) -> Any:
+            return (s[0] < 4) & (s[1].sum() < 1e6)
+
+        return lax.while_loop(
+            go_on, lambda s: (s[0] + 1, s[1] + added(h, s[0])), (0, gnp.zeros((4, 2)))
+        )
+
+    h = gnp.ones((5, 2))
+    for function in (counted, waiting):
+        compiled, evaluated = (gn.tree.leaves(f(h)) for f in (gn.jit(function), function))
+        for given, wanted in zip(compiled, evaluated, strict=True):
+            np.testing.assert_array_equal(np.asarray(given), np.asarray(wanted))
+
+
+def test_two_scatters_at_the_same_64_bit_places() -> None:
+    def loss(x: Any) -> Any:
+        ordered = gnp.take_along_axis(x, gnp.argsort(x, 0), 0)
+        return (ordered[0] * ordered[-1]).sum()
+
+    def program(x: Any) -> Any:
+        return gn.jvp(gn.grad(loss), (x,), (x,))
+
+    with gn.enable_x64(True):
+        x = gnp.asarray(np.random.default_rng(0).normal(size=(3, 4)).astype(F32))
+        compiled, evaluated = (f(x) for f in (gn.jit(program), program))
+    for given, wanted in zip(compiled, evaluated, strict=True):
+        np.testing.assert_array_equal(np.asarray(given), np.asarray(wanted))

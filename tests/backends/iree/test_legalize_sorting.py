@@ -40,7 +40,7 @@ def _names(program: Program) -> set[str]:
 def _arrays(n: int, dtype: type, rng: np.random.Generator) -> list[np.ndarray]:
     keys = rng.integers(-n // 4, n // 4, (n, 2)).astype(dtype)
     if np.issubdtype(dtype, np.floating):
-        keys[:5, 0] = [np.nan, -0.0, 0.0, np.inf, -np.inf]
+        keys[:5, 0] = [np.nan, -0.0, 0.0, np.inf, -np.inf][:n]
     return [keys, rng.integers(0, 3, (n, 2)).astype(np.uint32), np.arange(2 * n).reshape(n, 2)]
 
 
@@ -56,11 +56,17 @@ def test_the_network_sorts(n: int, dtype: type) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_cuda_gets_the_network_for_rows_that_its_compiler_refuses() -> None:
-    for n, way in ((16, "sort"), (32, "while")):
-        program = _program(_arrays(n, np.float32, np.random.default_rng(n)), 1, 3)
-        rewrite(program, sorting_rules(TARGETS["cuda"]))
-        assert way in _names(program)
+@pytest.mark.parametrize("n", [1, 16, 33, 300])
+def test_devices_get_no_sort(n: int) -> None:
+    """Short rows are ranked there, long ones go through the network."""
+    arrays = _arrays(n, np.float32, np.random.default_rng(n))
+    program = _program(arrays, 2, n // 3)
+    expected = run(program, "main", arrays)
+    rewrite(program, sorting_rules(TARGETS["vulkan"]))
+    assert not _names(program) & {"sort", "top_k"}
+    assert ("while" in _names(program)) == (n == 300)
+    for found, wanted in zip(run(program, "main", arrays), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.slow

@@ -26,6 +26,30 @@ def test_a_long_sum_is_precise(shape: tuple[int, ...]) -> None:
     assert_each_near(columns, exact.sum(0), units)
 
 
+def test_rows_and_columns_that_fill_no_whole_vectors() -> None:
+    """Of 1003 columns the last vector of sums overlaps the one before it."""
+    x = np.random.default_rng(3).random((2, 30, 1003), np.float32)
+
+    def program(x: Any) -> Any:
+        halves = x.astype("float16")
+        return x.sum(1), x.sum((0, 1)), halves.sum(0), x.sum(-1), nn.softmax(x), x.max(1), -x.min(0)
+
+    found = gn.jit(program)(x)
+    exact = x.astype(np.float64)
+    powers = np.exp(exact)
+    expected = (
+        exact.sum(1),
+        exact.sum((0, 1)),
+        x.astype(np.float16).astype(np.float64).sum(0),
+        exact.sum(-1),
+        powers / powers.sum(-1, keepdims=True),
+        exact.max(1),
+        -exact.min(0),
+    )
+    for result, e in zip(found, expected, strict=True):
+        assert_close(np.asarray(result), e, np.asarray(result).dtype, 32.0)
+
+
 def test_sums_of_a_million_elements_in_every_dtype() -> None:
     """NumPy adds in pairs: within few units of what it gives in the dtype's accumulator."""
     base = np.random.default_rng(1).normal(1, 1, 1_000_000)

@@ -53,8 +53,14 @@ def sgd(parameters: list[Any], gradients: list[Any]) -> list[Any]:
     return [p - 0.1 * g for p, g in zip(parameters, gradients, strict=True)]
 
 
+def chosen(xs: list[Any], ys: list[Any]) -> Any:
+    """Twenty choices, each of three buffers."""
+    triples = zip(xs[:20], xs[20:40], ys, strict=False)
+    return sum(gnp.where(a > 0, b, gnp.clip(c, -1, 1)) for a, b, c in triples)
+
+
 def together(xs: list[Any], ys: list[Any]) -> Any:
-    return sum(xs), reductions(xs), in_a_loop(xs), prefixes(xs), sgd(xs, ys)
+    return chosen(xs, ys), sum(xs), reductions(xs), in_a_loop(xs), prefixes(xs), sgd(xs, ys)
 
 
 def gradient(xs: list[Any], ys: list[Any]) -> Any:

@@ -26,7 +26,7 @@ from tests.ops.check import draw_all, joint_program
 
 GPUS = ["cuda:sm_90", "rocm:gfx942", "metal"]
 
-F32 = np.float32
+F32, F8 = np.float32, gnp.float8_e5m2
 
 
 def pieces(x: Any, image: Any, kernel: Any, places: Any) -> Any:
@@ -37,6 +37,7 @@ def pieces(x: Any, image: Any, kernel: Any, places: Any) -> Any:
         "sort": (gnp.sort(x, axis=0), gnp.argsort(gnp.tile(x.ravel(), 2))),
         "long sort": gnp.sort(gnp.tile(x.ravel(), 30)),
         "scatter": [gnp.zeros(9, t).at[places].add(x[0, :5].astype(t)) for t in ("f4", "f2")],
+        "scatter of bytes": gnp.zeros(9, F8).at[places].max(x[0, :5].astype(F8)),
         "random": gnomon.random.normal(key, (3,)) + gnomon.random.uniform(key, (3,)),
         "fft": gnp.abs(gnp.fft.fft(x)),
         "trigonometry": gnp.sin(x) + gnp.arctan2(x, x + 1) ** gnp.abs(x),

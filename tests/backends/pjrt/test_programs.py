@@ -69,7 +69,10 @@ def bits(seed: Any) -> Any:
 
 def sorts(x: Any) -> Any:
     ties = gnp.round(x * 2)
-    return gnp.argsort(ties, -1, stable=True), gnp.sort(x, 0), lax.top_k(ties, 3), gnp.median(x)
+    # Bools that a kernel would widen for each of their readers; rows whose size vectors divide.
+    narrow, even = gnp.argsort(x > 0, 0), gnp.sort(gnp.tile(x, (2, 2))[:8, :8])
+    first, ordered = gnp.argsort(ties, -1, stable=True), gnp.sort(x, 0)
+    return first, ordered, lax.top_k(ties, 3), gnp.median(x), narrow, even
 
 
 def updates(x: Any, i: Any) -> Any:
