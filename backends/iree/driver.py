@@ -18,11 +18,13 @@ import re
 import sys
 import threading
 import weakref
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from gnomon import _native
 from gnomon.backends.errors import BackendUnavailable
+from gnomon.backends.iree.vulkan_loader import ordered_signals
 from gnomon.dialects.deferred import Deferred
 
 __all__ = [
@@ -354,14 +356,17 @@ def _driver(name: str) -> Any:
     # nanobind reports, at exit, every object that a global variable of the user still holds.
     _binding.disable_leak_checker()
     try:
-        if not ProcessState.forks or name in _HOST_DRIVERS:
+        if name in _HOST_DRIVERS:
             return rt.get_driver(name)
-        # That of the parent process, which is the one that IREE keeps, has lost its threads.
-        if name not in _own_drivers:
-            _own_drivers[name] = _binding.create_hal_driver(name)
-            _make_immortal(_own_drivers[name])
-        return _own_drivers[name]
-    except (RuntimeError, ValueError) as error:
+        # Of our own, not those that IREE keeps: somebody else may have made them, in this process
+        # without ordered signals, or in the one that it was forked from, where their threads are.
+        with ProcessState.lock:
+            if name not in _own_drivers:
+                with ordered_signals() if name == "vulkan" else nullcontext():
+                    _own_drivers[name] = _binding.create_hal_driver(name)
+                _make_immortal(_own_drivers[name])
+            return _own_drivers[name]
+    except (OSError, RuntimeError, ValueError) as error:
         raise _unavailable(name, str(error)) from error
 
 

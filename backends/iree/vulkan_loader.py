@@ -1,0 +1,56 @@
+"""Vulkan's loader as IREE is to see it, with semaphores that are signaled in order.
+
+What goes wrong otherwise stands in `backends/native/vulkan_loader.cpp`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gnomon import _native
+
+__all__ = ["ordered_signals"]
+
+# By this IREE is told of a loader, as a file or as the folder of one.
+_VARIABLE = "IREE_HAL_VULKAN_LIBVULKAN_PATH"
+_NAMES = ("libvulkan.so.1", "libvulkan.so")
+_OURS = os.path.join(os.path.dirname(_native.__file__), "libgnomon_vulkan.so")
+
+
+def _candidates() -> Iterator[str]:
+    given = os.environ.get(_VARIABLE)
+    if given:
+        yield from (
+            (os.path.join(given, name) for name in _NAMES) if os.path.isdir(given) else (given,)
+        )
+    yield from _NAMES
+
+
+@contextmanager
+def ordered_signals() -> Iterator[None]:
+    """Has IREE take Vulkan's functions from our library, if the block makes its driver.
+
+    Where no loader is found, IREE looks for one itself and says what it tried.
+    """
+    # IREE's other platforms have a driver of their own, or were never seen.
+    if not sys.platform.startswith("linux"):
+        yield
+        return
+    open_vulkan = ctypes.CDLL(_OURS).gnomon_open_vulkan
+    open_vulkan.argtypes, open_vulkan.restype = [ctypes.c_char_p], ctypes.c_char_p
+    if all(open_vulkan(os.fsencode(path)) is not None for path in _candidates()):
+        yield
+        return
+    before = os.environ.get(_VARIABLE)
+    os.environ[_VARIABLE] = _OURS
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_VARIABLE]
+        else:
+            os.environ[_VARIABLE] = before

@@ -1,0 +1,167 @@
+"""Vulkan's semaphores, signaled out of order as IREE does, by calls of Vulkan itself."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gnomon.backends.iree import vulkan_loader
+
+pytestmark = pytest.mark.vulkan
+
+Pointer = ctypes.c_void_p
+# Types of structures, by their numbers in Vulkan's specification.
+INSTANCE, QUEUE, DEVICE, SEMAPHORE = 1, 2, 3, 9
+TIMELINE_FEATURES, SEMAPHORE_TYPE, SIGNAL = 1000207000, 1000207002, 1000207005
+
+
+def structure(*fields: type) -> type[ctypes.Structure]:
+    """A structure of the given fields behind its type and the pointer to the next one."""
+    names = [("type", ctypes.c_int32), ("next", Pointer)]
+    names += [(f"field{i}", field) for i, field in enumerate(fields)]
+    return type("Structure", (ctypes.Structure,), {"_fields_": names})
+
+
+U32, U64 = ctypes.c_uint32, ctypes.c_uint64
+InstanceInfo = structure(U32, Pointer, U32, Pointer, U32, Pointer)
+QueueInfo = structure(U32, U32, U32, Pointer)
+TimelineFeatures = structure(U32)
+DeviceInfo = structure(U32, U32, Pointer, U32, Pointer, U32, Pointer, Pointer)
+SemaphoreType = structure(ctypes.c_int32, U64)
+SemaphoreInfo = structure(U32)
+SignalInfo = structure(U64, U64)
+ApplicationInfo = structure(Pointer, U32, Pointer, U32, U32)
+
+
+class Vulkan:
+    """A device and a timeline semaphore at zero, from the functions that IREE is given."""
+
+    def __init__(self) -> None:
+        with vulkan_loader.ordered_signals():
+            library = ctypes.CDLL(os.environ[vulkan_loader._VARIABLE])
+        self._find = library.vkGetInstanceProcAddr
+        self._find.argtypes, self._find.restype = [Pointer, ctypes.c_char_p], Pointer
+        self._instance = Pointer()
+        application = ApplicationInfo(0, None, None, 0, None, 0, (1 << 22) | (3 << 12))
+        info = InstanceInfo(INSTANCE, None, 0, ctypes.addressof(application), 0, None, 0, None)
+        self.call("vkCreateInstance", ctypes.byref(info), None, ctypes.byref(self._instance))
+        count, physical = U32(1), Pointer()
+        status = self.raw("vkEnumeratePhysicalDevices")(
+            self._instance, ctypes.byref(count), ctypes.byref(physical)
+        )
+        assert status in (0, 5)  # success, or there are more
+        priority = ctypes.c_float(1)
+        queue = QueueInfo(QUEUE, None, 0, 0, 1, ctypes.addressof(priority))
+        features = TimelineFeatures(TIMELINE_FEATURES, None, 1)
+        device_info = DeviceInfo(
+            *(DEVICE, ctypes.addressof(features), 0, 1, ctypes.addressof(queue)),
+            *(0, None, 0, None, None),
+        )
+        self.device = Pointer()
+        self.call(
+            "vkCreateDevice", physical, ctypes.byref(device_info), None, ctypes.byref(self.device)
+        )
+        kind = SemaphoreType(SEMAPHORE_TYPE, None, 1, 0)
+        semaphore_info = SemaphoreInfo(SEMAPHORE, ctypes.addressof(kind), 0)
+        self.semaphore = U64()
+        self.call(
+            *("vkCreateSemaphore", self.device, ctypes.byref(semaphore_info), None),
+            ctypes.byref(self.semaphore),
+        )
+
+    def raw(self, name: str) -> Any:
+        """An instance's function."""
+        address = self._find(self._instance, name.encode())
+        assert address, name
+        return ctypes.CFUNCTYPE(ctypes.c_int32)(address)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        assert self.raw(name)(*arguments) == 0
+
+    def of_device(self, name: str) -> Any:
+        """A device's function, found as IREE does."""
+        address = self._find(self._instance, b"vkGetDeviceProcAddr")
+        find = ctypes.CFUNCTYPE(Pointer, Pointer, ctypes.c_char_p)(address)
+        found = find(self.device, name.encode())
+        assert found, name
+        return ctypes.CFUNCTYPE(ctypes.c_int32)(found)
+
+    def signal(self, value: int) -> int:
+        """What signaling a value returns."""
+        info = SignalInfo(SIGNAL, None, self.semaphore.value, value)
+        return int(self.of_device("vkSignalSemaphore")(self.device, ctypes.byref(info)))
+
+    def value(self) -> int:
+        """The semaphore's value."""
+        value = U64()
+        find = self.of_device("vkGetSemaphoreCounterValue")
+        assert find(self.device, self.semaphore, ctypes.byref(value)) == 0
+        return value.value
+
+    def close(self) -> None:
+        self.raw("vkDestroySemaphore")(self.device, self.semaphore, None)
+        self.raw("vkDestroyDevice")(self.device, None)
+        self.raw("vkDestroyInstance")(self._instance, None)
+
+
+@pytest.fixture
+def vulkan() -> Iterator[Vulkan]:
+    made = Vulkan()
+    yield made
+    made.close()
+
+
+def test_a_value_that_was_passed_is_no_loss_of_the_device(vulkan: Vulkan) -> None:
+    assert vulkan.signal(2) == 0
+    assert vulkan.signal(5) == 0
+    assert vulkan.signal(4) == 0
+    assert vulkan.value() == 5
+    assert vulkan.signal(5) == 0
+    assert vulkan.signal(6) == 0
+    assert vulkan.value() == 6
+
+
+def test_the_variable_is_as_before_behind_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = vulkan_loader._VARIABLE
+    monkeypatch.delenv(name, raising=False)
+    with vulkan_loader.ordered_signals():
+        assert Path(os.environ[name]).name == "libgnomon_vulkan.so"
+    assert name not in os.environ
+    monkeypatch.setenv(name, "libvulkan.so.1")
+    with pytest.raises(KeyError), vulkan_loader.ordered_signals():
+        raise KeyError
+    assert os.environ[name] == "libvulkan.so.1"
+
+
+# In processes of their own: a process opens Vulkan's loader once.
+_OPENS = """
+import os, sys
+from gnomon.backends.iree.vulkan_loader import ordered_signals
+with ordered_signals():
+    print(os.environ.get("IREE_HAL_VULKAN_LIBVULKAN_PATH"))
+"""
+
+
+def _opened(given: str) -> str:
+    environment = os.environ | {"IREE_HAL_VULKAN_LIBVULKAN_PATH": given}
+    run = [sys.executable, "-c", _OPENS]
+    done = subprocess.run(
+        run, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_loader_that_the_user_names_is_the_one(tmp_path: Path) -> None:
+    # A folder without one, a file that is none: IREE looks further, and so do we.
+    wrong = tmp_path / "libvulkan.so.1"
+    wrong.write_bytes(b"no library")
+    for given in (str(tmp_path), str(wrong), ""):
+        assert Path(_opened(given)).name == "libgnomon_vulkan.so"
