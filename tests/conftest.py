@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import gc
 import importlib.util
@@ -11,7 +10,6 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -97,39 +95,6 @@ def cpu_plugin() -> str | None:
     return None
 
 
-# The threads that wait for Vulkan devices. IREE waits for any of several semaphores, which Mesa's
-# lavapipe does by asking for ever: two threads for each device keep the cores busy to the end.
-_waiting_for_vulkan: set[str] = set()
-# Others than root may lower a priority and not raise it again.
-_CAN_BE_NICE = sys.platform.startswith("linux") and os.geteuid() == 0
-
-
-@functools.cache
-def _watch_vulkan() -> None:
-    """Finds out which threads wait for the Vulkan devices that are made from now on."""
-    from gnomon.backends.iree import driver
-
-    tasks, create = Path("/proc/self/task"), driver._create_device
-
-    def created(name: str, device: int | None) -> Any:
-        before = set(os.listdir(tasks))
-        made = create(name, device)
-        own = (tasks / str(os.getpid()) / "comm").read_text()
-        for task in set(os.listdir(tasks)) - before if name == "vulkan" else ():
-            # Those that compute have names of their own.
-            if (tasks / task / "comm").read_text() == own:
-                _waiting_for_vulkan.add(task)
-        return made
-
-    driver._create_device = created
-
-
-def _set_niceness_of_waiting(niceness: int) -> None:
-    for task in _waiting_for_vulkan:
-        with contextlib.suppress(ProcessLookupError):
-            os.setpriority(os.PRIO_PROCESS, int(task), niceness)
-
-
 def _leave_out(what: str, reason: str) -> None:
     """Skips a test, unless GNOMON_REQUIRE names what it needs (separated by commas)."""
     if what in os.environ.get("GNOMON_REQUIRE", "").split(","):
@@ -142,17 +107,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for driver in ("cuda", "vulkan"):
         if item.get_closest_marker(driver) and not has_device(driver):
             _leave_out(driver, f"this machine has no {driver} device")
-    if item.get_closest_marker("vulkan") and _CAN_BE_NICE:
-        _watch_vulkan()
-        # One of them hands out the work: it must not fall behind the process.
-        _set_niceness_of_waiting(os.getpriority(os.PRIO_PROCESS, 0))
     if item.get_closest_marker("tpu_compile") and importlib.util.find_spec("libtpu") is None:
         pytest.skip("libtpu is not installed: pip install 'gnomon[tpu]' (Linux on x86-64)")
     if item.get_closest_marker("pjrt") and cpu_plugin() is None:
         pytest.skip("no PJRT plugin for the CPU: pip install xla-cpu-pjrt (Linux on x86-64)")
-
-
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Leaves the processor to the tests that need no Vulkan device."""
-    if item.get_closest_marker("vulkan"):
-        _set_niceness_of_waiting(19)

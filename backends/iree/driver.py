@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Protocol
 
 from gnomon import _native
 from gnomon.backends.errors import BackendUnavailable
-from gnomon.backends.iree.vulkan_loader import ordered_signals
+from gnomon.backends.iree.vulkan_loader import our_loader
 from gnomon.dialects.deferred import Deferred
 
 __all__ = [
@@ -359,10 +359,10 @@ def _driver(name: str) -> Any:
         if name in _HOST_DRIVERS:
             return rt.get_driver(name)
         # Of our own, not those that IREE keeps: somebody else may have made them, in this process
-        # without ordered signals, or in the one that it was forked from, where their threads are.
+        # without our library, or in the one that it was forked from, where their threads are.
         with ProcessState.lock:
             if name not in _own_drivers:
-                with ordered_signals() if name == "vulkan" else nullcontext():
+                with our_loader() if name == "vulkan" else nullcontext():
                     _own_drivers[name] = _binding.create_hal_driver(name)
                 _make_immortal(_own_drivers[name])
             return _own_drivers[name]

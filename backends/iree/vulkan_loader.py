@@ -1,4 +1,4 @@
-"""Vulkan's loader as IREE is to see it, with semaphores that are signaled in order.
+"""Vulkan's loader as IREE is to see it: signals in order, and waits that sleep.
 
 What goes wrong otherwise stands in `backends/native/vulkan_loader.cpp`.
 """
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from gnomon import _native
 
-__all__ = ["ordered_signals"]
+__all__ = ["our_loader"]
 
 # By this IREE is told of a loader, as a file or as the folder of one.
 _VARIABLE = "IREE_HAL_VULKAN_LIBVULKAN_PATH"
@@ -31,7 +31,7 @@ def _candidates() -> Iterator[str]:
 
 
 @contextmanager
-def ordered_signals() -> Iterator[None]:
+def our_loader() -> Iterator[None]:
     """Has IREE take Vulkan's functions from our library, if the block makes its driver.
 
     Where no loader is found, IREE looks for one itself and says what it tried.

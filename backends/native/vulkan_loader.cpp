@@ -1,20 +1,27 @@
-// Vulkan's loader for IREE, with semaphores that are signaled in order.
+// Vulkan's loader for IREE, with semaphores that are signaled in order and waits that sleep.
 //
-// IREE 3.13 wakes the thread that completes a queue's work by raising a timeline semaphore. It
-// takes the next value by an atomic addition and signals it in a second step, from the thread that
-// submits and from those that complete other queues' work: the later value may be signaled first.
-// Vulkan forbids to signal a value that is not above the current one
-// (VUID-VkSemaphoreSignalInfo-value- 03258); Mesa answers by giving up the device, with everything
-// on it.
+// IREE takes Vulkan's functions from the library that it is told; `backends/iree/vulkan_loader.py`
+// tells it this one. All of them are the loader's, but two.
 //
-// IREE takes Vulkan's functions from the library that it is told (`backends/iree/vulkan.py` tells
-// it this one): all of them are the loader's, but the one that signals. A value that has been
-// passed needs no signal: who waited for it has been woken, and what was queued before the value
-// was taken is seen by whoever wakes up by a later one.
+// Signals. IREE 3.13 wakes the thread that completes a queue's work by raising a timeline
+// semaphore. It takes the next value by an atomic addition and signals it in a second step, from
+// the thread that submits and from those that complete other queues' work: the later value may be
+// signaled first. Vulkan forbids to signal a value that is not above the current one
+// (VUID-VkSemaphoreSignalInfo-value-03258); Mesa answers by giving up the device, with everything
+// on it. A value that has been passed needs no signal: who waited for it has been woken, and what
+// was queued before the value was taken is seen by whoever wakes up by a later one.
+//
+// Waits. Those threads, two for each device, wait for the end of the next piece of work or for that
+// semaphore, whichever comes first. Devices that are the processor itself (Mesa's lavapipe) do that
+// by asking for both without a pause, and keep two cores busy as long as the process lives. For one
+// semaphore they sleep: so it is waited for the first, and the others are asked for in between.
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <set>
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -26,6 +33,9 @@ namespace {
 // Of Vulkan's headers, which are not needed to build this. Handles have 64 bits on every platform.
 using Result = std::int32_t;
 constexpr Result success = 0;
+constexpr Result timed_out = 2;
+constexpr std::int32_t kind_processor = 4;
+constexpr std::uint32_t wait_for_any = 1;
 using Handle = std::uint64_t;
 
 struct SignalInfo {
@@ -35,23 +45,55 @@ struct SignalInfo {
     std::uint64_t value;
 };
 
+struct WaitInfo {
+    std::int32_t type;
+    const void *next;
+    std::uint32_t flags;
+    std::uint32_t count;
+    const Handle *semaphores;
+    const std::uint64_t *values;
+};
+
+struct Properties {
+    std::uint32_t versions_and_identifiers[4];
+    std::int32_t kind;
+    char limits_and_more[2028]; // fewer than a thousand in Vulkan 1.4
+};
+
 using Function = void (*)();
-using GetFunction = Function (*)(void *owner, const char *name);
-using GetValue = Result (*)(void *device, Handle semaphore, std::uint64_t *value);
-using Signal = Result (*)(void *device, const SignalInfo *info);
 
 struct Loader {
-    GetFunction of_instance = nullptr;
-    GetFunction of_device = nullptr;
-    GetValue get_value = nullptr;
-    Signal signal = nullptr;
+    Function (*of_instance)(void *instance, const char *name) = nullptr;
+    Function (*of_device)(void *device, const char *name) = nullptr;
+    Result (*create_device)(void *physical, const void *info, const void *allocator,
+                            void **device) = nullptr;
+    void (*get_properties)(void *physical, Properties *properties) = nullptr;
+    Result (*get_value)(void *device, Handle semaphore, std::uint64_t *value) = nullptr;
+    Result (*signal)(void *device, const SignalInfo *info) = nullptr;
+    Result (*wait)(void *device, const WaitInfo *info, std::uint64_t timeout) = nullptr;
 };
 
 Loader loader;
-std::mutex one_at_a_time;
+std::mutex mutex;
+std::set<void *> processors;
+
+Result create_device(void *physical, const void *info, const void *allocator, void **device) {
+    const Result result = loader.create_device(physical, info, allocator, device);
+    if (result == success) {
+        Properties properties;
+        loader.get_properties(physical, &properties);
+        const std::lock_guard<std::mutex> lock(mutex);
+        // The handle may be that of a device that has gone.
+        processors.erase(*device);
+        if (properties.kind == kind_processor) {
+            processors.insert(*device);
+        }
+    }
+    return result;
+}
 
 Result signal_in_order(void *device, const SignalInfo *info) {
-    const std::lock_guard<std::mutex> lock(one_at_a_time);
+    const std::lock_guard<std::mutex> lock(mutex);
     std::uint64_t value = 0;
     const Result result = loader.get_value(device, info->semaphore, &value);
     if (result != success) {
@@ -60,15 +102,64 @@ Result signal_in_order(void *device, const SignalInfo *info) {
     return value >= info->value ? success : loader.signal(device, info);
 }
 
+bool polls(void *device, const WaitInfo *info) {
+    if ((info->flags & wait_for_any) == 0 || info->count < 2) {
+        return false;
+    }
+    const std::lock_guard<std::mutex> lock(mutex);
+    return processors.count(device) != 0;
+}
+
+Result wait_asleep(void *device, const WaitInfo *info, std::uint64_t timeout) {
+    using Clock = std::chrono::steady_clock;
+    using Nanoseconds = std::chrono::nanoseconds;
+    // Programs of many small pieces are not held up; an idle process asks 500 times a second.
+    constexpr Nanoseconds shortest(20'000), longest(2'000'000);
+    constexpr Nanoseconds for_ever = std::chrono::hours(24 * 365);
+    if (!polls(device, info)) {
+        return loader.wait(device, info, timeout);
+    }
+    const auto limit = std::min<std::uint64_t>(timeout, for_ever.count());
+    const auto end = Clock::now() + Nanoseconds(limit);
+    const WaitInfo first{info->type, info->next, 0, 1, info->semaphores, info->values};
+    for (Nanoseconds slice = shortest;; slice = std::min(2 * slice, longest)) {
+        const Nanoseconds left = std::max<Nanoseconds>(end - Clock::now(), Nanoseconds(0));
+        const Result result = loader.wait(device, &first, std::min(slice, left).count());
+        if (result != timed_out) {
+            return result;
+        }
+        for (std::uint32_t i = 1; i < info->count; ++i) {
+            std::uint64_t value = 0;
+            const Result asked = loader.get_value(device, info->semaphores[i], &value);
+            if (asked != success || value >= info->values[i]) {
+                return asked;
+            }
+        }
+        if (left == Nanoseconds(0)) {
+            return timed_out;
+        }
+    }
+}
+
 Function of_device(void *device, const char *name);
 
 // Our own version of a function, or null.
 Function ours(const char *name) {
-    if (std::strcmp(name, "vkSignalSemaphore") == 0) {
-        return reinterpret_cast<Function>(signal_in_order);
+    const struct {
+        const char *name;
+        Function function;
+    } table[] = {
+        {"vkCreateDevice", reinterpret_cast<Function>(create_device)},
+        {"vkGetDeviceProcAddr", reinterpret_cast<Function>(of_device)},
+        {"vkSignalSemaphore", reinterpret_cast<Function>(signal_in_order)},
+        {"vkWaitSemaphores", reinterpret_cast<Function>(wait_asleep)},
+    };
+    for (const auto &entry : table) {
+        if (std::strcmp(name, entry.name) == 0) {
+            return entry.function;
+        }
     }
-    return std::strcmp(name, "vkGetDeviceProcAddr") == 0 ? reinterpret_cast<Function>(of_device)
-                                                         : nullptr;
+    return nullptr;
 }
 
 Function of_device(void *device, const char *name) {
@@ -98,13 +189,15 @@ GNOMON_EXPORT const char *gnomon_open_vulkan(const char *path) {
     Loader found;
     if (library == nullptr || !find(library, "vkGetInstanceProcAddr", found.of_instance) ||
         !find(library, "vkGetDeviceProcAddr", found.of_device) ||
+        !find(library, "vkCreateDevice", found.create_device) ||
+        !find(library, "vkGetPhysicalDeviceProperties", found.get_properties) ||
         !find(library, "vkGetSemaphoreCounterValue", found.get_value) ||
-        !find(library, "vkSignalSemaphore", found.signal)) {
+        !find(library, "vkSignalSemaphore", found.signal) ||
+        !find(library, "vkWaitSemaphores", found.wait)) {
         return dlerror();
     }
     // A forked child has none of the threads that may hold the lock in this moment.
-    pthread_atfork([] { one_at_a_time.lock(); }, [] { one_at_a_time.unlock(); },
-                   [] { one_at_a_time.unlock(); });
+    pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
     loader = found;
     return nullptr;
 }

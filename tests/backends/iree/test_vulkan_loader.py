@@ -1,4 +1,4 @@
-"""Vulkan's semaphores, signaled out of order as IREE does, by calls of Vulkan itself."""
+"""Vulkan's semaphores as IREE uses them: signaled out of order, and waited for any of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ctypes
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,8 @@ pytestmark = pytest.mark.vulkan
 Pointer = ctypes.c_void_p
 # Types of structures, by their numbers in Vulkan's specification.
 INSTANCE, QUEUE, DEVICE, SEMAPHORE = 1, 2, 3, 9
-TIMELINE_FEATURES, SEMAPHORE_TYPE, SIGNAL = 1000207000, 1000207002, 1000207005
+TIMELINE_FEATURES, SEMAPHORE_TYPE, WAIT, SIGNAL = 1000207000, 1000207002, 1000207004, 1000207005
+SUCCESS, TIMEOUT, INCOMPLETE, WAIT_ANY = 0, 2, 5, 1
 
 
 def structure(*fields: type) -> type[ctypes.Structure]:
@@ -37,14 +40,15 @@ DeviceInfo = structure(U32, U32, Pointer, U32, Pointer, U32, Pointer, Pointer)
 SemaphoreType = structure(ctypes.c_int32, U64)
 SemaphoreInfo = structure(U32)
 SignalInfo = structure(U64, U64)
+WaitInfo = structure(U32, U32, Pointer, Pointer)
 ApplicationInfo = structure(Pointer, U32, Pointer, U32, U32)
 
 
 class Vulkan:
-    """A device and a timeline semaphore at zero, from the functions that IREE is given."""
+    """A device and two timeline semaphores at zero, by the functions that IREE is given."""
 
     def __init__(self) -> None:
-        with vulkan_loader.ordered_signals():
+        with vulkan_loader.our_loader():
             library = ctypes.CDLL(os.environ[vulkan_loader._VARIABLE])
         self._find = library.vkGetInstanceProcAddr
         self._find.argtypes, self._find.restype = [Pointer, ctypes.c_char_p], Pointer
@@ -56,7 +60,7 @@ class Vulkan:
         status = self.raw("vkEnumeratePhysicalDevices")(
             self._instance, ctypes.byref(count), ctypes.byref(physical)
         )
-        assert status in (0, 5)  # success, or there are more
+        assert status in (SUCCESS, INCOMPLETE)
         priority = ctypes.c_float(1)
         queue = QueueInfo(QUEUE, None, 0, 0, 1, ctypes.addressof(priority))
         features = TimelineFeatures(TIMELINE_FEATURES, None, 1)
@@ -70,11 +74,11 @@ class Vulkan:
         )
         kind = SemaphoreType(SEMAPHORE_TYPE, None, 1, 0)
         semaphore_info = SemaphoreInfo(SEMAPHORE, ctypes.addressof(kind), 0)
-        self.semaphore = U64()
-        self.call(
-            *("vkCreateSemaphore", self.device, ctypes.byref(semaphore_info), None),
-            ctypes.byref(self.semaphore),
-        )
+        self.semaphores = (U64 * 2)()
+        for i in range(2):
+            place = ctypes.byref(self.semaphores, i * ctypes.sizeof(U64))
+            info = ctypes.byref(semaphore_info)
+            self.call("vkCreateSemaphore", self.device, info, None, place)
 
     def raw(self, name: str) -> Any:
         """An instance's function."""
@@ -83,7 +87,7 @@ class Vulkan:
         return ctypes.CFUNCTYPE(ctypes.c_int32)(address)
 
     def call(self, name: str, *arguments: Any) -> None:
-        assert self.raw(name)(*arguments) == 0
+        assert self.raw(name)(*arguments) == SUCCESS
 
     def of_device(self, name: str) -> Any:
         """A device's function, found as IREE does."""
@@ -93,20 +97,29 @@ class Vulkan:
         assert found, name
         return ctypes.CFUNCTYPE(ctypes.c_int32)(found)
 
-    def signal(self, value: int) -> int:
+    def signal(self, value: int, which: int = 0) -> int:
         """What signaling a value returns."""
-        info = SignalInfo(SIGNAL, None, self.semaphore.value, value)
+        info = SignalInfo(SIGNAL, None, self.semaphores[which], value)
         return int(self.of_device("vkSignalSemaphore")(self.device, ctypes.byref(info)))
 
+    def wait(self, values: tuple[int, int], seconds: float, flags: int = WAIT_ANY) -> int:
+        """What waiting for the semaphores returns."""
+        wanted = (U64 * 2)(*values)
+        pointers = ctypes.addressof(self.semaphores), ctypes.addressof(wanted)
+        info = WaitInfo(WAIT, None, flags, 2, *pointers)
+        wait = self.of_device("vkWaitSemaphores")
+        return int(wait(self.device, ctypes.byref(info), U64(int(seconds * 1e9))))
+
     def value(self) -> int:
-        """The semaphore's value."""
+        """The first semaphore's value."""
         value = U64()
         find = self.of_device("vkGetSemaphoreCounterValue")
-        assert find(self.device, self.semaphore, ctypes.byref(value)) == 0
+        assert find(self.device, U64(self.semaphores[0]), ctypes.byref(value)) == SUCCESS
         return value.value
 
     def close(self) -> None:
-        self.raw("vkDestroySemaphore")(self.device, self.semaphore, None)
+        for semaphore in self.semaphores:
+            self.raw("vkDestroySemaphore")(self.device, U64(semaphore), None)
         self.raw("vkDestroyDevice")(self.device, None)
         self.raw("vkDestroyInstance")(self._instance, None)
 
@@ -119,23 +132,43 @@ def vulkan() -> Iterator[Vulkan]:
 
 
 def test_a_value_that_was_passed_is_no_loss_of_the_device(vulkan: Vulkan) -> None:
-    assert vulkan.signal(2) == 0
-    assert vulkan.signal(5) == 0
-    assert vulkan.signal(4) == 0
+    assert vulkan.signal(2) == SUCCESS
+    assert vulkan.signal(5) == SUCCESS
+    assert vulkan.signal(4) == SUCCESS
     assert vulkan.value() == 5
-    assert vulkan.signal(5) == 0
-    assert vulkan.signal(6) == 0
+    assert vulkan.signal(5) == SUCCESS
+    assert vulkan.signal(6) == SUCCESS
     assert vulkan.value() == 6
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_wait_ends_when_any_value_is_reached(vulkan: Vulkan, which: int) -> None:
+    later = threading.Timer(0.05, vulkan.signal, (3, which))
+    later.start()
+    assert vulkan.wait((3, 3), 30) == SUCCESS
+    later.join()
+    # Of both, only one is there.
+    assert vulkan.wait((3, 3), 0.01, flags=0) == TIMEOUT
+    assert vulkan.signal(3, 1 - which) == SUCCESS
+    assert vulkan.wait((3, 3), 30, flags=0) == SUCCESS
+
+
+def test_a_wait_for_nothing_sleeps_until_its_time_is_over(vulkan: Vulkan) -> None:
+    assert vulkan.wait((1, 1), 0) == TIMEOUT
+    started, cpu_before = time.perf_counter(), time.thread_time()
+    assert vulkan.wait((1, 1), 0.4) == TIMEOUT
+    assert time.perf_counter() - started >= 0.4
+    assert time.thread_time() - cpu_before < 0.2
 
 
 def test_the_variable_is_as_before_behind_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
     name = vulkan_loader._VARIABLE
     monkeypatch.delenv(name, raising=False)
-    with vulkan_loader.ordered_signals():
+    with vulkan_loader.our_loader():
         assert Path(os.environ[name]).name == "libgnomon_vulkan.so"
     assert name not in os.environ
     monkeypatch.setenv(name, "libvulkan.so.1")
-    with pytest.raises(KeyError), vulkan_loader.ordered_signals():
+    with pytest.raises(KeyError), vulkan_loader.our_loader():
         raise KeyError
     assert os.environ[name] == "libvulkan.so.1"
 
@@ -143,8 +176,8 @@ def test_the_variable_is_as_before_behind_the_block(monkeypatch: pytest.MonkeyPa
 # In processes of their own: a process opens Vulkan's loader once.
 _OPENS = """
 import os, sys
-from gnomon.backends.iree.vulkan_loader import ordered_signals
-with ordered_signals():
+from gnomon.backends.iree.vulkan_loader import our_loader
+with our_loader():
     print(os.environ.get("IREE_HAL_VULKAN_LIBVULKAN_PATH"))
 """
 
