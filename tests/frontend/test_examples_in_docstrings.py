@@ -15,7 +15,6 @@ import gnomon.nn
 import gnomon.numpy.linalg
 import gnomon.random
 import gnomon.scipy
-import gnomon.scipy.linalg
 
 PACKAGES: tuple[ModuleType, ...] = (
     gnomon.lax,
@@ -23,12 +22,11 @@ PACKAGES: tuple[ModuleType, ...] = (
     gnomon.numpy.linalg,
     gnomon.random,
     gnomon.scipy,
-    gnomon.scipy.linalg,
 )
 MODULES = [
     found.name
     for package in PACKAGES
-    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
 ]
 
 

@@ -22,14 +22,12 @@ _REFS = (
     "the same"
 )
 _ARTIFACTS = "artifacts for deployment, which are not written yet"
-_MINIMIZE = "minimizers, not written yet: their steps are loops around value_and_grad"
 _PROFILES = "profiles, which are not written yet"
 _DEVICE_CODE = "for accelerator code, or a feature of XLA alone"
 _TOKENS = (
     "values that order XLA's infeeds and outfeeds, which are not here; effects keep their order"
 )
 _RENAMED = "there under another name: GnomonTypeError, GnomonIndexError, GnomonRuntimeError"
-_ROTATIONS = "rotations in space, not written yet"
 _HIDDEN_STATE = (
     "numbers from a hidden state, others at each call: results depend on arguments alone here; "
     "see lax.rng_bit_generator and random.uniform"
@@ -67,8 +65,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "nn": {
         _DEVICE_CODE: "get_scaled_dot_general_config scaled_dot_general scaled_matmul",
     },
-    "scipy.optimize": {_MINIMIZE: "*"},
-    "scipy.spatial.transform": {_ROTATIONS: "*"},
     "tree_util": {_INTERNAL: "default_registry"},
     "errors": {
         _RENAMED: "JAXIndexError JAXTypeError JaxRuntimeError",

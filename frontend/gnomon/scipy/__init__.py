@@ -7,8 +7,10 @@ from gnomon.scipy import (
     interpolate,
     linalg,
     ndimage,
+    optimize,
     signal,
     sparse,
+    spatial,
     special,
     stats,
 )
@@ -20,8 +22,10 @@ __all__ = [
     "interpolate",
     "linalg",
     "ndimage",
+    "optimize",
     "signal",
     "sparse",
+    "spatial",
     "special",
     "stats",
 ]

@@ -40,7 +40,7 @@ class gaussian_kde:  # noqa: N801
       >>> import gnomon.numpy as gnp
       >>> density = gaussian_kde(gnp.array([1.0, 2.0, 3.0]))
       >>> print(gnp.round(density(2.0), 3))
-      [0.357]
+      [0.318]
     """
 
     def __init__(

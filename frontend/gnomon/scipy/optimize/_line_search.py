@@ -1,0 +1,137 @@
+"""Steps along a line that satisfy the strong Wolfe conditions.
+
+Definition: J. Nocedal, S. Wright, Numerical Optimization (2006), algorithms 3.5 and 3.6, as one
+loop: until an interval is known that holds such a step, steps grow; then it is narrowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import gnomon.numpy as gnp
+from gnomon import lax
+from gnomon._array import Array
+
+__all__ = ["Point", "Search", "dot", "line_search"]
+
+# How much lower the value must be, and how much flatter the slope, in parts of what the slope at
+# the start promises: the book's numbers for quasi-Newton directions.
+_DECREASE, _FLATTER = 1e-4, 0.9
+# A step that is nearer to an end of the interval than this part of it is replaced by the middle.
+_MARGIN = 0.1
+
+
+class Point(NamedTuple):
+    """A point of the line: its step, and value, slope and gradient there."""
+
+    step: Array
+    value: Array
+    slope: Array
+    gradient: Array
+
+
+class Search(NamedTuple):
+    """What `line_search` found.
+
+    Attributes:
+      point: the step's; the start's, if there is none that is lower.
+      found: whether the step satisfies both conditions, or is clearly lower at least.
+      bracketed: whether an interval was found that holds one that satisfies both.
+      evaluations: how often the function and its gradient were computed.
+    """
+
+    point: Point
+    found: Array
+    bracketed: Array
+    evaluations: Array
+
+
+class _State(NamedTuple):
+    """Of the loop: ``low`` has the lowest value that is low enough; ``high`` ends the interval."""
+
+    low: Point
+    high: Point
+    next_step: Array
+    bracketed: Array
+    done: Array
+    evaluations: Array
+
+
+def dot(a: Array, b: Array) -> Array:
+    """The inner product of two vectors."""
+    return gnp.dot(a, b, precision=lax.Precision.HIGHEST)
+
+
+def line_search(
+    value_and_gradient: Callable[[Array], tuple[Array, Array]],
+    x: Array,
+    direction: Array,
+    value: Array,
+    gradient: Array,
+    first_step: Array,
+    max_evaluations: Any,
+) -> Search:
+    """A step from ``x`` along a direction in which the function falls."""
+    start = Point(gnp.zeros_like(value), value, dot(gradient, direction), gradient)
+
+    def at(step: Array) -> Point:
+        found, slope = value_and_gradient(x + step * direction)
+        return Point(step, found, dot(slope, direction), slope)
+
+    def goes_on(state: _State) -> Array:
+        return ~state.done & (state.evaluations < max_evaluations)
+
+    def advance(state: _State) -> _State:
+        return _narrowed(state, at(state.next_step), start)
+
+    first = _State(
+        low=start,
+        high=start,
+        next_step=first_step,
+        bracketed=gnp.array(False),
+        done=gnp.array(False),
+        evaluations=gnp.array(0),
+    )
+    last = lax.while_loop(goes_on, advance, first)
+    # One that is not flat enough leads on, if it is lower by more than roundings may have made it.
+    lowered = value - last.low.value
+    least = np.sqrt(np.finfo(value.dtype).eps) * gnp.maximum(abs(value), abs(last.low.value))
+    return Search(last.low, last.done | (lowered > least), last.bracketed, last.evaluations)
+
+
+def _narrowed(state: _State, point: Point, start: Point) -> _State:
+    """The state after the function was computed at a point."""
+    low = state.low
+    promised = start.value + _DECREASE * point.step * start.slope
+    # Where the function or its slope is not finite it is too high, too.
+    finite = gnp.isfinite(point.value) & gnp.isfinite(point.slope)
+    lower = (point.value <= promised) & (gnp.equal(low.step, 0) | (point.value < low.value))
+    too_high = ~(finite & lower)
+    done = ~too_high & (gnp.abs(point.slope) <= -_FLATTER * start.slope)
+    # Whether the function rises from the point to the end of the interval, or beyond it.
+    end = gnp.where(state.bracketed, state.high.step - low.step, 1)
+    rises = ~too_high & (point.slope * gnp.sign(end) >= 0)
+    high = _chosen(too_high, point, _chosen(rises, low, state.high))
+    bracketed = state.bracketed | too_high | rises
+    new_low = _chosen(too_high, low, point)
+    step = gnp.where(bracketed, _between(new_low, high), 2 * point.step)
+    return _State(new_low, high, step, bracketed, done, state.evaluations + 1)
+
+
+def _chosen(condition: Array, point: Point, other: Point) -> Point:
+    return Point(*(gnp.where(condition, a, b) for a, b in zip(point, other, strict=True)))
+
+
+def _between(low: Point, high: Point) -> Array:
+    """Where the cubic through both ends, with their slopes, is lowest (equation 3.59)."""
+    width = high.step - low.step
+    mean = low.slope + high.slope - 3 * (high.value - low.value) / width
+    root = gnp.sqrt(mean * mean - low.slope * high.slope)
+    root = gnp.where(width < 0, -root, root)
+    part = 1 - (high.slope + root - mean) / (high.slope - low.slope + 2 * root)
+    # Not a number lies nowhere.
+    inside = (part >= _MARGIN) & (part <= 1 - _MARGIN)
+    return low.step + gnp.where(inside, part, np.array(0.5, part.dtype)) * width

@@ -1,0 +1,218 @@
+"""Minimization by gradients alone: BFGS, and BFGS with limited memory.
+
+Definition: J. Nocedal, S. Wright, Numerical Optimization (2006), algorithms 6.1 and 7.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gnomon.numpy as gnp
+from gnomon import lax
+from gnomon._array import Array
+from gnomon.scipy.optimize._line_search import dot, line_search
+
+__all__ = ["CONVERGED", "Approximation", "Limits", "State", "full_matrix", "last_steps", "run"]
+
+# Of results, as JAX numbers them.
+UNDEFINED, CONVERGED, OUT_OF_ITERATIONS, NO_STEP_IN_INTERVAL, NO_INTERVAL = -1, 0, 1, 3, 5
+
+ValueAndGradient = Callable[[Array], tuple[Array, Array]]
+
+
+class Approximation(NamedTuple):
+    """How what is known of the inverse Hessian is kept.
+
+    Attributes:
+      first: of a point, before anything is known.
+      times: its product with a gradient.
+      updated: with the last step and by how much the gradient changed in it.
+    """
+
+    first: Callable[[Array], Any]
+    times: Callable[[Any, Array], Array]
+    updated: Callable[[Any, Array, Array], Any]
+
+
+class Limits(NamedTuple):
+    """When to stop.
+
+    Attributes:
+      gradient: done where the gradient's norm is below.
+      relative_decrease: done where a step lowers the value by no more than this part of it.
+      norm: of gradients, as `numpy.linalg.norm` takes it.
+      iterations, evaluations, search: at most so many steps, evaluations of the function, and
+        evaluations for one step.
+    """
+
+    gradient: Any
+    relative_decrease: Any
+    norm: Any
+    iterations: Any
+    evaluations: Any
+    search: Any
+
+
+class State(NamedTuple):
+    """Where a minimization is."""
+
+    iterations: Array
+    x: Array
+    value: Array
+    gradient: Array
+    previous_value: Array
+    known: Any
+    evaluations: Array
+    status: Array
+
+
+def run(
+    value_and_gradient: ValueAndGradient, x: Array, approximation: Approximation, limits: Limits
+) -> State:
+    """Steps until a limit is reached."""
+
+    def is_flat(gradient: Array) -> Array:
+        return gnp.linalg.norm(gradient, ord=limits.norm) < limits.gradient
+
+    value, gradient = value_and_gradient(x)
+    first = State(
+        iterations=gnp.array(0),
+        x=x,
+        value=value,
+        gradient=gradient,
+        # The first step is about one long.
+        previous_value=value + gnp.linalg.norm(gradient) / 2,
+        known=approximation.first(x),
+        evaluations=gnp.array(1),
+        status=gnp.where(is_flat(gradient), CONVERGED, UNDEFINED),
+    )
+
+    def goes_on(state: State) -> Array:
+        return gnp.equal(state.status, UNDEFINED)
+
+    def advance(state: State) -> State:
+        direction = -approximation.times(state.known, state.gradient)
+        search = line_search(
+            value_and_gradient,
+            state.x,
+            direction,
+            state.value,
+            state.gradient,
+            _first_step(state, direction),
+            limits.search,
+        )
+        point = search.point
+        step = point.step * direction
+        known = approximation.updated(state.known, step, point.gradient - state.gradient)
+        lowered = state.value - point.value
+        scale = gnp.maximum(gnp.abs(state.value), gnp.abs(point.value))
+        converged = is_flat(point.gradient) | (
+            search.found & (lowered <= limits.relative_decrease * gnp.maximum(scale, 1))
+        )
+        iterations = state.iterations + 1
+        evaluations = state.evaluations + search.evaluations
+        exhausted = (iterations >= limits.iterations) | (evaluations >= limits.evaluations)
+        lost = gnp.where(search.bracketed, NO_STEP_IN_INTERVAL, NO_INTERVAL)
+        status = gnp.select(
+            [converged, ~search.found, exhausted], [CONVERGED, lost, OUT_OF_ITERATIONS], UNDEFINED
+        )
+        return State(
+            iterations,
+            state.x + step,
+            point.value,
+            point.gradient,
+            state.value,
+            known,
+            evaluations,
+            status.astype(state.status.dtype),
+        )
+
+    return lax.while_loop(goes_on, advance, first)
+
+
+def _first_step(state: State, direction: Array) -> Array:
+    """By which the value would fall as in the step before (equation 3.60), one at most."""
+    slope = dot(state.gradient, direction)
+    guess = 2.02 * (state.value - state.previous_value) / slope
+    return gnp.where((guess > 0) & (guess < 1), guess, 1).astype(state.value.dtype)
+
+
+# --------------------------------------------------------------------------------- the whole matrix
+
+
+def full_matrix() -> Approximation:
+    """The inverse Hessian as a matrix: equation 6.17."""
+
+    def first(x: Array) -> Array:
+        return gnp.eye(x.size, dtype=x.dtype)
+
+    def times(matrix: Array, gradient: Array) -> Array:
+        return gnp.dot(matrix, gradient, precision=lax.Precision.HIGHEST)
+
+    def updated(matrix: Array, step: Array, change: Array) -> Array:
+        curvature = dot(change, step)
+        seen = times(matrix, change)
+        both = gnp.outer(seen, step) / curvature
+        factor = (1 + dot(change, seen) / curvature) / curvature
+        new = matrix - both - both.T + factor * gnp.outer(step, step)
+        return gnp.where(curvature > 0, new, matrix)
+
+    return Approximation(first, times, updated)
+
+
+# ----------------------------------------------------------------------------------- the last steps
+
+
+class _Steps(NamedTuple):
+    """The last steps and changes of the gradient, the latest one last.
+
+    Attributes:
+      steps, changes: ``(count, n)``.
+      weights: one over their inner product; zero where there is none yet.
+      scale: what the first matrix is a multiple of the identity by.
+    """
+
+    steps: Array
+    changes: Array
+    weights: Array
+    scale: Array
+
+
+def last_steps(count: int) -> Approximation:
+    """The inverse Hessian by the last steps: algorithm 7.4."""
+
+    def first(x: Array) -> _Steps:
+        none = gnp.zeros((count, x.size), x.dtype)
+        return _Steps(none, none, gnp.zeros(count, x.dtype), gnp.ones((), x.dtype))
+
+    def times(known: _Steps, gradient: Array) -> Array:
+        def back(rest: Array, each: Any) -> tuple[Array, Array]:
+            step, change, weight = each
+            part = weight * dot(step, rest)
+            return rest - part * change, part
+
+        def forth(found: Array, each: Any) -> tuple[Array, None]:
+            (step, change, weight), part = each
+            return found + (part - weight * dot(change, found)) * step, None
+
+        pairs = known.steps, known.changes, known.weights
+        rest, parts = lax.scan(back, gradient, pairs, reverse=True)
+        return lax.scan(forth, known.scale * rest, (pairs, parts))[0]
+
+    def updated(known: _Steps, step: Array, change: Array) -> _Steps:
+        curvature = dot(change, step)
+
+        def pushed(rows: Array, row: Array) -> Array:
+            return gnp.concatenate([rows[1:], row[None]])
+
+        new = _Steps(
+            pushed(known.steps, step),
+            pushed(known.changes, change),
+            pushed(known.weights, 1 / curvature),
+            curvature / dot(change, change),
+        )
+        kept = [gnp.where(curvature > 0, a, b) for a, b in zip(new, known, strict=True)]
+        return _Steps(*kept)
+
+    return Approximation(first, times, updated)
