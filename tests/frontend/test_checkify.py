@@ -88,6 +88,7 @@ def cases(g: Any, n: Any, lax: Any, c: Any) -> dict[str, tuple[Any, str, tuple[A
         "integer division": (lambda x: 1 // x, div, (i(0),)),
         "index": (lambda x, i: x[i], index, (row, i(5))),
         "index of Python": (lambda x, i: x[i], index, (row, 5)),
+        "far index of Python": (lambda x, i: x[i], index, (row, 2**30)),
         "set at an index of Python": (lambda x, i: x.at[i].set(1.0), index, (row, -7)),
         "slice at an index of Python": (
             lambda x, i: lax.dynamic_slice(x, (i,), (2,)), index, (row, 2),
@@ -118,7 +119,7 @@ def test_messages_are_those_of_jax(name: str) -> None:
         function, errors, arguments = cases(*modules)[name]
         c, asarray = modules[3], modules[1].asarray
         # JAX leaves NumPy's arrays alone.
-        arguments = [a if a is True else asarray(a) for a in arguments]
+        arguments = [a if isinstance(a, int) else asarray(a) for a in arguments]
         error, _ = c.checkify(function, errors=getattr(c, errors))(*arguments)
         found.append(error.get())
     ours, theirs = found

@@ -192,7 +192,9 @@ def normalized_index(index: IntArray, size: int, wrap_negative: bool) -> IntArra
     wide = size > np.iinfo(np.int32).max
     if isinstance(index, np.ndarray):
         known = wrapped(index, size) if wrap_negative else _signed(index, size)
-        return np.clip(known, -1, size).astype(_INT64 if wide else _INT32)
+        dtype = np.dtype(_INT64 if wide else _INT32)
+        limits = np.iinfo(dtype)
+        return np.clip(known, limits.min, limits.max).astype(dtype)
     unsigned = index.dtype.kind == "u" or index.dtype.name in ("uint2", "uint4")
     if unsigned and index.dtype.itemsize >= 4:
         largest = np.iinfo(_INT64 if wide else _INT32).max
