@@ -62,7 +62,7 @@ def test_the_minimum_is_found(name: str, method: str, x64: bool) -> None:
         assert int(found.nfev) == int(found.njev) >= int(found.nit) > 0
 
 
-def test_the_path_is_that_of_scipy_where_steps_of_one_are_taken() -> None:
+def test_a_quadratic_function_and_what_is_learned_of_its_hessian() -> None:
     rng = np.random.default_rng(0)
     q = np.linalg.qr(rng.standard_normal((6, 6)))[0]
     matrix, b = (q * np.linspace(0.5, 2, 6)) @ q.T, rng.standard_normal(6)
@@ -76,7 +76,7 @@ def test_the_path_is_that_of_scipy_where_steps_of_one_are_taken() -> None:
             options={"gtol": 1e-5, "norm": np.inf},
         )
         assert bool(found.success)
-        assert peer.success
+        assert int(found.nit) <= peer.nit + 2
         np.testing.assert_allclose(found.x, np.linalg.solve(matrix, b), atol=1e-5 / 0.5)
         # What was learned of the Hessian is true along the steps that were taken.
         np.testing.assert_allclose(found.hess_inv @ matrix, np.eye(6), atol=0.1)
