@@ -34,7 +34,6 @@ from gnomon.backends.iree.options import (
 )
 from gnomon.backends.iree.process import COMPILER, ProcessDiedError, ProcessTimeoutError
 from gnomon.backends.iree.targets import Target, host_fingerprint, linking_flags
-from gnomon.backends.iree.worker import DROP_BARRIERS
 
 __all__ = [
     "DEFAULT_CACHE",
@@ -103,8 +102,6 @@ def compile_flags(target: Target, options: CompileOptions) -> list[str]:
     if not options.hoist_constants:
         flags.append("--iree-opt-const-expr-hoisting=false")
     flags.append(f"--iree-execution-model={EXECUTION_MODELS[options.execution_model]}")
-    if not target.capabilities.host_memory:
-        flags.append(DROP_BARRIERS)
     return flags
 
 
@@ -144,8 +141,7 @@ def compile_artifact(
     if store is not None and (found := store.get(key)) is not None:
         return found
 
-    shown = [flag for flag in all_flags if flag != DROP_BARRIERS]
-    reproducer = _Reproducer(artifact, shown, key)
+    reproducer = _Reproducer(artifact, all_flags, key)
     started = time.perf_counter()
     try:
         ok, executable, diagnostics = COMPILER.compile(

@@ -9,7 +9,6 @@ The conversation, in frames of a JSON header and a payload:
     worker:  {"ready": true}
     parent:  {"flags": [...]}, the artifact
     worker:  {"ok": true}, the executable      or  {"ok": false, "stage": "..."}
-One flag is not the compiler's but this process's, `DROP_BARRIERS`.
 Another compiler than IREE's is named by "serve", a ``module:function`` that takes flags and payload
 of a request and returns header and payload of the reply.
 Diagnostics go to the standard error stream, which the parent gave as a file.
@@ -31,12 +30,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, cast
 
-__all__ = ["DROP_BARRIERS", "main", "read_frame", "write_frame"]
+__all__ = ["main", "read_frame", "write_frame"]
 
-# Barriers keep values out of the kernels of others, and are dropped when kernels are formed. Left
-# in place they part the program: the host waits at each. And IREE 3.13's Vulkan driver frees an
-# allocation too early whose parts are seen through barriers: others wrote where they still were.
-DROP_BARRIERS = "--gnomon-drop-barriers"
 _START, _KERNELS_FORMED, _END = b"start", b"flow", b"end"
 # Threads take turns at kernels. Of fewer, and before there are any, they only wait for each other:
 # a fifth of the time that a small program takes.
@@ -86,7 +81,7 @@ def _compile(flags: Sequence[str], artifact: bytes) -> tuple[dict[str, object], 
 
     session = Session()
     try:
-        session.set_flags(*(flag for flag in flags if flag != DROP_BARRIERS))
+        session.set_flags(*flags)
     except ValueError as error:
         print(error, file=sys.stderr, flush=True)
         return {"ok": False, "stage": "flags"}, b""
@@ -100,8 +95,7 @@ def _compile(flags: Sequence[str], artifact: bytes) -> tuple[dict[str, object], 
         if not invocation.execute():
             return {"ok": False, "stage": "compile"}, b""
         with _module_of(invocation) as module:
-            if DROP_BARRIERS in flags:
-                _drop_barriers(module)
+            _drop_barriers(module)
             _set_threads(session, _count_kernels(module) >= _KERNELS_FOR_THREADS)
         _set_phases(invocation, _KERNELS_FORMED, _END)
         if not invocation.execute():
@@ -216,7 +210,12 @@ def _count_kernels(module: int) -> int:
 
 
 def _drop_barriers(op: int) -> None:
-    """Take away the barriers behind what kernels compute; in place."""
+    """Take away the barriers behind what kernels compute; in place.
+
+    They have kept values out of the kernels of others. Left where they are they part the program:
+    the host waits at each. And IREE 3.13's Vulkan driver frees an allocation too early whose parts
+    are seen through barriers: others wrote where they still were.
+    """
     for block in _blocks(op):
         for inner in _operations(block):
             _drop_barriers(inner)

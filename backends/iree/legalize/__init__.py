@@ -10,7 +10,8 @@ from gnomon.backends.iree.legalize.barriers import drop_barriers_of_buffers
 from gnomon.backends.iree.legalize.branches import RULES as BRANCH_RULES
 from gnomon.backends.iree.legalize.closed_expressions import fold_closed
 from gnomon.backends.iree.legalize.complex_functions import complex_function_rules
-from gnomon.backends.iree.legalize.contractions import ALGORITHM_RULES, contraction_rules
+from gnomon.backends.iree.legalize.contractions import ALGORITHM_RULES
+from gnomon.backends.iree.legalize.contractions import RULES as CONTRACTION_RULES
 from gnomon.backends.iree.legalize.conversions import BFLOAT16_RULES
 from gnomon.backends.iree.legalize.conversions import RULES as CONVERSION_RULES
 from gnomon.backends.iree.legalize.convolution import convolution_rules
@@ -82,7 +83,7 @@ def legalize(module: ir.Module, target: Target) -> None:
     # What other rules write is rewritten too.
     last = {
         **BFLOAT16_RULES,
-        **contraction_rules(target),
+        **CONTRACTION_RULES,
         **narrow_arithmetic_rules(target),
         **rounding_rules(target),
     }

@@ -4,7 +4,9 @@ IREE forms a contraction with a result of 16 bits in 16 bits: of 4096 products o
 quarter and more. What is long is added up one by one, as sums are (`sums`): where the result is
 small it is formed in pieces, which also run on all cores.
 
-Where a compiler dies on products of complex matrices they are made of four real ones.
+A product of complex matrices is four real ones: the compiler has no vectors of complex numbers. Of
+1000 rows it takes 61 ms instead of 110, and 0.8 s to compile instead of 1.8; for ROCm the compiler
+dies of the whole one.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from collections.abc import Sequence
 
 from gnomon.backends.iree.legalize.conversions import rounded
 from gnomon.backends.iree.legalize.sums import STAGE, sum_along
-from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
@@ -22,7 +23,7 @@ from gnomon.dialects.emit import constant, ops, reshape
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex, is_inexact, real_dtype, type_of
 
-__all__ = ["ALGORITHM_RULES", "contraction_rules"]
+__all__ = ["ALGORITHM_RULES", "RULES"]
 
 _PIECE = 2048
 # The most elements that the pieces of a result may have together.
@@ -31,6 +32,8 @@ _MOST = 1 << 20
 
 def _contraction(inst: Instance) -> Sequence[ir.Value] | None:
     dtype = inst.type.dtype
+    if is_complex(dtype):
+        return [_in_real_parts(inst)]
     if not is_inexact(dtype):
         return None
     wide = accumulator(dtype)
@@ -79,10 +82,8 @@ def _split(x: ir.Value, axis: int, pieces: int) -> ir.Value:
     return reshape(x, (*shape[:axis], pieces, _PIECE, *shape[axis + 1 :]))
 
 
-def _in_real_parts(inst: Instance) -> Sequence[ir.Value] | None:
+def _in_real_parts(inst: Instance) -> ir.Value:
     """``(a + ib) (c + id) = (ac - bd) + i (ad + bc)``."""
-    if not is_complex(inst.type.dtype):
-        return _contraction(inst)
     parts = inst.type.with_dtype(real_dtype(inst.type.dtype))
     params = {**inst.params, "dtype": parts.dtype}
     (a, b), (c, d) = ((ops.real(x), ops.imag(x)) for x in inst.operands)
@@ -93,9 +94,10 @@ def _in_real_parts(inst: Instance) -> Sequence[ir.Value] | None:
         return inst.op(x, y, **params) if rewritten is None else rewritten[0]
 
     products = (product(a, c), product(b, d), product(a, d), product(b, c))
-    # In a kernel of its own: a product that writes complex numbers makes the compiler die too.
+    # In kernels of their own: one that writes complex numbers is as slow as the whole product.
     first, second, third, fourth = ops.optimization_barrier(*products)
-    return [ops.complex(ops.sub(first, second), ops.add(third, fourth))]
+    joined: ir.Value = ops.complex(ops.sub(first, second), ops.add(third, fourth))
+    return joined
 
 
 def _by_algorithm(inst: Instance) -> Sequence[ir.Value] | None:
@@ -106,7 +108,4 @@ def _by_algorithm(inst: Instance) -> Sequence[ir.Value] | None:
 ALGORITHM_RULES: dict[str, Rule] = {"gnomon.dot_general": _by_algorithm}
 
 
-def contraction_rules(target: Target) -> dict[str, Rule]:
-    """The rule of the contractions for a target."""
-    whole = target.capabilities.complex_products
-    return {"gnomon.dot_general": _contraction if whole else _in_real_parts}
+RULES: dict[str, Rule] = {"gnomon.dot_general": _contraction}

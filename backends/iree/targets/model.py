@@ -29,7 +29,6 @@ class Capabilities:
             another one is refused; none is ever computed in a narrower one.
         widened: short names of those that it only stores, for want of some of their arithmetic.
         complex_selects: it can choose between complex numbers.
-        complex_products: it multiplies complex matrices; otherwise their parts are.
         libm: where functions come from that the compiler has no code of its own for. "system": the
             C library, by name. "device": a library of the GPU's vendor, linked by the compiler.
             "none": nowhere, they are written out in arithmetic.
@@ -47,7 +46,6 @@ class Capabilities:
     dtypes: frozenset[str]
     widened: frozenset[str]
     complex_selects: bool
-    complex_products: bool
     libm: str
     rounds: bool
     atomics: bool

@@ -83,7 +83,6 @@ CPU = Target(
         dtypes=_ALL,
         widened=frozenset(),
         complex_selects=True,
-        complex_products=True,
         libm="system",
         rounds=True,
         atomics=False,
@@ -135,7 +134,6 @@ def _processor(
             dtypes=_ALL - _WIDE_FLOATS if code == "wasm" else _ALL,
             widened=frozenset(),
             complex_selects=True,
-            complex_products=True,
             libm="none",
             rounds=code != "wasm",
             atomics=False,
@@ -212,7 +210,6 @@ _DEVICE = Capabilities(
     dtypes=_ALL,
     widened=frozenset(),
     complex_selects=True,
-    complex_products=True,
     libm="device",
     rounds=True,
     atomics=False,
@@ -289,11 +286,8 @@ _CUDA = Family(
     detect=cuda_architecture,
 )
 
-# The compiler dies on products of complex matrices.
 _ROCM = Family(
-    target=_gpu(
-        *("rocm", "rocm", "hsaco", "hip"), capabilities=replace(_DEVICE, complex_products=False)
-    ),
+    target=_gpu("rocm", "rocm", "hsaco", "hip", capabilities=_DEVICE),
     flag=Flag("--iree-rocm-target={}", "machine code for it runs on no other"),
     architectures=(
         Architecture("gfx908", "CDNA 1: MI100"),
