@@ -75,7 +75,8 @@ struct Loader {
 
 Loader loader;
 std::mutex mutex;
-std::set<void *> processors;
+// Never destroyed: IREE's threads wait beyond the end of the interpreter.
+std::set<void *> &processors = *new std::set<void *>;
 
 Result create_device(void *physical, const void *info, const void *allocator, void **device) {
     const Result result = loader.create_device(physical, info, allocator, device);
