@@ -61,23 +61,23 @@ class CompilationError(GnomonRuntimeError):
         self.reproducer = reproducer
 
 
-class CompilationFailed(CompilationError):  # noqa: N818
+class CompilationFailed(CompilationError):  # noqa: N818 - says what happened
     """The compiler refused the program and said why."""
 
 
-class CompilerCrashed(CompilationError):  # noqa: N818
+class CompilerCrashed(CompilationError):  # noqa: N818 - says what happened
     """The compiler's process ended by a signal or an abort while it compiled the program."""
 
 
-class CompilerTimeout(CompilationError):  # noqa: N818
+class CompilerTimeout(CompilationError):  # noqa: N818 - says what happened
     """The compiler did not finish in the time that it was given."""
 
 
-class CompilerUnavailable(CompilationError):  # noqa: N818
+class CompilerUnavailable(CompilationError):  # noqa: N818 - says what happened
     """The compiler is not installed, or its process cannot be started."""
 
 
-class UnsupportedOnTarget(CompilationError):  # noqa: N818
+class UnsupportedOnTarget(CompilationError):  # noqa: N818 - says what happened
     """The program holds an op or a dtype that the target has no form of.
 
     The message names it; what can be done instead is in the documentation's table of targets.
@@ -88,7 +88,7 @@ class ExecutionError(GnomonRuntimeError):
     """A compiled program, or a program whose result it reads, failed while it ran."""
 
 
-class OutOfMemory(GnomonRuntimeError):  # noqa: N818
+class OutOfMemory(GnomonRuntimeError):  # noqa: N818 - says what happened
     """The memory of a device does not hold an array, or what a program needs."""
 
 

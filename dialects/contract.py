@@ -27,7 +27,7 @@ Rules build IR by calling ops on SSA values at the current insertion point: ``mu
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -313,6 +313,15 @@ def bodies_of(operation: ir.Operation) -> list[Body]:
         return [Body(region.blocks[0]) for region in operation.regions]
     container = operation.regions[0].blocks[0]
     return [Body(branch.operation.regions[0].blocks[0]) for branch in container.operations]
+
+
+def all_operations(body: Body) -> Iterator[ir.Operation]:
+    """The operations of a body, and behind each that steers control flow those of its bodies."""
+    for op in body.operations:
+        yield op
+        if lookup(op).is_control_flow:
+            for inner in bodies_of(op):
+                yield from all_operations(inner)
 
 
 def is_literal(operation: ir.Operation) -> bool:

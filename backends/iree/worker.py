@@ -152,6 +152,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 @functools.cache
 def _c(name: str) -> Any:
     """A function of the library; one of our own, as others may have given theirs other types."""
+    # As in `_compile`, after the handshake.
     from iree.compiler.api import ctypes_dl  # noqa: PLC0415
 
     function = ctypes_dl._dylib[name]

@@ -28,8 +28,8 @@ class ExtendedArray(Array):
     words: tuple[Any, ...]
 
     def with_words(self, words: Iterable[Any]) -> ExtendedArray:
-        """An array of the same dtype made of other parts."""
-        raise NotImplementedError
+        """An array of the same dtype made of other parts; each kind of array has its own."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it is made of parts")
 
 
 def by_parts(*together: str) -> Callable[[Function], Function]:
@@ -57,6 +57,7 @@ def by_parts(*together: str) -> Callable[[Function], Function]:
                     raise
             return _each_part(function, given, together)
 
+        # The signature stays that of the function, which mypy does not follow through `wraps`.
         return wrapper  # type: ignore[return-value]
 
     return decorate

@@ -175,6 +175,7 @@ def trace_function(
         body = trace.finish(leaves)
     result_avals = [leaf.aval for leaf in leaves]
     if config.check_tracer_leaks:
+        # They hold tracers too, and are not used below.
         out = leaves = None  # type: ignore[assignment]
         trace.check_leaks()
     return Traced(symbol_for(fun), trace.program, body, trace.captures, result_avals, tree, extra)

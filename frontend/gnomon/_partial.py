@@ -30,6 +30,7 @@ class _Opaque:
         return repr(self.function)
 
 
+# Without a type argument: it takes none when Python runs it.
 class Partial(functools.partial):  # type: ignore[type-arg]
     """`functools.partial` as a node of trees: the bound arguments are its children.
 

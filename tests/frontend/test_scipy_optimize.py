@@ -112,6 +112,11 @@ def test_it_says_why_it_ended() -> None:
     kink = minimize(lambda x: gnp.sum(gnp.abs(x - 0.25)), gnp.array([0.25, 4.0]), method="BFGS")
     assert not bool(kink.success)
     assert int(kink.status) == 3
+    none = minimize(rosenbrock, gnp.zeros(2), method="BFGS", options={"maxiter": 0})
+    assert (int(none.status), int(none.nit), none.x.tolist()) == (1, 0, [0, 0])
+    # Where nothing is a number, the start is what is returned.
+    lost = minimize(lambda x: gnp.sum(gnp.log(x - 5)), gnp.array([1.0, 2.0]), method="BFGS")
+    assert (int(lost.status), lost.x.tolist()) == (3, [1, 2])
     there = minimize(matyas, gnp.zeros(2), method="BFGS")
     assert (bool(there.success), int(there.nit), int(there.nfev)) == (True, 0, 1)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gnomon.dialects.barrier import optimization_barrier
 from gnomon.dialects.body import PACK, TERMINATORS, Body, erase, operands_of, results_of
-from gnomon.dialects.contract import bodies_of, lookup
+from gnomon.dialects.contract import all_operations, lookup
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 
@@ -35,12 +35,8 @@ def drop_barriers_of_buffers(program: Program) -> None:
 
 
 def _drop(body: Body) -> None:
-    for op in body.operations:
-        if lookup(op).is_control_flow:
-            for inner in bodies_of(op):
-                _drop(inner)
-        if op.name != optimization_barrier.full_name:
-            continue
+    barriers = [op for op in all_operations(body) if op.name == optimization_barrier.full_name]
+    for op in barriers:
         with ir.InsertionPoint(op), op.location:
             for value, result in zip(operands_of(op), results_of(op), strict=True):
                 if not any(_passes_on(use.owner.operation) for use in result.uses):

@@ -5,13 +5,11 @@ Nothing is demoted: a program with f64 on a target without it is an error, not a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule
-from gnomon.dialects.body import Body, results_of
-from gnomon.dialects.contract import Instance, bodies_of, lookup
+from gnomon.dialects.body import results_of
+from gnomon.dialects.contract import Instance, all_operations
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, short_name, type_of
@@ -42,21 +40,13 @@ def check_dtypes(program: Program, target: Target) -> None:
             if not _has(target, type_):
                 raise _refusal(type_, "an argument", "", target)
         # Operands are results of other ops, or arguments; those of loops are operands before.
-        for op in _operations(body):
+        for op in all_operations(body):
             for value in results_of(op):
                 if value.type in accepted:
                     continue
                 if not _has(target, type_of(value)):
                     raise _refusal(type_of(value), op.name, _line(op.location), target)
                 accepted.add(value.type)
-
-
-def _operations(body: Body) -> Iterator[ir.Operation]:
-    for op in body.operations:
-        yield op
-        if lookup(op).is_control_flow:
-            for inner in bodies_of(op):
-                yield from _operations(inner)
 
 
 def _has(target: Target, type_: TensorType) -> bool:

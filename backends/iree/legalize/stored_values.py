@@ -12,7 +12,7 @@ from __future__ import annotations
 from gnomon.backends.iree.legalize.wide_fusions import is_fused
 from gnomon.dialects.barrier import optimization_barrier
 from gnomon.dialects.body import Body, operands_of, results_of
-from gnomon.dialects.contract import bodies_of, lookup
+from gnomon.dialects.contract import all_operations
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import BOOL, type_of
@@ -47,17 +47,14 @@ def store_values_read_across(program: Program) -> None:
 
 
 def _store(body: Body) -> None:
-    for op in body.operations:
-        if lookup(op).is_control_flow:
-            for inner in bodies_of(op):
-                _store(inner)
-        elif is_fused(op.name) and op.name not in _VIEWS:
-            for value in results_of(op):
-                uses, moved = _reads(value)
-                if uses > 1 and moved:
-                    with ir.InsertionPoint.after(op), op.location:
-                        (stored,) = optimization_barrier.build([value], {})
-                    value.replace_all_uses_except(stored, stored.owner.operation)
+    computed = [op for op in all_operations(body) if is_fused(op.name) and op.name not in _VIEWS]
+    for op in computed:
+        for value in results_of(op):
+            uses, moved = _reads(value)
+            if uses > 1 and moved:
+                with ir.InsertionPoint.after(op), op.location:
+                    (stored,) = optimization_barrier.build([value], {})
+                value.replace_all_uses_except(stored, stored.owner.operation)
 
 
 def _reads(value: ir.Value) -> tuple[int, bool]:

@@ -7,16 +7,13 @@ general matrices by their eigenvalues, and calls of Python.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.narrow import legalize_narrow_dtypes, mentions
 from gnomon.backends.pjrt.legalize.bands import RULES as BAND_RULES
 from gnomon.backends.pjrt.legalize.factorizations import RULES as FACTORIZATION_RULES
 from gnomon.backends.pjrt.legalize.jacobi import RULES as JACOBI_RULES
 from gnomon.backends.rewriting import rewrite
-from gnomon.dialects.body import Body
-from gnomon.dialects.contract import REGISTRY, bodies_of, lookup
+from gnomon.dialects.contract import REGISTRY, all_operations
 from gnomon.dialects.elementwise.expansion import WITH_LOOPS
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.linear_algebra.host import on_host
@@ -65,7 +62,7 @@ def legalize(module: ir.Module, platform: str, kind: str = "") -> None:
     if kind in _WITHOUT_SMALL_INTEGERS and any(mentions(b, SUB_BYTE.__contains__) for b in bodies):
         legalize_narrow_dtypes(program, keep_signature=True)
     for function in program.functions:
-        for op in _all_operations(program.body(symbol_name(function))):
+        for op in all_operations(program.body(symbol_name(function))):
             reason = reason_unsupported(op.name, platform)
             if reason is not None:
                 raise UnsupportedOnTarget(
@@ -89,11 +86,3 @@ def reason_unsupported(name: str, platform: str | None = None) -> str | None:
 def _is_on_host(name: str) -> bool:
     definition = REGISTRY.get(name)
     return definition is not None and definition.lower is on_host
-
-
-def _all_operations(body: Body) -> Iterator[ir.Operation]:
-    for op in body.operations:
-        yield op
-        if lookup(op).is_control_flow:
-            for inner in bodies_of(op):
-                yield from _all_operations(inner)

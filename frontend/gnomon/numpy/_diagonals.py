@@ -25,14 +25,14 @@ from gnomon.numpy._manipulation import ravel
 __all__ = ["diag", "diagflat", "eye", "identity", "tri", "tril", "triu"]
 
 
-def _offsets(shape: tuple[int, int]) -> Array:
+def _offsets(shape: tuple[int, ...]) -> Array:
     """Column minus row of each element."""
     int32 = np.dtype("int32")
     row = bind(ops.iota, dtype=int32, shape=shape, dimension=0)
     return bind(ops.sub, bind(ops.iota, dtype=int32, shape=shape, dimension=1), row)
 
 
-def _compared(op: Any, shape: tuple[int, int], k: Any) -> Array:
+def _compared(op: Any, shape: tuple[int, ...], k: Any) -> Array:
     offsets = _offsets(shape)
     bound = as_array("k", k)
     if bound.dtype not in INTEGER or bound.ndim:
@@ -54,7 +54,7 @@ def eye(
     if (place := placement("eye", device)) is not None:
         return device_put(eye(N, M, k, dtype), place)
     shape = checked_shape("eye", (N, N if M is None else M))
-    return converted(_compared(ops.eq, shape, k), checked_dtype("eye", dtype))  # type: ignore[arg-type]
+    return converted(_compared(ops.eq, shape, k), checked_dtype("eye", dtype))
 
 
 def identity(n: int, dtype: Any = None) -> Array:
@@ -66,14 +66,14 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     """A matrix of ones on and below a diagonal, and zeros above; see `eye`."""
     shape = checked_shape("tri", (N, N if M is None else M))
     target = np.dtype("float32") if dtype is None else _dtypes.check_user_dtype(dtype, "tri")
-    return converted(_compared(ops.le, shape, k), target)  # type: ignore[arg-type]
+    return converted(_compared(ops.le, shape, k), target)
 
 
 def _triangle(name: str, m: Any, k: Any, op: Any) -> Array:
     x = as_array(name, m)
     if x.ndim < 2:
         raise ValueError(f"{name} takes an array of two dimensions at least, got shape {x.shape}")
-    inside = _compared(op, x.shape[-2:], k)  # type: ignore[arg-type]
+    inside = _compared(op, x.shape[-2:], k)
     return bind(ops.select, broadcast_to_shape(inside, x.shape), x, constant_like(x, 0))
 
 

@@ -127,13 +127,8 @@ def linspace(
     num, axis = operator.index(num), operator.index(axis)
     if num < 0:
         raise ValueError(f"linspace: the number of samples must not be negative, got {num}")
-    first, last = as_array("linspace", start, 0), as_array("linspace", stop, 1)
-    if dtype is None:
-        exact = _dtypes.to_inexact_dtype(_dtypes.result_type(first, last))
-    else:
-        exact = _dtypes.check_user_dtype(dtype, "linspace")
-    working = _dtypes.to_inexact_dtype(exact)
-    first, last = converted(first, working), converted(last, working)
+    exact, first, last = _ends("linspace", start, stop, dtype)
+    working = first.dtype
     shape = lax.broadcast_shapes(first.shape, last.shape)
     axis = canonical_axis(axis, len(shape) + 1)
     low, high = (lax.expand_dims(broadcast_to_shape(v, shape), (axis,)) for v in (first, last))
@@ -171,9 +166,7 @@ def logspace(
     axis: int = 0,
 ) -> Array:
     """Powers of ``base`` with exponents evenly spaced over an interval; see `linspace`."""
-    exact, working = _spacing_dtypes("logspace", start, stop, dtype)
-    first = converted(as_array("logspace", start, 0), working)
-    last = converted(as_array("logspace", stop, 1), working)
+    exact, first, last = _ends("logspace", start, stop, dtype)
     exponents = linspace(first, last, num, endpoint=endpoint, axis=axis)
     return converted(power(base, exponents), exact)
 
@@ -187,22 +180,22 @@ def geomspace(
     axis: int = 0,
 ) -> Array:
     """Numbers from ``start`` to ``stop`` in geometric progression; see `linspace`."""
-    exact, working = _spacing_dtypes("geomspace", start, stop, dtype)
-    first = converted(as_array("geomspace", start, 0), working)
-    last = converted(as_array("geomspace", stop, 1), working)
+    exact, first, last = _ends("geomspace", start, stop, dtype)
     direction = sign(first)
     exponents = log10(true_divide(first, direction)), log10(true_divide(last, direction))
-    powers = logspace(*exponents, num, endpoint=endpoint, dtype=working, axis=0)
+    powers = logspace(*exponents, num, endpoint=endpoint, dtype=first.dtype, axis=0)
     return converted(moveaxis(multiply(direction, powers), 0, axis), exact)
 
 
-def _spacing_dtypes(function: str, start: Any, stop: Any, dtype: Any) -> tuple[DType, DType]:
+def _ends(function: str, start: Any, stop: Any, dtype: Any) -> tuple[DType, Array, Array]:
+    """The dtype of the result, and the ends in the one that is computed in."""
+    first, last = as_array(function, start, 0), as_array(function, stop, 1)
     if dtype is None:
-        as_array(function, start, 0), as_array(function, stop, 1)
         exact = _dtypes.to_inexact_dtype(_dtypes.result_type(start, stop))
     else:
         exact = _dtypes.check_user_dtype(dtype, function)
-    return exact, _dtypes.to_inexact_dtype(exact)
+    working = _dtypes.to_inexact_dtype(exact)
+    return exact, converted(first, working), converted(last, working)
 
 
 def meshgrid(

@@ -85,7 +85,11 @@ def run(
         previous_value=value + gnp.linalg.norm(gradient) / 2,
         known=approximation.first(x),
         evaluations=gnp.array(1),
-        status=gnp.where(is_flat(gradient), CONVERGED, UNDEFINED),
+        status=gnp.select(
+            [is_flat(gradient), gnp.asarray(limits.iterations) < 1],
+            [CONVERGED, OUT_OF_ITERATIONS],
+            UNDEFINED,
+        ),
     )
 
     def goes_on(state: State) -> Array:
@@ -103,7 +107,8 @@ def run(
             limits.search,
         )
         point = search.point
-        step = point.step * direction
+        # A direction that is not finite leads nowhere.
+        step = gnp.where(point.step > 0, point.step * direction, 0)
         known = approximation.updated(state.known, step, point.gradient - state.gradient)
         lowered = state.value - point.value
         scale = gnp.maximum(gnp.abs(state.value), gnp.abs(point.value))
