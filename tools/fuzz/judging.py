@@ -1,0 +1,240 @@
+"""Whether two results of one program agree, as closely as its arithmetic allows.
+
+Nobody can give a tolerance for a random program, so the program tells it: it is evaluated several
+times with every rounding disturbed by as much as the operation may be off. What an element moves by
+is its tolerance. An element that jumps (an index, a branch, a sign that hangs on a rounding, a
+cancellation of all digits) cannot be judged, and is counted as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from gnomon.backends.reference import Arrays, Callee, Evaluator
+from gnomon.dialects.body import results_of
+from gnomon.dialects.contract import ENGINE, lookup
+from gnomon.dialects.functions import TRANSFORMATIONS, Program
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import is_inexact, tensor_type
+from gnomon.tools.fuzz.running import Outcome, evaluator_of
+
+# Ops that round nothing.
+EXACT = frozenset(
+    "abs and all_gather all_to_all argmax argmin bitcast_convert broadcast_in_dim ceil clamp clz "
+    "complex concatenate conj constant copysign cummax cummin dynamic_slice dynamic_update_slice "
+    "eq floor gather ge gt imag iota is_finite le lt max min ne neg nextafter not "
+    "optimization_barrier or pad pmax pmin ppermute real reduce_and reduce_max reduce_min "
+    "reduce_or reduce_precision reduce_window_max reduce_window_min reduce_xor reshape rev round "
+    "scatter scatter_max scatter_min select sign slice sort stop_gradient top_k transpose "
+    "window_argmax window_argmin xor name yield branch".split()
+)
+# Ops that round their result once, in the IEEE sense or nearly so.
+ROUNDED = frozenset("add sub mul div sqrt square convert fma".split())
+# Ops whose elements are computed together: errors are relative to the largest of them.
+TOGETHER = frozenset(
+    "cholesky cofactors conv_general_dilated det dot_general eig eigh fft geqrf hessenberg "
+    "householder_product lu pinv qr schur slogdet solve svd triangular_solve tridiagonal "
+    "tridiagonal_solve".split()
+)
+
+# Disturbances of one element of a result, in units in the last place.
+UNITS = 2.0
+# Evaluations that judge a result, and those that must confirm a failure.
+FEW, MANY = 3, 24
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a comparison found.
+
+    Attributes:
+      failure: what differs, or None.
+      compared: how many results were compared.
+      undecided: how many of them have no element that can be judged.
+    """
+
+    failure: str | None = None
+    result: int | None = None
+    compared: int = 0
+    undecided: int = 0
+
+
+class DisturbedEvaluator(Evaluator):
+    """An evaluator that moves what each op rounds by a few units in the last place.
+
+    Args:
+      program: the program.
+      rng: draws the disturbances.
+    """
+
+    def __init__(self, program: Program, rng: np.random.Generator) -> None:
+        super().__init__(program)
+        self._rng = rng
+
+    def step(self, op: ir.Operation) -> Callee:
+        """One operation as a Python callable on arrays."""
+        run = super().step(op)
+        name = op.name.removeprefix("gnomon.")
+        if name in EXACT or op.name in TRANSFORMATIONS:
+            return run
+        definition = lookup(op)
+        if definition.evaluate is ENGINE or definition.is_control_flow:
+            return run
+        if not any(is_inexact(tensor_type(r.type).dtype) for r in results_of(op)):
+            return run if name not in ("convert",) else run
+        moves_operands = name not in ROUNDED
+        together = name in TOGETHER
+
+        def disturbed(*operands: np.ndarray) -> Arrays:
+            if moves_operands:
+                length = max((o.size for o in operands), default=1)
+                size = max(1, sum(r.size for r in map(_sized, results_of(op))))
+                terms = 1.0 + 0.5 * np.sqrt(max(1.0, length / size))
+                operands = tuple(self._moved(o, terms, together) for o in operands)
+            return [self._moved(r, 1.0, together) for r in run(*operands)]
+
+        return disturbed
+
+    def _moved(self, x: np.ndarray, units: float, together: bool) -> np.ndarray:
+        if not is_inexact(x.dtype) or not x.size:
+            return x
+        info = ml_dtypes.finfo(x.dtype)
+        eps, tiny = float(info.eps), float(info.tiny)
+        if x.dtype.kind == "c":
+            parts = x.view(x.real.dtype) if x.flags.c_contiguous and x.ndim else None
+            if parts is None:
+                real = self._moved(np.asarray(x.real), units, together)
+                imag = self._moved(np.asarray(x.imag), units, together)
+                return np.asarray(real + 1j * imag, x.dtype)
+            # Real and imaginary part share one error, of the size of the number.
+            size = np.repeat(np.abs(x), 2, axis=-1)
+        else:
+            parts, size = x, np.abs(x.astype(np.float64))
+        if together:
+            finite = size[np.isfinite(size)]
+            size = np.maximum(size, 0.25 * finite.max(initial=0.0))
+        draw = self._rng.uniform(-1.0, 1.0, parts.shape)
+        wide = parts.astype(np.float64)
+        moved = np.where(np.isfinite(wide), wide + draw * (UNITS * units * eps) * size, wide)
+        flushed = (np.abs(moved) < tiny * (1 + 8 * eps)) & (draw > 0)
+        moved = np.where(flushed, 0.0 * wide, moved)
+        out = np.asarray(moved.astype(parts.dtype))
+        return out.view(x.dtype) if x.dtype.kind == "c" else out
+
+
+def _sized(value: ir.Value) -> Any:
+    return np.empty(tensor_type(value.type).shape, np.bool_)
+
+
+class Judge:
+    """Judges results of one program; the disturbed evaluations are made when they are needed.
+
+    Args:
+      program: as `gnomon.tools.fuzz.program.Program`.
+      reference: what the evaluator of eager calls gave.
+    """
+
+    def __init__(self, program: Any, reference: Outcome) -> None:
+        self._program = program
+        self._reference = reference
+        self._samples: list[list[np.ndarray]] = []
+
+    def _sampled(self, count: int) -> list[list[np.ndarray]]:
+        while len(self._samples) < count:
+            rng = np.random.default_rng(len(self._samples))
+            run = evaluator_of(self._program, lambda p, rng=rng: DisturbedEvaluator(p, rng))
+            self._samples.append([np.asarray(v) for v in run()])
+        return self._samples[:count]
+
+    def compare(self, actual: Outcome, factor: float, *, weak: bool = True) -> Verdict:
+        """Compare an outcome with the reference.
+
+        Args:
+          actual: of another way to run the program.
+          factor: how many times what the disturbances moved an element by it may be off.
+          weak: whether weak types must agree.
+        """
+        expected = self._reference
+        undecided = 0
+        for i, (a, e) in enumerate(zip(actual.values, expected.values, strict=True)):
+            given = (a.shape, a.dtype.name, actual.weak[i] if weak else None)
+            wanted = (e.shape, e.dtype.name, expected.weak[i] if weak else None)
+            if given != wanted:
+                return Verdict(f"types: {given} instead of {wanted}", i)
+            if same(a, e).all():
+                continue
+            for count in (FEW, MANY):
+                allowed, judged = self._allowed(i, count, factor)
+                off = distance(a, e)
+                bad = ~same(a, e) & judged & ~(off <= allowed)
+                if not bad.any():
+                    undecided += not judged.any()
+                    break
+            else:
+                at = np.unravel_index(int(np.argmax(np.where(bad, off, -1.0))), bad.shape)
+                return Verdict(
+                    f"values: {a[at]} instead of {e[at]} at {tuple(map(int, at))}, "
+                    f"{int(bad.sum())} of {bad.size} wrong (allowed {allowed[at]:.3g})",
+                    i,
+                )
+        return Verdict(None, None, len(expected.values), undecided)
+
+    def _allowed(self, i: int, count: int, factor: float) -> tuple[np.ndarray, np.ndarray]:
+        """How far each element of a result may be off, and whether it can be judged."""
+        e = self._reference.values[i]
+        samples = [s[i] for s in self._sampled(count)]
+        if not is_inexact(e.dtype):
+            steady = np.all([same(s, e) for s in samples], axis=0)
+            return np.zeros(e.shape), np.asarray(steady)
+        spread = np.max([np.where(same(s, e), 0.0, distance(s, e)) for s in samples], axis=0)
+        info = ml_dtypes.finfo(e.dtype)
+        size = np.abs(wide(e))
+        floor = float(info.eps) * np.maximum(np.where(np.isfinite(size), size, 0.0), 0.0)
+        allowed = factor * (spread + floor) + float(info.tiny)
+        # Where the disturbances leave no digit, or make it nan or infinite, nothing can be said.
+        judged = np.isfinite(spread)
+        return np.asarray(allowed), np.asarray(judged)
+
+
+def wide(x: np.ndarray) -> np.ndarray:
+    """An array in the widest type of its kind."""
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Which elements are equal, nan to nan."""
+    if not is_inexact(a.dtype):
+        return np.asarray(a == b)
+    with np.errstate(all="ignore"):
+        a, b = wide(a), wide(b)
+        return np.asarray((a == b) | (np.isnan(a) & np.isnan(b)))
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """How far elements are apart; infinite where one is not finite and the other is another."""
+    with np.errstate(all="ignore"):
+        if a.dtype.kind == "c":
+            off = np.hypot(_apart(a.real, b.real), _apart(a.imag, b.imag))
+        else:
+            off = _apart(a, b)
+    return np.asarray(off)
+
+
+def _apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    off = np.abs(a - b)
+    off = np.where(np.isfinite(a) & np.isfinite(b), off, np.inf)
+    return np.asarray(np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, off))
+
+
+def results_agree(values: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
+    """Whether two sequences of results are bitwise equal but for the payloads of nans."""
+    return all(same(a, b).all() for a, b in zip(values, others, strict=True))
+
+
+__all__ = ["DisturbedEvaluator", "Judge", "Verdict", "distance", "same"]

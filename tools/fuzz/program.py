@@ -1,0 +1,287 @@
+"""Programs as data: what the generator makes, the reducer takes apart, and Python runs as source.
+
+A program is printed as one function of arrays. The same text runs with gnomon and with JAX, because
+the modules have the same names in both namespaces (`gnomon.tools.fuzz.running`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+# How the values of an array are drawn, as NumPy expressions of a generator `r` and a shape `s`.
+FLAVOURS: Mapping[str, str] = {
+    "normal": "r.normal(size=s) * 2",
+    "unit": "r.uniform(-1, 1, s)",
+    "positive": "r.uniform(.1, 3, s)",
+    "integers": "r.integers(-5, 6, s)",
+    "wide": "r.integers(-2**31, 2**31, s)",
+    "natural": "r.integers(0, 6, s)",
+    "bits": "r.integers(0, 2, s)",
+    "complex": "r.normal(size=s) + 1j * r.normal(size=s)",
+    "special": "r.choice([0., -0., 1., -1., .5, numpy.inf, -numpy.inf, numpy.nan, 1e4], s)",
+    "dominant": "r.normal(size=s) + 3 * s[-1] * numpy.eye(s[-1])",
+    "definite": "(lambda a: a @ numpy.swapaxes(a, -1, -2) + s[-1] * numpy.eye(s[-1]))"
+    "(r.normal(size=s))",
+    "sorted": "numpy.sort(r.normal(size=s), -1)",
+    "ones": "numpy.ones(s)",
+    "count": "numpy.arange(numpy.prod(s, dtype=int)).reshape(s)",
+}
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array that a program is given.
+
+    Attributes:
+      shape, dtype: its type.
+      flavour: a key of `FLAVOURS`.
+      seed: of the generator.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    flavour: str = "normal"
+    seed: int = 0
+
+    def text(self) -> str:
+        """A NumPy expression of its value."""
+        drawn = FLAVOURS[self.flavour]
+        uses_generator = re.search(r"\br\.", drawn) is not None
+        generator = f"numpy.random.default_rng({self.seed})" if uses_generator else "None"
+        return f"(lambda r, s: numpy.asarray({drawn}).astype('{self.dtype}'))({generator}, {self.shape})"
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A parameter, or the result of a statement."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Splat:
+    """An array of one number, written in the program."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    value: str = "1"
+
+    def text(self) -> str:
+        """Its expression."""
+        return f"gnp.full({self.shape}, {self.value}, '{self.dtype}')"
+
+
+@dataclass(frozen=True)
+class Iota:
+    """Numbers that count along a dimension."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    dimension: int
+
+    def text(self) -> str:
+        """Its expression."""
+        return f"lax.broadcasted_iota('{self.dtype}', {self.shape}, {self.dimension})"
+
+
+@dataclass(frozen=True)
+class Literal:
+    """An array whose elements are written in the program."""
+
+    array: Array
+
+    def text(self) -> str:
+        """Its expression."""
+        return f"gnp.array({self.array.text()})"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A Python number."""
+
+    text_: str
+
+    def text(self) -> str:
+        """Its expression."""
+        return self.text_
+
+
+@dataclass(frozen=True)
+class Closed:
+    """An array that the function closes over."""
+
+    array: Array
+
+
+Source = Variable | Splat | Iota | Literal | Number | Closed
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand of a statement.
+
+    Attributes:
+      source: where the array comes from.
+      views: what is applied to it first, as Python behind the expression: ``[::2]``, ``.T``.
+    """
+
+    source: Source
+    views: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Statement:
+    """``targets = template``, the template's fields filled in.
+
+    Attributes:
+      targets: the names of the results; the template gives a tuple where there are several.
+      types: the results' shapes and dtypes.
+      template: Python source with a field for each operand, parameter and block.
+      operands: field to operand.
+      parameters: field to Python source; a shape is a tuple, so that the reducer may change it.
+      blocks: the functions that the statement takes: fields ``body0``, ``body1``, ...
+    """
+
+    targets: tuple[str, ...]
+    types: tuple[tuple[tuple[int, ...], str], ...]
+    template: str
+    operands: tuple[tuple[str, Operand], ...] = ()
+    parameters: tuple[tuple[str, str | tuple[int, ...]], ...] = ()
+    blocks: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True)
+class Block:
+    """A function: of a loop, of a branch, or one that is transformed."""
+
+    parameters: tuple[str, ...]
+    statements: tuple[Statement, ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function of arrays.
+
+    Attributes:
+      arguments: name to value.
+      block: the function.
+      x64: whether it runs under `enable_x64`.
+    """
+
+    arguments: tuple[tuple[str, Array], ...]
+    block: Block
+    x64: bool = False
+
+    def closed(self) -> tuple[Array, ...]:
+        """The arrays that the function closes over."""
+        found: dict[Array, None] = {}
+        for operand in operands(self.block):
+            if isinstance(operand.source, Closed):
+                found[operand.source.array] = None
+        return tuple(found)
+
+    def source(self) -> str:
+        """The function ``f`` as Python; it closes over ``k0``, ``k1``, ..., the `closed` arrays."""
+        return "\n".join(function_lines("f", self.block, Printer(self.closed()), ""))
+
+
+@dataclass
+class Printer:
+    """Names for what is printed: closed-over arrays by their place, functions by a count."""
+
+    closed: tuple[Array, ...]
+    count: int = field(default=0)
+
+    def operand(self, operand: Operand) -> str:
+        """An operand's expression."""
+        source = operand.source
+        if isinstance(source, Variable):
+            text = source.name
+        elif isinstance(source, Closed):
+            text = f"k{self.closed.index(source.array)}"
+        else:
+            text = source.text()
+        return text + "".join(operand.views)
+
+    def function(self) -> str:
+        """A new function's name."""
+        self.count += 1
+        return f"g{self.count}"
+
+
+def function_lines(name: str, block: Block, printer: Printer, indent: str) -> Iterator[str]:
+    """The lines of a function."""
+    yield f"{indent}def {name}({', '.join(block.parameters)}):"
+    for statement in block.statements:
+        yield from statement_lines(statement, printer, indent + "    ")
+    results = ", ".join(block.results)
+    yield f"{indent}    return {results}"
+
+
+def statement_lines(statement: Statement, printer: Printer, indent: str) -> Iterator[str]:
+    """The lines of a statement, the functions that it takes before it."""
+    fields: dict[str, Any] = {}
+    for i, block in enumerate(statement.blocks):
+        fields[f"body{i}"] = printer.function()
+        yield from function_lines(fields[f"body{i}"], block, printer, indent)
+    fields.update((name, printer.operand(operand)) for name, operand in statement.operands)
+    fields.update(statement.parameters)
+    yield f"{indent}{', '.join(statement.targets)} = {statement.template.format(**fields)}"
+
+
+def operands(block: Block) -> Iterator[Operand]:
+    """Every operand of a block, those of nested blocks included."""
+    for statement in block.statements:
+        for _, operand in statement.operands:
+            yield operand
+        for inner in statement.blocks:
+            yield from operands(inner)
+
+
+def used_names(block: Block) -> set[str]:
+    """The variables that a block reads or returns, those of nested blocks included."""
+    names = {o.source.name for o in operands(block) if isinstance(o.source, Variable)}
+    names.update(block.results)
+    for statement in block.statements:
+        for inner in statement.blocks:
+            names |= used_names(inner)
+    return names
+
+
+def statement_uses(statement: Statement) -> set[str]:
+    """The variables that a statement reads."""
+    return used_names(Block((), (statement,), ()))
+
+
+def without_dead(block: Block) -> Block:
+    """A block without the statements that no result depends on."""
+    needed = set(block.results)
+    kept: list[Statement] = []
+    for statement in reversed(block.statements):
+        if needed.intersection(statement.targets):
+            blocks = tuple(without_dead(b) for b in statement.blocks)
+            kept.append(replace(statement, blocks=blocks))
+            needed |= statement_uses(kept[-1])
+    return replace(block, statements=tuple(reversed(kept)))
+
+
+def cleaned(program: Program) -> Program:
+    """A program without dead statements and arguments that nothing reads."""
+    block = without_dead(program.block)
+    used = used_names(block)
+    arguments = tuple((name, array) for name, array in program.arguments if name in used)
+    names = tuple(name for name, _ in arguments)
+    return replace(program, arguments=arguments, block=replace(block, parameters=names))
+
+
+def mapped_statements(block: Block, change: Callable[[Statement], Statement]) -> Block:
+    """A block whose statements, nested ones first, are changed by a function."""
+    changed = []
+    for statement in block.statements:
+        blocks = tuple(mapped_statements(b, change) for b in statement.blocks)
+        changed.append(change(replace(statement, blocks=blocks)))
+    return replace(block, statements=tuple(changed))

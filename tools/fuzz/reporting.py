@@ -1,0 +1,36 @@
+"""Prints failures: a script that shows them, and figures."""
+
+from __future__ import annotations
+
+import re
+
+from gnomon.tools.fuzz.checking import Failure
+from gnomon.tools.fuzz.program import Program
+from gnomon.tools.fuzz.running import MODULES
+
+
+def reproducer(program: Program, failure: Failure) -> str:
+    """A script that shows a failure, and needs nothing but what it imports."""
+    library = "jax" if failure.kind.startswith("jax") else "gnomon"
+    function = program.source()
+    arguments = [f"gnp.asarray({array.text()})" for _, array in program.arguments]
+    closed = [f"k{i} = gnp.asarray({array.text()})" for i, array in enumerate(program.closed())]
+    body = "\n".join([*closed, function, f"arguments = [{', '.join(arguments)}]"])
+    lines = [f"# {failure.kind}: {failure.detail}", "import numpy"]
+    if re.search(r"'(bfloat16|float8\w*|u?int[24])'", body):
+        lines.append("import ml_dtypes")
+    for name, module in MODULES.items():
+        if name in ("gn", "gnp") or re.search(rf"\b{name}\.", body):
+            lines.append(f"import gnomon{module} as {name}")
+    if program.x64:
+        lines.append("gn.config.update('enable_x64', True)")
+    lines += [body, "print(f(*arguments))", "print(gn.jit(f)(*arguments))"]
+    if library == "jax":
+        lines.append("# JAX gives another result for the same program.")
+    return "\n".join(lines) + "\n"
+
+
+def title(program: Program, failure: Failure) -> str:
+    """What tells findings apart: the failure, and the statements that are left."""
+    statements = re.sub(r"\b[a-z]_?[a-z]?f?\d*_?[a-z]?\d+\b|\d+", "_", program.source())
+    return f"{failure.signature}\n{statements}"
