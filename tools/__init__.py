@@ -1,1 +1,1 @@
-"""Command-line tools: the compiler driver, the optimizer driver, and the benchmark."""
+"""Command-line tools: the compiler driver, the optimizer driver, the benchmark, the fuzzer."""

@@ -1,11 +1,11 @@
-"""Random programs: cells of a few statements each, which share nothing, so that one compilation checks all."""
+"""Random programs of cells that share nothing, so that one compilation checks many statements."""
 
 from __future__ import annotations
 
 import math
 import random
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,14 +63,48 @@ WIDE_DTYPES = {
 }
 KIND_WEIGHTS = {FLOAT: 12, SIGNED: 5, UNSIGNED: 2, COMPLEX: 2, BOOL: 2}
 
-VIEWS = ("[::2]", "[::-1]", "[1:]", "[:1]", "[-1:]", "[..., ::-1]", "[..., ::2]", "[..., :1]",
-         "[..., 1:]", "[None]", "[::-2]", "[..., None]", ".T", ".ravel()", "[0]", "[-1]")
+VIEWS = (
+    "[::2]",
+    "[::-1]",
+    "[1:]",
+    "[:1]",
+    "[-1:]",
+    "[..., ::-1]",
+    "[..., ::2]",
+    "[..., :1]",
+    "[..., 1:]",
+    "[None]",
+    "[::-2]",
+    "[..., None]",
+    ".T",
+    ".ravel()",
+    "[0]",
+    "[-1]",
+)
 PLACES = ("0", "-1", "1:", "::2", "::-1", "..., 0", "..., -1:", ":1", "..., ::-2", "...")
 KEYS = ("random.key(0)", "random.key(7)", "random.PRNGKey(3)")
 
 # Nested functions: template, and what their parameters are (see `Generator.nested`).
-NESTED = ("jit", "vmap", "vmap", "grad", "grad", "grad", "jvp", "scan", "scan", "scan", "fori",
-          "fori", "while", "cond", "cond", "switch", "checkpoint", "hessian")
+NESTED = (
+    "jit",
+    "vmap",
+    "vmap",
+    "grad",
+    "grad",
+    "grad",
+    "jvp",
+    "scan",
+    "scan",
+    "scan",
+    "fori",
+    "fori",
+    "while",
+    "cond",
+    "cond",
+    "switch",
+    "checkpoint",
+    "hessian",
+)
 
 
 class RefusedError(Exception):
@@ -182,7 +216,7 @@ class Generator:
           must_use: a variable that is the principal operand.
         """
         weights = [weight for weight, _ in self._families.values()]
-        (_, rules), = self.random.choices(list(self._families.values()), weights)
+        ((_, rules),) = self.random.choices(list(self._families.values()), weights)
         rule = self.random.choice(rules)
         operands: dict[str, Operand] = {}
         values: dict[str, Any] = {}
@@ -236,8 +270,11 @@ class Generator:
         return Statement(targets, types, template, operands, parameters, blocks)
 
     def _evaluated(self, cell: Cell, statement: Statement) -> list[Any]:
-        found = {o.source.array: None for _, o in _all_operands(statement)
-                 if isinstance(o.source, Closed)}
+        found = {
+            o.source.array: None
+            for _, o in _all_operands(statement)
+            if isinstance(o.source, Closed)
+        }
         closed = tuple(found)
         lines = statement_lines(statement, Printer(closed), "")
         scope = dict(GNOMON.namespace)
@@ -273,14 +310,18 @@ class Generator:
     # --------------------------------------------------------------------------------- operands
 
     def _principal(self, cell: Cell, rule: Rule, must_use: str) -> tuple[Operand, Any]:
-        fits: Callable[[Any], bool] = lambda v: (  # noqa: E731
-            kind_of(v.dtype.name) in rule.kinds and rule.least <= v.ndim <= rule.most
-        )
+        def fits(v: Any) -> bool:
+            if kind_of(v.dtype.name) not in rule.kinds or not rule.least <= v.ndim <= rule.most:
+                return False
+            if rule.shape == "short":
+                return max(v.shape, default=0) <= max(SMALL_SIZES)
+            return rule.shape != "square" or v.shape[-1] == v.shape[-2]
+
         candidates = [must_use] if must_use else [n for n, v in cell.values.items() if fits(v)]
         if must_use and not fits(cell.values[must_use]):
             raise RefusedError("another kind")
         if rule.shape == "square" and not must_use:
-            candidates = []
+            candidates = []  # others are seldom regular
         if candidates and (must_use or self.random.random() < 0.75):
             source: Source = Variable(self.random.choice(candidates))
         else:
@@ -340,9 +381,7 @@ class Generator:
             if math.prod(shape) <= MOST_ELEMENTS:
                 return tuple(shape)
 
-    def _source(
-        self, cell: Cell, shape: tuple[int, ...], dtype: str, flavour: str = ""
-    ) -> Source:
+    def _source(self, cell: Cell, shape: tuple[int, ...], dtype: str, flavour: str = "") -> Source:
         """A new array: an argument of the program, or a constant."""
         if flavour in ("sorted", "dominant", "definite", "special") and len(shape) < 2:
             flavour = flavour if shape and flavour == "sorted" else ""
@@ -373,9 +412,13 @@ class Generator:
     def _flavour(self, dtype: str) -> str:
         kind = kind_of(dtype)
         if kind == FLOAT:
-            return self.random.choice(("normal", "normal", "unit", "positive", "integers", "special"))
+            return self.random.choice(
+                ("normal", "normal", "unit", "positive", "integers", "special")
+            )
         if kind == SIGNED:
-            return self.random.choice(("integers", "integers", "wide" if "8" not in dtype else "integers"))
+            return self.random.choice(
+                ("integers", "integers", "wide" if "8" not in dtype else "integers")
+            )
         return _flavour_for(dtype)
 
     def _operand(
@@ -398,7 +441,9 @@ class Generator:
                 count = shape[0]
             return self._constant(cell, (count,), "int32", flavour)
         if name == "n":
-            return self._constant(cell, (), "int32", self.random.choice(("natural", "integers", "bits")))
+            return self._constant(
+                cell, (), "int32", self.random.choice(("natural", "integers", "bits"))
+            )
         if name == "r":
             return self._constant(cell, shape, dtype, "natural")
         if name == "v":
@@ -420,11 +465,18 @@ class Generator:
         self, cell: Cell, shape: tuple[int, ...], dtype: str, flavour: str = ""
     ) -> tuple[Operand, Any]:
         """An operand of an exact type: a variable or its view, a constant, an argument."""
-        fitting = [n for n, v in cell.values.items() if tuple(v.shape) == shape and v.dtype.name == dtype]
+        fitting = [
+            n for n, v in cell.values.items() if tuple(v.shape) == shape and v.dtype.name == dtype
+        ]
         if fitting and not flavour and self.random.random() < 0.6:
             views: tuple[str, ...] = ("[::-1]",) if shape and self.random.random() < 0.2 else ()
             return self._viewed(cell, Variable(self.random.choice(fitting)), views)
-        if shape == () and not flavour and kind_of(dtype) in FLOAT + SIGNED and self.random.random() < 0.3:
+        if (
+            shape == ()
+            and not flavour
+            and kind_of(dtype) in FLOAT + SIGNED
+            and self.random.random() < 0.3
+        ):
             return self._viewed(cell, Number(self.random.choice(("1", "2", "0"))), ())
         return self._viewed(cell, self._source(cell, shape, dtype, flavour), ())
 
@@ -528,7 +580,7 @@ class Generator:
                 else:
                     # The last statement's result is returned; the first reads a parameter.
                     wants = like if last else None
-                    first = use if not statements or like is not None and last else ""
+                    first = use if not statements or (like is not None and last) else ""
                     statements.append(self.statement(inner, wants, first))
             except RefusedError:
                 continue
@@ -714,5 +766,11 @@ def kind_of(dtype: str) -> str:
 
 
 def _flavour_for(dtype: str) -> str:
-    kinds = {FLOAT: "normal", SIGNED: "integers", UNSIGNED: "natural", COMPLEX: "complex", BOOL: "bits"}
+    kinds = {
+        FLOAT: "normal",
+        SIGNED: "integers",
+        UNSIGNED: "natural",
+        COMPLEX: "complex",
+        BOOL: "bits",
+    }
     return kinds[kind_of(dtype)]

@@ -8,6 +8,8 @@ cancellation of all digits) cannot be judged, and is counted as such.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,23 +25,28 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_inexact, tensor_type
 from gnomon.tools.fuzz.running import Outcome, evaluator_of
 
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # Ops that round nothing.
-EXACT = frozenset(
+EXACT = _names(
     "abs and all_gather all_to_all argmax argmin bitcast_convert broadcast_in_dim ceil clamp clz "
     "complex concatenate conj constant copysign cummax cummin dynamic_slice dynamic_update_slice "
     "eq floor gather ge gt imag iota is_finite le lt max min ne neg nextafter not "
     "optimization_barrier or pad pmax pmin ppermute real reduce_and reduce_max reduce_min "
     "reduce_or reduce_precision reduce_window_max reduce_window_min reduce_xor reshape rev round "
     "scatter scatter_max scatter_min select sign slice sort stop_gradient top_k transpose "
-    "window_argmax window_argmin xor name yield branch".split()
+    "window_argmax window_argmin xor name yield branch"
 )
 # Ops that round their result once, in the IEEE sense or nearly so.
-ROUNDED = frozenset("add sub mul div sqrt square convert fma".split())
+ROUNDED = _names("add sub mul div sqrt square convert fma")
 # Ops whose elements are computed together: errors are relative to the largest of them.
-TOGETHER = frozenset(
+TOGETHER = _names(
     "cholesky cofactors conv_general_dilated det dot_general eig eigh fft geqrf hessenberg "
     "householder_product lu pinv qr schur slogdet solve svd triangular_solve tridiagonal "
-    "tridiagonal_solve".split()
+    "tridiagonal_solve"
 )
 
 # Disturbances of one element of a result, in units in the last place.
@@ -85,15 +92,16 @@ class DisturbedEvaluator(Evaluator):
         definition = lookup(op)
         if definition.evaluate is ENGINE or definition.is_control_flow:
             return run
-        if not any(is_inexact(tensor_type(r.type).dtype) for r in results_of(op)):
-            return run if name not in ("convert",) else run
+        types = [tensor_type(r.type) for r in results_of(op)]
+        if not any(is_inexact(type_.dtype) for type_ in types):
+            return run
+        size = max(1, sum(math.prod(type_.shape) for type_ in types))
         moves_operands = name not in ROUNDED
         together = name in TOGETHER
 
         def disturbed(*operands: np.ndarray) -> Arrays:
             if moves_operands:
                 length = max((o.size for o in operands), default=1)
-                size = max(1, sum(r.size for r in map(_sized, results_of(op))))
                 terms = 1.0 + 0.5 * np.sqrt(max(1.0, length / size))
                 operands = tuple(self._moved(o, terms, together) for o in operands)
             return [self._moved(r, 1.0, together) for r in run(*operands)]
@@ -127,10 +135,6 @@ class DisturbedEvaluator(Evaluator):
         return out.view(x.dtype) if x.dtype.kind == "c" else out
 
 
-def _sized(value: ir.Value) -> Any:
-    return np.empty(tensor_type(value.type).shape, np.bool_)
-
-
 class Judge:
     """Judges results of one program; the disturbed evaluations are made when they are needed.
 
@@ -147,7 +151,7 @@ class Judge:
     def _sampled(self, count: int) -> list[list[np.ndarray]]:
         while len(self._samples) < count:
             rng = np.random.default_rng(len(self._samples))
-            run = evaluator_of(self._program, lambda p, rng=rng: DisturbedEvaluator(p, rng))
+            run = evaluator_of(self._program, functools.partial(DisturbedEvaluator, rng=rng))
             self._samples.append([np.asarray(v) for v in run()])
         return self._samples[:count]
 

@@ -49,9 +49,13 @@ class Array:
     def text(self) -> str:
         """A NumPy expression of its value."""
         drawn = FLAVOURS[self.flavour]
-        uses_generator = re.search(r"\br\.", drawn) is not None
-        generator = f"numpy.random.default_rng({self.seed})" if uses_generator else "None"
-        return f"(lambda r, s: numpy.asarray({drawn}).astype('{self.dtype}'))({generator}, {self.shape})"
+        generator = f"numpy.random.default_rng({self.seed})"
+        draws = len(re.findall(r"\br\.", drawn))
+        if draws > 1 or drawn.startswith("("):
+            value = f"(lambda r, s: {drawn})({generator}, {self.shape})"
+        else:
+            value = re.sub(r"\bs\b", str(self.shape), re.sub(r"\br\.", f"{generator}.", drawn))
+        return f"numpy.asarray({value}).astype('{self.dtype}')"
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
 """Makes a failing program small: delta debugging on programs as data.
 
-Each step tries simpler programs, keeps the first that still fails in the same way, and begins again;
-it ends when no step helps, or when the tries are used up.
+Each step tries simpler programs, keeps the first that still fails in the same way, and begins
+again; it ends when no step helps, or when the tries are used up.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -191,9 +192,16 @@ def _unwrap(program: Program) -> Iterator[Program]:
             needed = set(re.findall(r"\{(x\d?)\}", template))
             if template != statement.template and needed <= fields and len(statement.targets) == 1:
                 yield _changed_statement(program, statement, replace(statement, template=template))
-        for old, new in ((", reverse=True", ""), (", unroll=2", ""), ("gnp.sin({body0}(*a))", "{body0}(*a)"),
-                         ("{body0}(*a) ** 2", "{body0}(*a)"), ("0, 3", "0, 1"), ("1, 6", "0, 3"),
-                         ("[:5]", "[:3]"), ("[:3]", "[:1]")):
+        for old, new in (
+            (", reverse=True", ""),
+            (", unroll=2", ""),
+            ("gnp.sin({body0}(*a))", "{body0}(*a)"),
+            ("{body0}(*a) ** 2", "{body0}(*a)"),
+            ("0, 3", "0, 1"),
+            ("1, 6", "0, 3"),
+            ("[:5]", "[:3]"),
+            ("[:3]", "[:1]"),
+        ):
             if old in statement.template:
                 template = statement.template.replace(old, new)
                 yield _changed_statement(program, statement, replace(statement, template=template))
@@ -280,7 +288,11 @@ def _smaller(program: Program) -> Iterator[Program]:
     for size in sizes:
         for smaller in dict.fromkeys((1, 2, 3, 5, size // 2, size - 1)):
             if 0 < smaller < size:
-                yield _resized(program, lambda s, a=size, b=smaller: tuple(b if d == a else d for d in s))
+                yield _resized(program, functools.partial(_replaced, size, smaller))
+
+
+def _replaced(old: int, new: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(new if d == old else d for d in shape)
 
 
 def _resized(program: Program, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Program:
@@ -298,7 +310,9 @@ def _resized(program: Program, change: Callable[[tuple[int, ...]], tuple[int, ..
         return replace(
             s,
             operands=tuple((f, replace(o, source=source(o.source))) for f, o in s.operands),
-            parameters=tuple((f, change(v) if isinstance(v, tuple) else v) for f, v in s.parameters),
+            parameters=tuple(
+                (f, change(v) if isinstance(v, tuple) else v) for f, v in s.parameters
+            ),
             types=tuple((change(shape), dtype) for shape, dtype in s.types),
         )
 
@@ -310,10 +324,20 @@ def _resized(program: Program, change: Callable[[tuple[int, ...]], tuple[int, ..
 
 
 def _simpler_dtypes(program: Program) -> Iterator[Program]:
-    for old, new in (("float64", "float32"), ("float16", "float32"), ("bfloat16", "float32"),
-                     ("int64", "int32"), ("int8", "int32"), ("int16", "int32"),
-                     ("complex128", "complex64"), ("uint8", "int32"), ("uint16", "int32"),
-                     ("uint32", "int32"), ("uint64", "int32"), ("complex64", "float32")):
+    for old, new in (
+        ("float64", "float32"),
+        ("float16", "float32"),
+        ("bfloat16", "float32"),
+        ("int64", "int32"),
+        ("int8", "int32"),
+        ("int16", "int32"),
+        ("complex128", "complex64"),
+        ("uint8", "int32"),
+        ("uint16", "int32"),
+        ("uint32", "int32"),
+        ("uint64", "int32"),
+        ("complex64", "float32"),
+    ):
         changed = _retyped(program, old, new)
         if changed != program:
             yield changed

@@ -20,7 +20,7 @@ def reproducer(program: Program, failure: Failure) -> str:
     if re.search(r"'(bfloat16|float8\w*|u?int[24])'", body):
         lines.append("import ml_dtypes")
     for name, module in MODULES.items():
-        if name in ("gn", "gnp") or re.search(rf"\b{name}\.", body):
+        if name in ("gn", "gnp") or re.search(rf"(?<!\.)\b{name}\.", body):
             lines.append(f"import gnomon{module} as {name}")
     if program.x64:
         lines.append("gn.config.update('enable_x64', True)")

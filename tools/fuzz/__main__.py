@@ -1,0 +1,89 @@
+"""The command line of the fuzzer: ``python -m gnomon.tools.fuzz``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from gnomon.tools.fuzz.catalog import FAMILIES
+from gnomon.tools.fuzz.running import jax_is_installed
+from gnomon.tools.fuzz.session import Finding, Report, Settings, explore_isolated, work
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m gnomon.tools.fuzz",
+        description="Runs random programs jitted, eagerly and by JAX, and reduces what differs.",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="the first program's (default: 0)")
+    parser.add_argument("--programs", type=int, default=100, help="how many (default: 100)")
+    parser.add_argument("--minutes", type=float, help="begin no further program after so long")
+    parser.add_argument("--cells", type=int, default=8, help="independent parts of a program")
+    parser.add_argument(
+        "--family", action="append", default=[], choices=sorted(FAMILIES), help="draw from these"
+    )
+    parser.add_argument("--no-jax", action="store_true", help="compare with eager calls alone")
+    parser.add_argument("--tries", type=int, default=80, help="programs run to reduce a failure")
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds for a program")
+    parser.add_argument("--output", type=Path, help="append the findings' scripts to this file")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def summary(report: Report, seconds: float) -> str:
+    """Figures of a run."""
+    counts = report.counts
+    lines = [
+        f"{counts.programs} programs of {counts.statements} statements in {seconds:.0f} s, "
+        f"{counts.checks} checks, {counts.undecided} of them undecided (they hang on roundings)",
+        f"{len(report.findings)} findings, {sum(report.repeated.values())} repetitions",
+    ]
+    lines += [f"JAX refuses {count} times: {error}" for error, count in report.jax_refuses.items()]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The entry point; the exit status is 1 where something was found."""
+    options = parse_arguments(arguments)
+    if options.child:
+        given = json.loads(options.child)
+        work(given["seeds"], Settings(**given["settings"]))
+        return 0
+    settings = Settings(
+        options.cells,
+        tuple(options.family),
+        jax_is_installed() and not options.no_jax,
+        options.tries,
+    )
+    start = time.monotonic()
+
+    def told(seed: int, report: Report, finding: Finding | None) -> None:
+        if finding is None:
+            counts = report.counts
+            if counts.programs % 10 == 0:
+                text = f"{counts.programs} programs, {counts.checks} checks"
+                print(f"{text}, {len(report.findings)} findings", file=sys.stderr, flush=True)
+            return
+        print(f"{'-' * 80}\n{finding.script}", flush=True)
+        if options.output:
+            with options.output.open("a", encoding="utf-8") as file:
+                file.write(f"{'-' * 80}\n{finding.script}\n")
+
+    report = explore_isolated(
+        range(options.seed, options.seed + options.programs),
+        settings,
+        timeout=options.timeout,
+        deadline=start + 60 * options.minutes if options.minutes else float("inf"),
+        told=told,
+    )
+    print(summary(report, time.monotonic() - start))
+    return 1 if report.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
