@@ -192,8 +192,7 @@ def targets() -> list[str]:
     """The section on the targets themselves."""
     lines = ["## The targets", "", "| name | artifact | what it is |", "|---|---|---|"]
     for target in CPUS:
-        where = "this machine's processor" if target.is_host else f"any {target.machine} processor"
-        lines.append(f"| `{target.name}` | {target.code} | {where} |")
+        lines.append(f"| `{target.name}` | {target.code} | {target.meaning} |")
     for family in FAMILIES:
         for member in family.architectures:
             name = f"{family.target.name}:{member.name}"

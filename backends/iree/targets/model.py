@@ -75,6 +75,7 @@ class Target:
 
     Attributes:
         name: what `find_target` finds it by, such as "cuda:sm_90".
+        meaning: the machines that it is, in words.
         platform: the name of the device's platform that users see.
         hal_backend: IREE's name for the code generator.
         code: what the artifact holds for the device: "elf", "wasm", "ptx", "hsaco", "spirv", "msl".
@@ -102,6 +103,7 @@ class Target:
     process_flags: tuple[Flag, ...]
     capabilities: Capabilities
     legalized: tuple[str, ...] = ()
+    meaning: str = ""
     device: str = ""
     is_host: bool = False
     machine: str = ""

@@ -45,6 +45,7 @@ def test_every_row_is_complete() -> None:
         assert set(target.drivers) in ({"sync", "blocking", "async"}, set())
         assert target.platform in ("cpu", "cuda", "rocm", "vulkan", "metal")
         assert find_target(name) is target
+    assert all(target.meaning for target in CPUS)
 
 
 def test_a_family_alone_is_its_default_architecture() -> None:
