@@ -23,6 +23,7 @@ from gnomon.backends.iree.legalize.device_description import describe_device
 from gnomon.backends.iree.legalize.host_control import has_control_flow
 from gnomon.backends.iree.legalize.selects import split_complex_selects
 from gnomon.backends.iree.legalize.small_arguments import keep_small_digits
+from gnomon.backends.iree.legalize.strided_views import store_strided_views
 from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options
 from gnomon.backends.iree.remote import put
 from gnomon.backends.iree.remote_executable import RemoteExecutable
@@ -104,6 +105,7 @@ class IreeBackend:
         lowering.to_stablehlo()
         keep_small_digits(module, self.target)
         open_expressions(module)
+        store_strided_views(module)
         publish(module, functions)
         if not self.target.capabilities.complex_selects:
             split_complex_selects(module)

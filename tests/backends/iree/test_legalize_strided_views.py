@@ -1,0 +1,112 @@
+"""Slices with gaps that are read by position compile, and only they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon
+import gnomon.numpy as gnp
+import gnomon.scipy.fft
+from gnomon import lax
+from tests.tolerance import assert_each_near
+
+X = np.arange(2 * 5 * 7, dtype=np.float32).reshape(2, 5, 7) / 8
+PLACES = np.array([1, 0, 1, 5, -1], np.int32)
+
+# What is read by position, of the array and a start that only the run knows.
+VIEWS: dict[str, Callable[[Any, Any], Any]] = {
+    "every other": lambda x, i: x[0, 0, ::2],
+    "every other, inner": lambda x, i: x[0, :, ::2],
+    "every other, outer": lambda x, i: x[0, ::2],
+    "backwards": lambda x, i: x[-1, -1, ::-2],
+    "one of the last": lambda x, i: x[:, :, 2:3],
+    "one of two": lambda x, i: x[:, 0:1, 2:3],
+    "one of the last, found at run time": lambda x, i: lax.dynamic_slice(x, (0, 0, i), (2, 5, 1)),
+    "transposed": lambda x, i: x[0, :, ::2].T,
+    "of a view": lambda x, i: x[:, :, ::2][:, 1:4],
+    "widened": lambda x, i: x.astype("float16")[0, :, ::2].astype("float32"),
+    "broadcast": lambda x, i: gnp.broadcast_to(x[:, 1:2, 1:2], (2, 3, 1)),
+}
+
+READERS: dict[str, Callable[[Any, Any], Any]] = {
+    "reversed": lambda v, i: lax.rev(v, (v.ndim - 1,)),
+    "reversed, outer": lambda v, i: lax.rev(v, (0,)),
+    "gather": lambda v, i: v[i],
+    "gather, filled": lambda v, i: v.at[i].get(mode="fill"),
+    "gather, inner": lambda v, i: v[..., i],
+    "gather, both": lambda v, i: v[i % 2, ..., i % 2] if v.ndim > 1 else v[i],
+    "gather, promised": lambda v, i: v.at[i % 2].get(mode="promise_in_bounds"),
+    "reversed scan": lambda v, i: lax.cumsum(v, axis=v.ndim - 1, reverse=True),
+    "reversed scan of a function": lambda v, i: lax.cumlogsumexp(v, axis=0, reverse=True),
+    "sort": lambda v, i: gnp.sort(v, axis=-1),
+}
+
+
+_QUICK = ("reversed", "gather, filled", "reversed scan of a function")
+
+
+@pytest.mark.parametrize(
+    "reader", [pytest.param(r, marks=() if r in _QUICK else pytest.mark.slow) for r in READERS]
+)
+def test_views_are_read_by_position(reader: str) -> None:
+    def read(x: Any, start: Any, places: Any) -> dict[str, Any]:
+        return {name: READERS[reader](view(x, start), places) for name, view in VIEWS.items()}
+
+    found = gnomon.jit(read)(X, 3, PLACES)
+    expected = read(gnp.asarray(X), 3, gnp.asarray(PLACES))
+    for name, value in expected.items():
+        assert_each_near(found[name], value, 16, message=name)
+
+
+@pytest.mark.parametrize("shape", [(4,), (5,), (16,), (4, 5)])
+def test_cosine_transforms_read_views(shape: tuple[int, ...]) -> None:
+    transform = gnomon.scipy.fft.dctn if len(shape) > 1 else gnomon.scipy.fft.dct
+    x = gnp.asarray(np.linspace(-1, 1, np.prod(shape), dtype=np.float32).reshape(shape))
+    np.testing.assert_allclose(gnomon.jit(transform)(x), transform(x), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("function", "count"),
+    [
+        (lambda x: lax.rev(x[:, :, ::2], (0,)), 1),
+        # Read in two ways, stored once.
+        (lambda x: ((y := x[:, :, ::2])[PLACES], lax.rev(y, (1,))), 1),
+        # Without gaps: neighbours stay neighbours.
+        (lambda x: (lax.rev(x[:, 1:3, 2:5], (1,)), x[::2][PLACES]), 0),
+        # Not read by position.
+        (lambda x: gnp.exp(x[:, :, ::2]), 0),
+        # Computed, so it is an array already.
+        (lambda x: lax.rev(gnp.exp(x[:, :, ::2]), (0,)), 0),
+    ],
+)
+def test_only_what_has_gaps_is_stored(function: Callable[[Any], Any], count: int) -> None:
+    text = gnomon.jit(function).lower(X).as_text("stablehlo")
+    assert text.count("optimization_barrier") == count
+
+
+def test_views_are_read_in_loops_and_branches() -> None:
+    def f(x: Any, i: Any) -> Any:
+        def step(k: Any, y: Any) -> Any:
+            return y + lax.rev(lax.dynamic_slice(x, (0, 0, k), (2, 5, 1)), (1,))
+
+        y = lax.fori_loop(0, i, step, gnp.zeros((2, 5, 1)))
+        return lax.cond(i > 1, lambda v: lax.rev(v[:, ::2], (1,)), lambda v: v[:, :3], y)
+
+    assert_each_near(gnomon.jit(f)(X, 3), f(gnp.asarray(X), 3), 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["x86-64-v2", "aarch64-linux", "wasm32", "cuda:sm_90", "rocm"])
+def test_views_are_read_by_position_on_every_target(name: str) -> None:
+    def read(x: Any, start: Any, places: Any) -> Any:
+        return [
+            READERS[reader](view(x, start), places)
+            for reader in ("reversed, outer", "gather", "gather, filled", "reversed scan")
+            for view in VIEWS.values()
+        ]
+
+    assert gnomon.jit(read).lower(X, 3, PLACES).compile(target=name).serialize()
