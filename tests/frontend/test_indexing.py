@@ -675,3 +675,42 @@ def test_one_hot_reads_zeros_and_writes_nothing_out_of_bounds() -> None:
     assert x.at[wrap(np.array([1, 5]))].set(0, mode=mode).tolist() == [[1.0, 2.0, 3.0], [0.0] * 3]
     with pytest.raises(ValueError, match="one_hot"):
         gnp.take(x, columns, mode="one_hot")
+
+
+def test_wrapping_is_no_mode_of_indexing() -> None:
+    """As in JAX, where `take` alone has it."""
+    x = wrap(np.arange(3.0, dtype=np.float32))
+    places = wrap(np.array([3, -4]))
+    for array in (x, jnp.asarray(np.asarray(x))):
+        with pytest.raises(ValueError, match="wrap"):
+            array.at[np.asarray(places)].get(mode="wrap")
+    assert gnp.take(x, places, mode="wrap").tolist() == [0.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "indices",
+    [
+        lambda m, x: m.tril_indices(3),
+        lambda m, x: m.triu_indices(3, 1, 4),
+        lambda m, x: m.tril_indices_from(x, -1),
+        lambda m, x: m.triu_indices_from(x),
+        lambda m, x: m.mask_indices(3, m.triu, 1),
+        lambda m, x: m.mask_indices(3, m.tril, size=7),
+        lambda m, x: m.diag_indices(3),
+        lambda m, x: m.ix_(np.array([0, 2]), np.array([1])),
+    ],
+)
+def test_indices_of_shapes_are_known_while_tracing(indices: Callable[[Any, Any], Any]) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    expected = x[tuple(np.asarray(i) for i in indices(jnp, jnp.asarray(x)))]
+    found = gn.jit(lambda x: x[indices(gnp, x)])(x)
+    np.testing.assert_array_equal(found, expected)
+    doubled = gn.jit(gn.grad(lambda x: gnp.sum(x[indices(gnp, x)] ** 2)))(x)
+    touched = np.zeros_like(x)
+    np.add.at(touched, tuple(np.asarray(i) for i in indices(jnp, jnp.asarray(x))), 1)
+    np.testing.assert_array_equal(doubled, 2 * x * touched)
+
+
+def test_the_indices_of_a_traced_mask_need_a_size() -> None:
+    with pytest.raises(TypeError, match="give nonzero a size"):
+        gn.jit(lambda k: gnp.mask_indices(3, gnp.triu, k))(1)

@@ -273,6 +273,11 @@ def test_nonzero() -> None:
         check(gnp.flatnonzero, jnp.flatnonzero, x, **kwargs)
     check(gnp.nonzero, jnp.nonzero, jnp.array(1.0))
     check(gnp.nonzero, jnp.nonzero, jnp.zeros((0, 2)))
+    for shape in ((0,), (0, 2)):
+        empty = jnp.zeros(shape, bool)
+        check(gnp.nonzero, jnp.nonzero, empty, size=3, fill_value=1)
+        check(gnp.flatnonzero, jnp.flatnonzero, empty, size=3, fill_value=1)
+        check(gnp.argwhere, jnp.argwhere, empty, size=3, fill_value=1)
     value = gn.jit(lambda a: gnp.nonzero(a, size=4, fill_value=7))(to_gnomon(x))
     np.testing.assert_array_equal(value, jnp.nonzero(x, size=4, fill_value=7))
     with pytest.raises(TypeError, match="give nonzero a size"):

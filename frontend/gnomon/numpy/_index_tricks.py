@@ -11,6 +11,7 @@ import numpy as np
 
 from gnomon import _dtypes, lax
 from gnomon._array import Array
+from gnomon._trace_stack import ensure_compile_time_eval
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._arithmetic import divmod as divmod_
 from gnomon.numpy._construction import array, asarray
@@ -232,7 +233,8 @@ def diag_indices_from(arr: Any) -> tuple[Array, ...]:
 def _mask_indices(function: str, triangle: Callable[..., Array], n: Any, k: Any, m: Any) -> Any:
     rows = operator.index(n)
     columns = rows if m is None else operator.index(m)
-    mask = np.asarray(triangle(ones((rows, columns), np.bool_), operator.index(k)))
+    with ensure_compile_time_eval():
+        mask = np.asarray(triangle(ones((rows, columns), np.bool_), operator.index(k)))
     return tuple(asarray(i.astype(_dtypes.default_int_dtype())) for i in np.nonzero(mask))
 
 
@@ -273,8 +275,13 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
 def mask_indices(
     n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
 ) -> tuple[Array, Array]:
-    """The indices at which ``mask_func(ones((n, n)), k)`` is not zero."""
-    rows, columns = nonzero(mask_func(ones((n, n)), k), size=size)
+    """The indices at which ``mask_func(ones((n, n)), k)`` is not zero.
+
+    The mask is evaluated while a function is traced, so ``size`` is needed only where ``mask_func``
+    or ``k`` depends on traced values.
+    """
+    with ensure_compile_time_eval():
+        rows, columns = nonzero(mask_func(ones((n, n)), k), size=size)
     return rows, columns
 
 

@@ -176,10 +176,8 @@ def _first_nonzero(mask: Array, size: int, fill_value: Any) -> tuple[Array, ...]
         )
     dtype = _dtypes.default_int_dtype()
     if not mask.size or not size:
-        zeros = lax.full((size,), 0, dtype)
-        return tuple(
-            zeros if fill is None else converted(lax.full((size,), fill), dtype) for fill in fills
-        )
+        # Of an array without elements the fill value is not asked for, as in JAX.
+        return (lax.full((size,), 0, dtype),) * mask.ndim
     held = lax.reshape(mask, (mask.size,))
     # The n-th true element is where n elements or fewer were true up to there.
     counts = lax.cumsum(converted(held, dtype))
