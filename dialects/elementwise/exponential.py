@@ -162,10 +162,10 @@ cbrt = unary(
 
 def _pow_by_base(x: ir.Value, y: ir.Value, out: ir.Value) -> ir.Value:
     # Where y is 0 the power is 1 for every x, zero included: its derivative is 0, not 0 * inf.
+    # Only there is the exponent replaced: elsewhere this is differentiated by y in turn.
     zero, one = full_like(y, 0), full_like(y, 1)
-    at_zero = ops.eq(y, zero)
-    power = ops.pow(x, ops.select(at_zero, one, ops.sub(y, one)))
-    return ops.select(at_zero, zero, ops.mul(y, power))
+    at_origin = ops.and_(ops.eq(x, zero), ops.eq(y, zero))
+    return ops.mul(y, ops.pow(x, ops.select(at_origin, one, ops.sub(y, one))))
 
 
 def _pow_by_exponent(x: ir.Value, y: ir.Value, out: ir.Value) -> ir.Value:

@@ -159,3 +159,10 @@ def test_nothing_to_choose() -> None:
     found = minimize(lambda x: gnp.sum(x**2), gnp.zeros(0), method="BFGS")
     assert bool(found.success)
     assert found.x.shape == (0,)
+
+
+@pytest.mark.parametrize("steepness", [1e4, 1e5])
+def test_steep_functions(steepness: float) -> None:
+    found = minimize(lambda x: gnp.mean((steepness * x) ** 2), gnp.ones(2), method="BFGS")
+    assert found.success
+    assert abs(found.x).max() < 1e-6

@@ -322,12 +322,13 @@ def _log_add(name: str, x1: Any, x2: Any, exponential: Any, scale: float) -> Arr
     first = bind(ops.ge, x, y)
     high, low = select_op(first, x, y), select_op(first, y, x)
     delta = bind(ops.sub, low, high)
-    # nan, or infinities of the same sign: the larger one is the answer.
-    undefined = bind(ops.ne, delta, delta)
-    small = bind(ops.log1p, bind(exponential, select_op(undefined, zero_like(x), delta)))
+    # Infinities of the same sign have no difference: the answer is either. nan stays as it is, and
+    # so do the derivatives at it.
+    infinite = bind(ops.and_, bind(ops.eq, x, y), bind(ops.not_, bind(ops.is_finite, x)))
+    small = bind(ops.log1p, bind(exponential, select_op(infinite, zero_like(x), delta)))
     if scale != 1.0:
         small = bind(ops.mul, small, constant_like(small, scale))
-    return select_op(undefined, bind(ops.max, x, y), bind(ops.add, high, small))
+    return select_op(infinite, bind(ops.max, x, y), bind(ops.add, high, small))
 
 
 def _principal(x: Array, bound: float) -> Array:

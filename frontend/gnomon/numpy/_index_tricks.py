@@ -82,7 +82,10 @@ class _Joined:
     def __getitem__(self, key: Any) -> Array:
         items = list(key) if isinstance(key, tuple) else [key]
         axis, rank, start = self._defaults
-        if items and isinstance(items[0], str):
+        row_or_column = None
+        if items and items[0] in ("r", "c"):
+            row_or_column = 0 if items.pop(0) == "r" else 1
+        elif items and isinstance(items[0], str):
             axis, rank, start = self._directive(items.pop(0))
         parts = []
         for item in items:
@@ -92,12 +95,13 @@ class _Joined:
             parts.append(self._raised(part, rank, start))
         if not parts:
             raise ValueError("there is nothing to join: give numbers, arrays or slices")
-        return concatenate(parts, axis)
+        joined = concatenate(parts, axis)
+        if row_or_column is None or joined.ndim > 1:
+            return joined
+        return expand_dims(joined, row_or_column)
 
     def _directive(self, text: str) -> tuple[int, int, int]:
         axis, rank, start = self._defaults
-        if text in ("r", "c"):
-            return -1, 2, -1 if text == "r" else 0
         try:
             numbers = [int(part) for part in text.split(",")]
         except ValueError:

@@ -130,7 +130,7 @@ def minimize(
         status=state.status,
         fun=state.value,
         jac=state.gradient,
-        hess_inv=state.known if isinstance(state.known, Array) else None,
+        hess_inv=approximation.matrix(state.known),
         nfev=state.evaluations,
         njev=state.evaluations,
         nit=state.iterations,

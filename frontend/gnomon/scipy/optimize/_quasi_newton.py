@@ -28,11 +28,13 @@ class Approximation(NamedTuple):
       first: of a point, before anything is known.
       times: its product with a gradient.
       updated: with the last step and by how much the gradient changed in it.
+      matrix: the matrix itself, where it is kept.
     """
 
     first: Callable[[Array], Any]
     times: Callable[[Any, Array], Array]
     updated: Callable[[Any, Array, Array], Any]
+    matrix: Callable[[Any], Array | None]
 
 
 class Limits(NamedTuple):
@@ -146,24 +148,40 @@ def _first_step(state: State, direction: Array) -> Array:
 # --------------------------------------------------------------------------------- the whole matrix
 
 
+class _Matrix(NamedTuple):
+    """The inverse Hessian; ``fresh`` until a step has told its size."""
+
+    matrix: Array
+    fresh: Array
+
+
 def full_matrix() -> Approximation:
-    """The inverse Hessian as a matrix: equation 6.17."""
+    """The inverse Hessian as a matrix: equations 6.17 and 6.20."""
 
-    def first(x: Array) -> Array:
-        return gnp.eye(x.size, dtype=x.dtype)
+    def first(x: Array) -> _Matrix:
+        return _Matrix(gnp.eye(x.size, dtype=x.dtype), gnp.array(True))
 
-    def times(matrix: Array, gradient: Array) -> Array:
-        return gnp.dot(matrix, gradient, precision=lax.Precision.HIGHEST)
+    def product(matrix: Array, other: Array) -> Array:
+        return gnp.dot(matrix, other, precision=lax.Precision.HIGHEST)
 
-    def updated(matrix: Array, step: Array, change: Array) -> Array:
+    def times(known: _Matrix, gradient: Array) -> Array:
+        return product(known.matrix, gradient)
+
+    def updated(known: _Matrix, step: Array, change: Array) -> _Matrix:
         curvature = dot(change, step)
-        seen = times(matrix, change)
-        both = gnp.outer(seen, step) / curvature
-        factor = (1 + dot(change, seen) / curvature) / curvature
-        new = matrix - both - both.T + factor * gnp.outer(step, step)
-        return gnp.where(curvature > 0, new, matrix)
+        # The identity would be too large by far where the function is steep: what the step has
+        # told would be rounded away beside it.
+        size = curvature / dot(change, change)
+        matrix = gnp.where(known.fresh, size * known.matrix, known.matrix)
+        # As a product, not multiplied out: where the function is steep, the terms of the sum are
+        # larger than the result by more than float32 has digits.
+        projection = gnp.eye(step.size, dtype=step.dtype) - gnp.outer(step, change / curvature)
+        new = product(projection, product(matrix, projection.T))
+        new = new + gnp.outer(step, step / curvature)
+        useful = curvature > 0
+        return _Matrix(gnp.where(useful, new, known.matrix), known.fresh & ~useful)
 
-    return Approximation(first, times, updated)
+    return Approximation(first, times, updated, lambda known: known.matrix)
 
 
 # ----------------------------------------------------------------------------------- the last steps
@@ -220,4 +238,4 @@ def last_steps(count: int) -> Approximation:
         kept = [gnp.where(curvature > 0, a, b) for a, b in zip(new, known, strict=True)]
         return _Steps(*kept)
 
-    return Approximation(first, times, updated)
+    return Approximation(first, times, updated, lambda known: None)

@@ -22,7 +22,8 @@ def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     safe = gnp.where(inside, z, 0.5)
     shape = special.xlogy(a - 1, safe) + special.xlog1py(b - 1, -safe)
     value = shape - special.betaln(a, b) - lax.log(scale)
-    return gnp.where(inside, value, -np.inf)
+    valid = (a > 0) & (b > 0) & (scale > 0)
+    return gnp.where(valid, gnp.where(inside, value, -np.inf), np.nan)
 
 
 def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:

@@ -24,12 +24,17 @@ def _log_mass(a: Array, b: Array) -> Array:
     return upper + lax.log1p(-lax.exp(lower - upper))
 
 
+def _of_interval(a: Array, b: Array, value: Array) -> Array:
+    """The value; nan where there is no interval: ``a`` is not below ``b``."""
+    return gnp.where(a < b, value, np.nan)
+
+
 def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the density."""
     x, a, b, loc, scale = real_arguments("truncnorm.logpdf", x, a, b, loc, scale)
     z = (x - loc) / scale
     value = -0.5 * z * z - _HALF_LOG_2PI - lax.log(scale) - _log_mass(a, b)
-    return gnp.where((z < a) | (z > b), -np.inf, value)
+    return _of_interval(a, b, gnp.where((z < a) | (z > b), -np.inf, value))
 
 
 def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
@@ -42,7 +47,8 @@ def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     x, a, b, loc, scale = real_arguments("truncnorm.logcdf", x, a, b, loc, scale)
     z = (x - loc) / scale
     inside = gnp.clip(z, a, b)
-    return gnp.where(z <= a, -np.inf, gnp.where(z >= b, 0, _log_mass(a, inside) - _log_mass(a, b)))
+    part = _log_mass(a, inside) - _log_mass(a, b)
+    return _of_interval(a, b, gnp.where(z <= a, -np.inf, gnp.where(z >= b, 0, part)))
 
 
 def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
@@ -55,7 +61,8 @@ def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     x, a, b, loc, scale = real_arguments("truncnorm.logsf", x, a, b, loc, scale)
     z = (x - loc) / scale
     inside = gnp.clip(z, a, b)
-    return gnp.where(z <= a, 0, gnp.where(z >= b, -np.inf, _log_mass(inside, b) - _log_mass(a, b)))
+    part = _log_mass(inside, b) - _log_mass(a, b)
+    return _of_interval(a, b, gnp.where(z <= a, 0, gnp.where(z >= b, -np.inf, part)))
 
 
 def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:

@@ -1,0 +1,82 @@
+"""One program written for two libraries: what it gives, or which kind of error it raises."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import numpy as np
+
+import gnomon
+from tests.frontend.oracle import kind
+from tests.tolerance import assert_each_near
+
+Program = Callable[[Any], Any]
+
+_ROOMS = ("image", "lax", "nn", "numpy", "random", "scipy", "tree_util", "custom_batching")
+_DEEP = ("scipy.optimize", "scipy.special", "scipy.stats", "experimental.checkify")
+
+
+def _namespace(library: Any) -> SimpleNamespace:
+    rooms = {name: importlib.import_module(f"{library.__name__}.{name}") for name in _ROOMS}
+    rooms |= {
+        name.split(".")[1]: importlib.import_module(f"{library.__name__}.{name}") for name in _DEEP
+    }
+    return SimpleNamespace(api=library, np=rooms.pop("numpy"), **rooms)
+
+
+OURS, THEIRS = _namespace(gnomon), _namespace(jax)
+
+
+def _result(program: Program, namespace: Any) -> tuple[Any, Exception | None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return program(namespace), None
+        except Exception as error:
+            return None, error
+
+
+def check_program(program: Program, ulps: float = 8.0, scale: float = 1.0) -> None:
+    """Run a program with both libraries, and compare results or kinds of errors.
+
+    Arrays must agree in shape, dtype and weak type, and in values to ``ulps`` units at the size of
+    the values or at ``scale``; everything else must be equal.
+    """
+    expected, their_error = _result(program, THEIRS)
+    found, our_error = _result(program, OURS)
+    if their_error is not None:
+        assert our_error is not None, f"got {found!r} where JAX raises {their_error!r}"
+        assert kind(our_error) is kind(their_error), f"{our_error!r} instead of {their_error!r}"
+        assert str(our_error), "an error without a message"
+        return
+    if our_error is not None:
+        raise our_error
+    _check_same(found, expected, ulps, scale)
+
+
+def _check_same(found: Any, expected: Any, ulps: float, scale: float) -> None:
+    if isinstance(expected, (jax.Array, np.ndarray, np.generic)):
+        described = [(x.shape, x.dtype, getattr(x, "weak_type", None)) for x in (found, expected)]
+        assert described[0] == described[1], f"{described[0]} instead of {described[1]}"
+        if expected.dtype.kind in "fc":
+            assert_each_near(np.asarray(found), np.asarray(expected), ulps, scale)
+        else:
+            np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+    elif isinstance(expected, dict):
+        assert list(found) == list(expected)
+        _check_same(list(found.values()), list(expected.values()), ulps, scale)
+    elif isinstance(expected, Sequence) and not isinstance(expected, str):
+        assert isinstance(found, type(expected)) and len(found) == len(expected), (
+            f"{found!r} instead of {expected!r}"
+        )
+        for a, b in zip(found, expected, strict=True):
+            _check_same(a, b, ulps, scale)
+    else:
+        assert found == expected or (found != found and expected != expected), (
+            f"{found!r} instead of {expected!r}"
+        )
