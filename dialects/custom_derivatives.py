@@ -5,7 +5,8 @@ Python code that it came from. The op means what its first body says, and is rep
 nothing is left to differentiate. Where nothing could differentiate it, the op has that body only.
 
 The first ``consts`` operands are what the bodies close over. A rule does not tell how the result
-depends on those, so a tangent of one is an error.
+depends on those, so a tangent of one that the function reads is an error. One that the rules alone
+read has no effect on the first derivative; the rules in its place are differentiated by it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from gnomon.dialects.control_flow.bodies import (
     transpose_body,
 )
 from gnomon.dialects.emit import move_dim, ops, zeros
+from gnomon.dialects.errors import UnexpectedTracerError
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_inexact, type_of
 
@@ -69,14 +71,41 @@ def _no_rule(inst: Instance) -> NoReturn:
     )
 
 
-def _check_closed_over(inst: Instance, tangents: Tangents, advice: str) -> None:
-    if any(t is not None for t in tangents[: inst.params["consts"]]):
-        kind, name = inst.op.name, inst.params["name"]
-        raise TypeError(
-            f"differentiation of the {kind} function {name} by a value that it closes over: its "
-            f"rule tells the derivative by its arguments only. Pass the value as an argument, and "
-            f"{advice}"
-        )
+def _check_closed_over(inst: Instance, tangents: Tangents) -> None:
+    """Raise where the function depends on a value with a tangent that is no argument.
+
+    What the rules alone close over does not matter here: the result does not depend on it.
+    """
+    closed_over = inst.bodies[0].arguments[: inst.params["consts"]]
+    for argument, tangent in zip(closed_over, tangents, strict=False):
+        if tangent is not None and next(iter(argument.uses), None) is not None:
+            raise closed_over_error(inst.op.name, inst.params["name"])
+
+
+_ADVICE = {
+    "custom_jvp": "give it a place in the rule",
+    "custom_vjp": "adapt the forward and backward rules",
+}
+
+
+def closed_over_error(kind: str, name: str) -> UnexpectedTracerError:
+    """The error about a function with rules that reads a value which it does not take."""
+    return UnexpectedTracerError(
+        f"differentiation of the {kind} function {name} by a value that it closes over: its "
+        "rule tells the derivative by its arguments only. Pass the value as an argument, and "
+        f"{_ADVICE[kind]}."
+    )
+
+
+def _is_constant(inst: Instance, tangents: Tangents) -> bool:
+    """Whether no argument has a tangent, or no result can have one."""
+    given = tangents[inst.params["consts"] :]
+    return all(t is None for t in given) or not _inexact(inst.result_types)
+
+
+def _without_tangents(inst: Instance) -> tuple[list[ir.Value], list[ir.Value | None]]:
+    outs = inst.op.build(inst.operands, inst.params, [body.clone() for body in inst.bodies])
+    return outs, [None] * len(outs)
 
 
 def _inexact(types: Sequence[TensorType]) -> list[TensorType]:
@@ -138,7 +167,9 @@ def _depends_through_bodies(body: Body, first: int) -> bool:
 def _tangents_by_rule(
     inst: Instance, tangents: Tangents, keep_apart: bool
 ) -> tuple[list[ir.Value], list[ir.Value | None]]:
-    _check_closed_over(inst, tangents, "give it a place in the rule.")
+    _check_closed_over(inst, tangents)
+    if _is_constant(inst, tangents):
+        return _without_tangents(inst)
     if len(inst.bodies) < 2:
         _no_rule(inst)
     consts, wrt = inst.params["consts"], inst.params["wrt"]
@@ -253,10 +284,19 @@ def _no_forward_mode(inst: Instance, *rest: Any) -> NoReturn:
     raise TypeError(f"{FORWARD_MODE}. The function is {inst.params['name']}.")
 
 
+def _jvp_vjp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
+    _check_closed_over(inst, tangents)
+    if _is_constant(inst, tangents):
+        return _without_tangents(inst)
+    _no_forward_mode(inst)
+
+
 def _linearize_vjp(
     inst: Instance, tangents: Tangents
 ) -> tuple[list[ir.Value], list[ir.Value | None]]:
-    _check_closed_over(inst, tangents, "adapt the forward and backward rules.")
+    _check_closed_over(inst, tangents)
+    if _is_constant(inst, tangents):
+        return _without_tangents(inst)
     if len(inst.bodies) < 3:
         _no_rule(inst)
     _, forward, backward = inst.bodies
@@ -328,7 +368,7 @@ custom_vjp = Op(
     regions=...,
     infer=_infer_vjp,
     evaluate=evaluate_body,
-    jvp=_no_forward_mode,
+    jvp=_jvp_vjp,
     linearize=_linearize_vjp,
     transpose=transpose_body,
     batch=_batch_vjp,
@@ -411,6 +451,7 @@ custom_vjp_tangents = Op(
 )
 
 __all__ = [
+    "closed_over_error",
     "custom_jvp",
     "custom_vjp",
     "custom_vjp_tangents",

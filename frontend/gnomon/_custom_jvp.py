@@ -117,7 +117,9 @@ class custom_jvp(Custom):  # noqa: N801
         call = Call(args, self.nondiff_argnums)
         order = differentiation_order(call.operands)
         if call.runs_at_once or (not order and not staging()):
-            return self.fun(*rebuilt(args))
+            if self.closes_over_fixed:
+                return self.fun(*rebuilt(args))
+            return call.run_plainly(self.fun, rebuilt(args), "custom_jvp")
         traced = call.trace(self.fun, "custom_jvp")
         wrt = [
             i for i in call.inexact if not self.symbolic_zeros or may_have_tangent(call.operands[i])

@@ -18,7 +18,7 @@ import numpy as np
 from gnomon import tree_util
 from gnomon._array import Array, wrap
 from gnomon._aval import ShapedArray
-from gnomon._differentiation_order import replaced_by_rule
+from gnomon._differentiation_order import may_have_tangent, replaced_by_rule
 from gnomon._dtypes import float0
 from gnomon._function import (
     Traced,
@@ -32,9 +32,10 @@ from gnomon._function import (
     with_avals,
 )
 from gnomon._trace import is_tracer
-from gnomon._trace_stack import staging
+from gnomon._trace_stack import staging, state
 from gnomon._tracing import as_operand, bind, trace_for
 from gnomon.dialects.body import Body
+from gnomon.dialects.custom_derivatives import closed_over_error
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import TensorType, is_inexact
 
@@ -184,6 +185,21 @@ class Call:
         """The function on arrays, where nothing traces them; its results are arrays."""
         leaves, tree = output_leaves(fun(*self.arguments(self.operands)), name_of(fun))
         return tree_util.tree_unflatten(tree, leaves)
+
+    def run_plainly(self, fun: Callable[..., Any], args: Sequence[Any], kind: str) -> Any:
+        """The function where no derivative by its arguments is asked for.
+
+        Raises:
+          UnexpectedTracerError: one is asked for by a value that the function closes over.
+        """
+        out = fun(*args)
+        if state.stack:
+            given = tree_util.tree_leaves(tuple(self.static.values()))
+            own = trace_for([*self.operands, *given])
+            for leaf in tree_util.tree_leaves(out):
+                if may_have_tangent(leaf, own.level if own else 0):
+                    raise closed_over_error(kind, name_of(fun))
+        return out
 
     def trace(self, fun: Callable[..., Any], kind: str) -> Traced:
         """The function itself as a body."""

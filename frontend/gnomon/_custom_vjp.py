@@ -44,11 +44,11 @@ from gnomon._function import (
 )
 from gnomon._trace import is_tracer
 from gnomon._trace_stack import staging
-from gnomon._tracing import as_operand
+from gnomon._tracing import as_operand, bind
 from gnomon._tree_prefixes import broadcast_prefix
 from gnomon.dialects.custom_derivatives import remember_failure
 from gnomon.dialects.emit import ops
-from gnomon.dialects.types import is_inexact
+from gnomon.dialects.types import is_floating, is_inexact
 
 
 class custom_vjp(Custom):  # noqa: N801
@@ -113,11 +113,12 @@ class custom_vjp(Custom):  # noqa: N801
                 )
         order = differentiation_order(call.operands)
         if call.runs_at_once or (not order and not staging()):
-            return self.fun(*rebuilt(args))
+            return call.run_plainly(self.fun, rebuilt(args), "custom_vjp")
         traced = call.trace(self.fun, "custom_vjp")
         rules: list[Rule] = []
         failure = ""
-        if order:
+        # Without a result that has a cotangent there is nothing to ask the rules for.
+        if order and any(is_inexact(a.dtype) for a in traced.avals):
             try:
                 rules = self._trace_rules(call, traced)
             except Exception as error:
@@ -247,6 +248,9 @@ def _checked_bwd(out: Any, rule: Any, fun: Any, call: Call) -> list[Array]:
         if getattr(ct, "dtype", None) == float0:
             raise ValueError(f"{who} produced a float0 cotangent for the input of type {aval}.")
         ct = match_dtype(as_operand(float(ct) if type(ct) is int else ct), aval)
+        if is_floating(ct.dtype) and is_floating(aval.dtype):
+            # Rules compute in the precision that they like; the gradient is of the argument's.
+            ct = bind(ops.convert, ct, dtype=aval.dtype) if ct.dtype != aval.dtype else ct
         if (ct.shape, ct.dtype) != (aval.shape, aval.dtype):
             path = tree_util.tree_flatten_with_path(dummy)[0][i][0]
             raise ValueError(

@@ -36,11 +36,14 @@ def differentiation_order(operands: Sequence[Any] | None = None) -> int:
     return max(sum(t.differentiates for t in stack) - state.spent, 0)
 
 
-def may_have_tangent(operand: Any) -> bool:
-    """Whether a value may depend on what a differentiation in progress differentiates by."""
+def may_have_tangent(operand: Any, above: int = 0) -> bool:
+    """Whether a value may depend on what a differentiation in progress differentiates by.
+
+    Differentiations up to the level ``above`` do not count.
+    """
     if type(operand) is not Tracer:
         return False
-    return any(t.differentiates for t in state.stack[: operand._trace.level])
+    return any(t.differentiates for t in state.stack[above : operand._trace.level])
 
 
 @contextmanager

@@ -12,6 +12,8 @@ import sys
 import warnings
 from typing import Any
 
+from gnomon.dialects.errors import GnomonTypeError, UnexpectedTracerError
+
 __all__ = [
     "ConcretizationTypeError",
     "GnomonIndexError",
@@ -35,10 +37,6 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
         frame = frame.f_back
         depth += 1
     warnings.warn(message, category, stacklevel=depth + 1)
-
-
-class GnomonTypeError(TypeError):
-    """The base of gnomon's type errors."""
 
 
 class GnomonIndexError(IndexError):
@@ -155,13 +153,3 @@ class NonConcreteBooleanIndexError(GnomonIndexError):
                 "with where=mask, or gnomon.numpy.nonzero(mask, size=...).",
             )
         )
-
-
-class UnexpectedTracerError(GnomonTypeError):
-    """A traced value was used after the function that made it had been traced.
-
-    It escaped through a side effect: a global, an attribute, a list, a cache. Return it instead.
-    """
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)

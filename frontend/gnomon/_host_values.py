@@ -10,7 +10,14 @@ from gnomon._array import Array, wrap
 from gnomon._config import config
 from gnomon._dtypes import PYTHON_DEFAULTS, SUPPORTED, TO_32_BIT, DType, canonicalize_dtype, float0
 
-__all__ = ["canonical_view", "is_writable", "numpy_to_canonical", "scalar_to_numpy", "to_array"]
+__all__ = [
+    "canonical_view",
+    "is_writable",
+    "numpy_to_canonical",
+    "refuse_masks",
+    "scalar_to_numpy",
+    "to_array",
+]
 
 _WIDE_FLOATS = (None, np.dtype(np.float32), np.dtype(np.float64))
 _INT_LIMITS = {np.dtype(np.int32): 2**31, np.dtype(np.int64): 2**63}
@@ -89,6 +96,15 @@ def numpy_to_canonical(x: Any) -> np.ndarray[Any, Any]:
     return value.copy() if shared and is_writable(value) else value
 
 
+def refuse_masks(x: Any) -> None:
+    """Raise ``ValueError`` for a masked array of NumPy, whose mask would be lost."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise ValueError(
+            "masked arrays are not supported: their mask would be lost. Use x.filled(value), or "
+            "x.data where the mask does not matter"
+        )
+
+
 def canonical_view(x: Any) -> np.ndarray[Any, Any]:
     """A NumPy array or scalar as an array of canonical dtype: the same memory where it has that.
 
@@ -96,11 +112,7 @@ def canonical_view(x: Any) -> np.ndarray[Any, Any]:
       TypeError: its dtype is not of numbers or booleans.
       ValueError: it is a masked array.
     """
-    if isinstance(x, np.ma.MaskedArray):
-        raise ValueError(
-            "masked arrays are not supported: their mask would be lost. Use x.filled(value), or "
-            "x.data where the mask does not matter"
-        )
+    refuse_masks(x)
     dtype = x.dtype
     canonical = dtype if config.x64 else TO_32_BIT.get(dtype, dtype)
     if canonical not in SUPPORTED and canonical != float0:

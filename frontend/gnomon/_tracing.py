@@ -120,6 +120,7 @@ def operand_of(x: Any) -> Array:
     if _dtypes.is_python_scalar(x):
         return wrap(_host_values.scalar_to_numpy(x), type(x) is not bool)
     if isinstance(x, (np.ndarray, np.generic)):
+        _host_values.refuse_masks(x)
         dtype = _dtypes.canonicalize_dtype(x.dtype)
         if not _dtypes.is_supported(dtype):
             raise TypeError(f"a NumPy array of dtype {x.dtype} is not an array of numbers")

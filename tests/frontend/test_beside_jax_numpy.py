@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from tests.frontend.beside_jax import Program, check_program
 
 NAN, INF = float("nan"), float("inf")
+MASKED = np.ma.masked_array([1, 2], [False, True])
 CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
@@ -62,6 +63,113 @@ CASES: dict[str, Program] = {
         joined[letter, [1, 2, 3], [4, 5, 6]] for joined in (ns.np.r_, ns.np.c_) for letter in "rc"
     ],
     "r_ by letters, matrices": lambda ns: ns.np.r_["c", np.ones((2, 2)), np.zeros((1, 2))],
+}
+
+CASES |= {
+    "einsum of sizes one": lambda ns: [
+        ns.np.einsum(subscripts, *(np.ones(shape, np.float32) for shape in shapes))
+        for subscripts, *shapes in (
+            ("ij,jk->ik", (3, 1), (4, 2)),
+            ("bij,bjk->bik", (1, 2, 3), (3, 3, 2)),
+            ("ijk,ijlk->ijl", (2, 4, 3), (2, 1, 5, 3)),
+            ("ij,ij->", (3, 1), (3, 4)),
+            ("ij,ij->ij", (3, 1), (1, 4)),
+            ("ij,jk,kl->il", (3, 1), (4, 2), (1, 5)),
+            ("...ij,...jk->...ik", (1, 3, 4), (5, 4, 2)),
+            ("aij,aij->a", (1, 3, 1), (5, 1, 2)),
+            ("ij,j->i", (1, 1), (1,)),
+        )
+    ],
+    "einsum of other sizes": lambda ns: ns.np.einsum("ij,jk", np.ones((3, 2)), np.ones((4, 2))),
+    "reduceat of traced indices": lambda ns: [
+        ns.api.jit(f.reduceat)(ns.np.arange(6.0), np.array(indices))
+        for f in (
+            ns.np.add,
+            ns.np.multiply,
+            ns.np.subtract,
+            ns.np.frompyfunc(lambda a, b: a * 2 + b, 2, 1),
+        )
+        for indices in ([0, 2, 4], [3, 1, 4])
+    ],
+    "reduceat of traced indices, axis": lambda ns: ns.api.jit(
+        lambda x, i: ns.np.maximum.reduceat(x, i, axis=1)
+    )(CUBE, np.array([0, 2])),
+    "vectorize, results with dimensions": lambda ns: [
+        ns.np.vectorize(lambda x: x + ns.np.linspace(-1.0, 1.0, 5))(ns.np.ones(3)),
+        ns.np.vectorize(lambda x, y: (x + ns.np.ones((2, 1)), y))(CUBE[0], CUBE[:, :1]),
+    ],
+    "vectorize of None": lambda ns: ns.np.vectorize(lambda x, y: x, signature="(k),(k)->(k)")(
+        ns.np.ones(3), None
+    ),
+    "average by weights of several axes": lambda ns: [
+        ns.np.average(CUBE, (0, 1), np.arange(6.0).reshape(2, 3), returned=True),
+        ns.np.average(CUBE, (1, 0), np.arange(6.0).reshape(3, 2), keepdims=True),
+        ns.np.average(CUBE, (0, -1), np.ones((2, 4))),
+    ],
+    "average by weights of another shape": lambda ns: ns.np.average(CUBE, (0, 2), np.ones((2, 3))),
+    "average by weights without an axis": lambda ns: ns.np.average(CUBE, None, np.ones((2, 3))),
+    "roll by arrays": lambda ns: [
+        ns.np.roll(CUBE, np.array(2)),
+        ns.np.roll(CUBE, np.array([1, 2]), np.array([0, 1])),
+        ns.np.roll(CUBE, np.array([1, 2]), 1),
+        ns.np.roll(CUBE, ns.np.array(1), (0, 2)),
+        ns.api.jit(lambda x, s: ns.np.roll(x, s, (0, 2)))(CUBE, np.array([1, 2])),
+    ],
+    "size along axes": lambda ns: [ns.np.size(CUBE, axis) for axis in ((0, 2), -1, ())],
+    "size along an axis twice": lambda ns: ns.np.size(CUBE, (0, 0)),
+    "size along no axis": lambda ns: ns.np.size(CUBE, 3),
+    "shapes of lists": lambda ns: [f([1, 2, 3]) for f in (ns.np.shape, ns.np.ndim, ns.np.size)],
+    "arguments of array by position": lambda ns: ns.np.array([1], np.float32, True, "K", 2),
+    "slices without an end": lambda ns: [
+        ns.np.mgrid[:],
+        ns.np.ogrid[:],
+        ns.np.r_[:],
+        ns.np.mgrid[:, :2],
+        ns.np.ogrid[:, :2],
+        ns.np.r_[2:],
+    ],
+    "eye far off": lambda ns: [ns.np.eye(2, k=k) for k in (-(2**40), 2**40)],
+    "complex nan as an integer": lambda ns: ns.lax.convert_element_type(complex(NAN, 0), np.int32),
+    "complex number as an integer": lambda ns: ns.lax.convert_element_type(3 + 1j, np.int32),
+    "array of a masked array": lambda ns: ns.np.array(MASKED),
+    "array of a list of masked arrays": lambda ns: ns.np.array([MASKED, MASKED]),
+    **{
+        f"masked array: {name}": program
+        for name, program in {
+            "asarray": lambda ns: ns.np.asarray(MASKED),
+            "jit": lambda ns: ns.api.jit(lambda x: x)(MASKED),
+            "add": lambda ns: ns.np.add(MASKED, 1),
+            "operator": lambda ns: ns.np.ones(2) + MASKED,
+            "index": lambda ns: ns.np.ones(2)[MASKED],
+            "device_put": lambda ns: ns.api.device_put(MASKED),
+            "update": lambda ns: ns.np.ones(2).at[:].set(MASKED),
+            "lax": lambda ns: ns.lax.add(MASKED, np.array([1, 2])),
+            "vmap": lambda ns: ns.api.vmap(lambda x: x)(MASKED),
+            "grad": lambda ns: ns.api.grad(lambda x: x.sum())(MASKED.astype(np.float32)),
+            "scan": lambda ns: ns.lax.scan(lambda c, x: (c, x), 0, MASKED),
+        }.items()
+    },
+}
+
+
+class Unit(NamedTuple):
+    """A tuple that multiplies arrays its own way."""
+
+    scale: int
+
+    def __rmul__(self, other: Any) -> str:
+        return f"times {self.scale}"
+
+
+class Row(list):  # type: ignore[type-arg]
+    def __radd__(self, other: Any) -> str:
+        return "a row"
+
+
+CASES |= {
+    "operators of containers": lambda ns: [ns.np.ones(2) * Unit(3), ns.np.ones(2) + Row([1])],
+    "operators that a container has not": lambda ns: ns.np.ones(2) - Row([1]),
+    "operators of lists": lambda ns: ns.np.ones(2) * [1, 2],
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import operator
 import warnings
 from typing import Any
@@ -51,7 +52,7 @@ def converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
         # An int may be larger than the default integer and still fit the new dtype.
         with np.errstate(all="ignore"):
             x = wrap(np.asarray(x).astype(dtype), weak_type)
-    elif type(x) is complex and not is_complex(dtype) and dtype != BOOL:
+    elif type(x) is complex and not cmath.isnan(x) and not is_complex(dtype) and dtype != BOOL:
         raise TypeError(
             f"lax.convert_element_type: the complex number {x} has no {dtype.name} value"
         )

@@ -54,6 +54,7 @@ from gnomon.numpy._creation import (
     zeros_like,
 )
 from gnomon.numpy._diagonals import diag, diagflat, eye, identity, tri, tril, triu
+from gnomon.numpy._einsum import einsum, einsum_path
 from gnomon.numpy._files import (
     ComplexWarning,
     array_repr,
@@ -114,8 +115,6 @@ from gnomon.numpy._linear_algebra import (
     cross,
     diagonal,
     dot,
-    einsum,
-    einsum_path,
     inner,
     kron,
     matmul,

@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
-import operator
+import math
 from typing import Any
 
-from gnomon.numpy._arguments import as_array
+import numpy as np
+
+from gnomon._errors import warn_user
+from gnomon.numpy._arguments import as_array, axis_tuple
+
+
+def _shape(function: str, a: Any) -> tuple[int, ...]:
+    if isinstance(a, (list, tuple)):
+        warn_user(
+            f"{function} of a {type(a).__name__} is deprecated: make an array of it with "
+            "gnomon.numpy.array",
+            DeprecationWarning,
+        )
+        return np.shape(a)
+    return as_array(function, a).shape
 
 
 def ndim(a: Any) -> int:
     """The number of dimensions."""
     found = getattr(a, "ndim", None)
-    return as_array("ndim", a).ndim if found is None else found
+    return len(_shape("ndim", a)) if found is None else found
 
 
 def shape(a: Any) -> tuple[int, ...]:
     """The length of each dimension."""
     found = getattr(a, "shape", None)
-    return as_array("shape", a).shape if found is None else found
+    return _shape("shape", a) if found is None else found
 
 
-def size(a: Any, axis: int | None = None) -> int:
-    """The number of elements, or the length of one dimension."""
-    sizes = shape(a)
-    if axis is not None:
-        return sizes[operator.index(axis)]
-    result = 1
-    for n in sizes:
-        result *= n
-    return result
+def size(a: Any, axis: int | tuple[int, ...] | None = None) -> int:
+    """The number of elements, or the product of the lengths of some dimensions.
+
+    Raises:
+      ValueError: there is no such dimension, or one is given twice.
+    """
+    found = getattr(a, "shape", None)
+    sizes = _shape("size", a) if found is None else found
+    if axis is None:
+        return math.prod(sizes)
+    return math.prod(sizes[i] for i in axis_tuple("size", axis, len(sizes)))

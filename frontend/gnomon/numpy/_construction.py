@@ -14,6 +14,7 @@ from gnomon._device import Device, as_device
 from gnomon._device_api import device_put
 from gnomon._dlpack import import_capsule
 from gnomon._dtypes import DType
+from gnomon._errors import warn_user
 from gnomon._trace import is_tracer
 from gnomon._trace_stack import state
 from gnomon._tracing import as_operand, bind
@@ -32,7 +33,7 @@ _JOINED_AT_ONCE = 16
 def array(
     object: Any,
     dtype: Any = None,
-    *,
+    *args: Any,
     copy: bool = True,
     order: str | None = "K",
     ndmin: int = 0,
@@ -45,7 +46,9 @@ def array(
       object: the value.
       dtype: the dtype; by default that which the elements promote to, with 64-bit types made 32-bit
         ones unless they are turned on.
-      copy: the memory is not shared with ``object``.
+      args: ``copy``, ``order``, ``ndmin`` by position, which is deprecated.
+      copy: the memory is not shared with ``object``. Of a masked array the mask is dropped; where
+        no copy is asked for, by `asarray`, one is refused.
       order: None or ``"K"``.
       ndmin: the least number of dimensions; new ones stand in front.
       device, out_sharding: where to put it, by default on the default device.
@@ -64,6 +67,8 @@ def array(
       >>> array([1, 2.5])
       Array([1. , 2.5], dtype=float32)
     """
+    if args:
+        copy, order, ndmin = _by_position(args, (copy, order, ndmin))
     if (place := placement("array", device, out_sharding)) is not None:
         made: Array = device_put(array(object, dtype, copy=copy, order=order, ndmin=ndmin), place)
         return made
@@ -73,10 +78,22 @@ def array(
     value = _resolved(object)
     if Config.guards_somewhere and state.staging is None:
         guard_arrival(value)
+    if copy and isinstance(value, np.ma.MaskedArray):
+        value = value.data
     result = _array(value, target, copy)
     if ndmin > result.ndim:
         result = lax.expand_dims(result, tuple(range(ndmin - result.ndim)))
     return result
+
+
+def _by_position(args: tuple[Any, ...], named: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(args) > len(named):
+        raise TypeError(f"array takes from 1 to 5 positional arguments, got {2 + len(args)}")
+    warn_user(
+        "array: copy, order and ndmin by position are deprecated, give them by name",
+        DeprecationWarning,
+    )
+    return (*args, *named[len(args) :])
 
 
 def asarray(
@@ -147,8 +164,7 @@ def _of_numpy(value: Any, dtype: DType | None) -> Array:
     if dtype is None or value.dtype == dtype or value.dtype.kind not in "biufc":
         result = wrap(_host_values.numpy_to_canonical(value))
         return result if dtype is None else converted(result, dtype)
-    if isinstance(value, np.ma.MaskedArray):
-        _host_values.numpy_to_canonical(value)  # Raises.
+    _host_values.refuse_masks(value)
     # From the full precision of the NumPy array: it may be of 64 bits.
     exact = wrap(np.asarray(value, value.dtype.newbyteorder("=")))
     return converted(exact, dtype)

@@ -34,6 +34,8 @@ def _offsets(shape: tuple[int, ...]) -> Array:
 
 def _compared(op: Any, shape: tuple[int, ...], k: Any) -> Array:
     offsets = _offsets(shape)
+    if type(k) is int:  # Beyond the corners it makes no difference.
+        k = max(-shape[0], min(k, shape[1]))
     bound = as_array("k", k)
     if bound.dtype not in INTEGER or bound.ndim:
         raise TypeError(f"the offset k must be an integer, got {bound.aval}")

@@ -70,7 +70,13 @@ def vectorize(
 
     @functools.wraps(pyfunc)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        aside = {i for i in range(len(args)) if i in excluded or args[i] is None}
+        absent = {i for i in range(len(args)) if args[i] is None and i not in excluded}
+        if absent and core is not None:
+            raise ValueError(
+                f"vectorize: the arguments {sorted(absent)} are None, and the signature "
+                f"{signature!r} wants arrays; name them in excluded"
+            )
+        aside = {i for i in range(len(args)) if i in excluded} | absent
         mapped = [i for i in range(len(args)) if i not in aside]
         names = [name for name in kwargs if name not in excluded]
         if names and core is not None:
@@ -92,8 +98,7 @@ def vectorize(
                 f"vectorize: the signature {signature!r} has {len(inputs)} arguments, "
                 f"got {len(arrays)}"
             )
-        outputs = None if core is None else core[1]
-        return _mapped(call, arrays, inputs, outputs)
+        return _mapped(call, arrays, inputs, None if core is None else core[1])
 
     return wrapped
 
@@ -116,7 +121,8 @@ def _mapped(
                     f"and {size}"
                 )
     common = lax.broadcast_shapes(*shapes) if shapes else ()
-    function = _checked(call, outputs, sizes)
+    # Without a signature the results have whatever dimensions the function gives them.
+    function = call if outputs is None else _checked(call, outputs, sizes)
     # One vmap a leading dimension, over those arguments that vary along it.
     for place in reversed(range(len(common))):
         axes = []
@@ -133,25 +139,24 @@ def _mapped(
 
 
 def _checked(
-    call: Callable[..., Any], outputs: CoreDims | None, sizes: dict[str, int]
+    call: Callable[..., Any], outputs: CoreDims, sizes: dict[str, int]
 ) -> Callable[..., Any]:
     """``call`` with its results compared with the signature."""
 
     def function(*arrays: Any) -> Any:
         result = call(*arrays)
         found = result if isinstance(result, tuple) else (result,)
-        expected = ((),) * len(found) if outputs is None else outputs
-        if outputs is not None and isinstance(result, tuple) != (len(outputs) > 1):
+        if isinstance(result, tuple) != (len(outputs) > 1):
             raise TypeError(
                 f"vectorize: the signature has {len(outputs)} results, the function gave "
                 f"{type(result).__name__}"
             )
-        if len(found) != len(expected):
+        if len(found) != len(outputs):
             raise TypeError(
-                f"vectorize: the signature has {len(expected)} results, the function gave "
+                f"vectorize: the signature has {len(outputs)} results, the function gave "
                 f"{len(found)}"
             )
-        for x, names in zip(found, expected, strict=True):
+        for x, names in zip(found, outputs, strict=True):
             shape = np.shape(x)
             fits = len(shape) == len(names) and all(
                 sizes.setdefault(name, size) == size

@@ -162,7 +162,7 @@ def as_array(values: Any) -> IntArray:
         rows = [_host_values.to_array(as_array(v)) for v in values]
         dtype = _dtypes.result_type(*rows)
         return concatenate([expand_dims(convert_element_type(row, dtype), (0,)) for row in rows], 0)
-    return _host_values.numpy_to_canonical(np.asarray(values))
+    return _host_values.numpy_to_canonical(np.asanyarray(values))
 
 
 def _holds_array(values: Any) -> bool:

@@ -30,8 +30,9 @@ def _numbers(item: slice) -> Array:
     """The numbers of a slice; an imaginary step is their count, both ends included."""
     start = 0 if item.start is None else item.start
     step = 1 if item.step is None else item.step
-    if item.stop is None:
-        raise ValueError(f"a slice that stands for numbers must have an end, got {item}")
+    if item.stop is None and not isinstance(step, complex):
+        # The numbers of ``[n:]`` are those below n, as in NumPy; of ``[:]`` there are none.
+        return arange(start, None, step)
     if isinstance(step, complex):
         return linspace(start, item.stop, int(abs(step)))
     return arange(start, item.stop, step)

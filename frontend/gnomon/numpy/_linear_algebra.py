@@ -1,4 +1,4 @@
-"""Products of arrays: dot, matmul, tensordot, einsum, and their kin."""
+"""Products of arrays: dot, matmul, tensordot, and their kin."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import opt_einsum
 
 from gnomon import _dtypes, lax
 from gnomon._array import Array, ConcreteArray, wrap
 from gnomon._config import config
 from gnomon._trace_stack import staging
-from gnomon._tracing import bind
-from gnomon.dialects.emit import ops
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._indexing import getitem
@@ -23,7 +20,8 @@ from gnomon.numpy._reductions import sum as sum_
 _FLOAT32 = np.dtype(np.float32)
 
 
-def _preferred(dtype: Any) -> Any:
+def preferred_dtype(dtype: Any) -> Any:
+    """The dtype that a product is to be given in, checked."""
     return None if dtype is None else _dtypes.check_user_dtype(dtype, "preferred_element_type")
 
 
@@ -75,7 +73,7 @@ def matmul(
         raise ValueError(
             f"matmul: incompatible leading shapes {np.shape(a)} and {np.shape(b)}"
         ) from error
-    result = _batched(x, y, tuple(batch), precision, _preferred(preferred_element_type))
+    result = _batched(x, y, tuple(batch), precision, preferred_dtype(preferred_element_type))
     shape = list(result.shape)
     if y_vector:
         del shape[-1]
@@ -127,7 +125,7 @@ def dot(
 ) -> Array:
     """NumPy's dot: the last dimension of ``a`` against the second to last (or only) of ``b``."""
     x, y = promoted("dot", a, b)
-    preferred = _preferred(preferred_element_type)
+    preferred = preferred_dtype(preferred_element_type)
     if x.ndim == 0 or y.ndim == 0:
         return multiply(x, y)
     axis = max(y.ndim - 2, 0)
@@ -241,157 +239,8 @@ def tensordot(
         y,
         ((left, right), ((), ())),
         precision=precision,
-        preferred_element_type=_preferred(preferred_element_type),
+        preferred_element_type=preferred_dtype(preferred_element_type),
     )
-
-
-# ---------------------------------------------------------------------------------------- einsum
-
-
-def einsum(
-    subscripts: Any,
-    /,
-    *operands: Any,
-    out: None = None,
-    optimize: str | bool | list[Any] = "auto",
-    precision: Any = None,
-    preferred_element_type: Any = None,
-    _dot_general: Any = None,
-    out_sharding: Any = None,
-) -> Array:
-    """Einstein's summation convention.
-
-    Args:
-      subscripts: ``"ij,jk->ik"``, with ellipses; or operands and lists of labels in turn.
-      operands: arrays.
-      optimize: how the order of contractions is found, as in ``opt_einsum``.
-    Raises:
-      ValueError: the subscripts do not fit the operands.
-
-    Example:
-      >>> import gnomon.numpy as gnp
-      >>> gnp.einsum("ij,j->i", gnp.ones((2, 3)), gnp.arange(3.0))
-      Array([3., 3.], dtype=float32)
-    """
-    if out is not None:
-        raise NotImplementedError("The 'out' argument to einsum is not supported.")
-    if not isinstance(subscripts, str):
-        operands, subscripts = _interleaved(subscripts, operands)
-    arrays = promoted("einsum", *operands) if operands else []
-    if not arrays:
-        raise TypeError("einsum: at least one operand is needed")
-    # Shapes are all that the path depends on.
-    dummies = [np.broadcast_to(np.zeros((), np.float32), x.shape) for x in arrays]
-    strategy = "optimal" if optimize is True else optimize
-    if strategy is False:
-        strategy = [tuple(range(len(arrays)))]
-    preferred = _preferred(preferred_element_type)
-    work = list(arrays)
-    for positions, expression in _path(subscripts, dummies, strategy):
-        taken = [work.pop(i) for i in sorted(positions, reverse=True)]
-        inputs, result = expression.split("->")
-        labels = inputs.split(",")
-        # Taken from the back: the path's labels are in that order already.
-        pieces = list(zip(labels, taken, strict=True))
-        while len(pieces) > 2:
-            (one, x), (two, y) = pieces.pop(), pieces.pop()
-            rest = set("".join(label for label, _ in pieces)) | set(result)
-            keep = "".join(dict.fromkeys(c for c in one + two if c in rest))
-            pieces.append((keep, _pair(one, x, two, y, keep, precision, preferred)))
-        if len(pieces) == 1:
-            work.append(_single(*pieces[0], result))
-        else:
-            (one, x), (two, y) = pieces
-            work.append(_pair(one, x, two, y, result, precision, preferred))
-    return work[0]
-
-
-def _path(
-    subscripts: str, dummies: Sequence[Any], strategy: Any
-) -> list[tuple[tuple[int, ...], str]]:
-    _, info = opt_einsum.contract_path(subscripts, *dummies, optimize=strategy)
-    return [(tuple(step[0]), step[2]) for step in info.contraction_list]
-
-
-def _interleaved(first: Any, rest: tuple[Any, ...]) -> tuple[tuple[Any, ...], str]:
-    """Operands and labels in turn, as a subscript string."""
-    parts = [first, *rest]
-    result = parts.pop() if len(parts) % 2 else None
-    symbols: dict[Any, str] = {}
-
-    def spell(labels: Sequence[Any]) -> str:
-        text = ""
-        for label in labels:
-            if label is Ellipsis:
-                text += "..."
-            else:
-                text += symbols.setdefault(label, opt_einsum.get_symbol(len(symbols)))
-        return text
-
-    text = ",".join(spell(parts[i]) for i in range(1, len(parts), 2))
-    if result is not None:
-        text += "->" + spell(result)
-    return tuple(parts[::2]), text
-
-
-def _diagonal_of(labels: str, x: Array) -> tuple[str, Array]:
-    """Take diagonals until no label is repeated."""
-    for label in dict.fromkeys(labels):
-        while labels.count(label) > 1:
-            i = labels.index(label)
-            j = labels.index(label, i + 1)
-            size = x.shape[i]
-            moved = moveaxis(x, (i, j), (-2, -1))
-            eye = np.eye(size, dtype=bool)
-            masked = bind(
-                ops.select,
-                broadcast_to(eye, moved.shape),
-                moved,
-                lax.full_like(moved, 0),
-            )
-            x = sum_(masked, -1, dtype=x.dtype)
-            rest = labels[:i] + labels[i + 1 : j] + labels[j + 1 :]
-            labels = rest + label
-    return labels, x
-
-
-def _single(labels: str, x: Array, result: str) -> Array:
-    labels, x = _diagonal_of(labels, x)
-    gone = tuple(i for i, label in enumerate(labels) if label not in result)
-    if gone:
-        x = sum_(x, gone, dtype=x.dtype)
-        labels = "".join(label for label in labels if label in result)
-    return transpose(x, [labels.index(label) for label in result])
-
-
-def _pair(
-    one: str, x: Array, two: str, y: Array, result: str, precision: Any, preferred: Any
-) -> Array:
-    one, x = _reduced(one, x, two + result)
-    two, y = _reduced(two, y, one + result)
-    batch = [label for label in one if label in two and label in result]
-    summed = [label for label in one if label in two and label not in result]
-    out = lax.dot_general(
-        x,
-        y,
-        (
-            ([one.index(c) for c in summed], [two.index(c) for c in summed]),
-            ([one.index(c) for c in batch], [two.index(c) for c in batch]),
-        ),
-        precision=precision,
-        preferred_element_type=preferred,
-    )
-    order = [*batch, *(c for c in one if c not in two), *(c for c in two if c not in one)]
-    return transpose(out, [order.index(c) for c in result])
-
-
-def _reduced(labels: str, x: Array, needed: str) -> tuple[str, Array]:
-    """Diagonals taken, and labels summed that nothing else has."""
-    labels, x = _diagonal_of(labels, x)
-    gone = tuple(i for i, label in enumerate(labels) if label not in needed)
-    if gone:
-        x = sum_(x, gone, dtype=x.dtype)
-    return "".join(label for label in labels if label in needed), x
 
 
 # --------------------------------------------------------------------------------------- diagonals
@@ -460,7 +309,6 @@ __all__ = [
     "cross",
     "diagonal",
     "dot",
-    "einsum",
     "inner",
     "kron",
     "matmul",
@@ -497,27 +345,3 @@ def vecmat(x1: Any, x2: Any, /) -> Array:
     rows = lax.conj(x) if x.dtype.kind == "c" else x
     product = matmul(reshape(rows, (*x.shape[:-1], 1, x.shape[-1])), y)
     return reshape(product, (*product.shape[:-2], product.shape[-1]))
-
-
-def einsum_path(
-    subscripts: Any, /, *operands: Any, optimize: bool | str | list[tuple[int, ...]] = "auto"
-) -> tuple[list[tuple[int, ...]], Any]:
-    """The order in which `einsum` contracts its operands, and what it costs.
-
-    Args:
-      subscripts, operands: as those of `einsum`.
-      optimize: how to search: a name that opt_einsum knows, True for the best order, False for the
-        given one.
-    Returns:
-      The pairs to contract one after the other, and a description of them.
-
-    Example:
-      >>> import gnomon.numpy as gnp
-      >>> x = gnp.ones((2, 2))
-      >>> einsum_path("ij,jk,kl", x, x, x)[0]
-      [(0, 1), (0, 1)]
-    """
-    search: Any = optimize
-    if isinstance(optimize, bool):
-        search = "optimal" if optimize else [tuple(range(len(operands)))]
-    return opt_einsum.contract_path(subscripts, *operands, optimize=search)

@@ -12,10 +12,9 @@ from gnomon._array import Array, ConcreteArray
 from gnomon.dialects.types import is_complex, is_floating, is_inexact, real_dtype
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import with_weak_type
-from gnomon.lax._structural import canonical_axis
 from gnomon.numpy import _eager_reductions as eager
 from gnomon.numpy._arguments import as_array, axis_tuple, promoted
-from gnomon.numpy._manipulation import broadcast_to, reshape
+from gnomon.numpy._manipulation import broadcast_to, reshape, transpose
 from gnomon.numpy._reductions import Axis, mask_of, no_out
 from gnomon.numpy._reductions import sum as sum_
 
@@ -74,7 +73,14 @@ def _dropped(x: Array, axes: tuple[int, ...]) -> Array:
 def average(
     a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, keepdims: bool = False
 ) -> Any:
-    """The weighted mean over axes; with ``returned`` a pair of it and the sum of the weights."""
+    """The weighted mean over axes; with ``returned`` a pair of it and the sum of the weights.
+
+    Args:
+      weights: of the shape of ``a``, or of the lengths of the axes, in their order.
+
+    Raises:
+      ValueError: the shape of the weights is another one.
+    """
     x = as_array("average", a)
     if weights is None:
         result = mean(x, axis, keepdims=keepdims)
@@ -83,14 +89,22 @@ def average(
         return (result, total) if returned else result
     x, w = promoted("average", x, weights, inexact=True)
     if w.shape != x.shape:
-        if not isinstance(axis, (int, np.integer)) or w.ndim != 1:
+        if axis is None:
             raise ValueError(
-                "1D weights expected when shapes of a and weights differ, with an axis."
+                f"average: weights of shape {w.shape} for an array of shape {x.shape}; say by axis "
+                "which dimensions they are for"
             )
-        place = canonical_axis(axis, x.ndim)
-        if w.shape[0] != x.shape[place]:
-            raise ValueError("Length of weights not compatible with specified axis.")
-        w = broadcast_to(reshape(w, tuple(-1 if i == place else 1 for i in range(x.ndim))), x.shape)
+        axes = axis_tuple("average", axis, x.ndim)
+        lengths = tuple(x.shape[i] for i in axes)
+        if w.shape != lengths:
+            raise ValueError(
+                f"average: weights must have the shape of the array, {x.shape}, or the lengths of "
+                f"the axes {axes}, {lengths}; got {w.shape}"
+            )
+        # The dimensions of the weights in the order of the array's, with those of size one between.
+        w = transpose(w, sorted(range(len(axes)), key=axes.__getitem__))
+        w = reshape(w, tuple(n if i in axes else 1 for i, n in enumerate(x.shape)))
+        w = broadcast_to(w, x.shape)
     total = sum_(w, axis, keepdims=keepdims)
     result = lax.div(sum_(lax.mul(x, w), axis, keepdims=keepdims), total)
     return (result, total) if returned else result

@@ -20,6 +20,8 @@ from gnomon.numpy._updates import IndexUpdateHelper
 Function = Callable[..., Any]
 
 _OPERANDS = (int, float, complex, np.generic, np.ndarray, Array)
+# Containers that say nothing of arrays themselves. A class derived from one may, by a reflected
+# operator of its own.
 _REJECTED = (list, tuple, set, dict)
 
 # Operator, function of gnomon.numpy.
@@ -135,7 +137,7 @@ def _operator(
     def general(x: Any, y: Any) -> Any:
         other = x if reflected else y
         if not isinstance(other, _OPERANDS) and not hasattr(other, "__jax_array__"):
-            if isinstance(other, _REJECTED):
+            if isinstance(other, _REJECTED) and (reflected or not _answers(other, name)):
                 raise TypeError(
                     f"unsupported operand type for {symbol} of an array: "
                     f"{type(other).__name__}. Make an array of it with gnomon.numpy.array"
@@ -154,6 +156,13 @@ def _operator(
 
     method = reflection if reflected else function
     return _named(method, symbol, f"See `gnomon.numpy.{function_name}`.")
+
+
+def _answers(other: Any, name: str) -> bool:
+    """Whether the class of a container defines the reflection of an operator itself."""
+    reflection = f"__r{name}__"
+    own = getattr(type(other), reflection, None)
+    return own is not None and all(getattr(c, reflection, None) is not own for c in _REJECTED)
 
 
 def _unary_operator(name: str, function: Function) -> Function:

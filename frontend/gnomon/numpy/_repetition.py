@@ -128,17 +128,24 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 @by_parts()
 def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
-    """Shift elements along dimensions; what falls out at one end comes in at the other."""
+    """Shift elements along dimensions; what falls out at one end comes in at the other.
+
+    Args:
+      shift: by how much, along all axes or along each.
+      axis: one or several; None for the elements in one dimension.
+
+    Raises:
+      ValueError: there are several shifts, and another number of axes.
+    """
     x = as_array("roll", a)
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
-    axes = [axis] if isinstance(axis, (int, np.integer)) else list(axis)
-    if is_tracer(shift) or isinstance(shift, Array):
-        shifts = [shift] * len(axes) if shift.ndim == 0 else [shift[i] for i in range(len(axes))]
-    elif isinstance(shift, (int, np.integer)):
-        shifts = [shift] * len(axes)
-    else:
-        shifts = list(shift) if len(list(shift)) == len(axes) else list(shift) * len(axes)
+    axes = np.atleast_1d(axis).tolist()
+    shifts = [shift] if np.ndim(shift) == 0 else [shift[i] for i in range(len(shift))]
+    if len(axes) != len(shifts) and 1 not in (len(axes), len(shifts)):
+        raise ValueError(f"roll: {len(shifts)} shifts cannot be paired with {len(axes)} axes")
+    count = max(len(axes), len(shifts)) if axes and shifts else 0
+    axes, shifts = (pairs * count if len(pairs) == 1 else pairs[:count] for pairs in (axes, shifts))
     for by, which in zip(shifts, axes, strict=True):
         place = canonical_axis(which, x.ndim)
         size = x.shape[place]

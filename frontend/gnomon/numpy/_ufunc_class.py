@@ -19,10 +19,12 @@ from gnomon.lax._structural import canonical_axis
 from gnomon.numpy import (
     _accumulations,
     _arithmetic,
+    _construction,
     _joining,
     _manipulation,
     _reductions,
     _selection,
+    _taking,
     _ufuncs,
 )
 from gnomon.numpy._arguments import as_array
@@ -233,8 +235,7 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         Where an index is not below the next one, the slice is that one element.
 
         Raises:
-          NotImplementedError: the indices are traced.
-          IndexError: an index is out of bounds.
+          IndexError: an index is out of bounds, and not traced.
         """
         self._check_binary("reduceat")
         _unsupported(f"{self.__name__}.reduceat", out=out)
@@ -242,10 +243,7 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         place = canonical_axis(axis, x.ndim)
         known = concrete_value(as_array(self.__name__, indices))
         if known is None:
-            raise NotImplementedError(
-                f"{self.__name__}.reduceat: the indices decide on shapes and cannot be traced; "
-                "for sums and extrema use gnomon.ops.segment_sum and its kin"
-            )
+            return self._reduced_at_traced(x, as_array(self.__name__, indices), place, dtype)
         starts, size = known.tolist(), x.shape[place]
         if any(not 0 <= i < size for i in starts):
             raise IndexError(f"{self.__name__}.reduceat: an index is not in [0, {size}): {starts}")
@@ -256,6 +254,21 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         if not pieces:
             return lax.slice_in_dim(x, 0, 0, axis=place)
         return _joining.concatenate(pieces, place)
+
+    def _reduced_at_traced(self, x: Array, indices: Array, axis: int, dtype: Any) -> Array:
+        """`reduceat` where the lengths of the slices are unknown: all slices grow side by side."""
+        x = _construction.asarray(x, dtype)
+        x = lax.convert_element_type(x, self._result_dtype(x))
+        size = x.shape[axis]
+        starts = lax.expand_dims(indices, [i for i in range(x.ndim) if i != axis])
+        ends = _joining.append(indices[1:], size)
+        ends = lax.expand_dims(ends, [i for i in range(x.ndim) if i != axis])
+
+        def grown(i: Any, found: Array) -> Array:
+            longer = self(found, lax.dynamic_slice_in_dim(x, i, 1, axis))
+            return _selection.where((starts < i) & (i < ends), longer, found)
+
+        return lax.fori_loop(0, size, grown, _taking.take(x, indices, axis))
 
     def _result_dtype(self, x: Array) -> np.dtype[Any]:
         """The dtype of the function of two such elements: what a carry must have."""

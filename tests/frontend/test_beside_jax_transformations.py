@@ -1,0 +1,134 @@
+"""Programs of transformations that must do what they do in JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon
+import gnomon.numpy as gnp
+from gnomon.errors import UnexpectedTracerError
+from tests.frontend.beside_jax import OURS, Program, check_program
+
+
+def _by_vjp(ns: Any, backward: Any, forward: Any = None, function: Any = None) -> Any:
+    h = ns.api.custom_vjp(function or ns.np.sin)
+    h.defvjp(forward or (lambda x: (h(x), ())), backward)
+    return h
+
+
+def _by_jvp(ns: Any, rule: Any, function: Any = None) -> Any:
+    h = ns.api.custom_jvp(function or ns.np.sin)
+    h.defjvp(lambda primals, tangents: (h(*primals), rule(tangents[0])))
+    return h
+
+
+# The values that rules close over: `y`. The rules are wrong on purpose, so that they are seen.
+
+
+def _in_backward(ns: Any) -> Any:
+    return lambda y: ns.api.grad(_by_vjp(ns, lambda _, g: (2 * ns.np.cos(y) * g,)))(1.0)
+
+
+def _as_residual(ns: Any) -> Any:
+    def f(y: Any) -> Any:
+        forward = lambda x: (ns.np.sin(x), y)  # noqa: E731
+        return ns.api.grad(_by_vjp(ns, lambda y, g: (2 * ns.np.cos(y) * g,), forward))(1.0)
+
+    return f
+
+
+def _in_forward(ns: Any) -> Any:
+    def f(y: Any) -> Any:
+        forward = lambda x: (ns.np.sin(x) * y, ())  # noqa: E731
+        return ns.api.vjp(_by_vjp(ns, lambda _, g: (g,), forward), 1.0)[0]
+
+    return f
+
+
+def _in_tangents(ns: Any) -> Any:
+    return lambda y: ns.api.grad(_by_jvp(ns, lambda t: t * y * y))(1.0)
+
+
+OUTER: dict[str, Any] = {
+    "grad": lambda api, f: api.grad(f),
+    "jit of grad": lambda api, f: api.jit(api.grad(f)),
+    "grad of jit": lambda api, f: api.grad(api.jit(f)),
+    "second grad": lambda api, f: api.grad(api.grad(f)),
+    "jvp": lambda api, f: lambda y: api.jvp(f, (y,), (1.0,)),
+    "vmap of grad": lambda api, f: lambda y: api.vmap(api.grad(f))(np.float32([y])),
+}
+RULES: dict[str, Any] = {
+    "a backward rule that closes over it": _in_backward,
+    "a forward rule that gives it as residual": _as_residual,
+    "a forward rule that closes over it": _in_forward,
+    "a jvp rule that closes over it": _in_tangents,
+}
+CASES: dict[str, Program] = {
+    f"{outer} of {rule}": lambda ns, outer=outer, rule=rule: OUTER[outer](ns.api, RULES[rule](ns))(
+        4.0
+    )
+    for outer in OUTER
+    for rule in RULES
+}
+
+# Functions that read what they are differentiated by, and do not take it.
+READERS: dict[str, Any] = {
+    "custom_vjp": lambda ns, y: _by_vjp(ns, lambda _, g: (g,), None, lambda x: ns.np.sin(x) * y),
+    "custom_jvp": lambda ns, y: _by_jvp(ns, lambda t: t, lambda x: ns.np.sin(x) * y),
+}
+USES: dict[str, Any] = {
+    "at a constant": lambda ns, y, h: h(1.0),
+    "at the value": lambda ns, y, h: h(y),
+    "in a gradient": lambda ns, y, h: ns.api.grad(h)(1.0) + h(1.0),
+    "in a loop": lambda ns, y, h: ns.lax.fori_loop(0, 2, lambda i, c: h(c), 1.0),
+}
+CASES |= {
+    f"{kind} that closes over what it is differentiated by, {use}": (
+        lambda ns, kind=kind, use=use: ns.api.grad(
+            lambda y: USES[use](ns, y, READERS[kind](ns, y))
+        )(4.0)
+    )
+    for kind in READERS
+    for use in USES
+    # JAX's error is of no built-in kind there.
+    if (kind, use) != ("custom_vjp", "in a loop")
+}
+
+
+def _silent(ns: Any) -> Any:
+    called = []
+    f = ns.api.custom_vjp(lambda x: None)
+    f.defvjp(lambda x: (None, ()), lambda _, g: (called.append(1), 1.0)[1:])
+    return ns.api.vjp(f, 1.0)[1](None), called
+
+
+CASES |= {"custom_vjp without results": _silent}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equals_jax(case: str) -> None:
+    check_program(CASES[case])
+
+
+def test_closing_over_what_is_differentiated_by_is_named() -> None:
+    f = lambda y: _by_jvp(OURS, lambda t: t, lambda x: x * y)(1.0)  # noqa: E731
+    with pytest.raises(UnexpectedTracerError, match="closes over"):
+        gnomon.grad(f)(3.0)
+    with pytest.raises(UnexpectedTracerError, match="closes over"):
+        gnomon.jit(gnomon.grad(f))(3.0)
+
+
+@pytest.mark.parametrize("primal", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("cotangent", ["bfloat16", "float32"])
+def test_cotangents_are_given_in_the_dtype_of_the_argument(primal: str, cotangent: str) -> None:
+    f = _by_vjp(OURS, lambda _, g: (2 * g.astype(cotangent),))
+    x = gnp.ones(3, primal)
+    for gradient in (
+        gnomon.grad(lambda x: f(x).sum())(x),
+        gnomon.jit(gnomon.grad(lambda x: f(1 * x).sum()))(x),
+    ):
+        assert gradient.dtype == primal
+        np.testing.assert_array_equal(np.asarray(gradient, np.float32), 2)
