@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gnomon import tree_util
 from gnomon._array import Array
+from gnomon._aval import ShapedArray
 from gnomon._custom_rules import (
     Call,
     Custom,
@@ -152,7 +153,10 @@ class custom_vjp(Custom):  # noqa: N801
             # What it uses of the forward rule beside them is a residual too.
             trace = tracers[0]._trace if tracers else None
             inner = [c for c in backward.captures if is_tracer(c) and c._trace is trace]
-            return (results, residuals, inner), (backward, residuals, inner)
+            # No tracer of the forward rule outlives it: `checking_leaks` would find that.
+            return (results, residuals, inner), _closed_rule(
+                backward, residuals, inner, cotangent_avals
+            )
 
         def backward_on(inner: list[Any], count: int, tree: Any) -> list[Any]:
             residuals = tree_util.tree_unflatten(tree, inner[:count])
@@ -171,22 +175,35 @@ class custom_vjp(Custom):  # noqa: N801
             forward = trace_function(
                 run, fwd, "custom_vjp rule", call.avals, staging=True, sources=call.operands
             )
-        backward, residuals, inner = forward.extra
-        residual_types = [r.aval.type for r in (*residuals, *inner)]
-        cotangent_types = [a.type for a in cotangent_avals]
-        outer = [c for c in backward.captures if not any(c is i for i in inner)]
-        # From (residuals, cotangents, captures in order) to (all residuals, cotangents, outer).
-        places = {id(c): len(residuals) + i for i, c in enumerate(inner)}
-        first = len(residual_types) + len(cotangent_types)
-        places |= {id(c): first + i for i, c in enumerate(outer)}
-        order = [*range(len(residuals)), *range(len(residual_types), first)]
-        order += [places[id(c)] for c in backward.captures]
-        types = [*residual_types, *cotangent_types]
-        body = rearranged(backward.body, order, [*types, *(c.aval.type for c in outer)])
         return [
             Rule(forward.body, [a.type for a in call.avals], forward.captures),
-            Rule(body, types, outer),
+            forward.extra,
         ]
+
+
+def _closed_rule(
+    backward: Traced,
+    residuals: Sequence[Array],
+    inner: Sequence[Array],
+    cotangents: Sequence[ShapedArray],
+) -> Rule:
+    """The backward rule as one of all residuals and of cotangents.
+
+    Args:
+      backward: from residuals and cotangents, and from what it closes over.
+      residuals: those that the forward rule returned.
+      inner: what it closes over of the forward rule; residuals, too.
+      cotangents: their types.
+    """
+    residual_types = [r.aval.type for r in (*residuals, *inner)]
+    types = [*residual_types, *(a.type for a in cotangents)]
+    outer = [c for c in backward.captures if not any(c is i for i in inner)]
+    places = {id(c): len(residuals) + i for i, c in enumerate(inner)}
+    places |= {id(c): len(types) + i for i, c in enumerate(outer)}
+    order = [*range(len(residuals)), *range(len(residual_types), len(types))]
+    order += [places[id(c)] for c in backward.captures]
+    body = rearranged(backward.body, order, [*types, *(c.aval.type for c in outer)])
+    return Rule(body, types, outer)
 
 
 def _checked_fwd(

@@ -105,7 +105,22 @@ def _silent(ns: Any) -> Any:
     return ns.api.vjp(f, 1.0)[1](None), called
 
 
-CASES |= {"custom_vjp without results": _silent}
+def _checked_for_leaks(ns: Any) -> Any:
+    f = _by_vjp(ns, lambda r, g: (g * ns.np.cos(r),), lambda x: (ns.np.sin(x), x))
+    loop = lambda x: ns.lax.scan(lambda c, _: (f(c), c), x, None, length=2)[0]  # noqa: E731
+    with ns.api.checking_leaks():
+        return [
+            ns.api.grad(ns.api.jit(f))(0.5),
+            ns.api.grad(loop)(0.5),
+            ns.api.jit(ns.api.grad(f))(0.5),
+            ns.checkify.checkify(ns.api.grad(f))(0.5)[1],
+        ]
+
+
+CASES |= {
+    "custom_vjp without results": _silent,
+    "custom_vjp, checked for leaks": _checked_for_leaks,
+}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -79,8 +79,6 @@ def test_errors() -> None:
         gnp.subtract.reduce(X[:0])
     with pytest.raises(IndexError, match="not in"):
         gnp.add.reduceat(X, np.array([5]))
-    with pytest.raises(NotImplementedError, match="segment_sum"):
-        gn.jit(gnp.add.reduceat)(X[0], np.array([0, 1]))
     with pytest.raises(TypeError, match="takes 2 arguments"):
         gnp.frompyfunc(lambda x, y: x + y, 2, 1)(X)
     assert not isinstance(gnp.sum, gnp.ufunc)
