@@ -18,6 +18,7 @@ from gnomon.backends.iree.executable import Executable
 from gnomon.backends.iree.host import collect, publish
 from gnomon.backends.iree.legalize import legalize
 from gnomon.backends.iree.legalize.closed_expressions import open_expressions
+from gnomon.backends.iree.legalize.constant_reductions import guard_reductions
 from gnomon.backends.iree.legalize.control_flow import Form, write_control_flow
 from gnomon.backends.iree.legalize.device_description import describe_device
 from gnomon.backends.iree.legalize.host_control import has_control_flow
@@ -106,6 +107,8 @@ class IreeBackend:
         keep_small_digits(module, self.target)
         open_expressions(module)
         store_strided_views(module)
+        if not has_control_flow(module):
+            guard_reductions(module)
         publish(module, functions)
         if not self.target.capabilities.complex_selects:
             split_complex_selects(module)

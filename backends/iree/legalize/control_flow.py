@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
+from gnomon.backends.iree.legalize.constant_reductions import guard_reductions
 from gnomon.backends.iree.legalize.guards import guard_loops
 from gnomon.backends.iree.legalize.host_control import OpenLoopError, has_control_flow, host_control
 from gnomon.backends.iree.legalize.pieces import every_step, split_into_pieces, steps_for_order
@@ -73,6 +74,8 @@ def write_control_flow(
                 guard_loops(module)
             else:
                 host_control(module, kernels=kernels, guarded=form is Form.COPIES)
+            # Kernels of loops have no reductions any more, and no vectors.
+            guard_reductions(module)
             if not complex_selects:
                 split_complex_selects(module)
             return Written(str(module), stepped)
