@@ -14,7 +14,7 @@ import numpy as np
 
 from gnomon.dialects.combinators import Tangents, Values, binary, unary
 from gnomon.dialects.contract import Instance
-from gnomon.dialects.elementwise.expansion import both, dtype_of
+from gnomon.dialects.elementwise.expansion import both, dtype_of, emitted
 from gnomon.dialects.elementwise.special_polynomials import (
     ERF,
     ERFCX,
@@ -293,6 +293,35 @@ def _zeta(o: Any, x: Value, q: Value) -> Value:
     return o.select(o.eq(x, one), inf, value)
 
 
+def _zeta_by_exponent(o: Any, x: Value, q: Value) -> Value:
+    """The derivative by the exponent for q > 0, term by term of `_zeta_positive`."""
+
+    def falling(base: Value) -> tuple[Value, Value]:
+        """A power and its derivative by x."""
+        power = o.pow(base, o.neg(x))
+        return power, o.neg(o.mul(o.log(base), power))
+
+    _, total = falling(q)
+    for i in range(1, _ZETA_TERMS):
+        total = o.add(total, falling(o.add(q, _number(o, x, i)))[1])
+    a = o.add(q, _number(o, x, _ZETA_TERMS))
+    last, last_slope = falling(a)
+    above = o.sub(x, _number(o, x, 1))
+    integral = o.mul(o.div(a, above), o.sub(last_slope, o.div(last, above)))
+    total = o.add(total, o.add(integral, o.mul(_number(o, x, 0.5), last_slope)))
+    term, slope = o.div(o.mul(last, x), a), o.div(o.add(o.mul(last_slope, x), last), a)
+    square = o.mul(a, a)
+    total = o.add(total, o.mul(slope, _number(o, x, _ZETA_SERIES[0])))
+    for i, coefficient in enumerate(_ZETA_SERIES[1:]):
+        one, two = o.add(x, _number(o, x, 2 * i + 1)), o.add(x, _number(o, x, 2 * i + 2))
+        rising, rising_slope = o.mul(one, two), o.add(one, two)
+        slope = o.div(o.add(o.mul(slope, rising), o.mul(term, rising_slope)), square)
+        term = o.mul(term, o.div(rising, square))
+        total = o.add(total, o.mul(slope, _number(o, x, coefficient)))
+    defined = o.and_(o.gt(q, _number(o, x, 0)), o.gt(x, _number(o, x, 1)))
+    return o.select(defined, total, _number(o, x, np.nan))
+
+
 def _polygamma(o: Any, n: Value, x: Value) -> Value:
     one, zero = _number(o, x, 1), _number(o, x, 0)
     order = o.add(n, one)
@@ -305,32 +334,16 @@ def _polygamma(o: Any, n: Value, x: Value) -> Value:
     return o.select(is_order, value, _number(o, x, np.nan))
 
 
-def _only_second(op: str, first: str) -> Any:
-    """A jvp rule's check: the derivative by the first operand is not known in closed form."""
-
-    def check(inst: Instance, tangents: Tangents) -> None:
-        if tangents[0] is not None:
-            raise NotImplementedError(
-                f"gnomon.{op} has no derivative by its first operand, {first}; "
-                "apply stop_gradient to it, or differentiate by the second operand only"
-            )
-
-    return check
-
-
-_check_zeta = _only_second("zeta", "the exponent")
-_check_polygamma = _only_second("polygamma", "the order")
-
-
-def _jvp_zeta(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    _check_zeta(inst, tangents)
-    x, q = inst.operands
-    slope = ops.neg(ops.mul(x, ops.zeta(ops.add(x, full_like(x, 1)), q)))
-    return [None if tangents[1] is None else ops.mul(tangents[1], slope)]
+def _zeta_by_base(x: Value, q: Value, out: Value) -> Value:
+    return ops.neg(ops.mul(x, ops.zeta(ops.add(x, full_like(x, 1)), q)))
 
 
 def _jvp_polygamma(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    _check_polygamma(inst, tangents)
+    if tangents[0] is not None:
+        raise NotImplementedError(
+            "gnomon.polygamma has no derivative by its first operand, the order; apply "
+            "stop_gradient to it, or differentiate by the second operand only"
+        )
     slope = _polygamma_slope(*inst.operands)
     return [None if tangents[1] is None else ops.mul(tangents[1], slope)]
 
@@ -339,7 +352,7 @@ zeta = binary(
     "zeta",
     doc="the Hurwitz zeta function, the sum of (q + k) ** -x over k = 0, 1, 2, ...",
     dtypes=FLOATING,
-    rule=_jvp_zeta,
+    jvp=(lambda x, q, out: _zeta_by_exponent(emitted, x, q), _zeta_by_base),
     **both(_zeta),
 )
 polygamma = binary(

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from gnomon._array import ConcreteArray
+from gnomon._checked_calls import raise_on_return
 from gnomon._config import config
 from gnomon._device import HOST
 from gnomon._quiet import quiet
 from gnomon._source_location import file_and_line, user_frame
+from gnomon._tree import tree_leaves
 from gnomon.backends.interface import Executable
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.contract import Op
@@ -67,28 +70,42 @@ def invalid_value(arrays: Sequence[Any]) -> str | None:
     return None
 
 
-def check_values(name: str, arrays: Sequence[Any], where: Callable[[], tuple[str, int]]) -> None:
-    """Raise `FloatingPointError` for what `invalid_value` finds among results of an op.
+def check_values(name: str, arrays: Sequence[Any]) -> None:
+    """Raise `FloatingPointError` for what `invalid_value` finds among results of an eager op.
+
+    It is raised when the function of gnomon that the user called returns such a value in turn.
 
     Args:
       name: the op's.
       arrays: the results.
-      where: tells file and line.
     """
     kind = invalid_value(arrays)
     if kind is not None:
-        filename, line = where()
-        raise FloatingPointError(
-            f"invalid value ({kind}) encountered in {name.removeprefix('gnomon.')} "
-            f"({filename}:{line})"
-        )
+        raise_on_return(_invalid(kind, name, user_frame()), _returns_invalid)
+
+
+def _returns_invalid(result: Any) -> bool:
+    leaves = tree_leaves(result)
+    arrays = [x.numpy_value() for x in leaves if isinstance(x, ConcreteArray)]
+    return invalid_value(arrays) is not None
+
+
+def _invalid(kind: str, name: str, where: tuple[str, int]) -> FloatingPointError:
+    filename, line = where
+    return FloatingPointError(
+        f"invalid value ({kind}) encountered in {name.removeprefix('gnomon.')} ({filename}:{line})"
+    )
+
+
+# Ops that compute nothing: a nan in their result was written down, for `where` to take or leave.
+_COPIES = frozenset({"gnomon.broadcast_in_dim", "gnomon.constant", "gnomon.convert"})
 
 
 def _check_step(op: ir.Operation, arrays: Sequence[Any]) -> None:
-    def where() -> tuple[str, int]:
-        return file_and_line(op.location) or user_frame()
-
-    check_values(op.name, arrays, where)
+    """`check_values` for an op of a program: at once, since no call of the user's is its own."""
+    kind = None if op.name in _COPIES else invalid_value(arrays)
+    if kind is not None:
+        raise _invalid(kind, op.name, file_and_line(op.location) or user_frame())
 
 
 # ----------------------------------------------------------------------- calls of jitted functions

@@ -68,6 +68,8 @@ def _marked(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> 
                 f"{name_of(fun)} takes {count}"
             )
     nums = tuple(i + count if i < 0 else i for i in nums)
+    # With ``*args`` any number of arguments may come; those before the first one never do.
+    nums = tuple(i for i in nums if i >= 0)
     named = {p.name for p in parameters if p.kind in _NAMED}
     for name in names:
         if not keywords and name not in named:
@@ -79,7 +81,7 @@ def _marked(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> 
         names = tuple(
             positional[i].name
             for i in nums
-            if i < count and positional[i].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+            if 0 <= i < count and positional[i].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
         )
     elif infer and names and not nums:
         nums = tuple(i for i, p in enumerate(positional) if p.name in names)

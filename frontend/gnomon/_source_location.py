@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import gnomon.backends
+import gnomon.dialects
+import gnomon.passes
 from gnomon.dialects.mlir import context, ir
 
-__all__ = ["file_and_line", "named_scope", "user_frame", "user_location"]
+__all__ = ["file_and_line", "is_internal", "named_scope", "user_frame", "user_location"]
 
 
 class _Scope(threading.local):
@@ -21,7 +24,12 @@ class _Scope(threading.local):
 
 
 _scope = _Scope()
-_PACKAGE = str(Path(__file__).parent)
+# The package's parts may be installed in folders apart.
+_ROOTS = tuple(
+    str(Path(folder))
+    for package in (gnomon.backends, gnomon.dialects, gnomon.passes)
+    for folder in (Path(__file__).parent, *package.__path__)
+)
 _internal: dict[str, bool] = {}
 _FILE_AND_LINE = re.compile(r'"([^"]*)":(\d+):0')
 _locations: dict[tuple[str, int, str], ir.Location] = {}
@@ -32,15 +40,20 @@ def user_frame() -> tuple[str, int]:
     frame = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
-        internal = _internal.get(filename)
-        if internal is None:
-            internal = _internal[filename] = filename.startswith((_PACKAGE, "<frozen"))
-        if not internal:
+        if not is_internal(filename):
             return filename, frame.f_lineno
         if frame.f_back is None:
             break
         frame = frame.f_back
     return "<unknown>", 0
+
+
+def is_internal(filename: str) -> bool:
+    """Whether a file of code belongs to the package."""
+    internal = _internal.get(filename)
+    if internal is None:
+        internal = _internal[filename] = filename.startswith((*_ROOTS, "<frozen"))
+    return internal
 
 
 def user_location() -> ir.Location:

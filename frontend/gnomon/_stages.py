@@ -12,6 +12,7 @@ from gnomon import tree_util
 from gnomon._array import Array
 from gnomon._aval import ShapedArray, shaped_array
 from gnomon._device import Device, as_device
+from gnomon._dtypes import canonicalize_dtype
 from gnomon._function import Traced
 from gnomon._tracing import as_operand
 from gnomon.sharding import SingleDeviceSharding
@@ -86,10 +87,15 @@ class ShapeDtypeStruct:
 
 
 def aval_of(leaf: Any) -> ShapedArray:
-    """The type of an argument: of an array, or of what stands for one."""
+    """The type of an argument: of an array, or of anything that has a shape and a dtype."""
     if isinstance(leaf, ShapeDtypeStruct):
         return leaf.aval
-    return as_operand(leaf).aval
+    if isinstance(leaf, (Array, np.ndarray, np.generic)) or not (
+        hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+    ):
+        return as_operand(leaf).aval
+    dtype = canonicalize_dtype(np.dtype(leaf.dtype))
+    return shaped_array(tuple(leaf.shape), dtype, getattr(leaf, "weak_type", False))
 
 
 @dataclass(frozen=True, slots=True)

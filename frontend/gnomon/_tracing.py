@@ -18,7 +18,6 @@ from gnomon._config import Config, config
 from gnomon._device import HOST
 from gnomon._evaluation import check_execution, check_values, evaluated
 from gnomon._on_device import at_hand, place_of, run_op
-from gnomon._source_location import user_frame
 from gnomon._trace import Trace, Tracer, concrete_value
 from gnomon._trace_stack import state
 from gnomon._transfers import guard_arrival
@@ -73,7 +72,7 @@ def bind(op: Op, *operands: Any, **params: Any) -> Any:
             weak = False
     result = evaluated(op, arrays, params)
     if Config.checks_somewhere and config.checks_values:
-        check_values(op.full_name, [result] if op.results == 1 else result, user_frame)
+        check_values(op.full_name, [result] if op.results == 1 else result)
     if op.results == 1:
         return wrap(result if type(result) is np.ndarray else np.asarray(result), weak)
     return [wrap(np.asarray(r), weak) for r in result]
@@ -96,7 +95,7 @@ def _bind_placed(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any
     else:
         results = run_op(op, operands, params, device, committed=committed, weak_type=weak)
     if Config.checks_somewhere and config.checks_values:
-        check_values(op.full_name, [r.numpy_value() for r in results], user_frame)
+        check_values(op.full_name, [r.numpy_value() for r in results])
     return results[0] if op.results == 1 else list(results)
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from gnomon import tree_util
-from gnomon._aval import shaped_array
 from gnomon._differentiate import checked_cotangent, vjp
 from gnomon._differentiation_order import LATER, differentiated
 from gnomon._function import (
@@ -22,8 +21,7 @@ from gnomon._function import (
 )
 from gnomon._jit import jit
 from gnomon._source_location import user_location
-from gnomon._stages import ShapeDtypeStruct
-from gnomon._tracing import as_operand
+from gnomon._stages import aval_of
 from gnomon.dialects.body import operands_of
 from gnomon.dialects.contract import MappedAxis
 from gnomon.dialects.types import is_inexact
@@ -54,12 +52,7 @@ def linear_transpose(
     if reduce_axes:
         raise NotImplementedError("linear_transpose: reduce_axes does not exist any more")
     leaves, in_tree = tree_util.tree_flatten(primals)
-    avals = [
-        shaped_array(leaf.shape, leaf.dtype, leaf.weak_type)
-        if isinstance(leaf, ShapeDtypeStruct)
-        else as_operand(leaf).aval
-        for leaf in leaves
-    ]
+    avals = [aval_of(leaf) for leaf in leaves]
 
     def call(tracers: list[Any]) -> tuple[Any, Any]:
         return fun(*tree_util.tree_unflatten(in_tree, tracers)), None

@@ -52,7 +52,14 @@ def _sorted_node(one_level: optree.PyTreeSpec) -> optree.PyTreeSpec:
     kind = one_level.type
     if kind is not dict and kind is not collections.defaultdict:
         return one_level
-    children: Any = dict.fromkeys(one_level.entries(), _LEAF)
+    keys = one_level.entries()
+    try:
+        sorted(keys)
+    except TypeError as error:
+        raise ValueError(
+            f"the keys of a dictionary in a tree must be sortable, got {keys}: {error}"
+        ) from None
+    children: Any = dict.fromkeys(keys, _LEAF)
     if kind is dict:
         return optree.treespec_dict(children, namespace=NAMESPACE)
     example: Any = one_level.unflatten(children)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._array import Array
+from gnomon.dialects.types import real_dtype
+from gnomon.lax._operands import as_shape
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
@@ -23,11 +25,13 @@ class ResizeMethod(enum.Enum):
     LANCZOS3 = 2
     LANCZOS5 = 3
     CUBIC = 4
+    CUBIC_PYTORCH = 5
 
     @staticmethod
     def from_string(s: str) -> ResizeMethod:
         """The method of a name: nearest, linear (bilinear, trilinear, triangle), cubic (bicubic,
-        tricubic), lanczos3, lanczos5.
+        tricubic), lanczos3, lanczos5, cubic-pytorch (bicubic-pytorch: the cubic that
+        PyTorch takes).
         """
         method = _NAMES.get(s)
         if method is None:
@@ -41,6 +45,7 @@ _NAMES = {
     "lanczos3": ResizeMethod.LANCZOS3,
     "lanczos5": ResizeMethod.LANCZOS5,
     **dict.fromkeys(("cubic", "bicubic", "tricubic"), ResizeMethod.CUBIC),
+    **dict.fromkeys(("cubic-pytorch", "bicubic-pytorch"), ResizeMethod.CUBIC_PYTORCH),
 }
 
 
@@ -48,11 +53,15 @@ def _triangle(x: Array) -> Array:
     return gnp.maximum(0, 1 - gnp.abs(x))
 
 
-def _keys_cubic(x: Array) -> Array:
-    """Keys' cubic convolution kernel with a = -1/2, for x >= 0."""
-    near = ((1.5 * x - 2.5) * x) * x + 1.0
-    far = ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0
-    return gnp.where(x >= 2.0, 0.0, gnp.where(x >= 1.0, far, near))
+def _keys_cubic(a: float) -> Callable[[Array], Array]:
+    """Keys' cubic convolution kernel, for x >= 0."""
+
+    def kernel(x: Array) -> Array:
+        near = (((a + 2) * x - (a + 3)) * x) * x + 1.0
+        far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+        return gnp.where(x >= 2.0, 0.0, gnp.where(x >= 1.0, far, near))
+
+    return kernel
 
 
 def _lanczos(radius: float) -> Callable[[Array], Array]:
@@ -68,12 +77,26 @@ _KERNELS: dict[ResizeMethod, Callable[[Array], Array]] = {
     ResizeMethod.LINEAR: _triangle,
     ResizeMethod.LANCZOS3: _lanczos(3.0),
     ResizeMethod.LANCZOS5: _lanczos(5.0),
-    ResizeMethod.CUBIC: _keys_cubic,
+    ResizeMethod.CUBIC: _keys_cubic(-0.5),
 }
 
 
+class _Kernel(NamedTuple):
+    """What pixels weigh by their distance, and whether those at the edge count beyond it, too."""
+
+    weight: Callable[[Array], Array]
+    replicates: bool = False
+
+
+def _kernel(method: ResizeMethod, antialias: bool) -> _Kernel:
+    if method is not ResizeMethod.CUBIC_PYTORCH:
+        return _Kernel(_KERNELS[method])
+    # With antialiasing PyTorch does what everybody does.
+    return _Kernel(_KERNELS[ResizeMethod.CUBIC]) if antialias else _Kernel(_keys_cubic(-0.75), True)
+
+
 def _weights(
-    kernel: Callable[[Array], Array],
+    kernel: _Kernel,
     size: int,
     new_size: int,
     scale: Any,
@@ -89,8 +112,13 @@ def _weights(
     inverse = 1.0 / scale
     width = gnp.maximum(inverse, 1.0) if antialias else 1.0
     centers = (gnp.arange(new_size, dtype=dtype) + 0.5) * inverse - translation * inverse - 0.5
-    distances = gnp.abs(centers[None, :] - gnp.arange(size, dtype=dtype)[:, None]) / width
-    weights = kernel(distances)
+    # The kernel that replicates reaches two pixels beyond the edges.
+    margin = 2 if kernel.replicates else 0
+    pixels = np.arange(-margin, size + margin)
+    weights = kernel.weight(gnp.abs(centers[None, :] - pixels.astype(dtype)[:, None]) / width)
+    if kernel.replicates:
+        owners = np.eye(size, dtype=dtype)[np.clip(pixels, 0, size - 1)]
+        weights = gnp.dot(owners.T, weights, precision=lax.Precision.HIGHEST)
     total = gnp.sum(weights, axis=0, keepdims=True)
     tiny = 1000.0 * float(np.finfo(np.float32).eps)
     normalized = gnp.where(
@@ -100,7 +128,7 @@ def _weights(
     )
     # Where the center lies outside of the image there is nothing to see.
     inside = (centers >= -0.5) & (centers <= size - 0.5)
-    return gnp.where(inside[None, :], normalized, 0).astype(dtype)
+    return gnp.where(inside[None, :], normalized, 0)
 
 
 def scale_and_translate(
@@ -127,6 +155,7 @@ def scale_and_translate(
       ValueError: shapes do not fit, or the method is nearest.
     """
     x = _image(image, shape, "scale_and_translate")
+    shape = as_shape("scale_and_translate", shape)
     chosen = _method(method)
     if chosen is ResizeMethod.NEAREST:
         raise ValueError("scale_and_translate: nearest has no kernel; use resize")
@@ -139,19 +168,18 @@ def scale_and_translate(
             f"scale_and_translate: dimensions that are not in spatial_dims={dims} keep their "
             f"sizes, got an image of {x.shape} and shape {tuple(shape)}"
         )
-    scales, translations = gnp.asarray(scale, x.dtype), gnp.asarray(translation, x.dtype)
+    real = real_dtype(x.dtype)
+    scales, translations = gnp.asarray(scale, real), gnp.asarray(translation, real)
     for name, value in (("scale", scales), ("translation", translations)):
         if value.shape != (len(dims),):
             raise ValueError(
                 f"scale_and_translate: {name} must hold one number for each of the "
                 f"{len(dims)} spatial dimensions, got shape {value.shape}"
             )
-    kernel = _KERNELS[chosen]
+    kernel = _kernel(chosen, antialias)
     for i, d in enumerate(dims):
-        matrix = _weights(
-            kernel, x.shape[d], shape[d], scales[i], translations[i], antialias, x.dtype
-        )
-        x = _resample(x, d, matrix, precision)
+        matrix = _weights(kernel, x.shape[d], shape[d], scales[i], translations[i], antialias, real)
+        x = _resample(x, d, matrix.astype(x.dtype), precision)
     return x
 
 
@@ -178,17 +206,19 @@ def resize(
       >>> resize(gnp.array([0.0, 1.0]), (4,), "linear")
       Array([0.  , 0.25, 0.75, 1.  ], dtype=float32)
     """
+    shape = as_shape("resize", shape)
     chosen = _method(method)
     if chosen is ResizeMethod.NEAREST:
         return _nearest(image, shape)
     x = _image(image, shape, "resize")
+    real = real_dtype(x.dtype)
     for d, (old, new) in enumerate(zip(x.shape, shape, strict=True)):
         if old != new:
             matrix = _weights(
-                _KERNELS[chosen], old, new, np.float64(new / max(old, 1)).astype(x.dtype),
-                np.zeros((), x.dtype), antialias, x.dtype,
+                _kernel(chosen, antialias), old, new, np.float64(new / max(old, 1)).astype(real),
+                np.zeros((), real), antialias, real,
             )  # fmt: skip
-            x = _resample(x, d, matrix, precision)
+            x = _resample(x, d, matrix.astype(x.dtype), precision)
     return x
 
 

@@ -173,6 +173,91 @@ CASES |= {
 }
 
 
+def _checked(infinite: bool, function: Program) -> Program:
+    """A program under `debug_infs` or `debug_nans`; it gives whether all results are finite."""
+
+    def program(ns: Any) -> Any:
+        with (ns.api.debug_infs if infinite else ns.api.debug_nans)(True):
+            return [bool(np.isfinite(np.asarray(x)).all()) for x in function(ns)]
+
+    return program
+
+
+# Calls that give no nan (and no infinity), and have one on their way.
+FINITE: dict[str, Program] = {
+    "where": lambda ns: [ns.np.where(ns.np.ones(3) > 0, ns.np.ones(3), ns.np.nan)],
+    "special functions": lambda ns: [
+        ns.special.expi(1.0),
+        ns.special.exp1(1.0),
+        ns.special.spence(0.5),
+        ns.special.hyp1f1(1.0, 2.0, 0.3),
+        ns.special.poch(1.0, 2.0),
+        ns.special.ndtri(0.5),
+        ns.special.entr(0.0),
+        ns.special.xlogy(0.0, 0.0),
+    ],
+    "at singular points": lambda ns: [ns.np.sinc(0.0), ns.np.linalg.norm(ns.np.zeros(3))],
+    "gradients": lambda ns: [
+        ns.api.grad(ns.special.ndtri)(0.5),
+        ns.api.grad(ns.special.logsumexp)(np.ones(3, np.float32)),
+        ns.api.grad(lambda x: ns.np.where(x > 0, x, ns.np.nan))(1.0),
+    ],
+}
+# Calls that give nan or infinity.
+INVALID: dict[str, Program] = {
+    "log": lambda ns: [ns.np.log(-1.0)],
+    "log of lax": lambda ns: [ns.lax.log(np.float32(-1.0)) * 0],
+    "nan at the start": lambda ns: [ns.np.full(3, NAN)],
+    "array of nan": lambda ns: [ns.np.array(NAN)],
+    "power": lambda ns: [ns.np.array([-1.0, 1.0]) ** 0.5],
+    "sum": lambda ns: [ns.np.sum(ns.np.log(np.float32([-1.0, 1.0])))],
+    "update": lambda ns: [ns.np.zeros(2).at[0].set(NAN)],
+    "gradient": lambda ns: [ns.api.grad(ns.np.sqrt)(-1.0)],
+    "vmap": lambda ns: [ns.api.vmap(ns.np.log)(np.float32([-1.0, 1.0]))],
+    "softmax": lambda ns: [ns.nn.softmax(np.float32([-INF, -INF]))],
+}
+CASES |= {
+    f"{'debug_infs' if infinite else 'debug_nans'}, {name}": _checked(infinite, program)
+    for infinite, programs in ((False, FINITE | INVALID), (True, {"where": FINITE["where"]}))
+    for name, program in programs.items()
+}
+CASES |= {
+    "debug_infs, ndtri": _checked(True, lambda ns: [ns.special.ndtri(0.5)]),
+    "debug_infs, quotient": _checked(True, lambda ns: [ns.np.ones(1) / 0.0]),
+    "image of complex numbers, strict": lambda ns: _strictly(
+        ns,
+        lambda: ns.image.scale_and_translate(
+            np.ones((3, 3), np.complex64), (4, 4), (0, 1), np.ones(2), np.zeros(2), "linear"
+        ),
+    ),
+    "logsumexp of complex numbers, strict": lambda ns: _strictly(
+        ns,
+        lambda: [
+            ns.special.logsumexp(np.ones(3, np.complex64), return_sign=sign)
+            for sign in (False, True)
+        ],
+    ),
+    "zeta by its exponent": lambda ns: [
+        ns.api.grad(ns.special.zeta)(2.0, 1.0),
+        ns.api.vmap(ns.api.grad(ns.special.zeta))(
+            np.float32([1.5, 3.0, 8.0]), np.float32([0.3, 2.5, 10.0])
+        ),
+        ns.api.jit(ns.api.grad(ns.special.zeta))(3.0, 2.5),
+    ],
+    "resize by PyTorch's cubic": lambda ns: [
+        ns.image.resize(CUBE, shape, "bicubic-pytorch", antialias)
+        for shape in ((2, 6, 9), (2, 2, 3))
+        for antialias in (True, False)
+    ],
+    "resize to a broken size": lambda ns: ns.image.resize(CUBE, (2, 3.5, 4), "linear"),
+}
+
+
+def _strictly(ns: Any, function: Any) -> Any:
+    with ns.api.numpy_dtype_promotion("strict"):
+        return function()
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_equals_jax(case: str) -> None:
     check_program(CASES[case])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import gnomon
 import gnomon.numpy as gnp
 from gnomon.errors import UnexpectedTracerError
-from tests.frontend.beside_jax import OURS, Program, check_program
+from tests.frontend.beside_jax import OURS, THEIRS, Program, check_program
 
 
 def _by_vjp(ns: Any, backward: Any, forward: Any = None, function: Any = None) -> Any:
@@ -120,6 +121,62 @@ def _checked_for_leaks(ns: Any) -> Any:
 CASES |= {
     "custom_vjp without results": _silent,
     "custom_vjp, checked for leaks": _checked_for_leaks,
+}
+
+
+class _Duck:
+    shape, dtype = (2, 3), np.dtype(np.float32)
+
+
+class _Bag:
+    """A node whose auxiliary data is the structure of its content."""
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+
+for _namespace in (OURS, THEIRS):
+    _namespace.tree_util.register_pytree_node(
+        _Bag,
+        lambda bag, ns=_namespace: ns.tree_util.tree_flatten(bag.content),
+        lambda structure, leaves, ns=_namespace: _Bag(structure.unflatten(leaves)),
+    )
+
+
+def _transposed_bag(ns: Any) -> Any:
+    tree = ns.api.tree
+    pairs = tree.map(lambda x: [x, x + 1], _Bag([1, 2]))
+    found = tree.transpose(tree.structure(_Bag([0, 0])), tree.structure([0, 0]), pairs)
+    return [bag.content for bag in found]
+
+
+class _Color(enum.Enum):
+    RED = 0
+    BLUE = 1
+
+
+def _total(x: Any) -> Any:
+    return (x + 1).sum()
+
+
+CASES |= {
+    "arguments that have a shape and a dtype": lambda ns: [
+        (out.shape, out.dtype)
+        for out in (
+            ns.api.eval_shape(_total, _Duck()),
+            ns.api.jit(_total).lower(_Duck()).out_info,
+            ns.api.jit(_total).eval_shape(_Duck()),
+            ns.api.linear_transpose(lambda x: 2 * x, _Duck())(ns.np.ones((2, 3)))[0],
+        )
+    ],
+    "positions beyond variadic arguments": lambda ns: [
+        ns.api.jit(lambda a, *rest: a, static_argnums=(0, 999))(1),
+        ns.api.jit(lambda a, *rest: a, donate_argnums=(0, -999))(1.0),
+    ],
+    "transpose of a tree with structure in its nodes": _transposed_bag,
+    "keys that cannot be sorted": lambda ns: ns.api.jit(lambda x: x)(
+        {_Color.RED: 1.0, _Color.BLUE: 2.0}
+    ),
 }
 
 

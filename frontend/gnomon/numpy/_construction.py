@@ -9,12 +9,13 @@ import numpy as np
 
 from gnomon import _dtypes, _host_values, lax
 from gnomon._array import Array, ConcreteArray, wrap
-from gnomon._config import Config
+from gnomon._config import Config, config
 from gnomon._device import Device, as_device
 from gnomon._device_api import device_put
 from gnomon._dlpack import import_capsule
 from gnomon._dtypes import DType
 from gnomon._errors import warn_user
+from gnomon._evaluation import check_values
 from gnomon._trace import is_tracer
 from gnomon._trace_stack import state
 from gnomon._tracing import as_operand, bind
@@ -81,6 +82,8 @@ def array(
     if copy and isinstance(value, np.ma.MaskedArray):
         value = value.data
     result = _array(value, target, copy)
+    if Config.checks_somewhere and config.checks_values and isinstance(result, ConcreteArray):
+        check_values("array", [result.numpy_value()])
     if ndmin > result.ndim:
         result = lax.expand_dims(result, tuple(range(ndmin - result.ndim)))
     return result

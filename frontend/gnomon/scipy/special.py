@@ -143,7 +143,7 @@ def logsumexp(
     reduction = {"axis": axis, "where": where}
     largest = gnp.max(gnp.real(x), keepdims=True, initial=-np.inf, **reduction)
     largest = lax.stop_gradient(gnp.where(gnp.isfinite(largest), largest, 0))
-    terms = gnp.exp(x - largest)
+    terms = gnp.exp(x - largest.astype(x.dtype))
     if factor is not None:
         terms = terms * factor
     total = gnp.sum(terms, keepdims=keepdims, **reduction)
@@ -153,7 +153,7 @@ def logsumexp(
     sign = gnp.sign(total)
     if return_sign or not complex_result:
         total = gnp.abs(total)
-    result = gnp.log(total) + largest
+    result = gnp.log(total) + largest.astype(total.dtype)
     if return_sign:
         return result, sign
     if factor is None or complex_result:
