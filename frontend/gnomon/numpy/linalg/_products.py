@@ -11,6 +11,7 @@ import opt_einsum
 from gnomon._array import Array
 from gnomon.numpy import _linear_algebra
 from gnomon.numpy._arguments import as_array
+from gnomon.numpy._einsum import einsum
 
 
 def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
@@ -47,9 +48,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     if xs[-1].ndim == 1:
         terms[-1] = letters[len(xs) - 1]
     result = (letters[0] if xs[0].ndim == 2 else "") + (letters[-1] if xs[-1].ndim == 2 else "")
-    return _linear_algebra.einsum(
-        f"{','.join(terms)}->{result}", *xs, optimize="auto", precision=precision
-    )
+    return einsum(f"{','.join(terms)}->{result}", *xs, optimize="auto", precision=precision)
 
 
 def matmul(
