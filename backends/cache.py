@@ -7,6 +7,9 @@ machine therefore never finds a stale entry, and nothing has to be invalidated.
 The cache is an optimization only: where its folder cannot be written, or an entry is damaged, the
 program is compiled as if there were no cache.
 
+Entries are native code, so the folder is made for its user alone, and one that belongs to somebody
+else, or that others may write to, is not used.
+
 Environment:
     GNOMON_CACHE: `0`, `off` or `false` switches the cache off.
     GNOMON_CACHE_DIR: the folder; by default `gnomon` under `$XDG_CACHE_HOME` or the user's
@@ -17,9 +20,11 @@ Environment:
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import logging
 import os
+import stat
 import sys
 import tempfile
 import time
@@ -27,7 +32,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CacheEntry", "ExecutableCache", "cache_directory", "cache_key", "default_cache"]
+__all__ = [
+    "CacheEntry",
+    "ExecutableCache",
+    "cache_directory",
+    "cache_key",
+    "default_cache",
+    "is_private",
+    "make_private",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -60,10 +73,17 @@ def cache_key(*parts: bytes | str) -> str:
 
 
 def cache_directory() -> Path:
-    """Returns the folder for everything that gnomon may delete and make again."""
+    """Returns the folder for everything that gnomon may delete and make again.
+
+    Raises:
+        ValueError: GNOMON_CACHE_DIR begins with the home of a user that there is not.
+    """
     explicit = os.environ.get("GNOMON_CACHE_DIR")
     if explicit:
-        return Path(explicit).expanduser()
+        try:
+            return Path(explicit).expanduser()
+        except RuntimeError as error:
+            raise ValueError(f"GNOMON_CACHE_DIR={explicit!r}: {error}") from None
     xdg = os.environ.get("XDG_CACHE_HOME")
     if xdg:
         return Path(xdg) / "gnomon"
@@ -73,6 +93,35 @@ def cache_directory() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "gnomon"
     return Path.home() / ".cache" / "gnomon"
+
+
+def is_private(folder: Path | str) -> bool:
+    """Whether a folder is there, belongs to this user, and only this user may write to it."""
+    try:
+        status = os.stat(folder)
+    except OSError:
+        return False
+    if not stat.S_ISDIR(status.st_mode):
+        return False
+    if not hasattr(os, "geteuid"):
+        return True
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def make_private(folder: Path) -> None:
+    """Makes a folder, and those that it is in, for this user alone.
+
+    Raises:
+        OSError: it cannot be made, or it is there and others may write to it.
+    """
+    if not folder.exists():
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    if not is_private(folder):
+        raise PermissionError(
+            f"it belongs to somebody else, or others may write to it; `chmod go-w {folder}`, or "
+            "set GNOMON_CACHE_DIR to another folder"
+        )
 
 
 @dataclass(frozen=True)
@@ -111,8 +160,11 @@ class ExecutableCache:
         """Returns the bytes stored under `key`, or None. A damaged entry is removed."""
         path = self._path(key)
         try:
-            content = path.read_bytes()
-        except OSError:
+            content = self._read(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            _warn_once(f"the cache entry {path} is not used: {error}")
             return None
         header = len(_MAGIC) + _DIGEST_BYTES
         payload = content[header:]
@@ -121,12 +173,34 @@ class ExecutableCache:
             or hashlib.sha256(payload).digest() != content[len(_MAGIC) : header]
         ):
             logger.warning("discarded the damaged cache entry %s", path)
-            with contextlib.suppress(OSError):
-                path.unlink()
+            self.remove(key)
             return None
         with contextlib.suppress(OSError):
             os.utime(path)
         return payload
+
+    def remove(self, key: str) -> None:
+        """Removes what is stored under `key`, if anything is."""
+        with contextlib.suppress(OSError):
+            self._path(key).unlink()
+
+    def _read(self, path: Path) -> bytes:
+        """The content of a file of this user's alone, and of nothing that only looks like one."""
+        for folder in (self.directory, path.parent):
+            if folder.exists() and not is_private(folder):
+                raise PermissionError(f"others may write to {folder}, or it is somebody else's")
+        # A pipe would make the opening wait.
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError("it is no regular file")
+            if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+                raise PermissionError("it belongs to somebody else")
+            if status.st_size > self.max_bytes:
+                raise OSError(f"its {status.st_size} bytes exceed the bound of {self.max_bytes}")
+            return file.read(self.max_bytes)
 
     def put(self, key: str, payload: bytes) -> None:
         """Stores `payload` under `key`; a full or read-only disk is logged, not raised."""
@@ -136,7 +210,8 @@ class ExecutableCache:
             return
         path = self._path(key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self.directory)
+            make_private(path.parent)
             handle, name = tempfile.mkstemp(prefix=_TEMPORARY_PREFIX, dir=path.parent)
             try:
                 with os.fdopen(handle, "wb") as file:
@@ -149,7 +224,7 @@ class ExecutableCache:
                     os.unlink(name)
                 raise
         except OSError as error:
-            logger.warning("the executable cache in %s cannot be written: %s", path.parent, error)
+            _warn_once(f"the executable cache in {self.directory} cannot be written: {error}")
             return
         self._evict()
 
@@ -211,6 +286,11 @@ class ExecutableCache:
                 total -= size
             if total <= self.max_bytes * _EVICTION_GOAL:
                 return
+
+
+@functools.lru_cache(64)
+def _warn_once(message: str) -> None:
+    logger.warning("%s", message)
 
 
 def _is_stale(status: os.stat_result) -> bool:

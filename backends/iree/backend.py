@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gnomon.backends.compilation import Artifact, Lowering, Observer
-from gnomon.backends.errors import CompilationFailed, CompilerCrashed
+from gnomon.backends.errors import CompilationFailed, CompilerCrashed, ExecutionError
 from gnomon.backends.iree.ahead_of_time import AheadOfTimeExecutable
 from gnomon.backends.iree.buffer import Buffer
 from gnomon.backends.iree.compiler import compile_artifact
@@ -174,19 +174,29 @@ class IreeBackend:
         self, artifact: Artifact, *, device: Device | None = None, donate: tuple[int, ...] = ()
     ) -> Executable:
         """Compile a lowered program; see `Backend.compile`."""
-        vmfb = self._compiled(artifact)
-        options = artifact.plan.options
         device = device or self.devices()[0]
         kind = Executable if device.shares_memory else RemoteExecutable
-        return kind(
-            vmfb,
-            input_types=artifact.input_types,
-            output_types=artifact.output_types,
-            device=device,
-            execution_model=options.execution_model,
-            donate=donate,
-            callbacks=artifact.callbacks,
-        )
+
+        def load(vmfb: bytes) -> Executable:
+            return kind(
+                vmfb,
+                input_types=artifact.input_types,
+                output_types=artifact.output_types,
+                device=device,
+                execution_model=artifact.plan.options.execution_model,
+                donate=donate,
+                callbacks=artifact.callbacks,
+            )
+
+        vmfb = self._compiled(artifact)
+        try:
+            return load(vmfb)
+        except ExecutionError:
+            # It may be of the cache, intact and still not what the compiler would give.
+            again = self.executable_bytes(artifact, anew=True)
+            if again == vmfb:
+                raise
+            return load(again)
 
     def compile_for(
         self, artifact: Artifact, architecture: str = "", *, donate: tuple[int, ...] = ()
@@ -243,13 +253,16 @@ class IreeBackend:
             describe_device(module, self.target)
         return module
 
-    def executable_bytes(self, artifact: Artifact, options: CompileOptions | None = None) -> bytes:
-        """The executable of a lowered program as IREE's ``.vmfb``."""
+    def executable_bytes(
+        self, artifact: Artifact, options: CompileOptions | None = None, *, anew: bool = False
+    ) -> bytes:
+        """The executable of a lowered program as IREE's ``.vmfb``; not the cache's if ``anew``."""
         plan: Plan = artifact.plan
         return compile_artifact(
             artifact.portable if plan.code is None else plan.code,
             target=self.target,
             options=options or plan.options,
+            anew=anew,
         )
 
     def put(self, array: np.ndarray, device: Device | None = None, *, copy: bool = False) -> Buffer:

@@ -13,6 +13,7 @@ from iree.runtime import _binding
 
 from gnomon.backends.errors import BufferDeletedError, ExecutionError, OutOfMemory
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, forks
+from gnomon.backends.iree.driver import wait_for
 from gnomon.dialects.types import FLOAT8, SUB_BYTE
 
 # nanobind reports, at exit, every object that a global variable of the user still holds.
@@ -69,7 +70,6 @@ _IMPORTED_USAGE = _OWNED_USAGE | IMPORTED_USAGE_BIT
 
 # Copying fewer bytes than this is quicker than importing them (2.5 us against 6 at 1 kB).
 _COPY_BELOW_BYTES = 16384
-_WAIT_SLICE_NS = 100_000_000
 _PLACE = re.compile(r"^[^\n]*?\.(?:c|cc|h):\d+: [A-Z_]+; ")
 _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "OUT_OF_MEMORY", "OUT_OF_DEVICE_MEMORY")
 
@@ -123,18 +123,12 @@ class Pending:
             ExecutionError: it failed.
         """
         try:
-            # In slices, because Python handles an interrupt only between them.
-            while self.semaphore.query() < 1:
-                if self.forks != forks():
-                    raise ExecutionError(
-                        "the program that computes this value was still running when this process "
-                        "was forked; wait for results before a fork"
-                    )
-                try:
-                    self.semaphore.wait(1, timeout=_WAIT_SLICE_NS)
-                except (TimeoutError, RuntimeError) as error:
-                    if "DEADLINE_EXCEEDED" not in str(error):
-                        raise
+            if self.semaphore.query() < 1 and self.forks != forks():
+                raise ExecutionError(
+                    "the program that computes this value was still running when this process was "
+                    "forked; wait for results before a fork"
+                )
+            wait_for(self.semaphore)
         except RuntimeError as error:
             what = "the program that computes this value failed"
             raise execution_error(what, error, self.state) from error

@@ -11,6 +11,7 @@ import importlib.metadata
 import logging
 import os
 import shlex
+import shutil
 import signal
 import tempfile
 import time
@@ -18,8 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gnomon.backends.cache import ExecutableCache, cache_directory, cache_key, default_cache
+from gnomon.backends.cache import (
+    ExecutableCache,
+    cache_directory,
+    cache_key,
+    default_cache,
+    make_private,
+)
 from gnomon.backends.errors import (
+    BackendUnavailable,
     CompilationError,
     CompilationFailed,
     CompilerCrashed,
@@ -33,7 +41,9 @@ from gnomon.backends.iree.options import (
     choose_options,
 )
 from gnomon.backends.iree.process import COMPILER, ProcessDiedError, ProcessTimeoutError
+from gnomon.backends.iree.scratch import make_private_folder
 from gnomon.backends.iree.targets import Target, host_fingerprint, linking_flags
+from gnomon.backends.iree.worker import ALLOCATE_AT_THE_CALL, OWN_FLAGS, RUNS_AHEAD
 
 __all__ = [
     "DEFAULT_CACHE",
@@ -51,6 +61,7 @@ logger = logging.getLogger(__name__)
 
 _SUMMARY_LINES = 12
 _KEPT_REPRODUCERS = 20
+_REPRODUCER_PREFIX = "program-"
 
 
 class _DefaultCache:
@@ -94,7 +105,7 @@ def shutdown() -> None:
 
 
 def compile_flags(target: Target, options: CompileOptions) -> list[str]:
-    """Returns the compiler's flags for one program, without those of its process."""
+    """Returns the flags for one program, without those of the compiler's process."""
     flags = [flag.name for flag in target.flags]
     flags += [flag.name for flag in linking_flags(target)]
     flags.append(f"--iree-opt-level={options.opt_level}")
@@ -102,6 +113,9 @@ def compile_flags(target: Target, options: CompileOptions) -> list[str]:
     if not options.hoist_constants:
         flags.append("--iree-opt-const-expr-hoisting=false")
     flags.append(f"--iree-execution-model={EXECUTION_MODELS[options.execution_model]}")
+    if target.capabilities.host_memory:
+        inline = options.execution_model == "sync"
+        flags.append(ALLOCATE_AT_THE_CALL if inline else RUNS_AHEAD)
     return flags
 
 
@@ -111,6 +125,7 @@ def compile_artifact(
     target: Target,
     options: CompileOptions | None = None,
     cache: ExecutableCache | _DefaultCache | None = DEFAULT_CACHE,
+    anew: bool = False,
 ) -> bytes:
     """Compiles a portable artifact whose entry is `func.func public @main`.
 
@@ -119,6 +134,7 @@ def compile_artifact(
         target: the machine to compile for.
         options: how; by default a synchronous program.
         cache: where to look first and to store the result; None for nowhere.
+        anew: store the result only.
 
     Returns:
         the executable, in IREE's `.vmfb` format.
@@ -138,7 +154,7 @@ def compile_artifact(
     all_flags = process_flags + flags
     machine = host_fingerprint() if target.is_host else target.name
     key = cache_key(artifact, "\n".join(all_flags), compiler_version(), machine)
-    if store is not None and (found := store.get(key)) is not None:
+    if store is not None and not anew and (found := store.get(key)) is not None:
         return found
 
     reproducer = _Reproducer(artifact, all_flags, key)
@@ -191,26 +207,32 @@ class _Reproducer:
             lines.append(summary)
         if path is not None:
             lines.append(f"The program is kept in {path}; compile it again with")
-            lines.append(f"  sh {path.with_suffix('.sh')}")
+            lines.append(f"  sh {shlex.quote(str(path.with_suffix('.sh')))}")
         return kind("\n".join(lines), diagnostics=diagnostics, reproducer=path)
 
     def _write(self) -> Path | None:
         # A disk that cannot be written must not hide the error itself.
-        for folder in (cache_directory() / "reproducers", Path(tempfile.gettempdir()) / "gnomon"):
-            path = folder / f"{self.key[:16]}.mlirbc"
-            command = shlex.join(["iree-compile", *self.flags, str(path), "-o", os.devnull])
+        for make_folder in (self._folder_in_cache, make_private_folder):
             try:
-                folder.mkdir(parents=True, exist_ok=True)
+                path = Path(make_folder()) / f"{self.key[:16]}.mlirbc"
+                flags = [flag for flag in self.flags if not flag.startswith(OWN_FLAGS)]
+                command = shlex.join(["iree-compile", *flags, str(path), "-o", os.devnull])
                 path.write_bytes(self.artifact)
                 path.with_suffix(".sh").write_text(command + "\n")
-                old = sorted(folder.glob("*.mlirbc"), key=lambda file: file.stat().st_mtime)
-                for file in old[:-_KEPT_REPRODUCERS]:
-                    file.unlink(missing_ok=True)
-                    file.with_suffix(".sh").unlink(missing_ok=True)
-            except OSError:
+            except (OSError, ValueError, BackendUnavailable):
                 continue
             return path
         return None
+
+    def _folder_in_cache(self) -> str:
+        """Makes a new folder that only this user can use, and removes the oldest."""
+        parent = cache_directory() / "reproducers"
+        make_private(parent)
+        folder = tempfile.mkdtemp(prefix=_REPRODUCER_PREFIX, dir=parent)
+        old = sorted(parent.glob(f"{_REPRODUCER_PREFIX}*"), key=lambda f: f.stat().st_mtime)
+        for entry in old[:-_KEPT_REPRODUCERS]:
+            shutil.rmtree(entry, ignore_errors=True)
+        return folder
 
 
 def _describe_exit(status: int) -> str:

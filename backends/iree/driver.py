@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import atexit
 import collections
+import contextlib
 import ctypes
 import ctypes.util
 import gc
+import math
 import os
 import re
 import sys
@@ -35,6 +37,7 @@ __all__ = [
     "driver_state",
     "forks",
     "runtime_generation",
+    "wait_for",
 ]
 
 rt: Any = Deferred("iree.runtime")
@@ -86,6 +89,24 @@ def forks() -> int:
     return ProcessState.forks
 
 
+# Python handles an interrupt only between two waits.
+_WAIT_SLICE_NS = 100_000_000
+
+
+def wait_for(semaphore: Any) -> None:
+    """Waits until a semaphore reaches 1, and heeds an interrupt meanwhile.
+
+    Raises:
+        RuntimeError: what was to raise it failed.
+    """
+    while semaphore.query() < 1:
+        try:
+            semaphore.wait(1, timeout=_WAIT_SLICE_NS)
+        except (TimeoutError, RuntimeError) as error:
+            if "DEADLINE_EXCEEDED" not in str(error):
+                raise
+
+
 class _InFlight:
     """The inputs of programs that still run, so that nobody frees the memory that they read.
 
@@ -94,43 +115,57 @@ class _InFlight:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._entries: collections.deque[tuple[Any, object]] = collections.deque()
+        self._entries: collections.deque[tuple[Any, object, int]] = collections.deque()
+        self._nbytes = 0
 
-    def add(self, semaphore: Any, keep_alive: object) -> None:
-        """Holds `keep_alive` until `semaphore` reaches 1, and lets go of what is done."""
+    def add(self, semaphore: Any, keep_alive: object, nbytes: int = 0) -> None:
+        """Holds `keep_alive` until `semaphore` reaches 1, and lets go of what is done.
+
+        Args:
+            semaphore: the program's.
+            keep_alive: its inputs.
+            nbytes: the memory that it allocates, for `hold_back`.
+        """
         with self._lock:
             self._prune()
-            self._entries.append((semaphore, keep_alive))
+            self._entries.append((semaphore, keep_alive, nbytes))
+            self._nbytes += nbytes
 
     def release_finished(self) -> None:
         """Lets go of the inputs of finished programs."""
         with self._lock:
             self._prune()
 
-    def hold_back(self, limit: int) -> None:
-        """Waits until fewer than `limit` programs run, so that memory for more is not needed."""
-        while len(self._entries) >= limit:
-            try:
-                semaphore = self._entries[0][0]
-                semaphore.wait(1)
-            except (IndexError, RuntimeError):
-                pass
+    def hold_back(self, limit: int, nbytes: int = 0, limit_nbytes: float = math.inf) -> None:
+        """Waits until another program may be started.
+
+        Args:
+            limit: fewer programs run then.
+            nbytes: the memory that it will allocate.
+            limit_nbytes: with it all that run have allocated no more than that, or none runs.
+        """
+        while entries := self._entries:
+            if len(entries) < limit and self._nbytes + nbytes <= limit_nbytes:
+                return
+            # The error of a program belongs to whoever reads its results.
+            with contextlib.suppress(IndexError, RuntimeError):
+                wait_for(entries[0][0])
             self.release_finished()
 
     def wait_all(self) -> None:
         """Waits for every program; their errors belong to whoever reads the results."""
         while self._entries:
-            semaphore, _ = self._entries.popleft()
-            try:
-                semaphore.wait(1)
-            except RuntimeError:
-                continue
+            with contextlib.suppress(IndexError, RuntimeError):
+                wait_for(self._entries[0][0])
+            self.release_finished()
 
     def _prune(self) -> None:
         # A long program must not keep the inputs of the short ones behind it.
         for _ in range(len(self._entries)):
             entry = self._entries.popleft()
-            if not _reached(entry[0]):
+            if _reached(entry[0]):
+                self._nbytes -= entry[2]
+            else:
                 self._entries.append(entry)
 
 
@@ -246,6 +281,10 @@ class DriverState:
             f"{self.name} was lost, with all values on it that were not read before: its next use "
             "starts it anew, and other devices go on; compute what you need again"
         )
+
+    def allocated_bytes(self) -> int:
+        """Returns how many bytes were ever allocated on it."""
+        return int(self.allocator.statistics["device_bytes_allocated"])
 
     def make_room(self) -> None:
         """Frees what is free to be freed: it waits for every program, and collects garbage."""

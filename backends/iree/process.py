@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import os
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from typing import BinaryIO, cast
 
 from gnomon.backends.errors import CompilerUnavailable
 from gnomon.backends.iree import worker as worker_program
+from gnomon.backends.iree.scratch import make_scratch_folder
 
 __all__ = ["COMPILER", "CompilerProcess", "ProcessDiedError", "ProcessTimeoutError", "Reply"]
 
@@ -66,7 +68,8 @@ class _Worker:
         self.ready = False
         # A file, because it can be read after the process has died; opened for appending, so that
         # the process and its linker go on at the start after it is truncated.
-        handle, name = tempfile.mkstemp(prefix="gnomon-compiler-")
+        self._folder = make_scratch_folder()
+        handle, name = tempfile.mkstemp(dir=self._folder)
         os.close(handle)
         self._diagnostics = os.open(name, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         os.unlink(name)
@@ -75,6 +78,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._diagnostics,
+            env={**os.environ, "TMPDIR": self._folder},
         )
         self._requests = cast(BinaryIO, self.process.stdin)
         self._replies = cast(BinaryIO, self.process.stdout)
@@ -114,7 +118,12 @@ class _Worker:
         """Ends the process."""
         self.process.kill()
         self.process.wait()
+        self.remove_files()
         self.abandon()
+
+    def remove_files(self) -> None:
+        """Removes what the compiler and its linker leave where they are interrupted."""
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def abandon(self) -> None:
         """Closes our ends of the pipes and leaves the process alone."""
@@ -223,6 +232,7 @@ class CompilerProcess:
         for worker in list(self._workers.values()):
             worker.process.kill()
             worker.process.wait()
+            worker.remove_files()
 
     def _after_fork_in_child(self) -> None:
         self._lock = threading.Lock()

@@ -15,7 +15,7 @@ import iree.runtime as rt
 import numpy as np
 
 from gnomon.backends.errors import ExecutionError, OutOfMemory
-from gnomon.backends.iree.driver import DriverState
+from gnomon.backends.iree.driver import DriverState, wait_for
 
 __all__ = ["Download", "Upload"]
 
@@ -34,7 +34,6 @@ _STAGING_USAGE = int(rt.BufferUsage.TRANSFER) | int(rt.BufferUsage.MAPPING)
 _KEPT_BYTES = 1 << 20
 _KEPT_PIECES = 8
 _SMALLEST_BYTES = 1 << 12
-_WAIT_SLICE_NS = 100_000_000
 
 
 def _take_staging(state: DriverState, nbytes: int) -> Any:
@@ -166,13 +165,7 @@ class Download:
         Raises:
             RuntimeError: the copy, or the program before it, failed.
         """
-        # In slices, because Python handles an interrupt only between them.
-        while self._semaphore.query() < 1:
-            try:
-                self._semaphore.wait(1, timeout=_WAIT_SLICE_NS)
-            except (TimeoutError, RuntimeError) as error:
-                if "DEADLINE_EXCEEDED" not in str(error):
-                    raise
+        wait_for(self._semaphore)
         self._state.in_flight.release_finished()
         array = np.ndarray(shape, dtype, self._staging.map())
         if self._nbytes <= _KEPT_BYTES:

@@ -22,6 +22,7 @@ import functools
 import importlib
 import json
 import os
+import re
 import select
 import signal
 import struct
@@ -30,9 +31,14 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, cast
 
-__all__ = ["main", "read_frame", "write_frame"]
+__all__ = ["ALLOCATE_AT_THE_CALL", "OWN_FLAGS", "RUNS_AHEAD", "main", "read_frame", "write_frame"]
 
-_START, _KERNELS_FORMED, _END = b"start", b"flow", b"end"
+_START, _KERNELS_FORMED, _MEMORY_PLANNED, _END = b"start", b"flow", b"stream", b"end"
+# What this worker does besides the compiler; flags that begin so are not the compiler's.
+OWN_FLAGS = "--gnomon-"
+# For programs in the memory of the host: those that end before a call returns, and others.
+ALLOCATE_AT_THE_CALL = "--gnomon-allocate-at-the-call"
+RUNS_AHEAD = "--gnomon-allocate-at-the-call=runs-ahead"
 # Threads take turns at kernels. Of fewer, and before there are any, they only wait for each other:
 # a fifth of the time that a small program takes.
 _KERNELS_FOR_THREADS = 4
@@ -75,13 +81,14 @@ def _exit_with_parent(requests: int) -> None:
 
 
 def _compile(flags: Sequence[str], artifact: bytes) -> tuple[dict[str, object], bytes]:
-    """Compiles in two halves: what is done to the program, and what to its kernels."""
+    """Compiles in parts, between which the module is changed."""
     # It can be found only after the handshake has told `sys.path`.
     from iree.compiler.api import Output, Session, Source  # noqa: PLC0415
 
     session = Session()
+    own = {flag for flag in flags if flag.startswith(OWN_FLAGS)}
     try:
-        session.set_flags(*flags)
+        session.set_flags(*(flag for flag in flags if flag not in own))
     except ValueError as error:
         print(error, file=sys.stderr, flush=True)
         return {"ok": False, "stage": "flags"}, b""
@@ -97,7 +104,15 @@ def _compile(flags: Sequence[str], artifact: bytes) -> tuple[dict[str, object], 
         with _module_of(invocation) as module:
             _drop_barriers(module)
             _set_threads(session, _count_kernels(module) >= _KERNELS_FOR_THREADS)
-        _set_phases(invocation, _KERNELS_FORMED, _END)
+        after = _KERNELS_FORMED
+        if own:
+            _set_phases(invocation, after, _MEMORY_PLANNED)
+            if not invocation.execute():
+                return {"ok": False, "stage": "compile"}, b""
+            with _module_of(invocation) as module:
+                _allocate_at_the_call(module, waits=RUNS_AHEAD in own)
+            after = _MEMORY_PLANNED
+        _set_phases(invocation, after, _END)
         if not invocation.execute():
             return {"ok": False, "stage": "compile"}, b""
         return {"ok": True}, _executable(invocation, Output)
@@ -123,6 +138,18 @@ class _String(ctypes.Structure):
     _fields_ = (("data", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
+class _OperationState(ctypes.Structure):
+    _fields_ = (
+        ("name", _String),
+        ("location", ctypes.c_void_p),
+        # Numbers and pointers, which functions fill in.
+        ("lists", ctypes.c_void_p * 10),
+        ("infer_results", ctypes.c_bool),
+    )
+
+
+_STATE = ctypes.POINTER(_OperationState)
+
 # MLIR's handles are structures of one pointer, which are passed as the pointer is.
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "ireeCompilerInvocationExportStealModule": (_POINTER, (_POINTER,)),
@@ -130,12 +157,19 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "ireeCompilerInvocationSetCompileFromPhase": (None, (_POINTER, ctypes.c_char_p)),
     "ireeCompilerInvocationSetCompileToPhase": (None, (_POINTER, ctypes.c_char_p)),
     "ireeCompilerSessionBorrowContext": (_POINTER, (_POINTER,)),
+    "mlirAttributeParseGet": (_POINTER, (_POINTER, _String)),
     "mlirBlockGetFirstOperation": (_POINTER, (_POINTER,)),
     "mlirBlockGetNextInRegion": (_POINTER, (_POINTER,)),
+    "mlirBlockInsertOwnedOperationBefore": (None, (_POINTER, _POINTER, _POINTER)),
     "mlirContextEnableMultithreading": (None, (_POINTER, ctypes.c_bool)),
+    "mlirIdentifierGet": (_POINTER, (_POINTER, _String)),
     "mlirIdentifierStr": (_String, (_POINTER,)),
     "mlirOpResultGetOwner": (_POINTER, (_POINTER,)),
+    "mlirOperationCreate": (_POINTER, (_STATE,)),
     "mlirOperationDestroy": (None, (_POINTER,)),
+    "mlirOperationGetAttributeByName": (_POINTER, (_POINTER, _String)),
+    "mlirOperationGetContext": (_POINTER, (_POINTER,)),
+    "mlirOperationGetLocation": (_POINTER, (_POINTER,)),
     "mlirOperationGetName": (_POINTER, (_POINTER,)),
     "mlirOperationGetNextInBlock": (_POINTER, (_POINTER,)),
     "mlirOperationGetNumOperands": (_INDEX, (_POINTER,)),
@@ -144,6 +178,10 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "mlirOperationGetRegion": (_POINTER, (_POINTER, _INDEX)),
     "mlirOperationGetResult": (_POINTER, (_POINTER, _INDEX)),
     "mlirRegionGetFirstBlock": (_POINTER, (_POINTER,)),
+    "mlirOperationStateAddAttributes": (None, (_STATE, _INDEX, _POINTER)),
+    "mlirOperationStateAddOperands": (None, (_STATE, _INDEX, _POINTER)),
+    "mlirOperationStateAddResults": (None, (_STATE, _INDEX, _POINTER)),
+    "mlirValueGetType": (_POINTER, (_POINTER,)),
     "mlirValueIsAOpResult": (ctypes.c_bool, (_POINTER,)),
     "mlirValueReplaceAllUsesOfWith": (None, (_POINTER, _POINTER)),
 }
@@ -245,6 +283,94 @@ def _is_computed(value: int) -> bool:
     return False
 
 
+def _allocate_at_the_call(module: int, waits: bool) -> None:
+    """Has programs allocate memory when they are called, and not in the order of a queue; in place.
+
+    Where programs run ahead of the device, a loop waits for each iteration before it allocates for
+    the next: otherwise it would allocate for all of them.
+
+    IREE 3.13 takes memory in the order of a queue from slabs of 64 MiB. It keeps every slab for
+    ever and looks for room in the last one and four others, so a process that frees more than that
+    and allocates again grows without end. Memory that is allocated at the call is `malloc`'s.
+    """
+    for block in _blocks(module):
+        for function in _operations(block):
+            for i, body in enumerate(_blocks(function)):
+                _allocate_in(body, waits and i > 0, waits)
+
+
+def _allocate_in(block: int, wait: bool, nested_wait: bool) -> None:
+    for op in _operations(block):
+        if _name(op) == b"stream.resource.alloca":
+            _allocate_now(block, op, wait)
+        for inner in _blocks(op):
+            _allocate_in(inner, nested_wait, nested_wait)
+
+
+def _allocate_now(block: int, queued: int, wait: bool) -> None:
+    """Puts an allocation in the place of a queued one, which waits for what that would wait for."""
+
+    def create(name: bytes, like: int, operands: Sequence[int], **attributes: int) -> int:
+        op = _create_op(queued, name, _c("mlirValueGetType")(like), operands, attributes)
+        _c("mlirBlockInsertOwnedOperationBefore")(block, queued, op)
+        return int(_c("mlirOperationGetResult")(op, 0))
+
+    size, *wait_for = (
+        _c("mlirOperationGetOperand")(queued, i)
+        for i in range(_c("mlirOperationGetNumOperands")(queued))
+    )
+    memory, ready = (_c("mlirOperationGetResult")(queued, i) for i in range(2))
+    affinity = _c("mlirOperationGetAttributeByName")(queued, _string(b"affinity"))
+    new = create(
+        b"stream.resource.alloc", memory, [size], **({"affinity": affinity} if affinity else {})
+    )
+    if not wait_for:
+        wait_for = [create(b"stream.timepoint.immediate", ready, [])]
+    elif wait:
+        sizes = _parse_attribute(queued, b"array<i32: 1, 1, 1>")
+        operands = [new, size, *wait_for]
+        new = create(b"stream.timepoint.await", memory, operands, operandSegmentSizes=sizes)
+    # The memory is ready when what the queue was to wait for is.
+    _c("mlirValueReplaceAllUsesOfWith")(memory, new)
+    _c("mlirValueReplaceAllUsesOfWith")(ready, wait_for[0])
+    _c("mlirOperationDestroy")(queued)
+
+
+def _create_op(
+    source: int, name: bytes, type_: int, operands: Sequence[int], attributes: dict[str, int]
+) -> int:
+    """An op of one result that is in no block yet, with the location of another."""
+    context = _c("mlirOperationGetContext")(source)
+    state = _OperationState(name=_string(name), location=_c("mlirOperationGetLocation")(source))
+    _c("mlirOperationStateAddResults")(state, 1, _handles(type_))
+    _c("mlirOperationStateAddOperands")(state, len(operands), _handles(*operands))
+    for key, value in attributes.items():
+        named = _handles(_c("mlirIdentifierGet")(context, _string(key.encode())), value)
+        _c("mlirOperationStateAddAttributes")(state, 1, named)
+    return int(_c("mlirOperationCreate")(state))
+
+
+def _parse_attribute(op: int, text: bytes) -> int:
+    return int(_c("mlirAttributeParseGet")(_c("mlirOperationGetContext")(op), _string(text)))
+
+
+def _handles(*handles: int) -> Any:
+    return (ctypes.c_void_p * len(handles))(*handles)
+
+
+def _string(text: bytes) -> _String:
+    return _String(ctypes.cast(text, ctypes.c_void_p), len(text))
+
+
+def _rename_temporary_folder() -> None:
+    """Gives the temporary folder a name that a shell takes: the linker's command is not quoted."""
+    folder = os.environ["TMPDIR"]
+    if re.search(r"[^A-Za-z0-9_./-]", folder) and os.path.isdir("/proc/self/fd"):
+        # The linker is a process of its own.
+        descriptor = os.open(folder, os.O_RDONLY)
+        os.environ["TMPDIR"] = f"/proc/{os.getpid()}/fd/{descriptor}"
+
+
 def main() -> None:
     """Serves requests until the parent closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -256,6 +382,7 @@ def main() -> None:
     if hasattr(select, "poll"):
         threading.Thread(target=_exit_with_parent, args=(requests.fileno(),), daemon=True).start()
 
+    _rename_temporary_folder()
     handshake = read_frame(requests)
     if handshake is None:
         return

@@ -174,3 +174,79 @@ def test_the_user_cache_folder_is_the_default(
     monkeypatch.delenv("GNOMON_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_directory() == tmp_path / "gnomon"
+
+
+needs_posix = pytest.mark.skipif(os.name != "posix", reason="the permissions are POSIX's")
+
+
+@needs_posix
+def test_the_folders_are_made_for_the_user_alone(tmp_path: Path) -> None:
+    cache = ExecutableCache(tmp_path / "some" / "cache")
+    cache.put(cache_key("a"), b"code")
+    file = entry_file(cache)
+    for folder in (cache.directory, file.parent):
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert file.stat().st_mode & 0o077 == 0
+
+
+@needs_posix
+@pytest.mark.parametrize("which", ["cache", "shard"])
+def test_a_folder_that_others_may_write_to_is_not_used(
+    cache: ExecutableCache, which: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = cache_key("program")
+    cache.put(key, b"code")
+    file = entry_file(cache)
+    open_folder = cache.directory if which == "cache" else file.parent
+    open_folder.chmod(0o777)
+    with caplog.at_level(logging.WARNING):
+        assert cache.get(key) is None
+        content = file.read_bytes()
+        cache.put(key, b"other")
+    assert "others may write" in caplog.text and "chmod go-w" in caplog.text
+    assert file.read_bytes() == content
+    open_folder.chmod(0o700)
+    assert cache.get(key) == b"code"
+
+
+@needs_posix
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives away")
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_what_belongs_to_somebody_else_is_not_used(cache: ExecutableCache, what: str) -> None:
+    key = cache_key("program")
+    cache.put(key, b"code")
+    os.chown(cache.directory if what == "folder" else entry_file(cache), 12345, -1)
+    assert cache.get(key) is None
+
+
+@needs_posix
+@pytest.mark.parametrize("kind", ["link", "pipe", "device", "folder", "huge"])
+def test_an_entry_is_a_regular_file_of_some_size(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache = ExecutableCache(tmp_path / "cache", max_bytes=1000)
+    key = cache_key("program")
+    cache.put(key, b"code")
+    file = entry_file(cache)
+    elsewhere = tmp_path / "elsewhere"
+    file.rename(elsewhere)
+    if kind == "link":
+        file.symlink_to(elsewhere)
+    elif kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "device":
+        file.symlink_to("/dev/zero")
+    elif kind == "folder":
+        file.mkdir()
+    else:
+        file.write_bytes(elsewhere.read_bytes())
+        os.truncate(file, 10**12)
+    with caplog.at_level(logging.WARNING):
+        assert cache.get(key) is None
+    assert "is not used" in caplog.text
+
+
+def test_a_user_that_there_is_not_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GNOMON_CACHE_DIR", "~nobody-has-this-name/cache")
+    with pytest.raises(ValueError, match="GNOMON_CACHE_DIR='~nobody-has-this-name/cache'"):
+        cache_directory()
