@@ -359,7 +359,9 @@ def _handles(*handles: int) -> Any:
 
 
 def _string(text: bytes) -> _String:
-    return _String(ctypes.cast(text, ctypes.c_void_p), len(text))
+    string = _String(ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p), len(text))
+    string.kept = text  # as long as the pointer to it
+    return string
 
 
 def _rename_temporary_folder() -> None:
