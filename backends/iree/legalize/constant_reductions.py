@@ -8,9 +8,10 @@ docs/upstream/reductions_of_constants.md.
 
 It is not enough to find the literals: IREE folds until after kernels are formed, such as ``(x & 0)
 | 3``, ``x >= 0`` of unsigned numbers, a choice between equal values. So a value is reduced as it is
-only where it *varies*: where it is read from memory, or computed from such a value by operations
-that no rule of algebra makes a constant. To any other a zero is added that the compiler does not
-see, read from memory like an argument. (`test_constant_reductions` has what must not be guarded.)
+only where it varies whatever is folded, see `varying_values`. To any other a zero is added that the
+compiler does not see, read from memory like an argument. That costs a microsecond a call, in
+programs on the thread pool ten, and makes a sum of what is in a cache up to twice as long; so what
+programs usually reduce should be known to vary (`test_constant_reductions` has a list).
 
 Extrema, ``and`` and ``or`` give the same however often they combine a number, and vectors hold no
 complex numbers. Products of matrices and convolutions are right.
@@ -18,57 +19,32 @@ complex numbers. Products of matrices and convolutions are right.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 
 import numpy as np
 
+from gnomon.backends.iree.legalize.varying_values import (
+    UNKNOWN,
+    Known,
+    of_argument,
+    of_op,
+    of_reduction,
+)
 from gnomon.dialects.combinators import lowered, stablehlo, stablehlo_constant
-from gnomon.dialects.functions import callee, symbol_name
+from gnomon.dialects.functions import symbol_name
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import BOOL, is_complex, is_inexact, type_of
+from gnomon.dialects.types import is_complex, is_inexact, type_of
 
 __all__ = ["guard_reductions"]
 
 _REDUCTIONS = ("stablehlo.reduce", "stablehlo.reduce_window")
 _LOOPS = ("stablehlo.while", "scf.for")
 _BRANCHES = ("stablehlo.case", "stablehlo.if", "scf.if")
-
-
-class _Kind(enum.Enum):
-    LITERAL = "made of literals and ramps alone"
-    VARIES = "no constant, whatever is folded"
-    UNKNOWN = "may be folded to a constant"
-
-
-def _names(*names: str) -> frozenset[str]:
-    return frozenset(f"stablehlo.{name}" for name in names)
-
-
 # Regions with these ops alone combine equal numbers to the same number.
-_IDEMPOTENT = _names("maximum", "minimum", "and", "or", "compare", "select", "return")
-# What they give varies where an operand of floats does. Not here: those that choose (a clamp, the
-# sign, extrema), and powers, of which the 0th is 1.
-_ARITHMETIC = _names(
-    *("add", "subtract", "multiply", "divide", "negate", "abs", "reduce_precision"),
-    *("exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh"),
-    *("sine", "cosine", "tan", "sqrt", "rsqrt", "cbrt", "floor", "ceil"),
-    *("round_nearest_even", "round_nearest_afz", "dot_general", "convolution", "fft"),
+_IDEMPOTENT = frozenset(
+    f"stablehlo.{name}"
+    for name in ("maximum", "minimum", "and", "or", "not", "compare", "select", "return")
 )
-# What they give varies where the operand does, and a literal does not change that.
-_ONE_TO_ONE = _names("add", "subtract", "xor", "negate", "not")
-_COMPUTE = _ARITHMETIC | _ONE_TO_ONE | _names("convert")
-# What they give has the elements of the first operands, so many, or of all.
-_MOVES: dict[str, int | None] = {
-    **dict.fromkeys(
-        _names(
-            *("broadcast_in_dim", "reshape", "transpose", "slice", "reverse", "concatenate"),
-            *("pad", "bitcast_convert", "real", "imag", "complex", "sort"),
-        )
-    ),
-    **dict.fromkeys(_names("gather", "dynamic_slice"), 1),
-    **dict.fromkeys(_names("dynamic_update_slice"), 2),
-}
 
 
 def guard_reductions(module: ir.Module) -> None:
@@ -100,20 +76,20 @@ class _Guard:
     """Guards the reductions of a function.
 
     Attributes:
-      kinds: what is known of the values so far; all others are unknown.
+      known: what is known of the values so far.
       zeros: the hidden zero of each dtype.
       guarded: the values with a hidden zero.
     """
 
     def __init__(self, function: ir.Operation, with_bodies: frozenset[str]) -> None:
-        self._entry = entry = function.regions[0].blocks[0]
+        self._entry = function.regions[0].blocks[0]
         self._with_bodies = with_bodies
-        # The arguments of others may be literals once they are inlined.
-        is_called = "sym_visibility" in function.attributes
-        kind = _Kind.UNKNOWN if is_called else _Kind.VARIES
-        self.kinds: dict[ir.Value, _Kind] = dict.fromkeys(entry.arguments, kind)
+        self.known: dict[ir.Value, Known] = {}
         self.zeros: dict[np.dtype, ir.Value] = {}
         self.guarded: set[ir.Value] = set()
+        # The arguments of others may be literals once they are inlined.
+        if "sym_visibility" not in function.attributes:
+            self.known.update((a, of_argument(a)) for a in self._entry.arguments)
 
     def visit(self, block: ir.Block) -> None:
         """Guard the reductions of a block, its regions included."""
@@ -125,48 +101,12 @@ class _Guard:
                 self._loop(op)
             elif op.name in _BRANCHES:
                 self._branch(op)
-            elif len(op.results):
-                kind = self._of_op(op)
-                self.kinds.update(dict.fromkeys(op.results, kind))
+            elif len(op.results) and op.results[0] not in self.guarded:
+                known = of_op(op, [self._of(v) for v in op.operands], self._with_bodies)
+                self.known.update(dict.fromkeys(op.results, known))
 
-    def _of(self, value: ir.Value) -> _Kind:
-        if value in self.guarded:
-            return _Kind.VARIES
-        return self.kinds.get(value, _Kind.UNKNOWN)
-
-    def _all_of(self, values: Sequence[ir.Value]) -> _Kind:
-        kinds = {self._of(v) for v in values}
-        return kinds.pop() if len(kinds) == 1 else _Kind.UNKNOWN
-
-    def _of_op(self, op: ir.Operation) -> _Kind:
-        name, operands = op.name, list(op.operands)
-        if op.results[0] in self.guarded:
-            return _Kind.VARIES
-        if name in ("stablehlo.constant", "stablehlo.iota"):
-            return _Kind.LITERAL
-        if name in ("stablehlo.optimization_barrier", "stablehlo.custom_call"):
-            return _Kind.VARIES
-        if name == "func.call":
-            return _Kind.UNKNOWN if callee(op) in self._with_bodies else _Kind.VARIES
-        if not name.startswith("stablehlo.") or not operands:
-            return _Kind.UNKNOWN
-        kinds = [self._of(v) for v in operands]
-        if all(kind is _Kind.LITERAL for kind in kinds) and not len(op.regions):
-            return _Kind.LITERAL
-        if name in _MOVES:
-            return self._all_of(operands[: _MOVES[name]])
-        if name == "stablehlo.select":
-            return self._all_of(operands[1:])
-        if name not in _COMPUTE or any(0 in type_of(v).shape for v in operands):
-            return _Kind.UNKNOWN
-        dtype = type_of(op.results[0]).dtype
-        if name == "stablehlo.convert":
-            return _Kind.UNKNOWN if dtype == BOOL else kinds[0]
-        if name in _ARITHMETIC and is_inexact(dtype) and _Kind.VARIES in kinds:
-            return _Kind.VARIES
-        if name in _ONE_TO_ONE and kinds.count(_Kind.VARIES) == 1 and _Kind.UNKNOWN not in kinds:
-            return _Kind.VARIES
-        return _Kind.UNKNOWN
+    def _of(self, value: ir.Value) -> Known:
+        return self.known.get(value, UNKNOWN)
 
     def _reduction(self, op: ir.Operation) -> None:
         count = len(op.results)
@@ -174,15 +114,13 @@ class _Guard:
         if any(inner.operation.name not in _IDEMPOTENT for inner in region.operations):
             for i in range(count):
                 self._guard(op, i)
-        for operand, result in zip(list(op.operands)[:count], op.results, strict=True):
-            type_ = type_of(operand)
-            varies = self._of(operand) is _Kind.VARIES and type_.size and is_inexact(type_.dtype)
-            self.kinds[result] = _Kind.VARIES if varies else _Kind.UNKNOWN
+        known = [self._of(op.operands[i]) for i in range(count)]
+        self.known.update(zip(op.results, of_reduction(op, known), strict=True))
 
     def _guard(self, op: ir.Operation, i: int) -> None:
         value = op.operands[i]
         type_ = type_of(value)
-        if self._of(value) is _Kind.VARIES or is_complex(type_.dtype) or not type_.size:
+        if self._of(value).varies or is_complex(type_.dtype) or not type_.size:
             return
         zero = self._zero(type_.dtype)
         with ir.InsertionPoint(op), op.location:
@@ -190,6 +128,7 @@ class _Guard:
             guarded = lowered.add(value, zeros)
         op.operands[i] = guarded
         self.guarded.add(guarded)
+        self.known[guarded] = of_argument(guarded)
 
     def _zero(self, dtype: np.dtype) -> ir.Value:
         """What changes no number that it is added to, not even -0."""
@@ -206,23 +145,23 @@ class _Guard:
         """A carry varies where it does at first and after each iteration; loops may be unrolled."""
         blocks = [region.blocks[0] for region in loop.regions]
         initial = list(loop.operands)[3 if loop.name == "scf.for" else 0 :]
-        kinds = [self._of(v) for v in initial]
-        kinds = [k if k is _Kind.VARIES else _Kind.UNKNOWN for k in kinds]
-        # The assumption fails once for each carry at most.
+        found = [self._of(v) for v in initial]
+        varies, free = [k.varies for k in found], [k.varies and k.free for k in found]
+        # An assumption fails twice for each carry at most.
         while True:
             for block in blocks:
-                arguments = list(block.arguments)[-len(kinds) :] if kinds else []
-                self.kinds.update(zip(arguments, kinds, strict=True))
+                arguments = list(block.arguments)[len(block.arguments) - len(varies) :]
+                for a, v, f in zip(arguments, varies, free, strict=True):
+                    self.known[a] = Known(varies=v, free=f)
                 self.visit(block)
             carried = [self._of(v) for v in _terminator(blocks[-1]).operands]
-            kept = [
-                k if c is _Kind.VARIES else _Kind.UNKNOWN
-                for k, c in zip(kinds, carried, strict=True)
-            ]
-            if kept == kinds:
+            assumed = varies, free
+            varies = [v and k.varies for v, k in zip(varies, carried, strict=True)]
+            free = [f and k.varies and k.free for f, k in zip(free, carried, strict=True)]
+            if (varies, free) == assumed:
                 break
-            kinds = kept
-        self.kinds.update(zip(loop.results, kinds, strict=True))
+        for result, v, f in zip(loop.results, varies, free, strict=True):
+            self.known[result] = Known(varies=v, free=f)
 
     def _branch(self, branch: ir.Operation) -> None:
         given: list[Sequence[ir.Value]] = []
@@ -231,7 +170,8 @@ class _Guard:
                 self.visit(block)
                 given.append(list(_terminator(block).operands))
         for result, *values in zip(branch.results, *given, strict=True):
-            self.kinds[result] = self._all_of(values)
+            varies = all(self._of(v).varies for v in values)
+            self.known[result] = Known(varies=varies)
 
 
 def _terminator(block: ir.Block) -> ir.Operation:

@@ -65,6 +65,10 @@ def _rows(reduce: Callable[..., Any]) -> Callable[[Any], Any]:
     return rows
 
 
+def _total(v: Any) -> Any:
+    return gnp.sum(v, dtype=v.dtype)
+
+
 def _pairs(v: Any) -> Any:
     zero = gnp.zeros((), v.dtype)
     return lax.reduce((v, -v), (zero, zero), lambda a, b: (a[0] + b[0], a[1] + b[1]), (0,))
@@ -87,14 +91,12 @@ REDUCTIONS: dict[str, Callable[[Any], Any]] = {
     "product": lambda v: gnp.ones((3, v.size), v.dtype) @ gnp.broadcast_to(v, (4, v.size)).T,
     "trace": lambda v: gnp.trace(gnp.broadcast_to(v[:40], (v[:40].size, v[:40].size))),
     "pairs": _pairs,
-    "in a loop": lambda v: lax.fori_loop(0, 3, lambda i, c: c + gnp.sum(v + 0 * c), v[0]),
+    "in a loop": lambda v: lax.fori_loop(0, 3, lambda i, c: c + _total(v + 0 * c), v[0]),
     "in an open loop": lambda v: lax.while_loop(
-        lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + gnp.sum(v)), (0, v[0])
+        lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + _total(v)), (0, v[0])
     )[1],
-    "in a branch": lambda v: lax.cond(
-        gnp.sum(v[:1]) > 1, lambda: gnp.sum(v), lambda: gnp.sum(-v, dtype=gnp.sum(v).dtype)
-    ),
-    "under scan": lambda v: lax.scan(lambda c, e: (c + gnp.sum(v), e), gnp.sum(v), v)[0],
+    "in a branch": lambda v: lax.cond(gnp.sum(v[:1]) > 1, lambda: _total(v), lambda: _total(-v)),
+    "under scan": lambda v: lax.scan(lambda c, e: (c + _total(v), e), _total(v), v)[0],
 }
 OF_REALS: dict[str, Callable[[Any], Any]] = {
     "var": gnp.var,
@@ -243,14 +245,25 @@ def test_what_varies_is_reduced_as_it_is() -> None:
         (lambda x: gnp.sum(gnp.exp(x) * 0.0 - 1.0, axis=1), (x,)),
         (loss, (x[0], x)),
         (gn.grad(loss), (x[0], x)),
+        (lambda x: gnp.count_nonzero(x > 0) + gnp.sum(gnp.isnan(x)), (x,)),
+        (lambda x: gnp.sum(gnp.where(x > 0, x, 0.0)) + gnp.sum(gnp.where(x > 0, 2.0, 1.0)), (x,)),
+        (lambda x: gnp.sum(nn.relu(x)) + gnp.mean(gnp.clip(x, -1, 1)), (x,)),
+        (lambda x, k: gnp.mean(gnp.argmax(x, axis=0) == k), (x, k)),
+        (lambda j, k: gnp.sum(k == 3) + gnp.sum(j * k) + gnp.sum(j != k), (k, k)),
+        (lambda m, k: gnp.sum(gnp.where(m, k, 0)) + gnp.sum(m) + gnp.sum(~m), (k > 0, k)),
+        (gnp.nanmean, (x,)),
     ):
         assert not _is_guarded(f, *args)
     for f, args in (
         (lambda: gnp.sum(-gnp.ones(9)), ()),
-        (lambda x: gnp.sum(gnp.full(9, x[0, 0] * 0 != 0)), (x,)),
+        (lambda x: gnp.sum(gnp.full(9, x[0, 0] < gnp.nan)), (x,)),
         (lambda k: gnp.sum((k & 0) | 3), (k,)),
         (lambda k: gnp.sum(k - k), (k,)),
         (lambda x: gnp.sum(x**0), (x,)),
+        (lambda k: gnp.sum(k >= 0), (k.astype(np.uint8),)),
+        (lambda k: gnp.sum(k.astype(np.float32) > -1), (k.astype(np.uint8),)),
+        (lambda k: gnp.sum(gnp.where(k == 2, k, 2)), (k,)),
+        (lambda x: gnp.sum(gnp.imag(x.astype(complex)) + 1), (x,)),
     ):
         assert _is_guarded(f, *args)
 
