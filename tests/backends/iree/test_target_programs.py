@@ -1,4 +1,4 @@
-"""Programs and the op table compiled for machines that are not here.
+"""Programs and the op table compiled for machines that are not here, or for levels of this one.
 
 Most of it is slow, and has a step of its own in `.ci/run`.
 """
@@ -19,12 +19,16 @@ import gnomon.random
 from gnomon.backends.errors import CompilationError, UnsupportedOnTarget
 from gnomon.backends.iree.ahead_of_time import device_code
 from gnomon.backends.iree.backend import IreeBackend, iree_backend
-from gnomon.backends.iree.targets import find_target
+from gnomon.backends.iree.targets import find_target, what_is_missing
 from tests.backends.devices.test_programs import ALL as ON_DEVICES
-from tests.backends.on_device import OPS, Case, few_cases_of
+from tests.backends.on_device import OPS, Case, check_cases, few_cases_of
 from tests.ops.check import draw_all, joint_program
+from tests.tolerance import assert_near
 
 GPUS = ["cuda:sm_90", "rocm:gfx942", "metal"]
+# Levels of x86-64, which run where the processor has them, and processors with vectors as long.
+LEVELS = ["x86-64-v2", "x86-64-v3", "x86-64-v4"]
+AVX512 = ["skylake-avx512", "sapphirerapids", "znver4", "znver5"]
 
 F32, F8 = np.float32, gnp.float8_e5m2
 
@@ -58,6 +62,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         ),
     ),
 }
+# Programs with factorizations, which targets that cannot call Python refuse by name.
+FACTORIZATIONS = ("algebra",)
 QUICK = ("grad of scan", "pieces")
 # Of the op table: some sixty cases each.
 _PARTS = 5
@@ -67,8 +73,9 @@ def _cases() -> list[Any]:
     """The first target's quick programs; the other ones are slow tests."""
     return [
         pytest.param(t, p, marks=[] if p in QUICK and t == GPUS[0] else [pytest.mark.slow])
-        for t in GPUS
+        for t in (*GPUS, *AVX512, "graviton3")
         for p in PROGRAMS
+        if find_target(t).capabilities.host_calls or p not in FACTORIZATIONS
     ]
 
 
@@ -81,6 +88,21 @@ def test_programs_that_run_here_compile(name: str, program: str) -> None:
         assert "f64" not in compiled.as_text("stablehlo")
     if find_target(name).code == "ptx":
         assert compiled.as_text().count(".visible .entry") >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEVELS)
+@pytest.mark.parametrize("program", [p for p in PROGRAMS if p not in FACTORIZATIONS])
+def test_programs_run_on_levels_of_x86_64(name: str, program: str) -> None:
+    if missing := what_is_missing(find_target(name)):
+        pytest.skip(missing)
+    function, arguments = PROGRAMS[program]
+    results = gnomon.jit(function).lower(*arguments).compile(target=name)(*arguments)
+    expected = function(*gnomon.tree.map(gnp.asarray, arguments))
+    for found, value in zip(gnomon.tree.leaves(results), gnomon.tree.leaves(expected), strict=True):
+        assert found.dtype == value.dtype
+        # Sums of up to a hundred terms; what has 16 bits is summed with 32, and rounded once.
+        assert_near(found, value, 64 if found.dtype.itemsize > 2 else 1, scale=1.0)
 
 
 def _accepted(backend: IreeBackend, cases: list[Case]) -> list[Case]:
@@ -111,7 +133,7 @@ def _refused(backend: IreeBackend, cases: list[Case]) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(_PARTS))
-@pytest.mark.parametrize("name", [*GPUS, "aarch64-linux", "wasm32"])
+@pytest.mark.parametrize("name", [*GPUS, *AVX512, "aarch64-linux", "graviton3", "wasm32"])
 def test_the_op_table_compiles(name: str, part: int) -> None:
     """Every op in f32 and in another dtype, many at once."""
     backend = iree_backend(name)
@@ -120,3 +142,18 @@ def test_the_op_table_compiles(name: str, part: int) -> None:
     accepted = _accepted(backend, cases)
     assert len(accepted) > len(cases) // 2
     assert not _refused(backend, accepted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(_PARTS))
+@pytest.mark.parametrize("name", LEVELS)
+def test_the_op_table_runs(name: str, part: int) -> None:
+    """The same on levels of x86-64 that this processor has, compared with the evaluator."""
+    backend = iree_backend(name)
+    if missing := what_is_missing(backend.target):
+        pytest.skip(missing)
+    dtypes = backend.target.capabilities.dtypes
+    cases = [case for op in OPS[part::_PARTS] for case in few_cases_of(op, dtypes)]
+    accepted = _accepted(backend, cases)
+    assert len(accepted) > len(cases) // 2
+    check_cases(backend, accepted)
