@@ -7,6 +7,7 @@ and turns every outcome into an executable or a named error that can be reproduc
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import logging
 import os
@@ -89,6 +90,14 @@ def compiler_version() -> str:
         ) from None
 
 
+@functools.cache
+def _between_phases_digest() -> str:
+    """A hash of what is done to programs between the compiler's phases, which its flags omit."""
+    folder = Path(__file__).parent
+    files = ("worker.py", "compiler_ir.py", "in_place.py", "allocations.py")
+    return cache_key(*((folder / name).read_bytes() for name in files))
+
+
 def prestart(target: Target) -> None:
     """Starts the compiler's process in the background, so that it is warm when first needed.
 
@@ -153,7 +162,9 @@ def compile_artifact(
     process_flags = [flag.name for flag in target.process_flags]
     all_flags = process_flags + flags
     machine = host_fingerprint() if target.is_host else target.name
-    key = cache_key(artifact, "\n".join(all_flags), compiler_version(), machine)
+    key = cache_key(
+        artifact, "\n".join(all_flags), compiler_version(), machine, _between_phases_digest()
+    )
     if store is not None and not anew and (found := store.get(key)) is not None:
         return found
 

@@ -4,16 +4,11 @@ IREE refuses or crashes on many loops whose carries pass through, swap places or
 other, because its simplifications of ``scf.while`` prune the two regions differently. Where each
 carry leaves the body as ``select(condition, new, old)``, the condition computed again from the
 carries on entry, where it always holds, nothing is left to prune.
-
-What such a loop or a branch gives, and what a body makes of literals, is copied before it is
-updated (`ownership`).
 """
 
 from __future__ import annotations
 
-from gnomon.backends.iree.legalize.copies import copy_of
 from gnomon.backends.iree.legalize.emitter import operations, terminator
-from gnomon.backends.iree.legalize.ownership import updates_shared_value
 from gnomon.dialects.mlir import ir
 
 __all__ = ["guard_loops"]
@@ -26,24 +21,9 @@ def guard_loops(module: ir.Module) -> None:
 
     Its context must allow the compiler's own dialects.
     """
-    for number, update in enumerate(_shared_updates(module)):
-        with ir.InsertionPoint(update), update.location:
-            update.operands[0] = copy_of(update.operands[0], number)
     for op in module.body.operations:
         for block in op.operation.regions[0].blocks:
             _guard_loops_of(block)
-
-
-def _shared_updates(module: ir.Module) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if updates_shared_value(op):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
 
 
 def _guard_loops_of(block: ir.Block) -> None:

@@ -13,7 +13,7 @@ count or not, see `kernels`.
 
 The module is also told that all its values live on the one device there is. Otherwise IREE does not
 know where the values carried by a loop are, and copies each of them in each iteration. With it,
-carries are updated in place, which is the business of `ownership`.
+carries are updated in place, which is the business of `in_place`.
 
 A recurrent cell of two matrix products (100 steps, f32[8,32]) took 4.2 ms without all this, 0.9 ms
 with the scalars on the host, and 0.5 ms with the device named; its gradient 34 ms and now 1.3 ms.
@@ -47,11 +47,8 @@ from gnomon.backends.iree.legalize.host_scalars import (
     widened,
 )
 from gnomon.backends.iree.legalize.kernels import loop_kernel
-from gnomon.backends.iree.legalize.ownership import (
-    shared_initial_values,
-    shared_leaving_values,
+from gnomon.backends.iree.legalize.origins import (
     updates_its_origin,
-    updates_shared_value,
 )
 from gnomon.dialects.mlir import ir
 
@@ -237,8 +234,6 @@ class _Rewriter(Emitter):
 
     def _clone(self, op: ir.Operation) -> None:
         operands = [self.tensor(v) for v in op.operands]
-        if updates_shared_value(op):
-            operands[0] = self._copy(operands[0])
         if len(op.regions):
             # Regions of reductions may use values from outside.
             op.walk(self._make_captured)
@@ -297,22 +292,15 @@ class _Rewriter(Emitter):
         counter = counter_of(cond, body)
         if counter is None:
             raise OpenLoopError
-        initial = self._copied(self.either(op.operands, hosted), shared_initial_values(op))
-        initial = self._guarded(initial)
-        leaving = shared_leaving_values(op)
-        final = self._counted_loop(counter, body, hosted, initial, leaving)
+        initial = self._guarded(self.either(op.operands, hosted))
+        final = self._counted_loop(counter, body, hosted, initial)
         self.define(op.results, final, hosted)
 
-    def _copied(self, values: Sequence[ir.Value], shared: Sequence[bool]) -> list[ir.Value]:
-        """Values, with copies where the mask holds; scalars of the host need none."""
-        return [
-            self._copy(value) if again and isinstance(value.type, ir.RankedTensorType) else value
-            for value, again in zip(values, shared, strict=True)
-        ]
-
-    def _guarded(self, values: Sequence[ir.Value]) -> list[ir.Value]:
-        """Values that enter a loop or leave a branch."""
-        return self._copied(values, [self.program.guarded] * len(values))
+    def _guarded(self, values: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        """Values that enter a loop or leave a branch; scalars of the host need no copy."""
+        if not self.program.guarded:
+            return values
+        return [self._copy(v) if isinstance(v.type, ir.RankedTensorType) else v for v in values]
 
     def _copy(self, value: ir.Value) -> ir.Value:
         with ir.InsertionPoint(self.here):
@@ -324,7 +312,6 @@ class _Rewriter(Emitter):
         body: ir.Block,
         hosted: Sequence[bool],
         initial: Sequence[ir.Value],
-        shared: Sequence[bool],
     ) -> Sequence[ir.Value]:
         start, bound = initial[counter.index], self.scalar(counter.bound)
         with ir.InsertionPoint(self.here):
@@ -334,7 +321,7 @@ class _Rewriter(Emitter):
             inner: _Rewriter, number: ir.Value, carried: list[ir.Value]
         ) -> list[ir.Value]:
             carried[counter.index] = number
-            return inner._iteration(body, hosted, carried, shared)
+            return inner._iteration(body, hosted, carried)
 
         return self._for(start, bound, step, initial, iteration)
 
@@ -371,12 +358,11 @@ class _Rewriter(Emitter):
         body: ir.Block,
         hosted: Sequence[bool],
         carried: Sequence[ir.Value],
-        shared: Sequence[bool],
-    ) -> list[ir.Value]:
+    ) -> Sequence[ir.Value]:
         """The carries after one iteration."""
         self.define(body.arguments, carried, hosted)
         self.block(body)
-        return self._copied(self.either(terminator(body).operands, hosted), shared)
+        return self.either(terminator(body).operands, hosted)
 
     def _case(self, op: ir.Operation) -> None:
         blocks = [region.blocks[0] for region in op.regions]

@@ -9,15 +9,12 @@ used, so that the compiler sees them.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gnomon.backends.iree.legalize.copies import copy_of
 from gnomon.backends.iree.legalize.counters import counter_of
 from gnomon.backends.iree.legalize.emitter import operations, terminator
-from gnomon.backends.iree.legalize.ownership import updates_argument
 from gnomon.backends.iree.steps import (
     REFLECTION,
     Block,
@@ -35,8 +32,6 @@ __all__ = ["Choice", "calls_python", "every_step", "split_into_pieces", "steps_f
 _WHILE, _CASE, _CALL = "stablehlo.while", "stablehlo.case", "func.call"
 _CONSTANT = "stablehlo.constant"
 _TABLE = "iree.reflection"
-# Numbers of copies beyond those that other rooms count.
-_FIRST_COPY = 1 << 30
 
 Choice: TypeAlias = "Callable[[ir.Operation], bool]"
 """Whether an op is a step of its own, by which its block is cut."""
@@ -192,7 +187,6 @@ class _Splitter:
         self._home: dict[ir.Value, _Draft] = {}
         self._literals: dict[ir.Value, ir.Operation] = {}
         self._pieces = 0
-        self._copies = itertools.count(_FIRST_COPY)
 
     def program(self, block: ir.Block) -> Block:
         """Take a function's block apart."""
@@ -294,10 +288,7 @@ class _Splitter:
         def emit(arguments: Sequence[ir.Value]) -> list[ir.Value]:
             new = dict(zip(takes, arguments, strict=True))
             for op in [*draft.literals.values(), *draft.operations]:
-                clone = _clone(op, new)
-                if updates_argument(clone):
-                    with ir.InsertionPoint(clone):
-                        clone.operands[0] = copy_of(clone.operands[0], next(self._copies))
+                _clone(op, new)
             return [new[v] for v in gives]
 
         attributes: dict[str, ir.Attribute] = {

@@ -25,8 +25,7 @@ import numpy as np
 from gnomon.backends.iree.legalize.storage import Storage, storage_of
 from gnomon.backends.iree.legalize.stored_values import is_widened
 from gnomon.backends.rewriting import Rule
-from gnomon.dialects.body import operands_of
-from gnomon.dialects.contract import Instance, params_of
+from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import (
     constant,
     convert,
@@ -283,30 +282,7 @@ def _update_slice(operand: ir.Value, update: ir.Value, starts: Sequence[ir.Value
     # Without the barrier an update that is a slice of the operand is read while it is overwritten.
     indices: list[ir.Value]
     update, *indices = ops.optimization_barrier.build([update, *starts], {})
-    if not _is_borrowed(operand):
-        return ops.dynamic_update_slice(operand, update, *indices)
-    # IREE would write into the caller's array. One more row makes a copy.
-    type_ = type_of(operand)
-    copy = ops.concatenate(operand, full(type_.with_shape((1, *type_.shape[1:])), 0), dimension=0)
-    last = type_.shape[0] - type_of(update).shape[0]
-    if last <= np.iinfo(type_of(indices[0]).dtype).max:
-        indices[0] = ops.min(indices[0], full_like(indices[0], last))
-    updated = ops.dynamic_update_slice(copy, update, *indices)
-    return slice_along(updated, 0, 0, type_.shape[0])
-
-
-_VIEWS = ("gnomon.reshape", "gnomon.bitcast_convert", "gnomon.optimization_barrier")
-
-
-def _is_borrowed(value: ir.Value) -> bool:
-    """Whether a value may be an argument of the program, or a view of one."""
-    while not isinstance(value.owner, ir.Block):
-        if value.owner.name not in _VIEWS:
-            return False
-        value = operands_of(value.owner.operation)[0]
-    holder = value.owner.owner
-    # A loop's carries are copied where the loop starts.
-    return holder.name != "gnomon.while" or value.arg_number < params_of(holder)["body_consts"]
+    return ops.dynamic_update_slice(operand, update, *indices)
 
 
 # ----------------------------------------------------------------- reversed and cumulative elements

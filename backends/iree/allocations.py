@@ -1,0 +1,67 @@
+"""Memory that programs take when they are called, and not in the order of a queue.
+
+IREE 3.13 takes memory in the order of a queue from slabs of 64 MiB. It keeps every slab for ever
+and looks for room in the last one and four others, so a process that frees more than that and
+allocates again grows without end. Memory that is allocated at the call is `malloc`'s.
+
+The compiler's process loads this file by its path, so it must not import the rest of gnomon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gnomon.backends.iree.compiler_ir import CompilerIR
+
+__all__ = ["allocate_at_the_call"]
+
+
+def allocate_at_the_call(ir: CompilerIR, module: int, *, waits: bool) -> None:
+    """Have the functions of a program allocate memory when they are called; in place.
+
+    Args:
+      ir: access to the program.
+      module: the program after its memory was planned.
+      waits: whether programs run ahead of the device. A loop then waits for each iteration before
+        it allocates for the next: otherwise it would allocate for all of them.
+    """
+    for block in ir.blocks(module):
+        for function in ir.operations(block):
+            for i, body in enumerate(ir.blocks(function)):
+                _allocate_in(ir, body, waits and i > 0, waits)
+
+
+def _allocate_in(ir: CompilerIR, block: int, wait: bool, nested_wait: bool) -> None:
+    for op in ir.operations(block):
+        if ir.name(op) == "stream.resource.alloca":
+            _allocate_now(ir, op, wait)
+        for inner in ir.blocks(op):
+            _allocate_in(ir, inner, nested_wait, nested_wait)
+
+
+def _allocate_now(ir: CompilerIR, queued: int, wait: bool) -> None:
+    """Put an allocation in the place of a queued one, which waits for what that would wait for."""
+
+    def create(name: str, like: int, operands: Sequence[int], **attributes: int) -> int:
+        op = ir.create(name, like, operands, attributes, location_of=queued)
+        ir.insert_before(queued, op)
+        return ir.results(op)[0]
+
+    size, *wait_for = ir.operands(queued)
+    memory, ready = ir.results(queued)
+    affinity = ir.attribute(queued, "affinity")
+    new = create(
+        "stream.resource.alloc", memory, [size], **({"affinity": affinity} if affinity else {})
+    )
+    if not wait_for:
+        wait_for = [create("stream.timepoint.immediate", ready, [])]
+    elif wait:
+        sizes = ir.parse_attribute("array<i32: 1, 1, 1>")
+        operands = [new, size, *wait_for]
+        new = create("stream.timepoint.await", memory, operands, operandSegmentSizes=sizes)
+    # The memory is ready when what the queue was to wait for is.
+    ir.replace(memory, new)
+    ir.replace(ready, wait_for[0])
+    ir.erase(queued)

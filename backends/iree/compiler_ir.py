@@ -1,0 +1,344 @@
+"""The compiler's own representation of a program, read and changed between two of its phases.
+
+This goes through MLIR's C interface, which the compiler's library exports: `iree.compiler.ir` keeps
+each context that it has seen for ever, 3 MB for each program. Operations, blocks, values, types and
+modules are MLIR's handles: structures of one pointer, which are passed as the pointer is, so here
+they are integers. Handles of one value are equal.
+
+The compiler's process loads this file by its path, so it must not import the rest of gnomon.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+__all__ = ["CompilerIR"]
+
+_POINTER, _INDEX = ctypes.c_void_p, ctypes.c_ssize_t
+
+
+class _String(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_char_p), ("length", ctypes.c_size_t))
+
+
+class _OperationState(ctypes.Structure):
+    _fields_ = (
+        ("name", _String),
+        ("location", ctypes.c_void_p),
+        # Numbers and pointers, which functions fill in.
+        ("lists", ctypes.c_void_p * 10),
+        ("infer_results", ctypes.c_bool),
+    )
+
+
+_STATE = ctypes.POINTER(_OperationState)
+_PRINTER = ctypes.CFUNCTYPE(None, _String, ctypes.c_void_p)
+
+_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "ireeCompilerInvocationExportStealModule": (_POINTER, (_POINTER,)),
+    "ireeCompilerInvocationImportStealModule": (ctypes.c_bool, (_POINTER, _POINTER)),
+    "ireeCompilerInvocationRunPassPipeline": (ctypes.c_bool, (_POINTER, ctypes.c_char_p)),
+    "ireeCompilerInvocationSetCompileFromPhase": (None, (_POINTER, ctypes.c_char_p)),
+    "ireeCompilerInvocationSetCompileToPhase": (None, (_POINTER, ctypes.c_char_p)),
+    "ireeCompilerSessionBorrowContext": (_POINTER, (_POINTER,)),
+    "mlirArrayAttrGetElement": (_POINTER, (_POINTER, _INDEX)),
+    "mlirArrayAttrGetNumElements": (_INDEX, (_POINTER,)),
+    "mlirAttributeGetType": (_POINTER, (_POINTER,)),
+    "mlirAttributeParseGet": (_POINTER, (_POINTER, _String)),
+    "mlirBlockGetFirstOperation": (_POINTER, (_POINTER,)),
+    "mlirBlockGetNextInRegion": (_POINTER, (_POINTER,)),
+    "mlirBlockGetParentOperation": (_POINTER, (_POINTER,)),
+    "mlirBlockGetTerminator": (_POINTER, (_POINTER,)),
+    "mlirBlockInsertOwnedOperation": (None, (_POINTER, _INDEX, _POINTER)),
+    "mlirBlockInsertOwnedOperationBefore": (None, (_POINTER, _POINTER, _POINTER)),
+    "mlirBlockArgumentGetArgNumber": (_INDEX, (_POINTER,)),
+    "mlirBlockArgumentGetOwner": (_POINTER, (_POINTER,)),
+    "mlirBlockGetArgument": (_POINTER, (_POINTER, _INDEX)),
+    "mlirContextEnableMultithreading": (None, (_POINTER, ctypes.c_bool)),
+    "mlirDenseI32ArrayGetElement": (ctypes.c_int32, (_POINTER, _INDEX)),
+    "mlirIdentifierGet": (_POINTER, (_POINTER, _String)),
+    "mlirIdentifierStr": (_String, (_POINTER,)),
+    "mlirIntegerAttrGet": (_POINTER, (_POINTER, ctypes.c_int64)),
+    "mlirIntegerAttrGetValueInt": (ctypes.c_int64, (_POINTER,)),
+    "mlirModuleCreateParse": (_POINTER, (_POINTER, _String)),
+    "mlirModuleDestroy": (None, (_POINTER,)),
+    "mlirModuleGetOperation": (_POINTER, (_POINTER,)),
+    "mlirOpOperandGetNextUse": (_POINTER, (_POINTER,)),
+    "mlirOpOperandGetOperandNumber": (ctypes.c_uint, (_POINTER,)),
+    "mlirOpOperandGetOwner": (_POINTER, (_POINTER,)),
+    "mlirOpResultGetOwner": (_POINTER, (_POINTER,)),
+    "mlirOpResultGetResultNumber": (_INDEX, (_POINTER,)),
+    "mlirOperationClone": (_POINTER, (_POINTER,)),
+    "mlirOperationCreate": (_POINTER, (_STATE,)),
+    "mlirOperationDestroy": (None, (_POINTER,)),
+    "mlirOperationGetAttributeByName": (_POINTER, (_POINTER, _String)),
+    "mlirOperationGetBlock": (_POINTER, (_POINTER,)),
+    "mlirOperationGetLocation": (_POINTER, (_POINTER,)),
+    "mlirOperationGetName": (_POINTER, (_POINTER,)),
+    "mlirOperationGetNextInBlock": (_POINTER, (_POINTER,)),
+    "mlirOperationGetNumOperands": (_INDEX, (_POINTER,)),
+    "mlirOperationGetNumRegions": (_INDEX, (_POINTER,)),
+    "mlirOperationGetNumResults": (_INDEX, (_POINTER,)),
+    "mlirOperationGetOperand": (_POINTER, (_POINTER, _INDEX)),
+    "mlirOperationGetRegion": (_POINTER, (_POINTER, _INDEX)),
+    "mlirOperationGetResult": (_POINTER, (_POINTER, _INDEX)),
+    "mlirOperationRemoveFromParent": (None, (_POINTER,)),
+    "mlirOperationSetAttributeByName": (None, (_POINTER, _String, _POINTER)),
+    "mlirOperationSetOperand": (None, (_POINTER, _INDEX, _POINTER)),
+    "mlirOperationStateAddAttributes": (None, (_STATE, _INDEX, _POINTER)),
+    "mlirOperationStateAddOperands": (None, (_STATE, _INDEX, _POINTER)),
+    "mlirOperationStateAddResults": (None, (_STATE, _INDEX, _POINTER)),
+    "mlirRegionGetFirstBlock": (_POINTER, (_POINTER,)),
+    "mlirTypePrint": (None, (_POINTER, _PRINTER, ctypes.c_void_p)),
+    "mlirValueGetFirstUse": (_POINTER, (_POINTER,)),
+    "mlirValueGetType": (_POINTER, (_POINTER,)),
+    "mlirValueIsABlockArgument": (ctypes.c_bool, (_POINTER,)),
+    "mlirValueReplaceAllUsesOfWith": (None, (_POINTER, _POINTER)),
+}
+
+
+def _string(text: str) -> _String:
+    data = text.encode()
+    return _String(data, len(data))
+
+
+def _handles(*handles: int) -> Any:
+    return (ctypes.c_void_p * len(handles))(*handles)
+
+
+class CompilerIR:
+    """Access to the programs of one session of the compiler.
+
+    Args:
+      library: the compiler's library, as ctypes loads it.
+      session: the session's handle.
+    """
+
+    def __init__(self, library: Any, session: int) -> None:
+        self._library = library
+        self._functions: dict[str, Any] = {}
+        self._types: dict[int, str] = {}
+        self._context = self.c("ireeCompilerSessionBorrowContext")(session)
+
+    def c(self, name: str) -> Any:
+        """A function of the library: one of our own, since others set other types for theirs."""
+        function = self._functions.get(name)
+        if function is None:
+            function = self._functions[name] = self._library[name]
+            function.restype, function.argtypes = _FUNCTIONS[name]
+        return function
+
+    # ------------------------------------------------------------------------------- the session
+
+    def set_threads(self, on: bool) -> None:
+        """Choose whether passes over several functions or kernels run at the same time."""
+        self.c("mlirContextEnableMultithreading")(self._context, on)
+
+    def set_phases(self, invocation: int, first: bytes, last: bytes) -> None:
+        """Choose from which phase to which one an invocation compiles."""
+        self.c("ireeCompilerInvocationSetCompileFromPhase")(invocation, first)
+        self.c("ireeCompilerInvocationSetCompileToPhase")(invocation, last)
+
+    def run_passes(self, invocation: int, pipeline: bytes) -> bool:
+        """Run passes over the module of an invocation; False where one fails."""
+        return bool(self.c("ireeCompilerInvocationRunPassPipeline")(invocation, pipeline))
+
+    @contextlib.contextmanager
+    def module_of(self, invocation: int) -> Iterator[int]:
+        """The module of an invocation, which has it back afterwards."""
+        module = self.c("ireeCompilerInvocationExportStealModule")(invocation)
+        try:
+            yield module
+        finally:
+            if not self.c("ireeCompilerInvocationImportStealModule")(invocation, module):
+                raise RuntimeError("the compiler does not take back its own module")
+
+    # ---------------------------------------------------------------------------------- reading
+
+    def blocks(self, op: int) -> Iterator[int]:
+        """The blocks of all regions of an operation."""
+        for i in range(self.c("mlirOperationGetNumRegions")(op)):
+            block = self.c("mlirRegionGetFirstBlock")(self.c("mlirOperationGetRegion")(op, i))
+            while block:
+                yield block
+                block = self.c("mlirBlockGetNextInRegion")(block)
+
+    def operations(self, block: int) -> Iterator[int]:
+        """The operations of a block; the one that was yielded may be erased or moved."""
+        op = self.c("mlirBlockGetFirstOperation")(block)
+        while op:
+            following = self.c("mlirOperationGetNextInBlock")(op)
+            yield op
+            op = following
+
+    def name(self, op: int) -> str:
+        """An operation's name, with that of its dialect."""
+        text = self.c("mlirIdentifierStr")(self.c("mlirOperationGetName")(op))
+        return ctypes.string_at(text.data, text.length).decode()
+
+    def operands(self, op: int) -> list[int]:
+        """The operands of an operation."""
+        get = self.c("mlirOperationGetOperand")
+        return [get(op, i) for i in range(self.c("mlirOperationGetNumOperands")(op))]
+
+    def results(self, op: int) -> list[int]:
+        """The results of an operation."""
+        get = self.c("mlirOperationGetResult")
+        return [get(op, i) for i in range(self.c("mlirOperationGetNumResults")(op))]
+
+    def block_of(self, op: int) -> int:
+        """The block that an operation is in; 0 for the outermost one."""
+        return self.c("mlirOperationGetBlock")(op) or 0
+
+    def parent(self, block: int) -> int:
+        """The operation that a block is in a region of."""
+        return int(self.c("mlirBlockGetParentOperation")(block))
+
+    def terminator(self, block: int) -> int:
+        """The last operation of a block."""
+        return int(self.c("mlirBlockGetTerminator")(block))
+
+    def argument(self, block: int, index: int) -> int:
+        """An argument of a block."""
+        return int(self.c("mlirBlockGetArgument")(block, index))
+
+    def definition(self, value: int) -> int:
+        """The operation that a value is a result of; 0 for an argument of a block."""
+        if self.c("mlirValueIsABlockArgument")(value):
+            return 0
+        return int(self.c("mlirOpResultGetOwner")(value))
+
+    def number(self, value: int) -> int:
+        """Which result, or which argument of its block, a value is."""
+        if self.c("mlirValueIsABlockArgument")(value):
+            return int(self.c("mlirBlockArgumentGetArgNumber")(value))
+        return int(self.c("mlirOpResultGetResultNumber")(value))
+
+    def block_of_value(self, value: int) -> int:
+        """The block that a value is defined in."""
+        if self.c("mlirValueIsABlockArgument")(value):
+            return int(self.c("mlirBlockArgumentGetOwner")(value))
+        return self.block_of(self.definition(value))
+
+    def uses(self, value: int) -> Iterator[tuple[int, int]]:
+        """The operations that use a value, and as which operand."""
+        use = self.c("mlirValueGetFirstUse")(value)
+        while use:
+            owner = self.c("mlirOpOperandGetOwner")(use)
+            yield owner, self.c("mlirOpOperandGetOperandNumber")(use)
+            use = self.c("mlirOpOperandGetNextUse")(use)
+
+    def type_text(self, value: int) -> str:
+        """The type of a value, as text."""
+        type_ = self.c("mlirValueGetType")(value)
+        if type_ not in self._types:
+            parts: list[bytes] = []
+            add = _PRINTER(lambda text, _: parts.append(ctypes.string_at(text.data, text.length)))
+            self.c("mlirTypePrint")(type_, add, None)
+            self._types[type_] = b"".join(parts).decode()
+        return self._types[type_]
+
+    def attribute(self, op: int, name: str) -> int:
+        """An attribute of an operation; 0 where it has none of that name."""
+        return self.c("mlirOperationGetAttributeByName")(op, _string(name)) or 0
+
+    def int_array(self, op: int, name: str) -> list[int]:
+        """An attribute that is an array of integers; empty where the operation has none."""
+        attribute = self.attribute(op, name)
+        if not attribute:
+            return []
+        get, value = self.c("mlirArrayAttrGetElement"), self.c("mlirIntegerAttrGetValueInt")
+        size = self.c("mlirArrayAttrGetNumElements")(attribute)
+        return [value(get(attribute, i)) for i in range(size)]
+
+    def segment_size(self, op: int, index: int) -> int:
+        """How many operands a group of an operation's operands has."""
+        sizes = self.attribute(op, "operandSegmentSizes")
+        return int(self.c("mlirDenseI32ArrayGetElement")(sizes, index))
+
+    # --------------------------------------------------------------------------------- changing
+
+    def parse(self, text: str) -> int:
+        """A module from text.
+
+        Raises:
+          ValueError: the compiler does not take it; it has said why.
+        """
+        module = self.c("mlirModuleCreateParse")(self._context, _string(text))
+        if not module:
+            raise ValueError("the compiler does not take a program that is written for it")
+        return int(module)
+
+    def parse_attribute(self, text: str) -> int:
+        """An attribute from text."""
+        return int(self.c("mlirAttributeParseGet")(self._context, _string(text)))
+
+    def create(
+        self,
+        name: str,
+        like: int,
+        operands: Sequence[int],
+        attributes: dict[str, int],
+        *,
+        location_of: int,
+    ) -> int:
+        """An operation of one result, in no block.
+
+        Args:
+          name: the operation's name.
+          like: a value whose type the result has.
+          operands: what it takes.
+          attributes: by their names.
+          location_of: an operation whose location the new one has.
+        """
+        text = _string(name)
+        location = self.c("mlirOperationGetLocation")(location_of)
+        state = _OperationState(name=text, location=location)
+        self.c("mlirOperationStateAddResults")(state, 1, _handles(self.c("mlirValueGetType")(like)))
+        self.c("mlirOperationStateAddOperands")(state, len(operands), _handles(*operands))
+        for key, value in attributes.items():
+            named = _handles(self.c("mlirIdentifierGet")(self._context, _string(key)), value)
+            self.c("mlirOperationStateAddAttributes")(state, 1, named)
+        return int(self.c("mlirOperationCreate")(state))
+
+    def body(self, module: int) -> int:
+        """The block of a module."""
+        return next(self.blocks(self.c("mlirModuleGetOperation")(module)))
+
+    def destroy_module(self, module: int) -> None:
+        """Free a module that `parse` returned."""
+        self.c("mlirModuleDestroy")(module)
+
+    def erase(self, op: int) -> None:
+        """Erase an operation whose results nothing uses."""
+        self.c("mlirOperationDestroy")(op)
+
+    def clone(self, op: int) -> int:
+        """A copy of an operation, in no block."""
+        return int(self.c("mlirOperationClone")(op))
+
+    def prepend(self, block: int, op: int) -> None:
+        """Move an operation to the start of a block."""
+        self.c("mlirOperationRemoveFromParent")(op)
+        self.c("mlirBlockInsertOwnedOperation")(block, 0, op)
+
+    def insert_before(self, op: int, new: int) -> None:
+        """Put an operation that is in no block before another one."""
+        self.c("mlirBlockInsertOwnedOperationBefore")(self.block_of(op), op, new)
+
+    def set_operand(self, op: int, index: int, value: int) -> None:
+        """Replace an operand of an operation."""
+        self.c("mlirOperationSetOperand")(op, index, value)
+
+    def set_int_attribute(self, op: int, name: str, number: int) -> None:
+        """Change the number that an attribute of an operation is, and keep the attribute's type."""
+        old = self.attribute(op, name)
+        new = self.c("mlirIntegerAttrGet")(self.c("mlirAttributeGetType")(old), number)
+        self.c("mlirOperationSetAttributeByName")(op, _string(name), new)
+
+    def replace(self, value: int, by: int) -> None:
+        """Have all users of a value use another one."""
+        self.c("mlirValueReplaceAllUsesOfWith")(value, by)

@@ -1,0 +1,376 @@
+"""Updates in place: each one gets a buffer that nothing else needs, by a copy where it has none.
+
+When kernels are formed, a kernel that writes into one of its operands has a result *tied* to it.
+IREE 3.13 puts a copy before the kernel and takes it away again where, in the order of the program,
+nothing reads the operand afterwards. Then it schedules the kernels anew, by their data dependences
+alone, and a reader that came before the update may be run after it: its result, or what the
+function returns, is then the updated value. Nor does IREE see that the buffer is also the caller's
+(an argument), Python's (what a host function returned or was given), a literal's, or that of a
+value which a loop or branch passes on.
+
+This pass makes the order a matter of data. It walks the program between the forming of kernels and
+their scheduling. An update keeps its operand's buffer where
+
+- a kernel made the buffer in the same block, or it is carried by the loop around the block, and
+- whatever else reads it or a view of it computes something that the update depends on, so that no
+  order of the kernels has the update first.
+
+Any other update writes into a copy that a kernel of its own makes. A loop whose body updates a
+carry is an update of the carry's initial value, and the value that leaves the body must be the
+loop's own as well. After the pass nothing is left for it to do, which it checks.
+
+The compiler's process loads this file by its path, so it must not import the rest of gnomon.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gnomon.backends.iree.compiler_ir import CompilerIR
+
+__all__ = ["InPlaceError", "own_updated_buffers"]
+
+_DISPATCH, _UPDATE = "flow.dispatch", "flow.tensor.update"
+_FOR, _WHILE = "scf.for", "scf.while"
+# Their results are buffers of their own, but for those that are tied to an operand.
+_MAKES_BUFFERS = frozenset({_DISPATCH, _UPDATE, "flow.tensor.splat"})
+# Two uses of uninitialized memory are two pieces of memory.
+_UNINITIALIZED = "flow.tensor.empty"
+# Their results are values of the host, or nothing: they read buffers and pass none on.
+_ONLY_READS = frozenset({"flow.tensor.load", "flow.tensor.trace", "hal.tensor.wait"})
+
+_WAITS = frozenset({"flow.tensor.load", "util.call", "util.optimization_barrier"})
+
+
+class InPlaceError(ValueError):
+    """An update has no buffer of its own, and cannot be given one."""
+
+
+def own_updated_buffers(ir: CompilerIR, module: int) -> int:
+    """Copy what updates may not overwrite; in place.
+
+    Args:
+      ir: access to the program.
+      module: the program after its kernels were formed.
+
+    Returns:
+      how many copies there are.
+
+    Raises:
+      InPlaceError: an update would still overwrite what something else needs.
+    """
+    copies = _Copies(ir, module)
+    for block in _function_bodies(ir, module):
+        _Owner(ir, copies).visit(block)
+    copies.finish()
+    for block in _function_bodies(ir, module):
+        _Owner(ir, None).visit(block)
+    return copies.count
+
+
+def _function_bodies(ir: CompilerIR, module: int) -> Iterator[int]:
+    for block in ir.blocks(module):
+        for op in ir.operations(block):
+            if ir.name(op) in ("util.func", "util.initializer"):
+                yield from ir.blocks(op)
+
+
+class _Owner:
+    """Gives the updates of a function's blocks buffers of their own.
+
+    Args:
+      ir: access to the program.
+      copies: makes copies; None if every update must have its buffer already.
+    """
+
+    def __init__(self, ir: CompilerIR, copies: _Copies | None) -> None:
+        self._ir = ir
+        self._copies = copies
+        # The carries of loops, as arguments of blocks, that something in the loop updates.
+        self._updated: set[int] = set()
+
+    def visit(self, block: int) -> None:
+        """Own what the operations of a block update, those of nested blocks first."""
+        ir = self._ir
+        for op in ir.operations(block):
+            for inner in ir.blocks(op):
+                self.visit(inner)
+            name = ir.name(op)
+            if name in (_FOR, _WHILE):
+                self._own_carries(op, name)
+            else:
+                for index in _tied_operands(ir, op, name).values():
+                    self._own(op, index)
+
+    # --------------------------------------------------------------------------------- loops
+
+    def _own_carries(self, loop: int, name: str) -> None:
+        """Own the values that enter the updated carries of a loop.
+
+        To own a value that leaves a body may be to update another carry, so this goes on until
+        nothing is added.
+        """
+        entries = self._entries_of_for(loop) if name == _FOR else self._entries_of_while(loop)
+        owned: set[int] = set()
+        while due := [a for a in entries if a in self._updated and a not in owned]:
+            owned.update(due)
+            for argument in due:
+                for op, index in entries[argument]:
+                    self._own(op, index)
+
+    def _entries_of_for(self, loop: int) -> dict[int, list[tuple[int, int]]]:
+        """The arguments that are carries, and which operands of which operations enter them.
+
+        The loop's operands are three bounds and the carries; the arguments, a counter and the
+        carries.
+        """
+        ir = self._ir
+        (body,) = ir.blocks(loop)
+        last = ir.terminator(body)
+        return {
+            ir.argument(body, 1 + i): [(last, i), (loop, 3 + i)]
+            for i in range(len(ir.results(loop)))
+        }
+
+    def _entries_of_while(self, loop: int) -> dict[int, list[tuple[int, int]]]:
+        """As `_entries_of_for`; the first block hands on all operands of its end but a bool."""
+        ir = self._ir
+        before, after = ir.blocks(loop)
+        condition, last = ir.terminator(before), ir.terminator(after)
+        entries = {
+            ir.argument(before, i): [(last, i), (loop, i)] for i in range(len(ir.operands(loop)))
+        }
+        for i in range(len(ir.results(loop))):
+            entries[ir.argument(after, i)] = [(condition, 1 + i)]
+        return entries
+
+    # ----------------------------------------------------------------------------- ownership
+
+    def _own(self, op: int, index: int) -> None:
+        """Have an operation that updates one of its operands update a buffer of its own."""
+        if self._may_update(op, index):
+            return
+        if self._copies is None:
+            raise InPlaceError(
+                f"{self._ir.name(op)} would overwrite its operand {index}, which something else "
+                "needs"
+            )
+        self._copies.insert(op, index)
+
+    def _may_update(self, op: int, index: int) -> bool:
+        ir = self._ir
+        block = ir.block_of(op)
+        root = self._origin(ir.operands(op)[index])
+        if ir.block_of_value(root) != block:
+            return False
+        definition = ir.definition(root)
+        if definition and ir.name(definition) == _UNINITIALIZED:
+            return True
+        if not (self._is_made(root) if definition else self._is_carried(root, block)):
+            return False
+        before: set[int] | None = None
+        for reader, number in self._readers(root):
+            user = self._in_block(reader, block)
+            if (reader, number) == (op, index):
+                continue
+            # A host function, or a caller, may keep what it was given.
+            if user in (0, op, ir.terminator(block)) or ir.name(user) == "util.call":
+                return False
+            if before is None:
+                before = self._dependences(op)
+                # The next iteration, which updates what leaves this one, waits for the kernels
+                # that were launched together with the one that computes it.
+                if op == ir.terminator(block) and self._parts_launches(block):
+                    return False
+            if user not in before:
+                return False
+        if not definition:
+            self._updated.add(root)
+        return True
+
+    def _parts_launches(self, block: int) -> bool:
+        """Whether the host waits for kernels in the middle of a block."""
+        ir = self._ir
+        return any(
+            ir.name(op) in _WAITS or any(True for _ in ir.blocks(op)) for op in ir.operations(block)
+        )
+
+    def _origin(self, value: int) -> int:
+        """The first value, in the block of the given one, with what may be the same buffer."""
+        ir = self._ir
+        while definition := ir.definition(value):
+            name = ir.name(definition)
+            if not _is_view(ir, definition, name):
+                return value
+            operands = [x for x in ir.operands(definition) if _is_buffer(ir, x)]
+            # A barrier has a result for each operand.
+            value = operands[ir.number(value)] if len(ir.results(definition)) > 1 else operands[0]
+        return value
+
+    def _is_made(self, value: int) -> bool:
+        """Whether the operation that gives a value wrote it into a buffer that it may overwrite."""
+        ir = self._ir
+        definition = ir.definition(value)
+        name = ir.name(definition)
+        if name == _FOR:
+            (body,) = ir.blocks(definition)
+            return ir.argument(body, 1 + ir.number(value)) in self._updated
+        if name == _WHILE:
+            _, after = ir.blocks(definition)
+            return ir.argument(after, ir.number(value)) in self._updated
+        return name in _MAKES_BUFFERS
+
+    def _is_carried(self, argument: int, block: int) -> bool:
+        """Whether an argument of a block is a carry of the loop around it."""
+        name = self._ir.name(self._ir.parent(block))
+        return name == _WHILE or (name == _FOR and self._ir.number(argument) > 0)
+
+    def _readers(self, root: int) -> Iterator[tuple[int, int]]:
+        """What uses a value or a view of it, and as which operand."""
+        ir = self._ir
+        pending, seen = [root], {root}
+        while pending:
+            for user, number in ir.uses(pending.pop()):
+                if not _is_view(ir, user, ir.name(user)):
+                    yield user, number
+                    continue
+                for result in ir.results(user):
+                    if result not in seen:
+                        seen.add(result)
+                        pending.append(result)
+
+    def _in_block(self, op: int, block: int) -> int:
+        """The operation of a block that is, or holds, another one; 0 if none does."""
+        ir = self._ir
+        while op:
+            around = ir.block_of(op)
+            if around == block:
+                return op
+            op = ir.parent(around) if around else 0
+        return 0
+
+    def _dependences(self, op: int) -> set[int]:
+        """The operations of the block of an operation that it needs the results of."""
+        ir = self._ir
+        block, found, pending = ir.block_of(op), {op}, [op]
+        while pending:
+            for value in self._used_by(pending.pop()):
+                definition = ir.definition(value)
+                if definition and definition not in found and ir.block_of(definition) == block:
+                    found.add(definition)
+                    pending.append(definition)
+        found.remove(op)
+        return found
+
+    def _used_by(self, op: int) -> Iterator[int]:
+        """The operands of an operation and of all operations in its regions."""
+        ir = self._ir
+        yield from ir.operands(op)
+        for block in ir.blocks(op):
+            for inner in ir.operations(block):
+                yield from self._used_by(inner)
+
+
+def _tied_operands(ir: CompilerIR, op: int, name: str) -> dict[int, int]:
+    """The results of an operation that are its operands' buffers, and which operands' they are."""
+    if name == _UPDATE:
+        return {0: 0}
+    if name != _DISPATCH:
+        return {}
+    # Counted without the operands that tell the size of the grid.
+    skipped = ir.segment_size(op, 0)
+    ties = ir.int_array(op, "tied_operands")
+    return {result: skipped + operand for result, operand in enumerate(ties) if operand >= 0}
+
+
+def _is_buffer(ir: CompilerIR, value: int) -> bool:
+    return ir.type_text(value).startswith(("tensor<", "!hal.buffer"))
+
+
+def _is_view(ir: CompilerIR, op: int, name: str) -> bool:
+    """Whether results of an operation may be buffers that it was given.
+
+    Operations that this pass does not know count as such.
+    """
+    if name in _MAKES_BUFFERS or name in _ONLY_READS or name in (_FOR, _WHILE, "util.call"):
+        return False
+    return any(_is_buffer(ir, x) for x in ir.results(op)) and any(
+        _is_buffer(ir, x) for x in ir.operands(op)
+    )
+
+
+class _Copies:
+    """Makes copies of values by kernels, one for each type, which no later phase looks into.
+
+    Each copy is numbered: two that looked alike would become one, and so would their buffers.
+    """
+
+    def __init__(self, ir: CompilerIR, module: int) -> None:
+        self._ir, self._module = ir, module
+        self._templates: dict[str, tuple[int, tuple[int, int]]] = {}
+        self.count = 0
+
+    def insert(self, op: int, index: int) -> None:
+        """Have an operation use a copy of one of its operands."""
+        ir = self._ir
+        value = ir.operands(op)[index]
+        number, copy = map(ir.clone, self._template(ir.type_text(value)))
+        ir.set_int_attribute(number, "value", self.count)
+        ir.set_operand(copy, 0, value)
+        ir.set_operand(copy, 1, ir.results(number)[0])
+        ir.insert_before(op, number)
+        ir.insert_before(op, copy)
+        ir.set_operand(op, index, ir.results(copy)[0])
+        self.count += 1
+
+    def finish(self) -> None:
+        """Free what the copies were made from."""
+        for holder, _ in self._templates.values():
+            self._ir.destroy_module(holder)
+        self._templates.clear()
+
+    def _template(self, type_: str) -> tuple[int, int]:
+        """The two operations that make a copy: its number, and the call of the kernel."""
+        if type_ not in self._templates:
+            ir = self._ir
+            holder = ir.parse(_copy_text(f"copy_{len(self._templates)}", type_))
+            kernel, function = ir.operations(ir.body(holder))
+            ir.prepend(next(ir.blocks(self._module)), kernel)
+            (body,) = ir.blocks(function)
+            number, copy, _ = ir.operations(body)
+            self._templates[type_] = holder, (number, copy)
+        return self._templates[type_][1]
+
+
+def _copy_text(name: str, type_: str) -> str:
+    sizes = re.findall(r"(\d+)x", re.match(r"tensor<((?:\d+x)*)", type_)[1])  # type: ignore[index]
+    whole = f"offsets = {[0] * len(sizes)}, sizes = [{', '.join(sizes)}], strides = " + str(
+        [1] * len(sizes)
+    )
+    tensor = "!iree_tensor_ext.dispatch.tensor"
+    return f"""
+flow.executable private @{name} {{
+  flow.executable.export public @{name} workgroups() -> (index, index, index) {{
+    %x, %y, %z = iree_tensor_ext.dispatch.workgroup_count_from_slice()
+    flow.return %x, %y, %z : index, index, index
+  }}
+  builtin.module {{
+    func.func @{name}(
+        %from: {tensor}<readonly:{type_}>, %number: index, %to: {tensor}<writeonly:{type_}>) {{
+      %value = iree_tensor_ext.dispatch.tensor.load %from, {whole}
+          : {tensor}<readonly:{type_}> -> {type_}
+      iree_tensor_ext.dispatch.tensor.store %value, %to, {whole}
+          : {type_} -> {tensor}<writeonly:{type_}>
+      return
+    }}
+  }}
+}}
+util.func private @make_{name}(%value: {type_}) -> {type_} {{
+  %number = arith.constant 0 : index
+  %copy = flow.dispatch @{name}::@{name}(%value, %number) : ({type_}, index) -> {type_}
+  util.return %copy : {type_}
+}}
+"""
