@@ -296,7 +296,7 @@ class _Rewriter(Emitter):
         final = self._counted_loop(counter, body, hosted, initial)
         self.define(op.results, final, hosted)
 
-    def _guarded(self, values: Sequence[ir.Value]) -> Sequence[ir.Value]:
+    def _guarded(self, values: list[ir.Value]) -> list[ir.Value]:
         """Values that enter a loop or leave a branch; scalars of the host need no copy."""
         if not self.program.guarded:
             return values
@@ -319,7 +319,7 @@ class _Rewriter(Emitter):
 
         def iteration(
             inner: _Rewriter, number: ir.Value, carried: list[ir.Value]
-        ) -> list[ir.Value]:
+        ) -> Sequence[ir.Value]:
             carried[counter.index] = number
             return inner._iteration(body, hosted, carried)
 

@@ -267,7 +267,6 @@ def test_random_programs_taken_apart(
 ) -> None:
     """Python is told and asked as often and in the order of the program; the values are right."""
     monkeypatch.setattr(stepped.rt, "VmVariantList", List)
-    monkeypatch.setattr(pieces, "updates_argument", lambda op: False)
     for room in (stepped, host):
         monkeypatch.setattr(room, "read_view", lambda state, value, type_: value)
     monkeypatch.setattr(host, "_written", lambda state, value: value)
