@@ -52,6 +52,7 @@ class Program:
         ensure_context()
         self.module = module or ir.Module.create(ir.Location.unknown(context()))
         self._functions: dict[str, ir.Operation] = {}
+        self._numbers: dict[str, int] = {}
         self._effects: dict[str, bool] = {}
         # Functions that eager code runs as compiled code, and those derived from them.
         self.staged: set[str] = set()
@@ -124,10 +125,11 @@ class Program:
 
         ``like`` names the function that it was derived from.
         """
-        base, number = name, 0
+        base = name
         while name in self._functions:
-            number += 1
-            name = f"{base}_{number}"
+            # Counted on from the last: of n functions of one name, each is found at once.
+            self._numbers[base] = self._numbers.get(base, 0) + 1
+            name = f"{base}_{self._numbers[base]}"
         location = location or ir.Location.unknown(context())
         results = body.results
         type_ = ir.FunctionType.get(

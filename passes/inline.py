@@ -20,11 +20,17 @@ class RecursiveCallError(ValueError):
 
 
 def inline_calls(program: Program) -> None:
-    """Inline all calls in all functions, callees first.
+    """Inline all calls in all functions.
 
-    The operations of a private function that is called once are moved, and the function is gone.
+    The operations of a private function that is called once are moved to its caller, and the
+    function is gone; so in a chain of calls each operation is moved once. Other functions are
+    copied, when their own calls are inlined.
     """
     inliner = _Inliner(program)
+    for name in program.names:
+        if not inliner.is_moved(name):
+            inliner.visit(name)
+    # Moved by nobody: the call is in a cycle, which is found here.
     for name in program.names:
         if name in program:
             inliner.visit(name)
@@ -34,52 +40,79 @@ class _Inliner:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._done: set[str] = set()
-        self._callers: list[str] = []
+        # The functions whose operations are being visited, each called by the one before it.
+        self._callers: dict[str, None] = {}
         names = program.names
         users = Counter(callee(op) for n in names for op in symbol_users(program.body(n)))
         self._called_once = {
             n for n in names if users[n] == 1 and "sym_visibility" in program.function(n).attributes
         }
 
+    def is_moved(self, name: str) -> bool:
+        """Whether the operations of a function are moved to where it is called."""
+        return name in self._called_once
+
     def visit(self, name: str) -> None:
         """Inline the calls in a function."""
+        if name not in self._done:
+            self._enter(name)
+            self._inline(self.program.body(name))
+            self._callers.popitem()
+            self._done.add(name)
+
+    def _enter(self, name: str) -> None:
         if name in self._callers:
             path = " -> ".join((*self._callers, name))
             raise RecursiveCallError(f"the call graph has a cycle: {path}")
-        if name not in self._done:
-            self._callers.append(name)
-            self._inline(self.program.body(name))
-            self._callers.pop()
-            self._done.add(name)
+        self._callers[name] = None
 
     def _inline(self, body: Body) -> None:
-        for op in body.operations:
-            if op.name == "func.call":
-                self.visit(callee(op))
-                with ir.InsertionPoint(op), op.location:
-                    results = self._called(callee(op), operands_of(op))
-                _replace(op, results)
-                continue
-            definition = lookup(op)
-            if not definition.is_control_flow:
-                continue
-            bodies = bodies_of(op)
-            if definition.inline is None:
-                for inner in bodies:
-                    self._inline(inner)
-                continue
-            self._inline(bodies[0])
-            with ir.InsertionPoint(op), op.location:
-                results = definition.inline(instance_of(op))
-            _replace(op, results)
+        # None ends the operations of a function that were moved here.
+        waiting: list[ir.Operation | None] = [*body.operations][::-1]
+        while waiting:
+            op = waiting.pop()
+            if op is None:
+                self._callers.popitem()
+            elif op.name != "func.call":
+                self._inline_bodies(op)
+            elif self.is_moved(callee(op)):
+                waiting += [None, *self._move(op)[::-1]]
+            else:
+                self._copy(op)
 
-    def _called(self, name: str, operands: Sequence[ir.Value]) -> list[ir.Value]:
+    def _inline_bodies(self, op: ir.Operation) -> None:
+        definition = lookup(op)
+        if not definition.is_control_flow:
+            return
+        bodies = bodies_of(op)
+        if definition.inline is None:
+            for inner in bodies:
+                self._inline(inner)
+            return
+        self._inline(bodies[0])
+        with ir.InsertionPoint(op), op.location:
+            results = definition.inline(instance_of(op))
+        _replace(op, results)
+
+    def _move(self, call: ir.Operation) -> list[ir.Operation]:
+        """Move the operations of a function to the place of its only call; these."""
+        name = callee(call)
+        self._enter(name)
         body = self.program.body(name)
-        if name not in self._called_once:
-            return body.inline(operands)
-        results = body.splice(operands)
+        moved = [*body.operations]
+        with ir.InsertionPoint(call), call.location:
+            results = body.splice(operands_of(call))
+        _replace(call, results)
         self.program.erase(name)
-        return results
+        return moved
+
+    def _copy(self, call: ir.Operation) -> None:
+        """Put a copy of a function in the place of a call."""
+        name = callee(call)
+        self.visit(name)
+        with ir.InsertionPoint(call), call.location:
+            results = self.program.body(name).inline(operands_of(call))
+        _replace(call, results)
 
 
 def _replace(op: ir.Operation, values: Sequence[ir.Value]) -> None:

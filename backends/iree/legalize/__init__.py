@@ -19,6 +19,7 @@ from gnomon.backends.iree.legalize.cumulative import cumulative_rules
 from gnomon.backends.iree.legalize.fourier import fourier_rules
 from gnomon.backends.iree.legalize.host_ops import host_rules
 from gnomon.backends.iree.legalize.integrals import integral_rules
+from gnomon.backends.iree.legalize.long_fusions import split_long_fusions
 from gnomon.backends.iree.legalize.loops import legalize_while
 from gnomon.backends.iree.legalize.narrow_arithmetic import narrow_arithmetic_rules
 from gnomon.backends.iree.legalize.pads import RULES as PAD_RULES
@@ -90,6 +91,7 @@ def legalize(module: ir.Module, target: Target) -> None:
     rewrite(program, last)
     if target.memory == "device":
         store_values_read_across(program)
+    split_long_fusions(program)
     split_wide_fusions(program)
     # What the rules wrote.
     check_dtypes(program, target)

@@ -27,13 +27,10 @@ class _Piece(NamedTuple):
 
 
 def _sum_of_pieces(inst: Instance) -> Sequence[ir.Value] | None:
-    terms: list[ir.Value] = []
-    for operand in inst.operands:
-        terms += _terms(operand)
-    pieces = [_piece(term) for term in terms]
-    found = sorted((p for p in pieces if p is not None), key=lambda p: p.start)
-    if len(found) < len(pieces) or len({p.axis for p in found}) > 1:
+    found = _pieces(inst.operands)
+    if not found or len({p.axis for p in found}) > 1:
         return None
+    found.sort(key=lambda p: p.start)
     axis, end = found[0].axis, 0
     for piece in found:
         if piece.start != end:
@@ -44,11 +41,33 @@ def _sum_of_pieces(inst: Instance) -> Sequence[ir.Value] | None:
     return [ops.concatenate(*(p.value for p in found), dimension=axis)]
 
 
-def _terms(value: ir.Value) -> list[ir.Value]:
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "gnomon.add" or len(list(value.uses)) > 1:
-        return [value]
-    return [term for v in owner.operands for term in _terms(v)]
+def _pieces(values: Sequence[ir.Value]) -> list[_Piece] | None:
+    """The pieces that values are sums of; None where one is no piece.
+
+    The search ends at the first term that is none, and a longer sum is begun from its end: so of a
+    sum of n arrays, one or two terms are looked at for each addition.
+    """
+    found: list[_Piece] = []
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            return None
+        if owner.name == "gnomon.add" and _is_used_once(value):
+            waiting += owner.operands
+            continue
+        piece = _piece(value)
+        if piece is None:
+            return None
+        found.append(piece)
+    return found
+
+
+def _is_used_once(value: ir.Value) -> bool:
+    uses = iter(value.uses)
+    next(uses, None)
+    return next(uses, None) is None
 
 
 def _piece(value: ir.Value) -> _Piece | None:
