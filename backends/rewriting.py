@@ -12,7 +12,7 @@ from gnomon.dialects.functions import Program, call, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, mlir_type
 
-__all__ = ["Rule", "Written", "rewrite"]
+__all__ = ["Narrowed", "Rule", "Written", "merged", "rewrite"]
 
 Rule: TypeAlias = "Callable[[Instance], Sequence[ir.Value] | None]"
 """Emits what takes the place of an op and returns its results; None leaves the op as it is."""
@@ -31,6 +31,45 @@ class Written:
     def __call__(self, inst: Instance) -> Sequence[ir.Value] | None:
         """Apply the rule in place."""
         return self.rule(inst)
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """A rule for some instances of an op, before a more general rule of the same op.
+
+    Where it returns None, the general rule applies if there is one.
+    """
+
+    rule: Rule
+    otherwise: Rule | None = None
+
+    def __call__(self, inst: Instance) -> Sequence[ir.Value] | None:
+        """Apply the rule, or else the general one."""
+        values = self.rule(inst)
+        if values is None and self.otherwise is not None:
+            values = self.otherwise(inst)
+        return values
+
+
+def merged(*tables: Mapping[str, Rule]) -> dict[str, Rule]:
+    """One table of rules from several.
+
+    Raises:
+      ValueError: two of them have a rule for the same op, and not exactly one of the two is
+        declared `Narrowed`.
+    """
+    rules: dict[str, Rule] = {}
+    for name, rule in (entry for table in tables for entry in table.items()):
+        other = rules.get(name)
+        if other is None:
+            rules[name] = rule
+            continue
+        narrowed = [r for r in (other, rule) if isinstance(r, Narrowed) and r.otherwise is None]
+        if len(narrowed) != 1:
+            raise ValueError(f"two rules rewrite {name}, and neither or both are `Narrowed`")
+        (first,) = narrowed
+        rules[name] = Narrowed(first.rule, rule if first is other else other)
+    return rules
 
 
 _Types = tuple[TensorType, ...]

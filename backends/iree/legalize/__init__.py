@@ -35,18 +35,13 @@ from gnomon.backends.iree.legalize.wide_fusions import split_wide_fusions
 from gnomon.backends.iree.legalize.windows import RULES as WINDOW_RULES
 from gnomon.backends.iree.targets import Target
 from gnomon.backends.narrow import legalize_narrow_dtypes
-from gnomon.backends.rewriting import Rule, rewrite
+from gnomon.backends.rewriting import merged, rewrite
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
 
 __all__ = ["legalize"]
 
-_RULES: dict[str, Rule] = {
-    "gnomon.while": legalize_while,
-    **BRANCH_RULES,
-    **CONVERSION_RULES,
-    **SCATTER_RULES,
-}
+_RULES = merged({"gnomon.while": legalize_while}, BRANCH_RULES, CONVERSION_RULES, SCATTER_RULES)
 
 
 def legalize(module: ir.Module, target: Target) -> None:
@@ -63,31 +58,27 @@ def legalize(module: ir.Module, target: Target) -> None:
     fold_closed(program)
     on_host = host_rules(target)
     # Rules that write ops which need rewriting in their turn go first.
-    decompositions = {
-        **fourier_rules(target),
-        **integral_rules(target),
-        **sorting_rules(target),
-        **complex_function_rules(target.capabilities),
-        **complex_rules(target.capabilities),
-        **cumulative_rules(target.capabilities),
-        **WINDOW_RULES,
-        **PAD_RULES,
-        **power_rules(target.capabilities),
-    }
-    rewrite(program, {**decompositions, **on_host})
-    functions = {
-        **function_rules(target),
-        **convolution_rules(target),
-        **sum_rules(target),
-    }
-    rewrite(program, {**_RULES, **functions, **on_host})
+    decompositions = merged(
+        fourier_rules(target),
+        integral_rules(target),
+        sorting_rules(target),
+        complex_function_rules(target.capabilities),
+        complex_rules(target.capabilities),
+        cumulative_rules(target.capabilities),
+        WINDOW_RULES,
+        PAD_RULES,
+        power_rules(target.capabilities),
+    )
+    rewrite(program, merged(decompositions, on_host))
+    functions = merged(function_rules(target), convolution_rules(target), sum_rules(target))
+    rewrite(program, merged(_RULES, functions, on_host))
     # What other rules write is rewritten too.
-    last = {
-        **BFLOAT16_RULES,
-        **CONTRACTION_RULES,
-        **narrow_arithmetic_rules(target),
-        **rounding_rules(target),
-    }
+    last = merged(
+        BFLOAT16_RULES,
+        CONTRACTION_RULES,
+        narrow_arithmetic_rules(target),
+        rounding_rules(target),
+    )
     rewrite(program, last)
     if target.memory == "device":
         store_values_read_across(program)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gnomon.backends.iree.targets.model import Capabilities
-from gnomon.backends.rewriting import Rule
+from gnomon.backends.rewriting import Narrowed, Rule
 from gnomon.dialects.contract import Instance, params_of
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
@@ -26,7 +26,7 @@ _LARGEST = 4
 
 def power_rules(capabilities: Capabilities) -> dict[str, Rule]:
     """The rule of powers, where there is f64."""
-    return {"gnomon.pow": _power} if capabilities.f64 else {}
+    return {"gnomon.pow": Narrowed(_power)} if capabilities.f64 else {}
 
 
 def _power(inst: Instance) -> Sequence[ir.Value] | None:

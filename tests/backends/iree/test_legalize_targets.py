@@ -9,7 +9,7 @@ import pytest
 
 from gnomon.backends.iree.legalize import legalize
 from gnomon.backends.iree.legalize.special_functions import function_rules
-from gnomon.backends.iree.targets import find_target
+from gnomon.backends.iree.targets import find_target, target_names
 from gnomon.backends.reference import Evaluator
 from gnomon.backends.rewriting import rewrite
 from gnomon.dialects.body import Body
@@ -184,3 +184,18 @@ def test_complex_numbers_without_choices_between_them() -> None:
         with np.errstate(all="ignore"):
             expected = rule(*arrays, **params)
         assert_each_near(rewritten("metal", op, *arrays, **params), expected, 24)
+
+
+@pytest.mark.parametrize("name", target_names())
+def test_powers_of_complex_zero_on_every_target(name: str) -> None:
+    """The rule of complex powers and that of powers by a half are both asked."""
+    z = np.array([0, 0, 0, 1 + 1j], np.complex64)
+    w = np.array([1 + 1j, 0, -1, 2], np.complex64)
+    program = Program()
+    types = [TensorType(a.shape, a.dtype) for a in (z, w)]
+    program.add("main", Body.build(types, lambda *v: [ops.pow(*v)]), public=True)
+    legalize(program.module, find_target(name))
+    with np.errstate(all="ignore"):
+        (found,) = Evaluator(program)("main", z, w)
+    assert found[0] == 0 and found[1] == 1 and not np.isfinite(found[2])
+    assert_each_near(found[3:], np.array([2j], np.complex64), 4, scale=2.0)
