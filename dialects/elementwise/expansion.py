@@ -7,6 +7,7 @@ and imaginary parts of a complex number, never a narrower type.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +22,7 @@ from gnomon.dialects.combinators import (
     stablehlo_region,
 )
 from gnomon.dialects.contract import Instance, Rule
-from gnomon.dialects.elementwise.evaluation import through_f32
+from gnomon.dialects.elementwise.evaluation import through_f32, through_f64
 from gnomon.dialects.emit import ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex, mlir_type, type_of
@@ -116,11 +117,48 @@ def dtype_of(x: Any) -> np.dtype:
     return x.dtype if hasattr(x, "dtype") else type_of(x).dtype
 
 
-def both(algorithm: Algorithm) -> dict[str, Any]:
-    """The facets ``evaluate`` and ``lower`` of an algorithm over `evaluated` or `lowered`."""
+@dataclass(frozen=True)
+class Series:
+    """An algorithm over the ops of the dialect, which a backend may expand by itself.
+
+    Attributes:
+        algorithm: of the ops and the operands.
+        wide: whether it loses digits on the way, so that all narrower formats are computed in f64
+            where there is one.
+        first: a part of it that loses none, and gives its last operand.
+    """
+
+    algorithm: Algorithm
+    wide: bool
+    first: Algorithm | None
+
+    def __call__(self, o: Any, *operands: Any) -> Any:
+        """All of it in the format of the operands."""
+        if self.first is not None:
+            operands = (*operands, self.first(o, *operands))
+        return self.algorithm(o, *operands)
+
+
+# By op name, those of `both`.
+SERIES: dict[str, Series] = {}
+
+
+def both(
+    name: str, algorithm: Algorithm, *, wide: bool = True, first: Algorithm | None = None
+) -> dict[str, Any]:
+    """The facets ``evaluate`` and ``lower`` of an algorithm over `evaluated` or `lowered`.
+
+    Args:
+        name: of the op.
+        algorithm: of the ops and the operands.
+        wide: whether f32 is evaluated in f64, too.
+        first: see `Series`.
+    """
+    series = SERIES[f"gnomon.{name}"] = Series(algorithm, wide, first)
+    through = through_f64 if wide else through_f32
     return {
-        "evaluate": through_f32(lambda *operands: algorithm(evaluated, *operands)),
-        "lower": expand(lambda *operands: algorithm(lowered, *operands)),
+        "evaluate": through(lambda *operands: series(evaluated, *operands)),
+        "lower": expand(lambda *operands: series(lowered, *operands)),
     }
 
 

@@ -9,7 +9,12 @@ import numpy as np
 from gnomon.dialects.attributes import INT
 from gnomon.dialects.combinators import binary, lower_to, lowered, require, stablehlo, unary
 from gnomon.dialects.contract import Instance
-from gnomon.dialects.elementwise.evaluation import from_parts, through_f32
+from gnomon.dialects.elementwise.evaluation import (
+    from_parts,
+    of_f32_in_f64,
+    through_f32,
+    through_f64,
+)
 from gnomon.dialects.elementwise.expansion import widen_bytes, widened
 from gnomon.dialects.emit import full_like, ops, scale
 from gnomon.dialects.mlir import ir
@@ -36,9 +41,12 @@ def _lower_exp2(inst: Instance) -> list[ir.Value]:
     return [lowered.pow(lowered.full_like(x, 2), x)]
 
 
+_evaluate_real_expm1 = of_f32_in_f64(np.expm1)
+
+
 def _evaluate_expm1(x: np.ndarray) -> np.ndarray:
     if not is_complex(x.dtype):
-        return np.expm1(x)
+        return _evaluate_real_expm1(x)
     # NumPy's own loses the real part next to 0 and gives nan for 0 * inf.
     a, b = x.real, x.imag
     sine = np.sin(b * b.dtype.type(0.5))
@@ -59,11 +67,18 @@ def _evaluate_log1p(x: np.ndarray) -> np.ndarray:
     return from_parts(real, np.arctan2(b, one + a), x.dtype)
 
 
-@through_f32
-def _evaluate_logistic(x: np.ndarray) -> np.ndarray:
+@through_f64
+def _evaluate_real_logistic(x: np.ndarray) -> np.ndarray:
+    # Of the exponential that does not overflow.
     one = x.dtype.type(1)
+    decayed = np.exp(-np.abs(x))
+    return np.divide(np.where(x < 0, decayed, one), one + decayed)
+
+
+def _evaluate_logistic(x: np.ndarray) -> np.ndarray:
     if not is_complex(x.dtype):
-        return np.divide(one, one + np.exp(-x))
+        return _evaluate_real_logistic(x)
+    one = x.dtype.type(1)
     # A complex exponential that overflows has no quotient: take the one that decays.
     negative = x.real < 0
     decaying = np.exp(np.where(negative, x, -x))
@@ -74,7 +89,7 @@ exp = unary(
     "exp",
     doc="e to the power x",
     dtypes=INEXACT,
-    evaluate=np.exp,
+    evaluate=of_f32_in_f64(np.exp),
     jvp=lambda x, out: out,
     lower="exponential",
 )
@@ -82,7 +97,7 @@ exp2 = unary(
     "exp2",
     doc="2 to the power x",
     dtypes=INEXACT,
-    evaluate=np.exp2,
+    evaluate=of_f32_in_f64(np.exp2),
     jvp=lambda x, out: scale(out, LN2),
     lower=_lower_exp2,
 )
@@ -98,7 +113,7 @@ log = unary(
     "log",
     doc="natural logarithm",
     dtypes=INEXACT,
-    evaluate=np.log,
+    evaluate=of_f32_in_f64(np.log),
     rule=lambda inst, outs, tangents: [ops.div(tangents[0], inst.operand)],
     lower="log",
 )

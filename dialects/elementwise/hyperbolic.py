@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from gnomon.dialects.combinators import lowered, unary
+from gnomon.dialects.elementwise.evaluation import of_f32_in_f64
 from gnomon.dialects.elementwise.expansion import Parts, copysign, expand, literal
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
@@ -77,7 +78,7 @@ cosh = unary(
     "cosh",
     doc="hyperbolic cosine",
     dtypes=INEXACT,
-    evaluate=np.cosh,
+    evaluate=of_f32_in_f64(np.cosh),
     jvp=lambda x, out: ops.sinh(x),
     lower=expand(_expand_cosh, _expand_complex_cosh),
 )

@@ -64,7 +64,7 @@ def _signed(o: Any, magnitude: Value, x: Value) -> Value:
 
 def _erf_near(o: Any, x: Value) -> Value:
     """Erf of a number in [-1, 1]."""
-    return o.mul(x, _fitted(o, o.mul(x, x), ERF, 0, 1))
+    return o.add(x, o.mul(x, _fitted(o, o.mul(x, x), ERF, 0, 1)))
 
 
 def _erfc_positive(o: Any, x: Value) -> Value:
@@ -96,9 +96,14 @@ def _erfc(o: Any, x: Value) -> Value:
     return o.select(is_near, o.sub(one, _erf_near(o, x)), far)
 
 
-def _erf_inv(o: Any, x: Value) -> Value:
+def _erf_inv_place(o: Any, x: Value) -> Value:
+    """Where the polynomials are taken; they lose none of its digits."""
     one = _number(o, x, 1)
-    w = o.neg(o.log(o.mul(o.sub(one, x), o.add(one, x))))
+    return o.neg(o.log(o.mul(o.sub(one, x), o.add(one, x))))
+
+
+def _erf_inv(o: Any, x: Value, w: Value) -> Value:
+    one = _number(o, x, 1)
     center = _fitted(o, w, ERFINV_CENTER, 0, 6.25)
     root = o.sqrt(o.max(w, _number(o, x, 0)))
     ratio = _fitted(o, root, ERFINV_MIDDLE, 2.5, 4.25)
@@ -116,21 +121,21 @@ erf = unary(
     doc="the error function, 2 / sqrt(pi) times the integral of exp(-t²) from 0 to x",
     dtypes=FLOATING,
     jvp=lambda x, out: scale(ops.exp(ops.neg(ops.mul(x, x))), 2 / math.sqrt(math.pi)),
-    **both(_erf),
+    **both("erf", _erf, wide=False),
 )
 erfc = unary(
     "erfc",
     doc="1 - erf(x), accurate where erf(x) is next to 1",
     dtypes=FLOATING,
     jvp=lambda x, out: scale(ops.exp(ops.neg(ops.mul(x, x))), -2 / math.sqrt(math.pi)),
-    **both(_erfc),
+    **both("erfc", _erfc),
 )
 erf_inv = unary(
     "erf_inv",
     doc="the number whose error function is x; infinite at -1 and 1, nan beyond",
     dtypes=FLOATING,
     jvp=lambda x, out: scale(ops.exp(ops.mul(out, out)), math.sqrt(math.pi) / 2),
-    **both(_erf_inv),
+    **both("erf_inv", _erf_inv, first=_erf_inv_place),
 )
 
 # ------------------------------------------------------------------------------------------- gamma
@@ -170,17 +175,26 @@ def _lgamma_positive(o: Any, x: Value) -> Value:
     return o.select(o.lt(x, _number(o, x, 8)), near, far)
 
 
+# Of sin(pi d) / d in powers of d * d; all that f64 holds for d up to one half.
+_SINE = tuple((-1) ** k * math.pi ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(12))
+
+
+def _sine(o: Any, d: Value) -> Value:
+    """``sin(pi d)`` for d up to one half."""
+    return o.mul(d, horner(o, o.mul(d, d), _SINE))
+
+
 def _distance_to_integer(o: Any, x: Value) -> Value:
     fraction = o.sub(x, o.floor(x))
     return o.min(fraction, o.sub(_number(o, x, 1), fraction))
 
 
 def _lgamma(o: Any, x: Value) -> Value:
-    one, pi = _number(o, x, 1), _number(o, x, math.pi)
+    one = _number(o, x, 1)
     reflected = o.lt(x, _number(o, x, 0.5))
     value = _lgamma_positive(o, o.select(reflected, o.sub(one, x), x))
     # gamma(x) gamma(1 - x) = pi / sin(pi x), infinite at the poles
-    sine = o.sin(o.mul(pi, _distance_to_integer(o, o.abs(x))))
+    sine = _sine(o, _distance_to_integer(o, o.abs(x)))
     mirrored = o.sub(o.sub(_number(o, x, math.log(math.pi)), o.log(sine)), value)
     is_pole = o.or_(o.eq(sine, _number(o, x, 0)), o.eq(x, _number(o, x, -np.inf)))
     mirrored = o.select(is_pole, _number(o, x, np.inf), mirrored)
@@ -206,12 +220,11 @@ def _digamma(o: Any, x: Value) -> Value:
     series = o.mul(square, horner(o, square, _DIGAMMA_SERIES))
     half = o.mul(_number(o, x, 0.5), inverse)
     value = o.sub(o.sub(o.sub(o.log(y), half), series), total)
-    # psi(x) = psi(1 - x) - pi / tan(pi x), of the distance to the next integer. Both parts of the
-    # tangent are sines of small numbers: tangents of tiny ones are not what compilers are best at.
+    # psi(x) = psi(1 - x) - pi / tan(pi x), of the distance to the next integer.
     offset = o.sub(x, o.round(x, rounding_method="TO_NEAREST_EVEN"))
     pi, size = _number(o, x, math.pi), o.abs(offset)
-    cosine = o.sin(o.mul(pi, o.sub(_number(o, x, 0.5), size)))
-    cotangent = o.div(o.mul(pi, cosine), o.sin(o.mul(pi, size)))
+    cosine = _sine(o, o.sub(_number(o, x, 0.5), size))
+    cotangent = o.div(o.mul(pi, cosine), _sine(o, size))
     mirrored = o.sub(value, _signed(o, cotangent, offset))
     is_pole = o.eq(offset, zero)
     mirrored = o.select(is_pole, _number(o, x, np.nan), mirrored)
@@ -227,14 +240,14 @@ lgamma = unary(
     doc="the logarithm of the absolute value of the gamma function",
     dtypes=FLOATING,
     jvp=lambda x, out: ops.digamma(x),
-    **both(_lgamma),
+    **both("lgamma", _lgamma),
 )
 digamma = unary(
     "digamma",
     doc="the derivative of lgamma; nan at its poles, 0 and the negative integers",
     dtypes=FLOATING,
     jvp=lambda x, out: _polygamma_slope(full_like(x, 0), x),
-    **both(_digamma),
+    **both("digamma", _digamma),
 )
 
 # -------------------------------------------------------------------------------------------- zeta
@@ -353,14 +366,14 @@ zeta = binary(
     doc="the Hurwitz zeta function, the sum of (q + k) ** -x over k = 0, 1, 2, ...",
     dtypes=FLOATING,
     jvp=(lambda x, q, out: _zeta_by_exponent(emitted, x, q), _zeta_by_base),
-    **both(_zeta),
+    **both("zeta", _zeta),
 )
 polygamma = binary(
     "polygamma",
     doc="the derivative of digamma of whole order n (the first operand)",
     dtypes=FLOATING,
     rule=_jvp_polygamma,
-    **both(_polygamma),
+    **both("polygamma", _polygamma),
 )
 
 # ------------------------------------------------------------------------------------------ Bessel
@@ -411,12 +424,12 @@ bessel_i0e = unary(
     doc="exp(-|x|) times the modified Bessel function of order 0",
     dtypes=FLOATING,
     jvp=lambda x, out: ops.sub(ops.bessel_i1e(x), ops.mul(ops.sign(x), out)),
-    **both(_bessel_i0e),
+    **both("bessel_i0e", _bessel_i0e),
 )
 bessel_i1e = unary(
     "bessel_i1e",
     doc="exp(-|x|) times the modified Bessel function of order 1",
     dtypes=FLOATING,
     jvp=_slope_of_i1e,
-    **both(_bessel_i1e),
+    **both("bessel_i1e", _bessel_i1e),
 )

@@ -6,6 +6,7 @@ import numpy as np
 
 from gnomon.dialects.combinators import binary, lower_to, lowered, stablehlo_full, unary
 from gnomon.dialects.contract import Instance
+from gnomon.dialects.elementwise.evaluation import of_f32_in_f64
 from gnomon.dialects.elementwise.expansion import Parts, expand, literal
 from gnomon.dialects.elementwise.hyperbolic import complex_acos, complex_asin, complex_atanh
 from gnomon.dialects.emit import full_like, ops
@@ -32,7 +33,7 @@ tan = unary(
     "tan",
     doc="tangent",
     dtypes=INEXACT,
-    evaluate=np.tan,
+    evaluate=of_f32_in_f64(np.tan),
     jvp=lambda x, out: ops.add(full_like(x, 1), ops.mul(out, out)),
     lower="tan",
 )
@@ -59,7 +60,7 @@ asin = unary(
     "asin",
     doc="inverse sine",
     dtypes=INEXACT,
-    evaluate=np.arcsin,
+    evaluate=of_f32_in_f64(np.arcsin),
     jvp=lambda x, out: _slope_of_asin(x),
     lower=expand(lambda x: lowered.atan2(x, _root_of_complement(x)), complex_asin),
 )
@@ -75,7 +76,7 @@ atan = unary(
     "atan",
     doc="inverse tangent",
     dtypes=INEXACT,
-    evaluate=np.arctan,
+    evaluate=of_f32_in_f64(np.arctan),
     jvp=lambda x, out: ops.div(full_like(x, 1), ops.add(full_like(x, 1), ops.mul(x, x))),
     lower=expand(lambda x: lowered.atan2(x, literal(x, 1)), _expand_complex_atan),
 )
@@ -85,9 +86,12 @@ def _atan2_slope(leg: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
     return ops.div(leg, ops.add(ops.mul(x, x), ops.mul(y, y)))
 
 
+_evaluate_real_atan2 = of_f32_in_f64(np.arctan2)
+
+
 def _evaluate_atan2(y: np.ndarray, x: np.ndarray) -> np.ndarray:
     if not is_complex(x.dtype):
-        return np.arctan2(y, x)
+        return _evaluate_real_atan2(y, x)
     result = -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
     return np.asarray(result, x.dtype)
 

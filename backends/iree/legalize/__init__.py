@@ -18,7 +18,7 @@ from gnomon.backends.iree.legalize.convolution import convolution_rules
 from gnomon.backends.iree.legalize.cumulative import cumulative_rules
 from gnomon.backends.iree.legalize.fourier import fourier_rules
 from gnomon.backends.iree.legalize.host_ops import host_rules
-from gnomon.backends.iree.legalize.integrals import integral_rules
+from gnomon.backends.iree.legalize.integrals import integral_rules, series_rules
 from gnomon.backends.iree.legalize.long_fusions import split_long_fusions
 from gnomon.backends.iree.legalize.loops import legalize_while
 from gnomon.backends.iree.legalize.narrow_arithmetic import narrow_arithmetic_rules
@@ -61,6 +61,7 @@ def legalize(module: ir.Module, target: Target) -> None:
     decompositions = merged(
         fourier_rules(target),
         integral_rules(target),
+        series_rules(target.capabilities),
         sorting_rules(target),
         complex_function_rules(target.capabilities),
         complex_rules(target.capabilities),

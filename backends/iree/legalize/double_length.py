@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -130,17 +131,24 @@ def logarithm(x: ir.Value) -> tuple[ir.Value, ir.Value]:
     s = ops.div(excess, total)
     back, back_lost = exact_product(s, total)
     rest = ops.sub(ops.sub(ops.sub(excess, back), back_lost), ops.mul(s, total_lost))
-    square = ops.mul(s, s)
-    # 2 atanh(s) is 2 s and the rest of the series.
-    series = tuple(2 / (2 * k + 3) for k in range(format_.terms))
-    tail = ops.mul(ops.mul(s, square), polynomial(square, series))
-    low = ops.add(ops.mul(ops.div(rest, total), full_like(s, 2)), tail)
+    s_low = ops.div(rest, total)
+    # 2 atanh(s) is 2 s, two thirds of s cubed in two parts too, and the rest of the series.
+    square, square_low = exact_product(s, s)
+    square_low = ops.add(square_low, ops.mul(ops.add(s, s), s_low))
+    cube, cube_low = exact_product(square, s)
+    cube_low = ops.add(cube_low, ops.add(ops.mul(square_low, s), ops.mul(square, s_low)))
+    factor = float(format_.dtype.type(2 / 3))
+    two_thirds = full_like(s, factor)
+    third, third_low = exact_product(cube, two_thirds)
+    missing = full_like(s, float(Fraction(2, 3) - Fraction(factor)))
+    third_low = ops.add(third_low, ops.add(ops.mul(cube_low, two_thirds), ops.mul(cube, missing)))
+    series = tuple(2 / (2 * k + 5) for k in range(format_.terms - 1))
+    tail = ops.mul(ops.mul(cube, square), polynomial(square, series))
+    high, lost = exact_sum(ops.add(s, s), third)
+    low = ops.add(lost, ops.add(ops.add(s_low, s_low), ops.add(third_low, tail)))
     count = convert(exponent, format_.dtype)
     low = ops.add(low, ops.mul(count, full_like(s, format_.ln2_low)))
-    whole, part = ops.mul(count, full_like(s, format_.ln2_high)), ops.add(s, s)
-    high = ops.add(whole, part)
-    zero = full_like(s, 0)
-    lost = ops.select(ops.eq(count, zero), zero, ops.sub(part, ops.sub(high, whole)))
+    high, lost = exact_sum(ops.mul(count, full_like(s, format_.ln2_high)), high)
     low = ops.add(low, lost)
     total = ops.add(high, low)
     return total, ops.sub(low, ops.sub(total, high))

@@ -1,7 +1,8 @@
-"""Incomplete gamma and beta functions: expanded before everything else is legalized.
+"""Special functions: expanded before everything else is legalized.
 
-Their algorithms have loops, and functions in them, that IREE takes only in the forms of the other
-rooms. They need f64; where a target has none, Python computes them.
+Their algorithms have loops, and functions in them, that IREE takes, or computes with all digits,
+only in the forms of the other rooms. Incomplete gamma and beta functions need f64; where a target
+has none, Python computes them. What loses digits on the way is computed in f64 where there is one.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ import numpy as np
 
 from gnomon.backends.iree.legalize.conversions import rounded
 from gnomon.backends.iree.legalize.refusals import refuse
-from gnomon.backends.iree.targets import Target
-from gnomon.backends.rewriting import Rule
+from gnomon.backends.iree.targets import Capabilities, Target
+from gnomon.backends.rewriting import Rule, Written
 from gnomon.dialects.contract import Instance
-from gnomon.dialects.elementwise.expansion import WITH_LOOPS, emitted
+from gnomon.dialects.elementwise.expansion import SERIES, WITH_LOOPS, Series, emitted
 from gnomon.dialects.emit import convert, zeros
 from gnomon.dialects.host_call import call_on_host
 from gnomon.dialects.mlir import ir
 
-__all__ = ["integral_rules"]
+__all__ = ["integral_rules", "series_rules"]
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -34,6 +35,32 @@ def _expanded(algorithm: Callable[..., ir.Value]) -> Rule:
         return [value if dtype == _F64 else rounded(convert(value, _F32), dtype)]
 
     return rule
+
+
+# Long sums of powers: they are lowered as they are, in f32 with its powers.
+_LONG = ("gnomon.zeta", "gnomon.polygamma")
+
+
+def _series(series: Series, *, f64: bool) -> Rule:
+    def rule(inst: Instance) -> Sequence[ir.Value] | None:
+        dtype = inst.type.dtype
+        if inst.type.size == 0:
+            return [zeros(inst.type)]
+        wide = _F64 if dtype == _F64 or (series.wide and f64) else _F32
+        operands = list(inst.operands)
+        if series.first is not None:
+            own = _F64 if dtype == _F64 else _F32
+            operands.append(series.first(emitted, *(convert(x, own) for x in operands)))
+        value = series.algorithm(emitted, *(convert(x, wide) for x in operands))
+        return [value if dtype == wide else rounded(convert(value, _F32), dtype)]
+
+    return Written(rule)
+
+
+def series_rules(capabilities: Capabilities) -> dict[str, Rule]:
+    """The rules of series and polynomials for a target."""
+    chosen = {name: series for name, series in SERIES.items() if name not in _LONG}
+    return {name: _series(series, f64=capabilities.f64) for name, series in chosen.items()}
 
 
 def integral_rules(target: Target) -> dict[str, Rule]:

@@ -22,7 +22,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gnomon.backends.iree.legalize import angles, functions_in_f32
+from gnomon.backends.iree.legalize import (
+    angles,
+    arcs,
+    exponentials,
+    functions_in_f32,
+    logarithms,
+)
 from gnomon.backends.iree.legalize.conversions import rounded
 from gnomon.backends.iree.legalize.double_length import polynomial, positive_power
 from gnomon.backends.iree.legalize.refusals import refuse
@@ -341,23 +347,72 @@ def _pad(inst: Instance) -> Sequence[ir.Value] | None:
     return [ops.complex(*parts)]
 
 
+def _only_f64(emit: Emit) -> Rule:
+    """The rule of a function that the compiler has code for in f32."""
+
+    def rule(inst: Instance) -> Sequence[ir.Value] | None:
+        if inst.type.dtype != _F64 or inst.type.size == 0:
+            return None
+        return [emit(*inst.operands)]
+
+    return rule
+
+
+def _first(*rules: Rule) -> Rule:
+    """The first of some rules that applies."""
+
+    def rule(inst: Instance) -> Sequence[ir.Value] | None:
+        return next((values for r in rules if (values := r(inst)) is not None), None)
+
+    return rule
+
+
+def _narrow_or_wide(narrow: Emit, wide: Emit) -> Rule:
+    """The rule of a function that is written for f32 and for f64."""
+    return _first(_in_f32(narrow), _only_f64(wide))
+
+
+# In the arithmetic of the format, on all targets.
+_IN_FORMAT: dict[str, Rule] = {
+    "gnomon.exp": Written(_in_f32_or_f64(exponentials.exp)),
+    "gnomon.exp2": Written(_in_f32_or_f64(exponentials.exp2)),
+    "gnomon.expm1": Written(_in_f32_or_f64(exponentials.expm1)),
+    "gnomon.logistic": Written(_in_f32_or_f64(exponentials.logistic)),
+    "gnomon.sinh": Written(_in_f32_or_f64(exponentials.sinh)),
+    "gnomon.cosh": Written(_in_f32_or_f64(exponentials.cosh)),
+    "gnomon.tanh": Written(_in_f32_or_f64(exponentials.tanh)),
+    "gnomon.log": Written(_in_f32_or_f64(logarithms.log)),
+    "gnomon.asinh": Written(_in_f32_or_f64(logarithms.asinh)),
+    "gnomon.acosh": Written(_in_f32_or_f64(logarithms.acosh)),
+    "gnomon.atanh": Written(_in_f32_or_f64(logarithms.atanh)),
+    "gnomon.asin": Written(_in_f32(arcs.asin)),
+    "gnomon.acos": Written(_in_f32(arcs.acos)),
+    "gnomon.atan": Written(_in_f32(arcs.atan)),
+    "gnomon.atan2": Written(_in_f32(arcs.atan2)),
+}
+
+
+def _log1p_rule(wide: np.dtype, log_of_size: Emit) -> Rule:
+    return Written(_first(_log1p(wide, log_of_size), _in_f32_or_f64(logarithms.log1p)))
+
+
 _WIDE: dict[str, Rule] = {
+    **_IN_FORMAT,
     "gnomon.sin": Written(_in_f32(_sin)),
     "gnomon.cos": Written(_in_f32(_cos)),
     "gnomon.tan": Written(_in_f32(_tan)),
     "gnomon.cbrt": Written(_in_f32_or_f64(_cbrt(_F64, _cube_root))),
-    "gnomon.atan2": Written(_in_f32(_atan2(_F64))),
     "gnomon.pow": Written(_in_f32_or_f64(_pow(_wide_power))),
-    "gnomon.log1p": _log1p(_F64, _log_of_size),
+    "gnomon.log1p": _log1p_rule(_F64, _log_of_size),
 }
 _NARROW: dict[str, Rule] = {
+    **_IN_FORMAT,
     "gnomon.sin": Written(_in_f32(angles.sine)),
     "gnomon.cos": Written(_in_f32(angles.cosine)),
     "gnomon.tan": Written(_in_f32(angles.tangent)),
     "gnomon.cbrt": Written(_in_f32(_cbrt(_F32, functions_in_f32.cube_root))),
-    "gnomon.atan2": Written(_in_f32(_atan2(_F32))),
     "gnomon.pow": Written(_in_f32(_pow(positive_power))),
-    "gnomon.log1p": _log1p(_F32, functions_in_f32.log1p_parts),
+    "gnomon.log1p": _log1p_rule(_F32, functions_in_f32.log1p_parts),
 }
 
 
@@ -372,33 +427,15 @@ def _other_leg(x: ir.Value) -> ir.Value:
     return ops.sqrt(ops.mul(ops.sub(one, x), ops.add(one, x)))
 
 
-def _tanh(x: ir.Value) -> ir.Value:
-    decay = ops.expm1(ops.mul(ops.abs(x), full_like(x, -2)))
-    size = ops.div(ops.neg(decay), ops.add(decay, full_like(x, 2)))
-    return _with_sign(size, _has_sign(x))
-
-
-def _only_f64(emit: Emit) -> Rule:
-    """The rule of a function that the compiler has code for in f32."""
-
-    def rule(inst: Instance) -> Sequence[ir.Value] | None:
-        if inst.type.dtype != _F64 or inst.type.size == 0:
-            return None
-        return [emit(*inst.operands)]
-
-    return rule
-
-
 _WRITTEN_OUT: dict[str, Rule] = {
     **_WIDE,
     "gnomon.sin": Written(_in_f32_or_f64(angles.sine)),
     "gnomon.cos": Written(_in_f32_or_f64(angles.cosine)),
     "gnomon.tan": Written(_in_f32_or_f64(angles.tangent)),
-    "gnomon.atan2": Written(_in_f32_or_f64(_atan2_of_f64)),
-    "gnomon.asin": Written(_only_f64(lambda x: _atan2_of_f64(x, _other_leg(x)))),
-    "gnomon.acos": Written(_only_f64(lambda x: _atan2_of_f64(_other_leg(x), x))),
-    "gnomon.atan": Written(_only_f64(lambda x: _atan2_of_f64(x, full_like(x, 1)))),
-    "gnomon.tanh": Written(_only_f64(_tanh)),
+    "gnomon.atan2": Written(_narrow_or_wide(arcs.atan2, _atan2_of_f64)),
+    "gnomon.asin": Written(_narrow_or_wide(arcs.asin, lambda x: _atan2_of_f64(x, _other_leg(x)))),
+    "gnomon.acos": Written(_narrow_or_wide(arcs.acos, lambda x: _atan2_of_f64(_other_leg(x), x))),
+    "gnomon.atan": Written(_narrow_or_wide(arcs.atan, lambda x: _atan2_of_f64(x, full_like(x, 1)))),
 }
 # Of complex128 the compiler expands these into functions of f64 from a library.
 _OF_WIDE_COMPLEX = (

@@ -255,7 +255,9 @@ def hypot(x1: Any, x2: Any, /) -> Array:
     # The division by zero is kept out of the derivative, too.
     ratio = bind(ops.div, small, select_op(is_zero, one, large))
     root = bind(ops.sqrt, bind(ops.add, one, bind(ops.square, ratio)))
-    result = select_op(is_zero, large, bind(ops.mul, large, root))
+    # The root less 1, to which large is added last: the product with the root loses a digit more.
+    beyond = bind(ops.div, ratio, bind(ops.add, one, root))
+    result = select_op(is_zero, large, bind(ops.add, large, bind(ops.mul, small, beyond)))
     return select_op(infinite, inf, result)
 
 
@@ -277,7 +279,7 @@ def _divided_by_log(x: Array, base: float) -> Array:
     if base == 2:
         # log 2, rounded to the dtype, divides its multiples exactly.
         return bind(ops.div, x, bind(ops.log, constant_like(x, 2)))
-    return bind(ops.mul, x, constant_like(x, 1 / np.log(base)))
+    return bind(ops.mul, x, constant_like(x, np.log10(np.e)))
 
 
 def log2(x: Any, /) -> Array:

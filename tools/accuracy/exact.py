@@ -1,0 +1,177 @@
+"""The exact values: f64 for the narrow formats, mpmath's numbers of 160 bits for f64.
+
+A reference is the sum of two arrays of f64, so that it has more digits than the results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import mpmath
+import numpy as np
+from mpmath import mp
+from scipy import special
+
+__all__ = ["EXACT", "Exact", "reference"]
+
+_BITS = 160
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A function twice.
+
+    Attributes:
+        wide: of f64 arrays; decides what is infinite or nan.
+        precise: of mpmath's numbers.
+        few: whether ``wide`` is good enough for f32 nowhere near its zeros, so that the precise
+            function stands for it everywhere.
+    """
+
+    wide: Callable[..., np.ndarray]
+    precise: Callable[..., Any]
+    few: bool = False
+
+
+def reference(exact: Exact, operands: list[np.ndarray], dtype: np.dtype) -> list[np.ndarray]:
+    """The values of a function as the sums of two arrays of f64."""
+    with np.errstate(all="ignore"):
+        x = [np.asarray(o).astype(np.float64) for o in operands]
+        high = np.asarray(exact.wide(*x), np.float64)
+    low = np.zeros_like(high)
+    if dtype.itemsize < 8 and not exact.few:
+        return [high, low]
+    plain = np.isfinite(high) & np.logical_and.reduce([np.isfinite(o) & (o != 0) for o in x])
+    with mp.workprec(_BITS):
+        for i in np.flatnonzero(plain):
+            try:
+                value = mpmath.mpf(exact.precise(*(mpmath.mpf(float(o[i])) for o in x)))
+            except (ArithmeticError, ValueError, mpmath.libmp.NoConvergence):
+                continue
+            if value == 0 or not mpmath.isfinite(value):
+                continue
+            high[i] = float(value)
+            low[i] = float(value - mpmath.mpf(high[i])) if np.isfinite(high[i]) else 0.0
+    return [high, low]
+
+
+def _fraction_of_turn(x: np.ndarray) -> np.ndarray:
+    return np.sin(np.pi * (x - 2 * np.round(x / 2)))
+
+
+def _sinc(x: np.ndarray) -> np.ndarray:
+    rest = x - np.round(x)
+    sign = np.where(np.round(x) % 2 == 0, 1.0, -1.0)
+    return np.where(x == 0, 1.0, sign * np.sin(np.pi * rest) / (np.pi * np.where(x == 0, 1.0, x)))
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    return special.expit(x)
+
+
+def _lgamma(x: np.ndarray) -> np.ndarray:
+    return np.where(x == -np.inf, np.inf, special.gammaln(x))
+
+
+def _digamma(x: np.ndarray) -> np.ndarray:
+    pole = (x <= 0) & (x == np.floor(x))
+    return np.where(pole, np.nan, special.digamma(np.where(pole, 1.0, x)))
+
+
+def _power(x: Any, y: Any) -> Any:
+    if x < 0:
+        size = mp.power(-x, y)
+        return -size if int(y) % 2 else size
+    return mp.power(x, y)
+
+
+def _next(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    raise NotImplementedError
+
+
+def _cbrt(x: Any) -> Any:
+    return mp.cbrt(x) if x >= 0 else -mp.cbrt(-x)
+
+
+def _log_sum(x: Any, y: Any, base: Any) -> Any:
+    high, low = max(x, y), min(x, y)
+    return high + mp.log1p(mp.power(base, low - high)) / mp.log(base)
+
+
+def _exact_lgamma(x: Any) -> Any:
+    return mp.re(mp.loggamma(x))
+
+
+def _erfinv(x: Any) -> Any:
+    with mp.workprec(80):
+        # Newton's steps from SciPy's value.
+        y = mpmath.mpf(float(special.erfinv(float(x))))
+    for _ in range(3):
+        delta = mp.erf(y) - x if abs(x) < 0.5 else (1 - abs(x)) - mp.erfc(abs(y))
+        sign = 1 if abs(x) < 0.5 or x > 0 else -1
+        y = y - sign * delta * mp.sqrt(mp.pi) / 2 * mp.exp(y * y)
+    return y
+
+
+def _scaled_bessel(order: int) -> Callable[[Any], Any]:
+    def value(x: Any) -> Any:
+        if abs(x) < 1e4:
+            return mp.besseli(order, x) * mp.exp(-abs(x))
+        # Hankel's series.
+        size, term, total = abs(x), mpmath.mpf(1), mpmath.mpf(1)
+        for k in range(1, 20):
+            term *= -(4 * order * order - (2 * k - 1) ** 2) / (8 * k * size)
+            total += term
+        return mp.sign(x) ** order * total / mp.sqrt(2 * mp.pi * size)
+
+    return value
+
+
+def _erfc(x: Any) -> Any:
+    return 2 if x < -40 else 0 if x > 60 else mp.erfc(x)
+
+
+EXACT: dict[str, Exact] = {
+    "exp": Exact(np.exp, mp.exp),
+    "exp2": Exact(np.exp2, lambda x: mp.power(2, x)),
+    "expm1": Exact(np.expm1, mp.expm1),
+    "log": Exact(np.log, mp.log),
+    "log2": Exact(np.log2, lambda x: mp.log(x) / mp.log(2)),
+    "log10": Exact(np.log10, lambda x: mp.log(x) / mp.log(10)),
+    "log1p": Exact(np.log1p, mp.log1p),
+    "logistic": Exact(_logistic, lambda x: 1 / (1 + mp.exp(-x))),
+    "sqrt": Exact(np.sqrt, mp.sqrt),
+    "rsqrt": Exact(lambda x: 1 / np.sqrt(x), lambda x: 1 / mp.sqrt(x)),
+    "cbrt": Exact(np.cbrt, _cbrt),
+    "sin": Exact(np.sin, mp.sin),
+    "cos": Exact(np.cos, mp.cos),
+    "tan": Exact(np.tan, mp.tan),
+    "asin": Exact(np.arcsin, mp.asin),
+    "acos": Exact(np.arccos, mp.acos),
+    "atan": Exact(np.arctan, mp.atan),
+    "sinh": Exact(np.sinh, mp.sinh),
+    "cosh": Exact(np.cosh, mp.cosh),
+    "tanh": Exact(np.tanh, mp.tanh),
+    "asinh": Exact(np.arcsinh, mp.asinh),
+    "acosh": Exact(np.arccosh, mp.acosh),
+    "atanh": Exact(np.arctanh, mp.atanh),
+    "erf": Exact(special.erf, mp.erf),
+    "erfc": Exact(special.erfc, _erfc),
+    "erf_inv": Exact(special.erfinv, _erfinv),
+    "lgamma": Exact(_lgamma, _exact_lgamma, few=True),
+    "digamma": Exact(_digamma, mp.digamma, few=True),
+    "bessel_i0e": Exact(special.i0e, _scaled_bessel(0)),
+    "bessel_i1e": Exact(special.i1e, _scaled_bessel(1)),
+    "sinc": Exact(_sinc, mp.sincpi),
+    "atan2": Exact(np.arctan2, mp.atan2),
+    "pow": Exact(np.power, _power),
+    "hypot": Exact(np.hypot, mp.hypot),
+    "logaddexp": Exact(np.logaddexp, lambda x, y: _log_sum(x, y, mp.e), few=True),
+    "logaddexp2": Exact(np.logaddexp2, lambda x, y: _log_sum(x, y, mpmath.mpf(2)), few=True),
+    "div": Exact(np.divide, lambda x, y: x / y),
+    "rem": Exact(np.fmod, lambda x, y: math.copysign(1, x) * mp.fmod(abs(x), abs(y))),
+    "integer_pow": Exact(lambda x: np.power(x, 3), lambda x: x * x * x),
+}

@@ -1,0 +1,161 @@
+"""Where a function is measured: points over the whole range of a format, and where digits are lost.
+
+Every exponent of the format has some points, those of magnitudes near one many, whole intervals of
+a function more, and around zeros, poles and the ends of intervals the neighbouring numbers. Formats
+of 16 bits are measured at each of their numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import ml_dtypes
+import numpy as np
+
+__all__ = ["PAIRS", "multiples", "numbers", "pairs"]
+
+# Exponents of 2 between which most programs compute.
+_USUAL = (-14, 8)
+
+
+def multiples(unit: float, count: int = 64) -> tuple[float, ...]:
+    """Multiples of a number: the first ones, and those by powers of 2."""
+    return tuple(k * unit for k in range(1, count)) + tuple(unit * 2.0**k for k in range(7, 60))
+
+
+def _word(dtype: np.dtype) -> np.dtype:
+    return np.dtype(f"u{dtype.itemsize}")
+
+
+def _from_parts(
+    dtype: np.dtype, exponents: np.ndarray, rng: np.random.Generator, signs: bool = True
+) -> np.ndarray:
+    """Numbers with given stored exponents, their mantissas and signs at random."""
+    info = np.finfo(dtype)
+    word = _word(dtype)
+    mantissa = rng.integers(0, 1 << info.nmant, exponents.size, dtype=word)
+    sign = rng.integers(0, 2 if signs else 1, exponents.size, dtype=word)
+    bits = (exponents.astype(word) << word.type(info.nmant)) | mantissa
+    bits |= sign << word.type(info.bits - 1)
+    return bits.view(dtype)
+
+
+def _neighbours(dtype: np.dtype, centers: Iterable[float]) -> np.ndarray:
+    """The numbers next to some of both signs, one to 2**12 steps away."""
+    with np.errstate(over="ignore"):
+        bits = np.array(list(centers), np.float64).astype(dtype).view(f"i{dtype.itemsize}")
+    steps = [0, *(s * k for k in (1, 2, 3, 5, 16, 100, 4096) for s in (-1, 1))]
+    moved = (bits[:, None] + np.array(steps, bits.dtype)).reshape(-1).view(dtype)
+    return np.concatenate([moved, -moved])
+
+
+def _edges(dtype: np.dtype) -> np.ndarray:
+    info = np.finfo(dtype)
+    ends = (0.0, float(info.smallest_subnormal), float(info.tiny), float(info.max), 1.0, np.inf)
+    return np.array([*ends, *(-e for e in ends), np.nan], dtype)
+
+
+def numbers(
+    dtype: np.dtype,
+    count: int,
+    intervals: Sequence[tuple[float, float]] = (),
+    near: Sequence[float] = (),
+    seed: int = 0,
+) -> np.ndarray:
+    """About ``count`` numbers of a format; all numbers of one of 16 bits.
+
+    Args:
+        dtype: the format.
+        count: of the points at random, two fifths spread over all exponents.
+        intervals: where half of the points are: those in which the function does most.
+        near: centers whose neighbours are added, with both signs.
+        seed: of the generator.
+    """
+    if dtype.itemsize == 2:
+        return np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    rng = np.random.default_rng(seed)
+    info = np.finfo(dtype)
+    bias = info.maxexp - 1
+    everywhere = np.resize(np.arange(2 * bias + 1), 2 * count // 5)
+    usual = rng.integers(bias + _USUAL[0], bias + _USUAL[1], 2 * count // 5)
+    parts = [_edges(dtype), _from_parts(dtype, np.concatenate([everywhere, usual]), rng)]
+    for low, high in intervals:
+        size = max(count // (2 * len(intervals)), 1)
+        parts.append(rng.uniform(low, high, size).astype(dtype))
+    if near:
+        parts.append(_neighbours(dtype, near))
+    with np.errstate(invalid="ignore"):
+        return np.concatenate(parts)
+
+
+# ------------------------------------------------------------------------------------------- pairs
+
+
+def _logarithmic(
+    rng: np.random.Generator, low: float, high: float, count: int, signs: bool = True
+) -> np.ndarray:
+    """Numbers whose logarithm is uniform between those of two powers of 2."""
+    sign = rng.choice([-1.0, 1.0], count) if signs else 1.0
+    return np.asarray(sign * np.exp2(rng.uniform(low, high, count)))
+
+
+def _range(dtype: np.dtype) -> tuple[float, float]:
+    info = ml_dtypes.finfo(dtype)
+    return math.log2(float(info.tiny)), math.log2(float(info.max))
+
+
+def _anywhere(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np.ndarray]:
+    """A third over the whole range, a third of like size, a third of usual ones."""
+    third = count // 3
+    low, high = _range(dtype)
+    x = np.concatenate([_logarithmic(rng, low, high, 2 * third), _logarithmic(rng, *_USUAL, third)])
+    like = x[third : 2 * third] * _logarithmic(rng, -12, 12, third)
+    y = np.concatenate(
+        [_logarithmic(rng, low, high, third), like, _logarithmic(rng, *_USUAL, third)]
+    )
+    return [x, y]
+
+
+def _powers(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np.ndarray]:
+    """Whose power is a number of the format: any base, bases next to 1, whole exponents."""
+    low, high = _range(dtype)
+    quarter = count // 4
+    x = np.concatenate(
+        [
+            _logarithmic(rng, low, high, quarter, signs=False),
+            1 + _logarithmic(rng, -20, -1, quarter),
+            _logarithmic(rng, *_USUAL, quarter),
+            _logarithmic(rng, -3, 3, quarter, signs=False),
+        ]
+    ).astype(dtype)
+    target = rng.uniform(low, high, count)[: x.size]
+    with np.errstate(all="ignore"):
+        y = target / np.log2(np.abs(x.astype(np.float64)))
+    y[2 * quarter : 3 * quarter] = rng.integers(-40, 40, quarter)
+    y[3 * quarter :] = rng.integers(-8, 8, quarter) / 2
+    return [x, y]
+
+
+def _log_sums(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np.ndarray]:
+    """Of all sizes with small and large differences, and such as have a sum near 1."""
+    half = count // 2
+    x = _logarithmic(rng, *_USUAL, half)
+    share = rng.uniform(1e-6, 1 - 1e-6, half)
+    y = np.concatenate([x + _logarithmic(rng, -10, 7, half), np.log1p(-share)])
+    return [np.concatenate([x, np.log(share)]), y]
+
+
+PAIRS = {"anywhere": _anywhere, "powers": _powers, "log sums": _log_sums}
+
+
+def pairs(dtype: np.dtype, count: int, kind: str, seed: int = 0) -> list[np.ndarray]:
+    """About ``count`` pairs of numbers of a kind, and each of the format's edges with each."""
+    rng = np.random.default_rng(seed)
+    edges = np.array([0.0, 1.0, 2.5, 3.0, np.inf, -0.0, -1.0, -2.5, -3.0, -np.inf, np.nan])
+    grids = np.meshgrid(edges, edges)
+    with np.errstate(all="ignore"):
+        return [
+            np.concatenate([found.astype(dtype), grid.reshape(-1).astype(dtype)])
+            for found, grid in zip(PAIRS[kind](dtype, rng, count), grids, strict=True)
+        ]
