@@ -1,16 +1,35 @@
-"""The table of functions: what they are measured at, and how far off they may be."""
+"""The table of functions: what they are measured at, and how far off they may be.
+
+This is the one place where the bounds are written: the page, the measurement and the tests of the
+ops read them here.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gnomon.tools.accuracy.samples import multiples
 
-__all__ = ["DTYPES", "FUNCTIONS", "Function"]
+__all__ = ["BOUND", "DTYPES", "FUNCTIONS", "WAYS", "Function", "bound_of_op"]
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
+
+# How a function is computed, and what the page says of it.
+WAYS: Mapping[str, str] = {
+    "eager": "the evaluator, which computes with NumPy",
+    "cpu": "compiled for the processor",
+    "no library": "as it is written for processors where no library of functions is linked",
+    "no f64": "as it is written for targets without 64-bit floats",
+}
+
+# Units in the last place that every function keeps, but for those with a bound of their own.
+BOUND = 2.0
+
 _QUARTERS = (*multiples(math.pi / 2), 16367173 * 2.0**72, 6381956970095103 * 2.0**797)
+_ZEROS_OF_LGAMMA = (-2.4570247382208006, -2.7476826467274127, -3.143580888349981)
+_ZEROS_OF_DIGAMMA = (1.4616321449683623, -0.5040830082644554, -1.5734984731623904)
 
 
 @dataclass(frozen=True)
@@ -19,10 +38,15 @@ class Function:
 
     Attributes:
         name: where the library has it: ``lax.sin``.
-        exact: its name among the exact functions.
+        exact: its name among the exact functions, where that is another one.
         intervals: where half of the points are taken.
         near: centers of further points.
         pairs: of a function of two numbers, the kind of pairs.
+        own: bounds of its own, by dtype, or by dtype and way: ``float64``, ``float32 no f64``.
+        reason: why it has them.
+        scale: the magnitude at which units are counted where the result's is smaller: "operands",
+            the largest operand's, or "one".
+        costly: whether an exact value takes so long that there are few.
     """
 
     name: str
@@ -30,15 +54,41 @@ class Function:
     intervals: tuple[tuple[float, float], ...] = ()
     near: tuple[float, ...] = ()
     pairs: str = ""
-    params: dict[str, int] = field(default_factory=dict)
+    own: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+    scale: str = ""
+    costly: bool = False
+
+    @property
+    def short_name(self) -> str:
+        """The name without the module."""
+        return self.name.rpartition(".")[2]
 
     @property
     def exact_name(self) -> str:
         """The name of its exact function."""
-        return self.exact or self.name.rpartition(".")[2]
+        return self.exact or self.short_name
+
+    def bound(self, dtype: str, way: str) -> float:
+        """How many units a result may be off."""
+        return self.own.get(f"{dtype} {way}", self.own.get(dtype, BOUND))
+
+    def ways(self, dtype: str) -> tuple[str, ...]:
+        """How it is computed in a dtype."""
+        return tuple(w for w in WAYS if w != "no f64" or dtype != "float64")
+
+
+def _same(bound: float, *keys: str) -> dict[str, float]:
+    return dict.fromkeys(keys, bound)
 
 
 _EXP = ((-104.0, 89.0), (-746.0, 710.0))
+_SUMS = "the sum of two numbers that cancel has the digits of the larger one"
+_POLYNOMIAL = "the polynomial is evaluated in the digits of the result"
+_LIBRARY = (
+    "the C library loses digits where a number of 309 digits is next to a multiple of pi/2; "
+    "elsewhere it is within one unit"
+)
 FUNCTIONS = (
     Function("lax.exp", intervals=_EXP, near=multiples(math.log(2) / 2)),
     Function("lax.exp2", intervals=((-150.0, 129.0), (-1076.0, 1025.0)), near=multiples(0.5)),
@@ -52,30 +102,99 @@ FUNCTIONS = (
     Function("lax.rsqrt", intervals=((0.0, 4.0),)),
     Function("lax.cbrt", intervals=((-8.0, 8.0),)),
     Function("lax.sin", intervals=((-10.0, 10.0), (-1e5, 1e5)), near=_QUARTERS),
-    Function("lax.cos", intervals=((-10.0, 10.0), (-1e5, 1e5)), near=_QUARTERS),
-    Function("lax.tan", intervals=((-10.0, 10.0), (-1e5, 1e5)), near=_QUARTERS),
+    Function(
+        "lax.cos",
+        intervals=((-10.0, 10.0), (-1e5, 1e5)),
+        near=_QUARTERS,
+        own={"float64 eager": 8.0, "float64 cpu": 8.0},
+        reason=_LIBRARY,
+    ),
+    Function(
+        "lax.tan",
+        intervals=((-10.0, 10.0), (-1e5, 1e5)),
+        near=_QUARTERS,
+        own={"float64 eager": 14.0, "float64 cpu": 14.0},
+        reason=_LIBRARY,
+    ),
     Function("lax.asin", intervals=((-1.0, 1.0),), near=(0.5, 1.0, math.sqrt(0.5))),
     Function("lax.acos", intervals=((-1.0, 1.0),), near=(0.5, 1.0, math.sqrt(0.5))),
     Function("lax.atan", intervals=((-4.0, 4.0),), near=(math.sqrt(2) - 1, 1.0, 2.414)),
-    Function("lax.sinh", intervals=((-90.0, 90.0), (-711.0, 711.0), (-2.0, 2.0))),
+    Function("lax.sinh", intervals=((-90.0, 90.0), (-711.0, 711.0), (-2.0, 2.0)), near=(1.0,)),
     Function("lax.cosh", intervals=((-90.0, 90.0), (-711.0, 711.0), (-2.0, 2.0))),
-    Function("lax.tanh", intervals=((-10.0, 10.0), (-1.0, 1.0)), near=(0.5, 1.0, 9.0, 20.0)),
+    Function("lax.tanh", intervals=((-10.0, 10.0), (-1.0, 1.0)), near=(0.6, 1.0, 9.0, 19.0)),
     Function("lax.asinh", intervals=((-4.0, 4.0),), near=(1.0,)),
-    Function("lax.acosh", intervals=((1.0, 4.0), (1.0, 1.01)), near=(1.0,)),
+    Function("lax.acosh", intervals=((1.0, 4.0), (1.0, 1.01)), near=(1.0, 2.0)),
     Function("lax.atanh", intervals=((-1.0, 1.0),), near=(0.5, 1.0)),
-    Function("lax.erf", intervals=((-6.0, 6.0),), near=(0.5, 1.0)),
-    Function("lax.erfc", intervals=((-6.0, 11.0), (-6.0, 28.0)), near=(0.5, 1.0)),
-    Function("lax.erf_inv", intervals=((-1.0, 1.0),), near=(1.0,)),
-    Function("lax.lgamma", intervals=((-10.0, 10.0), (-100.0, 100.0)), near=(1.0, 2.0)),
-    Function("lax.digamma", intervals=((-10.0, 10.0), (-100.0, 100.0)), near=(1.4616321449683623,)),
-    Function("lax.bessel_i0e", intervals=((-20.0, 20.0),), near=(8.0,)),
-    Function("lax.bessel_i1e", intervals=((-20.0, 20.0),), near=(8.0,)),
     Function("numpy.sinc", intervals=((-20.0, 20.0),), near=multiples(1.0)),
+    Function("lax.erf", intervals=((-6.0, 6.0),), near=(0.5, 1.0)),
+    Function(
+        "lax.erfc",
+        intervals=((-6.0, 11.0), (-6.0, 28.0)),
+        near=(0.5, 1.0),
+        own={"float64": 4.0, "float32 no f64": 4.0},
+        reason=_POLYNOMIAL,
+    ),
+    Function(
+        "lax.erf_inv",
+        intervals=((-1.0, 1.0),),
+        near=(1.0,),
+        own={"float64": 3.0, "float32 no f64": 4.0},
+        reason=_POLYNOMIAL,
+    ),
+    Function(
+        "lax.lgamma",
+        intervals=((-10.0, 10.0), (-100.0, 100.0)),
+        near=(1.0, 2.0, *_ZEROS_OF_LGAMMA),
+        own={"float64": 8.0, "float32 no f64": 8.0},
+        reason="below one half it is a difference of logarithms",
+        scale="one",
+        costly=True,
+    ),
+    Function(
+        "lax.digamma",
+        intervals=((-10.0, 10.0), (-100.0, 100.0)),
+        near=_ZEROS_OF_DIGAMMA,
+        own={"float64": 8.0, "float32 no f64": 8.0},
+        reason="it is a sum of reciprocals, a series and a cotangent",
+        scale="one",
+        costly=True,
+    ),
+    Function(
+        "lax.bessel_i0e",
+        intervals=((-20.0, 20.0),),
+        near=(8.0,),
+        own=_same(5.0, "float64", "float32 no f64"),
+        reason=_POLYNOMIAL,
+        costly=True,
+    ),
+    Function(
+        "lax.bessel_i1e",
+        intervals=((-20.0, 20.0),),
+        near=(8.0,),
+        own=_same(5.0, "float64", "float32 no f64"),
+        reason=_POLYNOMIAL,
+        costly=True,
+    ),
     Function("lax.atan2", pairs="anywhere"),
     Function("lax.pow", pairs="powers"),
     Function("numpy.hypot", pairs="anywhere"),
-    Function("numpy.logaddexp", pairs="log sums"),
-    Function("numpy.logaddexp2", pairs="log sums"),
+    Function("numpy.logaddexp", pairs="log sums", reason=_SUMS, scale="operands"),
+    Function("numpy.logaddexp2", pairs="log sums", reason=_SUMS, scale="operands"),
     Function("lax.div", pairs="anywhere"),
     Function("lax.rem", pairs="anywhere"),
 )
+
+_BY_OP = {f.short_name: f for f in FUNCTIONS if f.name.startswith("lax.")}
+
+
+def bound_of_op(op: str, dtype: str) -> dict[str, float] | None:
+    """The bounds of an op of real numbers in the ways that run here; None for one not in the table.
+
+    Args:
+        op: its name without ``gnomon.``.
+        dtype: the name of the dtype.
+    """
+    function = _BY_OP.get(op)
+    if function is None or dtype not in DTYPES:
+        return None
+    return {way: function.bound(dtype, way) for way in ("eager", "cpu")}

@@ -1,7 +1,8 @@
-"""The largest errors of a function: eager, compiled, and those of another library beside."""
+"""The largest errors of a function: evaluated, compiled, written for other targets."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +10,20 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+import gnomon as gn
+from gnomon.backends.iree.legalize import legalize
+from gnomon.backends.iree.targets import find_target
+from gnomon.backends.reference import Evaluator
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import context, ir
 from gnomon.tools.accuracy.bounds import Function
 from gnomon.tools.accuracy.exact import EXACT, reference
 from gnomon.tools.accuracy.samples import numbers, pairs
 
-__all__ = ["Error", "Points", "errors", "points", "worst"]
+__all__ = ["Error", "Points", "call_of", "errors", "largest_error", "points"]
+
+# Of those ways that are evaluated: a target that is written for so.
+_TARGETS = {"no f64": "vulkan", "no library": "aarch64-linux"}
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,11 @@ class Error:
 
 
 def points(function: Function, dtype: np.dtype, count: int, seed: int = 0) -> Points:
-    """What a function is measured at in a format."""
+    """What a function is measured at in a format: less in f64, whose exact values are dear."""
+    if dtype.itemsize == 8 or EXACT[function.exact_name].few:
+        count //= 10
+    if function.costly:
+        count //= 4
     if function.pairs:
         operands = pairs(dtype, count, function.pairs, seed)
     else:
@@ -58,7 +72,9 @@ def points(function: Function, dtype: np.dtype, count: int, seed: int = 0) -> Po
     return Points(operands, found, flushed)
 
 
-def _units(found: np.ndarray, exact: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
+def _units(
+    found: np.ndarray, exact: list[np.ndarray], dtype: np.dtype, scale: Any = 0.0
+) -> np.ndarray:
     info = ml_dtypes.finfo(dtype)
     high, low = exact
     largest = float(info.max)
@@ -70,7 +86,8 @@ def _units(found: np.ndarray, exact: list[np.ndarray], dtype: np.dtype) -> np.nd
         # Infinity is the number after the largest one.
         f = np.where(np.isinf(found), np.copysign(beyond, found), found * down)
         h = np.where(np.abs(high) > largest, np.copysign(beyond, high), high * down)
-        exponent = np.maximum(np.frexp(np.abs(high))[1] - 1, int(info.minexp))
+        size = np.maximum(np.abs(high), np.minimum(scale, largest))
+        exponent = np.maximum(np.frexp(size)[1] - 1, int(info.minexp))
         exponent = np.where(np.isfinite(high), np.minimum(exponent, info.maxexp - 1), 0)
         step = np.ldexp(float(info.eps), exponent - 64)
         step = np.where(exponent < -900, np.ldexp(float(info.eps), exponent), step)
@@ -83,7 +100,12 @@ def _units(found: np.ndarray, exact: list[np.ndarray], dtype: np.dtype) -> np.nd
 
 
 def errors(
-    results: np.ndarray, given: Points, dtype: np.dtype, flushes: bool = False
+    results: np.ndarray,
+    given: Points,
+    dtype: np.dtype,
+    *,
+    flushes: bool = False,
+    scale: str = "",
 ) -> np.ndarray:
     """By how many units in the last place each result is off.
 
@@ -92,31 +114,59 @@ def errors(
         given: the operands and the exact values.
         dtype: the format.
         flushes: whether subnormal numbers may count as zeros, as operands and as results.
+        scale: see `Function`.
     """
+    least: Any = {"": 0.0, "one": 1.0, "operands": 0.0}[scale]
     with np.errstate(invalid="ignore"):
         found = np.asarray(results).astype(np.float64)
-    off = _units(found, given.exact, dtype)
+        if scale == "operands":
+            sizes = [np.abs(o.astype(np.float64)) for o in given.operands]
+            least = np.maximum.reduce([np.where(np.isfinite(s), s, 0.0) for s in sizes])
+    off = _units(found, given.exact, dtype, least)
     if not flushes:
         return off
     tiny = float(ml_dtypes.finfo(dtype).tiny)
     for exact in (given.exact, given.flushed):
-        off = np.minimum(off, _units(found, exact, dtype))
+        off = np.minimum(off, _units(found, exact, dtype, least))
         with np.errstate(invalid="ignore"):
+            # What rounds to the smallest normal number may have been less before.
             off = np.where((found == 0) & (np.abs(exact[0]) <= tiny), 0.0, off)
     return off
 
 
-def worst(off: np.ndarray, results: np.ndarray, given: Points) -> Error:
-    """The largest of the errors."""
-    i = int(np.argmax(off))
-    at = tuple(float(o[i]) for o in given.operands)
-    return Error(float(off[i]), at, float(results[i]), float(given.exact[0][i]))
+def _named(root: Any, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = functools.reduce(getattr, name.split("."), root)
+    return found
+
+
+def call_of(function: Function, way: str, given: Points) -> Callable[..., np.ndarray]:
+    """A function as it is computed in one of the ways, of NumPy arrays."""
+    call = _named(gn, function.name)
+    if way == "eager":
+        return lambda *x: np.asarray(call(*map(gn.numpy.asarray, x)))
+    compiled = gn.jit(call)
+    if way == "cpu":
+        return lambda *x: np.asarray(compiled(*x))
+    text = compiled.lower(*given.operands).as_text("gnomon")
+    module = ir.Module.parse(text, context())
+    legalize(module, find_target(_TARGETS[way]))
+    evaluator = Evaluator(Program(module))
+    return lambda *x: evaluator("main", *x)[0]
 
 
 def largest_error(
-    call: Callable[..., Any], given: Points, dtype: np.dtype, flushes: bool = False
+    call: Callable[..., Any],
+    given: Points,
+    dtype: np.dtype,
+    *,
+    flushes: bool = False,
+    scale: str = "",
 ) -> Error:
     """The largest error of a function on arrays."""
-    results = np.asarray(call(*given.operands))
+    with np.errstate(all="ignore"):
+        results = np.asarray(call(*given.operands))
     assert results.dtype == dtype, f"{results.dtype} instead of {dtype}"
-    return worst(errors(results, given, dtype, flushes), results, given)
+    off = errors(results, given, dtype, flushes=flushes, scale=scale)
+    i = int(np.argmax(off))
+    at = tuple(float(o[i]) for o in given.operands)
+    return Error(float(off[i]), at, float(results[i]), float(given.exact[0][i]))

@@ -11,15 +11,19 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.double_length import polynomial
+from gnomon.backends.iree.legalize.double_length import exact_product, polynomial
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
 __all__ = ["cosine", "sine", "tangent"]
+
+Double: TypeAlias = "tuple[ir.Value, ir.Value]"
+"""A value as the sum of two numbers."""
 
 
 def _two_over_pi(bits: int) -> int:
@@ -51,6 +55,7 @@ class _Format:
         mantissa: bits that are stored of it.
         words: 2/pi in words, behind a word of zeros: enough for the largest number.
         sine, cosine: the coefficients of their series.
+        quarter: of a turn, as the sum of two numbers.
     """
 
     dtype: np.dtype
@@ -60,12 +65,14 @@ class _Format:
     words: tuple[int, ...]
     sine: tuple[float, ...]
     cosine: tuple[float, ...]
+    quarter: tuple[float, float]
 
     @staticmethod
     def of(dtype: np.dtype, terms: int) -> _Format:
         """The format of a NumPy dtype, with series of so many terms."""
         info = np.finfo(dtype)
         bits = 8 * dtype.itemsize
+        quarter = float(dtype.type(math.pi / 2))
         # The largest exponent, two words behind it, and those that the shift reaches into.
         count = (int(info.maxexp) + bits - 1) // bits + 3
         whole = _two_over_pi(count * bits)
@@ -78,6 +85,7 @@ class _Format:
             (0, *words),
             tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(terms)),
             tuple((-1.0) ** k / math.factorial(2 * k) for k in range(terms + 1)),
+            (quarter, math.pi / 2 - quarter if bits == 32 else 6.123233995736766e-17),
         )
 
 
@@ -127,7 +135,7 @@ def _bits_of_two_over_pi(format_: _Format, first: ir.Value) -> list[ir.Value]:
     ]
 
 
-def _quarter_turns(format_: _Format, magnitude: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _quarter_turns(format_: _Format, magnitude: ir.Value) -> tuple[ir.Value, Double]:
     """How many quarter turns an angle of at least 1/2 is, modulo 4, and the angle that is left."""
     width, mantissa_bits = format_.bits, format_.mantissa
     bits = ops.bitcast_convert(magnitude, dtype=format_.word)
@@ -151,9 +159,19 @@ def _quarter_turns(format_: _Format, magnitude: ir.Value) -> tuple[ir.Value, ir.
     borrow = convert(ops.eq(low, full_like(low, 0)), format_.word)
     high = ops.select(is_above, ops.add(ops.not_(high), borrow), high)
     low = ops.select(is_above, ops.sub(full_like(low, 0), low), low)
-    fraction = ops.add(_scaled(format_, high, -width), _scaled(format_, low, -2 * width))
-    angle = ops.mul(fraction, full_like(fraction, math.pi / 2))
-    return ops.and_(quadrant, full_like(quadrant, 3)), ops.select(is_above, ops.neg(angle), angle)
+    # What the format holds of the first word exactly, and the rest.
+    mask = full_like(high, -(1 << (width - mantissa_bits - 1)) % (1 << width))
+    top = ops.and_(high, mask)
+    whole = _scaled(format_, top, -width)
+    rest = ops.add(_scaled(format_, ops.sub(high, top), -width), _scaled(format_, low, -2 * width))
+    quarter = format_.quarter[0]
+    product, lost = exact_product(whole, full_like(whole, quarter))
+    lost = ops.add(lost, ops.mul(whole, full_like(whole, format_.quarter[1])))
+    lost = ops.add(lost, ops.mul(rest, full_like(rest, quarter)))
+    angle = ops.add(product, lost)
+    rest = ops.sub(lost, ops.sub(angle, product))
+    angle, rest = (ops.select(is_above, ops.neg(v), v) for v in (angle, rest))
+    return ops.and_(quadrant, full_like(quadrant, 3)), (angle, rest)
 
 
 def _scaled(format_: _Format, word: ir.Value, exponent: int) -> ir.Value:
@@ -161,17 +179,21 @@ def _scaled(format_: _Format, word: ir.Value, exponent: int) -> ir.Value:
     return ops.mul(value, full_like(value, 2.0**exponent))
 
 
-def _sine_and_cosine(x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Of an f32 or f64 value, within 3 units in the last place for every argument."""
+def _sine_and_cosine(x: ir.Value) -> tuple[Double, Double]:
+    """Of an f32 or f64 value, for every argument, with what the results lose."""
     format_ = _FORMATS[type_of(x).dtype]
     magnitude = ops.abs(x)
     is_small = ops.le(magnitude, full_like(x, 0.5))
-    quadrant, angle = _quarter_turns(format_, magnitude)
+    quadrant, (angle, rest) = _quarter_turns(format_, magnitude)
     quadrant = ops.select(is_small, full_like(quadrant, 0), quadrant)
     angle = ops.select(is_small, magnitude, angle)
-    square = ops.mul(angle, angle)
-    sine_ = ops.mul(angle, polynomial(square, format_.sine))
-    cosine_ = polynomial(square, format_.cosine)
+    rest = ops.select(is_small, full_like(rest, 0), rest)
+    square, one = ops.mul(angle, angle), full_like(angle, 1)
+    tail = ops.mul(ops.mul(angle, square), polynomial(square, format_.sine[1:]))
+    slope = ops.sub(one, ops.mul(square, full_like(square, 0.5)))
+    sine_ = _sum(angle, ops.add(tail, ops.mul(rest, slope)))
+    below_one = ops.mul(square, polynomial(square, format_.cosine[1:]))
+    cosine_ = _sum(one, ops.sub(below_one, ops.mul(angle, rest)))
 
     def has(value: ir.Value, bit: int) -> ir.Value:
         return ops.ne(ops.and_(value, full_like(value, bit)), full_like(value, 0))
@@ -179,14 +201,18 @@ def _sine_and_cosine(x: ir.Value) -> tuple[ir.Value, ir.Value]:
     is_odd = has(quadrant, 1)
     below = ops.ne(has(quadrant, 2), ops.lt(x, full_like(x, 0)))
     left = has(ops.add(quadrant, full_like(quadrant, 1)), 2)
-    values = []
-    for value, is_negative in (
-        (ops.select(is_odd, cosine_, sine_), below),
-        (ops.select(is_odd, sine_, cosine_), left),
-    ):
-        signed = ops.select(is_negative, ops.neg(value), value)
-        values.append(ops.select(ops.is_finite(x), signed, full_like(x, np.nan)))
-    return values[0], values[1]
+
+    def chosen(first: Double, second: Double, is_negative: ir.Value) -> Double:
+        values = (ops.select(is_odd, a, b) for a, b in zip(first, second, strict=True))
+        high, low = (ops.select(is_negative, ops.neg(v), v) for v in values)
+        return ops.select(ops.is_finite(x), high, full_like(x, np.nan)), low
+
+    return chosen(cosine_, sine_, below), chosen(sine_, cosine_, left)
+
+
+def _sum(larger: ir.Value, smaller: ir.Value) -> Double:
+    total = ops.add(larger, smaller)
+    return total, ops.sub(smaller, ops.sub(total, larger))
 
 
 def _unless_tiny(x: ir.Value, value: ir.Value) -> ir.Value:
@@ -199,14 +225,17 @@ def _unless_tiny(x: ir.Value, value: ir.Value) -> ir.Value:
 
 def sine(x: ir.Value) -> ir.Value:
     """Of an f32 or f64 value."""
-    return _unless_tiny(x, _sine_and_cosine(x)[0])
+    return _unless_tiny(x, _sine_and_cosine(x)[0][0])
 
 
 def cosine(x: ir.Value) -> ir.Value:
     """Of an f32 or f64 value."""
-    return _sine_and_cosine(x)[1]
+    return _sine_and_cosine(x)[1][0]
 
 
 def tangent(x: ir.Value) -> ir.Value:
-    """Of an f32 or f64 value, within 5 units in the last place."""
-    return _unless_tiny(x, ops.div(*_sine_and_cosine(x)))
+    """Of an f32 or f64 value."""
+    (high, low), (below, below_low) = _sine_and_cosine(x)
+    quotient = ops.div(high, below)
+    lost = ops.sub(low, ops.mul(quotient, below_low))
+    return _unless_tiny(x, ops.add(quotient, ops.div(lost, below)))

@@ -132,7 +132,7 @@ def _bounded(x: ir.Value, value: ir.Value, low: float, high: float) -> ir.Value:
     """``value`` where ``x`` is in an interval, 0 below, infinity above, and nan for nan."""
     value = ops.select(ops.lt(x, full_like(x, low)), full_like(x, 0), value)
     value = ops.select(ops.gt(x, full_like(x, high)), full_like(x, np.inf), value)
-    return ops.select(ops.ne(x, x), x, value)
+    return ops.select(ops.ne(x, x), full_like(x, np.nan), value)
 
 
 def exp(x: ir.Value) -> ir.Value:
@@ -168,7 +168,7 @@ def expm1(x: ir.Value) -> ir.Value:
     value = ops.add(value, value)
     value = ops.select(ops.eq(n, full_like(n, 0)), t, value)
     value = ops.select(ops.gt(x, full_like(x, high)), full_like(x, np.inf), value)
-    value = ops.select(ops.ne(x, x), x, value)
+    value = ops.select(ops.ne(x, x), full_like(x, np.nan), value)
     is_tiny = ops.lt(ops.abs(x), full_like(x, float(info.eps) / 4))
     return ops.select(is_tiny, x, value)
 
@@ -186,7 +186,7 @@ def logistic(x: ir.Value) -> ir.Value:
     inverse = ops.select(is_negative, ops.sub(one, value), value)
     value = ops.sub(value, ops.mul(ops.mul(value, inverse), lost))
     value = ops.select(ops.lt(x, full_like(x, low)), zero, value)
-    return ops.select(ops.ne(x, x), x, value)
+    return ops.select(ops.ne(x, x), full_like(x, np.nan), value)
 
 
 def _half_exp(size: ir.Value) -> ir.Value:
@@ -224,4 +224,4 @@ def tanh(x: ir.Value) -> ir.Value:
     far = with_sign_of(ops.sub(one, ops.div(two, ops.add(grown, one))), x)
     near = odd(x, _TABLES[type_of(x).dtype].tanh)
     value = ops.select(ops.lt(size, full_like(x, 0.6)), near, far)
-    return ops.select(ops.ne(x, x), x, value)
+    return ops.select(ops.ne(x, x), full_like(x, np.nan), value)

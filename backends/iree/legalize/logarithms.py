@@ -111,7 +111,7 @@ def log(x: ir.Value) -> ir.Value:
     tiny = full_like(x, float(np.finfo(type_of(x).dtype).tiny))
     is_regular = ops.and_(ops.ge(x, tiny), ops.lt(x, inf))
     value = _logarithm(ops.select(is_regular, x, full_like(x, 1)))
-    edge = ops.select(ops.lt(x, tiny), ops.neg(inf), x)
+    edge = ops.select(ops.lt(x, tiny), ops.neg(inf), ops.add(x, x))
     edge = ops.select(ops.lt(x, zero), full_like(x, np.nan), edge)
     return ops.select(is_regular, value, edge)
 
@@ -132,7 +132,7 @@ def log1p(x: ir.Value) -> ir.Value:
     value = _logarithm(shifted, lost, excess)
     epsilon = float(np.finfo(type_of(x).dtype).eps)
     is_tiny = ops.lt(ops.abs(x), full_like(x, epsilon / 4))
-    edge = ops.select(ops.eq(x, ops.neg(one)), ops.neg(inf), x)
+    edge = ops.select(ops.eq(x, ops.neg(one)), ops.neg(inf), ops.add(x, x))
     edge = ops.select(ops.lt(x, ops.neg(one)), full_like(x, np.nan), edge)
     return ops.select(is_tiny, x, ops.select(is_regular, value, edge))
 

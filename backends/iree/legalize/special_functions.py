@@ -223,39 +223,6 @@ def _cbrt(wide: np.dtype, root_of: Emit) -> Emit:
     return cbrt
 
 
-# ------------------------------------------------------------------------------------------- atan2
-
-
-def _atan_up_to_1(x: ir.Value, terms: int) -> ir.Value:
-    """Of numbers in [0, 1]; 14 terms err far less than the spacing of f32, 23 than that of f64."""
-    series = tuple((-1.0) ** k / (2 * k + 1) for k in range(terms))
-    one = full_like(x, 1)
-    is_large = ops.gt(x, full_like(x, math.tan(math.pi / 8)))
-    reduced = ops.select(is_large, ops.div(ops.sub(x, one), ops.add(x, one)), x)
-    angle = ops.mul(reduced, polynomial(ops.mul(reduced, reduced), series))
-    return ops.select(is_large, ops.add(angle, full_like(x, math.pi / 4)), angle)
-
-
-def _atan2(wide: np.dtype, terms: int = 14) -> Emit:
-    def atan2(y: ir.Value, x: ir.Value) -> ir.Value:
-        signs = _has_sign(y), _has_sign(x)
-        is_nan = ops.or_(ops.ne(x, x), ops.ne(y, y))
-        height, width = (ops.abs(convert(v, wide)) for v in (y, x))
-        is_steep = ops.gt(height, width)
-        short, long = ops.select(is_steep, width, height), ops.select(is_steep, height, width)
-        quotient = ops.div(short, long)
-        # 0 / 0 is 0 here, and infinity / infinity 1.
-        quotient = ops.select(ops.eq(long, full_like(long, 0)), short, quotient)
-        quotient = ops.select(ops.eq(short, full_like(long, np.inf)), full_like(long, 1), quotient)
-        angle = _atan_up_to_1(quotient, terms)
-        angle = ops.select(is_steep, ops.sub(full_like(angle, math.pi / 2), angle), angle)
-        angle = ops.select(signs[1], ops.sub(full_like(angle, math.pi), angle), angle)
-        angle = convert(_with_sign(angle, signs[0]), type_of(x).dtype)
-        return ops.select(is_nan, full_like(x, np.nan), angle)
-
-    return atan2
-
-
 # --------------------------------------------------------------------------------------------- pow
 
 
@@ -319,7 +286,7 @@ def _log1p(wide: np.dtype, log_of_size: Emit) -> Rule:
         logarithm = log_of_size(real, imaginary)
         is_infinite = ops.or_(_is_infinite(real), _is_infinite(imaginary))
         logarithm = ops.select(is_infinite, full_like(real, np.inf), logarithm)
-        angle = _atan2(wide)(imaginary, ops.add(real, full_like(real, 1)))
+        angle = arcs.atan2(imaginary, ops.add(real, full_like(real, 1)))
         return [ops.complex(convert(logarithm, _F32), convert(angle, _F32))]
 
     return rule
@@ -347,17 +314,6 @@ def _pad(inst: Instance) -> Sequence[ir.Value] | None:
     return [ops.complex(*parts)]
 
 
-def _only_f64(emit: Emit) -> Rule:
-    """The rule of a function that the compiler has code for in f32."""
-
-    def rule(inst: Instance) -> Sequence[ir.Value] | None:
-        if inst.type.dtype != _F64 or inst.type.size == 0:
-            return None
-        return [emit(*inst.operands)]
-
-    return rule
-
-
 def _first(*rules: Rule) -> Rule:
     """The first of some rules that applies."""
 
@@ -365,11 +321,6 @@ def _first(*rules: Rule) -> Rule:
         return next((values for r in rules if (values := r(inst)) is not None), None)
 
     return rule
-
-
-def _narrow_or_wide(narrow: Emit, wide: Emit) -> Rule:
-    """The rule of a function that is written for f32 and for f64."""
-    return _first(_in_f32(narrow), _only_f64(wide))
 
 
 # In the arithmetic of the format, on all targets.
@@ -385,10 +336,10 @@ _IN_FORMAT: dict[str, Rule] = {
     "gnomon.asinh": Written(_in_f32_or_f64(logarithms.asinh)),
     "gnomon.acosh": Written(_in_f32_or_f64(logarithms.acosh)),
     "gnomon.atanh": Written(_in_f32_or_f64(logarithms.atanh)),
-    "gnomon.asin": Written(_in_f32(arcs.asin)),
-    "gnomon.acos": Written(_in_f32(arcs.acos)),
-    "gnomon.atan": Written(_in_f32(arcs.atan)),
-    "gnomon.atan2": Written(_in_f32(arcs.atan2)),
+    "gnomon.asin": Written(_in_f32_or_f64(arcs.asin)),
+    "gnomon.acos": Written(_in_f32_or_f64(arcs.acos)),
+    "gnomon.atan": Written(_in_f32_or_f64(arcs.atan)),
+    "gnomon.atan2": Written(_in_f32_or_f64(arcs.atan2)),
 }
 
 
@@ -419,23 +370,11 @@ _NARROW: dict[str, Rule] = {
 # ------------------------------------------------------------------------------ without a library
 
 
-_atan2_of_f64 = _atan2(_F64, 23)
-
-
-def _other_leg(x: ir.Value) -> ir.Value:
-    one = full_like(x, 1)
-    return ops.sqrt(ops.mul(ops.sub(one, x), ops.add(one, x)))
-
-
 _WRITTEN_OUT: dict[str, Rule] = {
     **_WIDE,
     "gnomon.sin": Written(_in_f32_or_f64(angles.sine)),
     "gnomon.cos": Written(_in_f32_or_f64(angles.cosine)),
     "gnomon.tan": Written(_in_f32_or_f64(angles.tangent)),
-    "gnomon.atan2": Written(_narrow_or_wide(arcs.atan2, _atan2_of_f64)),
-    "gnomon.asin": Written(_narrow_or_wide(arcs.asin, lambda x: _atan2_of_f64(x, _other_leg(x)))),
-    "gnomon.acos": Written(_narrow_or_wide(arcs.acos, lambda x: _atan2_of_f64(_other_leg(x), x))),
-    "gnomon.atan": Written(_narrow_or_wide(arcs.atan, lambda x: _atan2_of_f64(x, full_like(x, 1)))),
 }
 # Of complex128 the compiler expands these into functions of f64 from a library.
 _OF_WIDE_COMPLEX = (

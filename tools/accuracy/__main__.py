@@ -1,0 +1,32 @@
+"""Write docs/accuracy.md: the largest errors, measured here, beside their bounds.
+
+python -m gnomon.tools.accuracy > docs/accuracy.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from gnomon.tools.accuracy.page import measured, page
+
+COUNT = 200_000
+
+
+def main() -> int:
+    """The entry point: 1 where a bound is exceeded."""
+    parser = argparse.ArgumentParser(prog="python -m gnomon.tools.accuracy")
+    parser.add_argument("--count", type=int, default=COUNT, help="points of a function in f32")
+    parser.add_argument("--only", default="", help="names of functions, separated by commas")
+    options = parser.parse_args()
+    only = set(options.only.split(",")) if options.only else None
+    found = measured(options.count, only)
+    print(page(found, options.count), end="")
+    beyond = [m for m in found if m.is_beyond]
+    for m in beyond:
+        print(f"beyond its bound: {m.function.name} {m.dtype} {m.errors}", file=sys.stderr)
+    return 1 if beyond else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
