@@ -123,15 +123,18 @@ def errors(
             sizes = [np.abs(o.astype(np.float64)) for o in given.operands]
             least = np.maximum.reduce([np.where(np.isfinite(s), s, 0.0) for s in sizes])
     off = _units(found, given.exact, dtype, least)
+    # The signs of zeros that are functions of zeros.
+    of_zero = (given.operands[0] == 0) & (given.exact[0] == 0) & (found == 0)
+    lost = of_zero & (np.signbit(found) != np.signbit(given.exact[0]))
     if not flushes:
-        return off
+        return np.where(lost, np.inf, off)
     tiny = float(ml_dtypes.finfo(dtype).tiny)
     for exact in (given.exact, given.flushed):
         off = np.minimum(off, _units(found, exact, dtype, least))
         with np.errstate(invalid="ignore"):
             # What rounds to the smallest normal number may have been less before.
             off = np.where((found == 0) & (np.abs(exact[0]) <= tiny), 0.0, off)
-    return off
+    return np.where(lost, np.inf, off)
 
 
 def _named(root: Any, name: str) -> Callable[..., Any]:

@@ -204,8 +204,8 @@ def sinh(x: ir.Value) -> ir.Value:
     size = ops.abs(x)
     half = _half_exp(size)
     far = ops.sub(half, ops.div(full_like(x, 0.25), half))
-    near = odd(x, _TABLES[type_of(x).dtype].sinh)
-    return ops.select(ops.lt(size, full_like(x, 1)), near, with_sign_of(far, x))
+    near = odd(size, _TABLES[type_of(x).dtype].sinh)
+    return with_sign_of(ops.select(ops.lt(size, full_like(x, 1)), near, far), x)
 
 
 def cosh(x: ir.Value) -> ir.Value:
@@ -221,7 +221,7 @@ def tanh(x: ir.Value) -> ir.Value:
     limit = 0.5 * (np.finfo(type_of(x).dtype).nmant + 3) * math.log(2)
     n, t = _parts(_within(ops.add(size, size), 0.0, 2 * limit))
     grown = _scaled(ops.add(one, t), n)
-    far = with_sign_of(ops.sub(one, ops.div(two, ops.add(grown, one))), x)
-    near = odd(x, _TABLES[type_of(x).dtype].tanh)
-    value = ops.select(ops.lt(size, full_like(x, 0.6)), near, far)
+    far = ops.sub(one, ops.div(two, ops.add(grown, one)))
+    near = odd(size, _TABLES[type_of(x).dtype].tanh)
+    value = with_sign_of(ops.select(ops.lt(size, full_like(x, 0.6)), near, far), x)
     return ops.select(ops.ne(x, x), full_like(x, np.nan), value)

@@ -153,8 +153,8 @@ def asinh(x: ir.Value) -> ir.Value:
     root = ops.sqrt(ops.add(square, one))
     far = log1p(ops.add(size, ops.div(square, ops.add(root, one))))
     far = ops.select(_is_huge(size), _log_of_double(size), far)
-    near = odd(x, _ASINH[type_of(x).dtype])
-    return ops.select(ops.lt(size, one), near, with_sign_of(far, x))
+    near = odd(size, _ASINH[type_of(x).dtype])
+    return with_sign_of(ops.select(ops.lt(size, one), near, far), x)
 
 
 def acosh(x: ir.Value) -> ir.Value:
@@ -174,6 +174,6 @@ def atanh(x: ir.Value) -> ir.Value:
     """Of an f32 or f64 value."""
     size, one = ops.abs(x), full_like(x, 1)
     quotient = ops.div(ops.add(size, size), ops.sub(one, size))
-    far = with_sign_of(ops.mul(full_like(x, 0.5), log1p(quotient)), x)
-    near = odd(x, _ATANH[type_of(x).dtype])
-    return ops.select(ops.lt(size, full_like(x, 0.5)), near, far)
+    far = ops.mul(full_like(x, 0.5), log1p(quotient))
+    near = odd(size, _ATANH[type_of(x).dtype])
+    return with_sign_of(ops.select(ops.lt(size, full_like(x, 0.5)), near, far), x)
