@@ -8,6 +8,7 @@ call of a library, one number at a time.
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,8 +22,10 @@ __all__ = ["acos", "asin", "atan", "atan2"]
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
+Table: TypeAlias = "dict[np.dtype, tuple[float, ...]]"
+
 # (atan(x) / x - 1) / x**2 by x**2 up to 1.
-_ATAN = {
+_ATAN: Table = {
     _F32: (
         -0.3333333308107325, 0.19999949321141888, -0.1428400379473353, 0.11088261628735159,
         -0.08931826777381315, 0.07031914250029966, -0.04896051402709067, 0.026305001110062377,
@@ -54,7 +57,7 @@ _ATAN = {
     ),
 }  # fmt: skip
 # (asin(x) / x - 1) / x**2 by x**2 up to 1/4.
-_ASIN = {
+_ASIN: Table = {
     _F32: (
         0.16666666337430908, 0.07500094543497424, 0.04459940152851218, 0.03110066273549457,
         0.017149238357677253, 0.03369084720283012,
@@ -90,7 +93,7 @@ def _less(quarters: int, angle: ir.Value) -> ir.Value:
     return ops.add(ops.sub(high, angle), low)
 
 
-def _odd(x: ir.Value, table: dict[np.dtype, tuple[float, ...]]) -> ir.Value:
+def _odd(x: ir.Value, table: Table) -> ir.Value:
     return odd(x, table[type_of(x).dtype])
 
 
