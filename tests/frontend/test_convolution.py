@@ -117,6 +117,16 @@ def test_compiled_convolutions_equal_evaluated_ones() -> None:
         close(ours, evaluated, kernel.size)
 
 
+def test_padded_convolutions_of_complex_numbers_are_compiled() -> None:
+    x, y = to_gnomon((sample("complex64", (17,), 1), sample("complex64", (5,), 2)))
+
+    def run(x: Any, y: Any) -> Any:
+        return [gnp.convolve(x, y, mode=mode) for mode in ("full", "same", "valid")]
+
+    for ours, evaluated in zip(gn.jit(run)(x, y), run(x, y), strict=True):
+        close(ours, evaluated, y.size)
+
+
 X, KERNEL = sample("float32", (2, 8, 9, 3), 1), sample("float32", (3, 2, 3, 4), 2)
 NUMBERS = ("NHWC", "HWIO", "NHWC")
 
