@@ -95,6 +95,7 @@ def test_activation_arguments() -> None:
 def test_log1mexp() -> None:
     x = jnp.array([1e-30, 1e-5, 0.1, 0.6931, 0.6932, 1.0, 20.0, 200.0, jnp.inf])
     check(gnn.log1mexp, jnn.log1mexp, x, ulps=8)
+    check(gnn.log1mexp, jnn.log1mexp, jnp.arange(1, 4), ulps=8)
     points = np.asarray(x[:-1])
     theirs = jax.vmap(jax.grad(jnn.log1mexp))(points)
     ours = gn.vmap(gn.grad(gnn.log1mexp))(points)

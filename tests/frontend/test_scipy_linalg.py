@@ -73,6 +73,14 @@ def test_factorizations_and_systems(dtype: str) -> None:
     assert not np.tril(t, -1).any()
 
 
+def test_permutations_of_lu_are_found_in_64_bits() -> None:
+    with gn.enable_x64(True):
+        x = gnp.array([[1.0, 2.0], [4.0, 6.0]])
+        permutation, lower, upper = gn.scipy.linalg.lu(x)
+        assert permutation.dtype == np.float64
+        np.testing.assert_array_equal(np.asarray(permutation @ lower @ upper), np.asarray(x))
+
+
 @pytest.mark.slow
 def test_the_rest() -> None:
     d, e = sample("float32", (4,)), sample("float32", (3,))

@@ -187,7 +187,7 @@ def log1mexp(x: Any) -> Array:
 
     Martin Mächler, Accurately computing log(1 - exp(-|a|)) (2012).
     """
-    x = as_array("log1mexp", x)
+    (x,) = promoted("log1mexp", x, inexact=True)
     small = x < np.log(2.0)
     # Each branch gets only what it is good for, so that neither spoils the derivative.
     near = gnp.log(-gnp.expm1(-gnp.where(small, x, 1.0)))

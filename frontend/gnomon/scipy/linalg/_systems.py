@@ -305,7 +305,7 @@ def lu(
     factors, _, permutation = lax_linalg.lu(x)
     m, n = x.shape[-2:]
     k = min(m, n)
-    rows = gnp.arange(m)[:, None]
+    rows = gnp.arange(m, dtype=permutation.dtype)[:, None]
     p = lax.eq(
         *(
             broadcast_to_shape(v, (*x.shape[:-2], m, m))
