@@ -313,6 +313,8 @@ class Generator:
         def fits(v: Any) -> bool:
             if kind_of(v.dtype.name) not in rule.kinds or not rule.least <= v.ndim <= rule.most:
                 return False
+            if not rule.halves and v.dtype.name in ("float16", "bfloat16"):
+                return False
             if rule.shape == "short":
                 return max(v.shape, default=0) <= max(SMALL_SIZES)
             return rule.shape != "square" or v.shape[-1] == v.shape[-2]

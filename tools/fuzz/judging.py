@@ -140,7 +140,7 @@ class Judge:
 
     Args:
       program: as `gnomon.tools.fuzz.program.Program`.
-      reference: what the evaluator of eager calls gave.
+      reference: what eager calls gave: the disturbed evaluations scatter around it.
     """
 
     def __init__(self, program: Any, reference: Outcome) -> None:
@@ -149,6 +149,7 @@ class Judge:
         self._samples: list[list[np.ndarray]] = []
 
     def _sampled(self, count: int) -> list[list[np.ndarray]]:
+        """Results of disturbed evaluations; none of a function that cannot be traced."""
         while len(self._samples) < count:
             rng = np.random.default_rng(len(self._samples))
             run = evaluator_of(self._program, functools.partial(DisturbedEvaluator, rng=rng))

@@ -16,6 +16,7 @@ FLAVOURS: Mapping[str, str] = {
     "normal": "r.normal(size=s) * 2",
     "unit": "r.uniform(-1, 1, s)",
     "positive": "r.uniform(.1, 3, s)",
+    "fraction": "r.uniform(.1, .9, s)",
     "integers": "r.integers(-5, 6, s)",
     "wide": "r.integers(-2**31, 2**31, s)",
     "natural": "r.integers(0, 6, s)",

@@ -23,7 +23,7 @@ def reproducer(program: Program, failure: Failure) -> str:
         if name in ("gn", "gnp") or re.search(rf"(?<!\.)\b{name}\.", body):
             lines.append(f"import gnomon{module} as {name}")
     if program.x64:
-        lines.append("gn.config.update('enable_x64', True)")
+        lines.append("gn.config.update('gnomon_enable_x64', True)")
     lines += [body, "print(f(*arguments))", "print(gn.jit(f)(*arguments))"]
     if library == "jax":
         lines.append("# JAX gives another result for the same program.")

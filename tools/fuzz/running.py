@@ -29,7 +29,12 @@ MODULES = {
     "slinalg": ".scipy.linalg",
     "signal": ".scipy.signal",
     "sfft": ".scipy.fft",
+    "ndimage": ".scipy.ndimage",
+    "integrate": ".scipy.integrate",
+    "vq": ".scipy.cluster.vq",
+    "optimize": ".scipy.optimize",
     "ops": ".ops",
+    "image": ".image",
 }
 
 
@@ -112,10 +117,9 @@ def run(library: Library, program: Program, *, jitted: bool) -> Outcome:
             function, arguments = library.function(program)
             if jitted:
                 function = library.package.jit(function)
-            results = function(*arguments)
-            results = results if isinstance(results, tuple) else (results,)
+            results = library.package.tree.leaves(function(*arguments))
             values = tuple(np.array(r) for r in results)
-            return Outcome(values, tuple(bool(r.weak_type) for r in results))
+            return Outcome(values, tuple(bool(getattr(r, "weak_type", False)) for r in results))
         except Exception as error:
             return Outcome(error=error)
 
