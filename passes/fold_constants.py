@@ -1,16 +1,20 @@
 """``fold-constants``: compute at once what is computed of small literals alone.
 
-Derivatives are full of it: the cotangent 1, divided by the number of elements of a mean. A compiler
-makes a kernel of such an expression, which costs as much time to compile as any other.
+Derivatives are full of it: the cotangent 1, divided by the number of elements of a mean; and its
+sum, where many elements were made of one. A compiler makes a kernel of such an expression, which
+costs as much time to compile as any other.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Mapping
 
 import numpy as np
 
 from gnomon.dialects.body import PLAIN, Body, erase, operands_of, results_of
 from gnomon.dialects.combinators import batch_elementwise
-from gnomon.dialects.contract import REGISTRY, bodies_of, params_of
+from gnomon.dialects.contract import REGISTRY, Op, bodies_of, params_of
 from gnomon.dialects.emit import constant
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
@@ -18,7 +22,12 @@ from gnomon.dialects.types import type_of
 
 # Literals up to this many elements are small.
 _SMALL = 4
-_ALSO = ("gnomon.reshape", "gnomon.broadcast_in_dim")
+# Reductions of so many equal elements are evaluated.
+_EVALUATED = 1 << 20
+_SPREADS = ("gnomon.reshape", "gnomon.broadcast_in_dim")
+_REDUCTIONS = frozenset(
+    f"gnomon.reduce_{name}" for name in ("sum", "prod", "max", "min", "and", "or", "xor")
+)
 
 
 def fold_constants(program: Program) -> None:
@@ -29,6 +38,8 @@ def fold_constants(program: Program) -> None:
 
 def _fold(body: Body) -> None:
     known: dict[ir.Value, np.ndarray] = {}
+    # The number that all elements of a larger value are.
+    equal: dict[ir.Value, np.ndarray] = {}
     for op in body.operations:
         name = op.name
         definition = REGISTRY.get(name)
@@ -43,23 +54,66 @@ def _fold(body: Body) -> None:
             if type_of(result).size <= _SMALL:
                 known[result] = definition.evaluate(**params_of(op, definition))  # type: ignore[operator]
             continue
-        operands = operands_of(op)
-        if not operands or any(x not in known for x in operands):
-            continue
-        if definition.batch is not batch_elementwise and name not in _ALSO:
-            continue
         results = results_of(op)
-        if len(results) != 1 or type_of(results[0]).size > _SMALL:
+        if len(results) != 1:
             continue
-        with np.errstate(all="ignore"):
-            value = definition.evaluate(  # type: ignore[operator]
-                *(known[x] for x in operands), **params_of(op, definition)
-            )
+        value = _value_of(op, definition, known, equal)
+        if value is None:
+            continue
+        if type_of(results[0]).size > _SMALL:
+            equal[results[0]] = value
+            continue
         with ir.InsertionPoint(op), op.location:
-            folded = constant(np.asarray(value, type_of(results[0]).dtype))
+            folded = constant(value)
         known[folded] = value
         results[0].replace_all_uses_with(folded)
         erase(op)
+
+
+def _value_of(
+    op: ir.Operation,
+    definition: Op,
+    known: Mapping[ir.Value, np.ndarray],
+    equal: Mapping[ir.Value, np.ndarray],
+) -> np.ndarray | None:
+    """The value of an op, or of each of its elements where it is large; None if it is not known."""
+    operands = operands_of(op)
+    type_ = type_of(results_of(op)[0])
+    if not operands or any(x not in known and x not in equal for x in operands):
+        return None
+    if op.name in _REDUCTIONS:
+        shape = type_of(operands[0]).shape
+        if type_.size > _SMALL or math.prod(shape) > _EVALUATED:
+            return None
+        values = [_number(x, known, equal) for x in operands]
+        if any(v is None for v in values):
+            values = [known[x] for x in operands]
+        else:
+            values = [np.broadcast_to(v, shape) for v in values]
+    elif op.name in _SPREADS:
+        if type_.size > _SMALL:
+            return _number(operands[0], known, equal)
+        values = [known[x] for x in operands]
+    elif definition.batch is not batch_elementwise:
+        return None
+    elif type_.size > _SMALL:
+        values = [_number(x, known, equal) for x in operands]
+        if any(v is None for v in values):
+            return None
+    else:
+        values = [known[x] for x in operands]
+    with np.errstate(all="ignore"):
+        value = definition.evaluate(*values, **params_of(op, definition))  # type: ignore[operator]
+    return np.asarray(value, type_.dtype)
+
+
+def _number(
+    value: ir.Value, known: Mapping[ir.Value, np.ndarray], equal: Mapping[ir.Value, np.ndarray]
+) -> np.ndarray | None:
+    """The number that all elements of a value are, as an array of rank 0."""
+    if value in equal:
+        return equal[value]
+    return known[value].reshape(()) if known[value].size == 1 else None
 
 
 __all__ = ["fold_constants"]

@@ -17,3 +17,29 @@ func.func @main(%x: tensor<f32>) -> (tensor<1xf32>, tensor<f32>, tensor<5xf32>) 
   %many = "gnomon.broadcast_in_dim"(%part) {shape = array<i64: 5>, dims = array<i64>} : (tensor<f32>) -> tensor<5xf32>
   func.return %row, %scaled, %many : tensor<1xf32>, tensor<f32>, tensor<5xf32>
 }
+
+// Reductions of elements that are all one literal are literals too.
+
+// CHECK-LABEL: func.func @reductions
+func.func @reductions(%x: tensor<3x7xf32>) -> (tensor<f32>, tensor<3xf32>, tensor<i32>, tensor<5xf32>, tensor<f32>) {
+  // CHECK-DAG: value = dense<-4.200000e+01> : tensor<f32>
+  // CHECK-DAG: value = dense<1.280000e+02> : tensor<3xf32>
+  // CHECK-DAG: value = dense<1000> : tensor<i32>
+  %two = "gnomon.constant"() {value = dense<2.0> : tensor<f32>, dtype = f32} : () -> tensor<f32>
+  %many = "gnomon.broadcast_in_dim"(%two) {shape = array<i64: 3, 7>, dims = array<i64>} : (tensor<f32>) -> tensor<3x7xf32>
+  %minus = "gnomon.neg"(%many) : (tensor<3x7xf32>) -> tensor<3x7xf32>
+  %sum = "gnomon.reduce_sum"(%minus) {axes = array<i64: 0, 1>} : (tensor<3x7xf32>) -> tensor<f32>
+  %prod = "gnomon.reduce_prod"(%many) {axes = array<i64: 1>} : (tensor<3x7xf32>) -> tensor<3xf32>
+  %true = "gnomon.constant"() {value = dense<true> : tensor<i1>, dtype = i1} : () -> tensor<i1>
+  %trues = "gnomon.broadcast_in_dim"(%true) {shape = array<i64: 1000>, dims = array<i64>} : (tensor<i1>) -> tensor<1000xi1>
+  %ones = "gnomon.convert"(%trues) {dtype = i32} : (tensor<1000xi1>) -> tensor<1000xi32>
+  %count = "gnomon.reduce_sum"(%ones) {axes = array<i64: 0>} : (tensor<1000xi32>) -> tensor<i32>
+  // What is large stays, and what is not of literals alone.
+  // CHECK: "gnomon.reduce_sum"(%{{.*}}) {{.*}} -> tensor<5xf32>
+  %wide = "gnomon.broadcast_in_dim"(%two) {shape = array<i64: 5, 7>, dims = array<i64>} : (tensor<f32>) -> tensor<5x7xf32>
+  %rows = "gnomon.reduce_sum"(%wide) {axes = array<i64: 1>} : (tensor<5x7xf32>) -> tensor<5xf32>
+  %product = "gnomon.mul"(%many, %x) : (tensor<3x7xf32>, tensor<3x7xf32>) -> tensor<3x7xf32>
+  // CHECK: "gnomon.reduce_sum"(%{{.*}}) {{.*}} -> tensor<f32>
+  %total = "gnomon.reduce_sum"(%product) {axes = array<i64: 0, 1>} : (tensor<3x7xf32>) -> tensor<f32>
+  func.return %sum, %prod, %count, %rows, %total : tensor<f32>, tensor<3xf32>, tensor<i32>, tensor<5xf32>, tensor<f32>
+}
