@@ -172,6 +172,19 @@ class Program:
         self._functions.pop(name).erase()
         self._effects.pop(name, None)
 
+    def import_body(self, source: Program, body: Body, imported: dict[str, str]) -> Body:
+        """Copy a body that names functions of another program, and these with it.
+
+        ``imported`` is as in `import_function`.
+        """
+        self.callbacks += [c for c in source.callbacks if c not in self.callbacks]
+        for op in symbol_users(body):
+            self.import_function(source, callee(op), imported)
+        copy = body.clone()
+        for op in symbol_users(copy):
+            op.attributes["callee"] = SYMBOL.encode(imported[callee(op)])
+        return copy
+
     def import_function(self, source: Program, name: str, imported: dict[str, str]) -> str:
         """Copy a function of another program with all that it calls; the name here.
 
@@ -179,13 +192,7 @@ class Program:
         """
         if name in imported:
             return imported[name]
-        self.callbacks += [c for c in source.callbacks if c not in self.callbacks]
-        body = source.body(name)
-        for op in symbol_users(body):
-            self.import_function(source, callee(op), imported)
-        copy = body.clone()
-        for op in symbol_users(copy):
-            op.attributes["callee"] = SYMBOL.encode(imported[callee(op)])
+        copy = self.import_body(source, source.body(name), imported)
         imported[name] = self.add(name, copy, location=source.function(name).location)
         if name in source.staged:
             self.staged.add(imported[name])

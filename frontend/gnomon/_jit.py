@@ -33,7 +33,8 @@ from gnomon._jit_arguments import Call, Treatment
 from gnomon._lowered import Lowered, no_compiler_options
 from gnomon._stages import TracedFunction, aval_of
 from gnomon._trace import Tracer, is_tracer
-from gnomon._trace_stack import evaluation, program_memo, program_platform, staging
+from gnomon._trace_cache import TraceCache
+from gnomon._trace_stack import evaluation, program_memo, program_platform, staging, state
 from gnomon._tracing import as_operand, operand_of, trace_for
 from gnomon._tree import flatten_one_level
 from gnomon.sharding import SingleDeviceSharding
@@ -161,6 +162,7 @@ class JitFunction:
         )
         self._cache = _signature_cache(fun, self._treatment, place)
         self._place = place
+        self._traces = TraceCache()
 
     def __repr__(self) -> str:
         return f"<jit of {name_of(self._fun)}>"
@@ -226,6 +228,7 @@ class JitFunction:
     def clear_cache(self) -> None:
         """Forget all compiled programs."""
         self._cache.clear()
+        self._traces.clear()
 
     def _cache_size(self) -> int:
         return self._cache.size()
@@ -237,7 +240,8 @@ class JitFunction:
         place = self._place_of(call, ())
         while True:
             with evaluation(), program_platform(place[0].platform) as asked:
-                traced = self._trace(call)
+                key = self._memo_key(call, [aval_of(leaf) for leaf in call.leaves])
+                traced = self._traces.copy(key, lambda: self._trace(call))
             before, place = place, self._place_of(call, traced.captures)
             # Arrays that the function closes over are known only now, and may be elsewhere.
             if not asked or place[0].platform == before[0].platform:
@@ -280,29 +284,27 @@ class JitFunction:
         call = Call(self._treatment, args, kwargs)
         leaves = [as_operand(leaf) for leaf in call.leaves]
         memo = program_memo()
-        key = self._memo_key(call, leaves)
-        known = memo.get(key)
+        key = self._memo_key(call, [leaf.aval for leaf in leaves])
+        known = memo.get((self, key))
         if known is None:
-            traced = self._trace(call)
-            name = traced.program.add(traced.name, traced.body)
-            traced.program.staged.add(name)
-            known = name, traced
-            if not any(is_tracer(c) for c in traced.captures):
-                memo[key] = known
+            known = self._traces.function(key, lambda: self._trace(call))
+            if not any(is_tracer(c) for c in known[1].captures):
+                memo[self, key] = known
         name, traced = known
         results = call_function(traced.program, name, [*leaves, *traced.captures])
         return tree_util.tree_unflatten(traced.tree, with_avals(results, traced.avals))
 
-    def _memo_key(self, call: Call, leaves: list[Array]) -> Any:
+    def _memo_key(self, call: Call, avals: list[ShapedArray]) -> Any:
+        """Everything that what is traced depends on."""
         # Types and signs count too: 1 and True, 0.0 and -0.0 are equal and not the same program.
         statics = tuple(
             (name, type(value), value, repr(value) if isinstance(value, (float, complex)) else None)
             for name, value in (*call.static_args.items(), *call.static_kwargs.items())
         )
-        avals = tuple(leaf.aval for leaf in leaves)
         # Rules of custom derivatives are traced as deep as they can be asked for.
         order = differentiation_order()
-        return (self, call.tree, avals, statics, call.count, config.token, order)
+        axes = tuple((axis.name, axis.size) for axis in state.axes)
+        return (call.tree, tuple(avals), statics, call.count, config.token, order, axes)
 
 
 # ----------------------------------------------------------------- compiled programs, by signature
@@ -335,6 +337,8 @@ def clear_caches() -> None:
     for of_function in list(_caches.values()):
         for cache in of_function.values():
             cache.clear()
+    for traces in list(TraceCache.everywhere):
+        traces.clear()
     _evaluation.clear_caches()
     _on_device.clear_caches()
 

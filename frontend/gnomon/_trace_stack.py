@@ -40,6 +40,8 @@ class _State(threading.local):
         self.axes: list[NamedAxis] = []
         self.spent = 0
         self.platform: tuple[str, list[None]] | None = None
+        # How often it was asked for, here or of operands: what was traced then depends on it.
+        self.platform_questions = 0
 
 
 state = _State()
@@ -126,6 +128,7 @@ def program_platform(platform: str) -> Iterator[list[None]]:
 
 def platform_of(operands: Sequence[Any], what: str) -> str:
     """The platform that the program being traced is for, or that eager code on arrays runs on."""
+    state.platform_questions += 1
     if state.platform is not None and state.stack:
         platform, asked = state.platform
         asked.append(None)
