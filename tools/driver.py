@@ -1,12 +1,14 @@
 """``gnomon``: the compiler driver.
 
-    gnomon compile program.mlir --target=cuda:sm_90 # gnomon dialect or StableHLO to an executable
+    gnomon compile program.mlir --target=cuda:sm_90 # to an executable
     gnomon lower program.mlir                       # to StableHLO text, or --emit=artifact
     gnomon run program.mlir --input=3xf32=1,2,3     # compile and run @main, or --evaluate it
     gnomon targets                                  # what --target takes
     gnomon cache info | clear                       # the executables kept on disk
     gnomon version
 
+Programs are text of the gnomon dialect, or StableHLO: text, or a portable artifact. That goes to
+the compiler as it is, without what gnomon rewrites because the compiler gets it wrong.
 Pass-by-pass work on text is `gnomon-opt`'s.
 """
 
@@ -17,6 +19,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +31,7 @@ from gnomon.backends.iree.targets import CPUS, FAMILIES
 from gnomon.backends.platforms import compiler_for
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import context, ensure_context, ir
+from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
 from gnomon.dialects.types import ANY, TensorType, is_complex, is_inexact, short_name
 
 _DTYPES = {short_name(d): d for d in ANY}
@@ -41,24 +44,71 @@ class DriverError(Exception):
 _ERRORS = (DriverError, BackendUnavailable, CompilationError)
 
 
+# With which MLIR's bytecode begins, and so a portable artifact of StableHLO.
+_BYTECODE = b"ML\xefR"
+
+
 def read_program(path: str) -> Program:
-    """A program from MLIR text; it needs a public function ``main``."""
+    """A program from MLIR text or a portable artifact; it needs a public function ``main``."""
     ensure_context()
-    text = sys.stdin.read() if path == "-" else Path(path).read_text()
+    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     try:
-        program = Program(ir.Module.parse(text, context()))
-    except ir.MLIRError as error:
+        if data.startswith(_BYTECODE):
+            module = stablehlo.deserialize_portable_artifact(context(), data)
+        else:
+            module = ir.Module.parse(decode(data, path), context())
+    except (ir.MLIRError, RuntimeError, ValueError) as error:
         raise DriverError(f"{path}: {error}") from error
+    program = Program(module)
     if "main" not in program:
         names = ", ".join(sorted(program.names)) or "none"
         raise DriverError(f"{path}: no function @main (the module has {names})")
     return program
 
 
+def decode(data: bytes, path: str) -> str:
+    """The text of a file.
+
+    Raises:
+      DriverError: it is binary.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise DriverError(
+            f"{path}: the file is neither MLIR text nor a portable artifact"
+        ) from None
+
+
+def is_stablehlo(program: Program) -> bool:
+    """Whether a program is StableHLO alone, and not of the gnomon dialect."""
+    names: set[str] = set()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        names.add(op.name.partition(".")[0])
+        return ir.WalkResult.ADVANCE
+
+    program.module.operation.walk(visit)
+    return bool(names & {"stablehlo", "chlo"}) and "gnomon" not in names
+
+
+def lower(backend: Any, program: Program) -> Artifact:
+    """Lower a program for a backend; StableHLO is taken as it is."""
+    if not is_stablehlo(program):
+        artifact: Artifact = backend.lower(program, keep_stages=True)
+        return artifact
+    if not isinstance(backend, IreeBackend):
+        raise DriverError(
+            "programs of StableHLO are compiled for IREE's targets (`gnomon targets`), not for "
+            f"{backend.platform!r}"
+        )
+    return backend.lower_stablehlo(program.module)
+
+
 def lowered(path: str, target: str) -> Artifact:
     """The program of a file, lowered for a target."""
     backend, _ = compiler_for(target)
-    return backend.lower(read_program(path), keep_stages=True)
+    return lower(backend, read_program(path))
 
 
 def write(path: str, data: bytes | str) -> None:
@@ -103,7 +153,7 @@ def parse_input(text: str, type_: TensorType) -> np.ndarray:
 def compile_command(options: argparse.Namespace) -> None:
     """``gnomon compile``"""
     backend, rest = compiler_for(options.target)
-    artifact = backend.lower(read_program(options.file))
+    artifact = lower(backend, read_program(options.file))
     data = backend.compile_for(artifact, rest).serialize()
     suffix = ".vmfb" if isinstance(backend, IreeBackend) else ".pjrt"
     write(options.output or str(Path(options.file).with_suffix(suffix)), data)
@@ -126,11 +176,13 @@ def run_command(options: argparse.Namespace) -> None:
         shown = ", ".join(map(str, types)) or "nothing"
         raise DriverError(f"@main takes {shown}; got {len(options.input)} --input options")
     arrays = [parse_input(text, t) for text, t in zip(options.input, types, strict=True)]
+    if options.evaluate and is_stablehlo(program):
+        raise DriverError("--evaluate takes programs of the gnomon dialect, not StableHLO")
     if options.evaluate:
         results = Evaluator(program)("main", *arrays)
     else:
         backend = iree_backend("cpu")
-        executable = backend.compile(backend.lower(program))
+        executable = backend.compile(lower(backend, program))
         results = [buffer.to_numpy() for buffer in executable(arrays)]
     for result in results:
         print(f"{TensorType(result.shape, result.dtype)}")
@@ -179,7 +231,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         sub.set_defaults(run=run)
         return sub
 
-    sub = command("compile", "compile MLIR text to an executable", compile_command)
+    sub = command("compile", "compile a program of the dialect, or of StableHLO", compile_command)
     sub.add_argument("file")
     sub.add_argument("-o", "--output", help="default: the file's name with .vmfb")
     sub.add_argument("--target", default="cpu", help="see `gnomon targets`; tpu:v5e:2x2")

@@ -69,6 +69,19 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def read_text(path: str) -> str:
+    """The text of a file, or of standard input for ``-``.
+
+    Raises:
+      OptError: it is binary.
+    """
+    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise OptError(f"{path}: the file is not MLIR text") from None
+
+
 def pass_names(options: argparse.Namespace) -> list[str]:
     """The passes to run, in order."""
     names = list(PIPELINES[options.pipeline])
@@ -141,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{name:<{width}}  {entry.doc}")
         return 0
     try:
-        text = sys.stdin.read() if options.file == "-" else Path(options.file).read_text()
+        text = read_text(options.file)
         parts = SPLIT.split(text) if options.split_input_file else [text]
         outputs = []
         for i, part in enumerate(parts):

@@ -46,6 +46,10 @@ _BEHIND_EXPANSION = (
 )
 
 
+# Programs of so many operations or kernels may run long enough to be interrupted.
+_SLOW_FLOPS, _SLOW_DISPATCHES = 1e8, 1e4
+
+
 @dataclass(frozen=True)
 class Plan:
     """How IREE compiles a program.
@@ -57,6 +61,8 @@ class Plan:
       form: that of its control flow; None where it has none.
       stepped: whether Python takes steps of it, see `steps`.
       ordered: the host functions whose calls keep their order.
+      host_ops: names of the ops that the program leaves to Python.
+      unbounded: it has a loop that may run any number of times.
     """
 
     code: bytes | None
@@ -64,6 +70,8 @@ class Plan:
     form: Form | None = None
     stepped: bool = False
     ordered: frozenset[str] = frozenset()
+    host_ops: tuple[str, ...] = ()
+    unbounded: bool = False
 
 
 class IreeBackend:
@@ -89,6 +97,7 @@ class IreeBackend:
         lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
         cost = lowering.expand(_BEHIND_EXPANSION)
         options = self._options(ProgramCost(**vars(cost)))
+        unbounded = _has_open_loops(lowering.module)
         lowering.run(("expand-scan",))
         lowering.legalize(
             Pass(
@@ -115,10 +124,28 @@ class IreeBackend:
         artifact = lowering.artifact(callbacks=callbacks)
         code = describe_device(module, self.target) if self.target.device else None
         ordered = frozenset(f.symbol for f in functions if REGISTRY[f"gnomon.{f.op}"].effects)
-        plan = Plan(code.encode() if code is not None else None, options, ordered=ordered)
+        plan = Plan(
+            code.encode() if code is not None else None,
+            options,
+            ordered=ordered,
+            host_ops=tuple(sorted({f.op for f in functions})),
+            unbounded=unbounded,
+        )
         if has_control_flow(module):
             plan = next(self._forms(artifact, plan, tuple(Form), module))
         artifact.plan = plan
+        return artifact
+
+    def lower_stablehlo(self, module: ir.Module) -> Artifact:
+        """The artifact of a module of StableHLO, which is left as it is.
+
+        What the compiler takes wrongly is not rewritten, as it is in programs of the dialect.
+        """
+        artifact = Lowering(Program(module), keep_stages=True).artifact()
+        code = describe_device(module, self.target) if self.target.device else None
+        artifact.plan = Plan(
+            code.encode() if code is not None else None, self._options(ProgramCost())
+        )
         return artifact
 
     def _forms(
@@ -186,6 +213,9 @@ class IreeBackend:
                 execution_model=artifact.plan.options.execution_model,
                 donate=donate,
                 callbacks=artifact.callbacks,
+                slow=artifact.cost.flops > _SLOW_FLOPS
+                or artifact.cost.dispatches > _SLOW_DISPATCHES,
+                unbounded=artifact.plan.unbounded,
             )
 
         vmfb = self._compiled(artifact)
@@ -219,6 +249,7 @@ class IreeBackend:
             donate=donate,
             callbacks=artifact.callbacks,
             stepped=plan.stepped,
+            host_ops=plan.host_ops,
         )
 
     def _compiled(self, artifact: Artifact) -> bytes:
@@ -274,6 +305,20 @@ class IreeBackend:
 
     def __repr__(self) -> str:
         return f"IreeBackend({self.platform!r})"
+
+
+def _has_open_loops(module: ir.Module) -> bool:
+    """Whether a program whose scans are not expanded yet has loops without a trip count."""
+    found = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name != "gnomon.while":
+            return ir.WalkResult.ADVANCE
+        found.append(op)
+        return ir.WalkResult.INTERRUPT
+
+    module.operation.walk(visit)
+    return bool(found)
 
 
 @functools.cache

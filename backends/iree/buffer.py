@@ -71,6 +71,7 @@ _IMPORTED_USAGE = _OWNED_USAGE | IMPORTED_USAGE_BIT
 # Copying fewer bytes than this is quicker than importing them (2.5 us against 6 at 1 kB).
 _COPY_BELOW_BYTES = 16384
 _PLACE = re.compile(r"^[^\n]*?\.(?:c|cc|h):\d+: [A-Z_]+; ")
+_NO_FILE = ("unable to open file", "failed to open", "mkstemp", "Too many open files")
 _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "OUT_OF_MEMORY", "OUT_OF_DEVICE_MEMORY")
 
 
@@ -149,10 +150,15 @@ def execution_error(
     lost = state.lost_with(error)
     if lost is not None:
         return ExecutionError(f"{what}: {_reason(error)}; {lost}")
+    if any(sign in text for sign in _NO_FILE):
+        return ExecutionError(
+            f"{what}: no file can be opened; the process may have reached the limit of its open "
+            "files (`ulimit -n`), or the disk of its temporary folder is full"
+        )
     if any(sign in text for sign in _OUT_OF_MEMORY):
         return OutOfMemory(
-            f"{what} for want of memory: {_reason(error)}; delete arrays that are no longer "
-            "needed, donate the arguments of jitted functions, or use a smaller batch"
+            f"{what} for want of memory on {state.name}; delete arrays that are no longer needed, "
+            "donate the arguments of jitted functions, or use a smaller batch"
         )
     return ExecutionError(f"{what}: {_reason(error)}")
 

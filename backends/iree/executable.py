@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from gnomon.backends.iree.buffer import (
 )
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
 from gnomon.backends.iree.host import HostModule, read_table
+from gnomon.backends.iree.interrupts import run_interruptibly
 from gnomon.backends.iree.scratch import loading_libraries
 from gnomon.backends.iree.stepped import Stepper, read_steps
 from gnomon.dialects.callbacks import Callback
@@ -33,6 +35,8 @@ __all__ = ["ArrayType", "Executable"]
 # that the caches do not have.
 _RUN_AHEAD = 32
 _RUN_AHEAD_BYTES = 64 << 20
+# Calls that take so long are made in a way that heeds interrupts.
+_SLOW_S = 0.02
 # The least of so many calls is what a call allocates: other threads allocate meanwhile.
 _MEASURED_CALLS = 3
 
@@ -60,14 +64,35 @@ class _Loaded:
         invoke: runs it on a list of arguments, and fills a list of results.
         footprint: the bytes that a call allocates, as far as measured.
         unmeasured: in how many calls that is to be measured yet.
+        slow: whether the next call is expected to take long.
+        unbounded: whether any call may take long.
     """
 
-    __slots__ = ("footprint", "generation", "host", "invoke", "lock", "state", "unmeasured")
+    __slots__ = (
+        "footprint",
+        "generation",
+        "host",
+        "invoke",
+        "lock",
+        "slow",
+        "state",
+        "unbounded",
+        "unmeasured",
+    )
 
     invoke: Callable[[Any, Any], None]
 
-    def __init__(self, vmfb: bytes, state: DriverState, callbacks: Sequence[Callback]) -> None:
+    def __init__(
+        self,
+        vmfb: bytes,
+        state: DriverState,
+        callbacks: Sequence[Callback],
+        slow: bool,
+        unbounded: bool,
+    ) -> None:
         self.state = state
+        self.slow = slow or unbounded
+        self.unbounded = unbounded
         self.generation = runtime_generation()
         # IREE asks that calls of one context be made one after the other.
         self.lock = threading.Lock()
@@ -97,6 +122,27 @@ class _Loaded:
             calls = self.host.calls if self.host else {}
             self.invoke = Stepper(steps, module, context, calls, state)
 
+    def call(self, arguments: Any, results: Any, keep_alive: object) -> None:
+        """Runs the program; in the main thread an interrupt is heeded while it runs.
+
+        Args:
+            arguments, results: as `invoke` takes them.
+            keep_alive: the memory that it reads; after an interrupt it runs on.
+        """
+        if self.slow and threading.current_thread() is threading.main_thread():
+            run_interruptibly(lambda: self._call_measured(arguments, results, keep_alive))
+        else:
+            self._call_measured(arguments, results, keep_alive)
+
+    def _call_measured(self, arguments: Any, results: Any, _keep_alive: object) -> None:
+        with self.lock:
+            started = time.perf_counter()
+            if self.unmeasured:
+                _invoke_measured(self, arguments, results)
+            else:
+                self.invoke(arguments, results)
+            self.slow = self.unbounded or time.perf_counter() - started > _SLOW_S
+
 
 class Executable:
     """A compiled program, ready to be called.
@@ -109,6 +155,8 @@ class Executable:
         execution_model: the one that it was compiled with.
         donate: positions of arguments whose buffers the call consumes.
         callbacks: the Python functions that the program calls, in the order that it counts them.
+        slow: the first call may take long.
+        unbounded: any call may, whatever those before it took.
 
     Raises:
         ExecutionError: the executable is damaged, or made for another machine.
@@ -124,6 +172,8 @@ class Executable:
         execution_model: str = "sync",
         donate: tuple[int, ...] = (),
         callbacks: tuple[Callback, ...] = (),
+        slow: bool = False,
+        unbounded: bool = False,
     ) -> None:
         self.device = device or cpu_device()
         self.execution_model = execution_model
@@ -136,6 +186,7 @@ class Executable:
         self._asynchronous = execution_model == "async"
         self._arity = len(self.input_types)
         self._callbacks = callbacks
+        self._slow, self._unbounded = slow, unbounded
         self._loaded = self._load_anew()
         # A Python function that a program calls may call the program again, in this thread or by
         # way of another one: each call of such a program that runs has a context of its own.
@@ -209,10 +260,12 @@ class Executable:
                 self._invoke_with_host(arguments, results)
             else:
                 try:
-                    with loaded.lock:
-                        loaded.invoke(arguments, results)
+                    loaded.call(arguments, results, (buffers, keep_alive))
                 except Exception as error:
                     raise execution_error("the program failed", error, state) from error
+                except KeyboardInterrupt:
+                    self._abandon(loaded)
+                    raise
             outputs = self._wrap(results, None, bool(keep_alive), state)
         for index in self.donate:
             buffers[index].delete("it was donated to a call")
@@ -238,9 +291,14 @@ class Executable:
             loaded = self._loaded = self._load_anew()
         return loaded
 
+    def _abandon(self, loaded: _Loaded) -> None:
+        """Leaves a program to a call that was interrupted, and runs on."""
+        if self._loaded is loaded:
+            self._loaded = self._load_anew()
+
     def _load_anew(self) -> _Loaded:
         state = self.device.driver_state(self.execution_model)
-        return _Loaded(self._vmfb, state, self._callbacks)
+        return _Loaded(self._vmfb, state, self._callbacks, self._slow, self._unbounded)
 
     def _invoke_with_host(self, arguments: Any, results: Any) -> None:
         """Runs a program that calls Python; what a Python function raises is raised here."""
@@ -286,11 +344,12 @@ class Executable:
         # Before the launch: the program reads this memory from its first moment on.
         state.in_flight.add(semaphore, (arguments, results, keep_alive), loaded.footprint)
         try:
-            with loaded.lock:
-                if loaded.unmeasured and state.shares_memory:
-                    _invoke_measured(loaded, arguments, results)
-                else:
-                    loaded.invoke(arguments, results)
+            loaded.call(arguments, results, keep_alive)
+        except KeyboardInterrupt:
+            # Nobody waits for it, also not the end of the process.
+            semaphore.fail("the call was interrupted")
+            self._abandon(loaded)
+            raise
         except Exception as error:
             # IREE refuses to start a program after one that has failed already; whether it fails
             # before or after this call is a matter of time, so both are reported alike.
@@ -351,6 +410,10 @@ class Executable:
 def _invoke_measured(loaded: _Loaded, arguments: Any, results: Any) -> None:
     """Runs a program and notes what it allocates."""
     state = loaded.state
+    if not state.shares_memory:
+        loaded.unmeasured = 0
+        loaded.invoke(arguments, results)
+        return
     before = state.allocated_bytes()
     loaded.invoke(arguments, results)
     allocated = state.allocated_bytes() - before

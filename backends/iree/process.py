@@ -23,6 +23,7 @@ from gnomon.backends.iree.scratch import make_scratch_folder
 __all__ = ["COMPILER", "CompilerProcess", "ProcessDiedError", "ProcessTimeoutError", "Reply"]
 
 _START_TIMEOUT_S = 120.0
+_LONGEST_WAIT_S = 3600.0
 _DIAGNOSTIC_BYTES = 1 << 20
 
 Reply = tuple[bool, bytes, str]
@@ -93,7 +94,7 @@ class _Worker:
     def receive(self, deadline: float) -> tuple[dict[str, object], bytes]:
         """Waits for a frame until `deadline`, on the monotonic clock."""
         # A frame follows its first byte at once, so only that byte is waited for by the clock.
-        while not select.select([self._replies], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        while not select.select([self._replies], [], [], _wait_until(deadline))[0]:
             if time.monotonic() >= deadline:
                 raise ProcessTimeoutError(self.read_diagnostics())
         frame = worker_program.read_frame(self._replies)
@@ -133,6 +134,11 @@ class _Worker:
         if self._diagnostics >= 0:
             os.close(self._diagnostics)
             self._diagnostics = -1
+
+
+def _wait_until(deadline: float) -> float:
+    """Seconds to wait at once for a deadline, which may be infinite."""
+    return min(max(0.0, deadline - time.monotonic()), _LONGEST_WAIT_S)
 
 
 class CompilerProcess:

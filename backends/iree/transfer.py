@@ -72,8 +72,8 @@ def _allocate(state: DriverState, memory_type: int, usage: int, nbytes: int) -> 
         return state.allocator.allocate_buffer(memory_type, usage, nbytes)
     except RuntimeError as error:
         raise OutOfMemory(
-            f"{state.name} has no room for an array of {nbytes} bytes: {error}; delete arrays that "
-            "are no longer needed, or donate the arguments of jitted functions"
+            f"{state.name} has no room for an array of {nbytes} bytes; delete arrays that are no "
+            "longer needed, or donate the arguments of jitted functions"
         ) from error
 
 

@@ -84,6 +84,7 @@ from gnomon._dtypes import float0
 from gnomon._gradient import grad, value_and_grad
 from gnomon._jacobian import hessian, jacfwd, jacobian, jacrev
 from gnomon._jit import clear_caches, jit
+from gnomon._not_yet import missing_attribute as _missing_attribute
 from gnomon._source_location import named_scope
 from gnomon._stages import ShapeDtypeStruct
 from gnomon._trace_stack import ensure_compile_time_eval
@@ -187,3 +188,7 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+
+def __getattr__(name: str) -> None:
+    raise _missing_attribute(name, __all__)

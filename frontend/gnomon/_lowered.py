@@ -142,6 +142,19 @@ class Compiled(Stage):
         """The program as MLIR; see `Lowered.as_text`."""
         return self._lowered.as_text(dialect, debug_info=debug_info)
 
+    def serialize(self) -> bytes:
+        """The compiled program: for IREE's targets a ``.vmfb``, which its runtime loads.
+
+        Arrays that the function closes over are a part of it.
+
+        Raises:
+          ValueError: the program calls Python.
+        """
+        tell = getattr(self.executable, "serialize", None)
+        if tell is not None:
+            return bytes(tell())
+        return self._lowered.compile(target=self._device.platform).serialize()
+
     def cost_analysis(self) -> dict[str, float]:
         """An estimate of what a call does; see `Lowered.cost_analysis`."""
         return self._lowered.cost_analysis()

@@ -152,3 +152,16 @@ def test_options_of_jit_that_are_of_xla_or_of_several_devices() -> None:
     ):
         with pytest.raises(NotImplementedError, match="XLA"):
             compile_({"xla_embed_ir_in_executable": True})
+
+
+def test_the_default_target_serializes() -> None:
+    y = gnp.arange(3.0)
+    compiled = gn.jit(lambda x: gnp.sin(x) + y).lower(gnp.ones(3)).compile()
+    assert len(compiled.serialize()) > 1000
+
+
+@pytest.mark.parametrize("target", [None, "cpu"])
+def test_a_program_that_calls_python_does_not_serialize(target: str | None) -> None:
+    lowered = gn.jit(gnp.linalg.cholesky).lower(gnp.eye(3))
+    with pytest.raises(ValueError, match="leaves cholesky to Python"):
+        lowered.compile(target=target).serialize()

@@ -1,0 +1,72 @@
+"""Calls of the main thread that heed an interrupt while IREE runs.
+
+Python handles Ctrl-C in the main thread, between two of its instructions: a call of IREE is one of
+them. So another thread makes the call, and the main one waits for it, which Python interrupts.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import TypeAlias
+
+__all__ = ["run_interruptibly"]
+
+_Job: TypeAlias = "Callable[[], None]"
+
+
+class _Runner:
+    """A thread that makes calls for the main one, kept for the next: starting one takes longer."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self.thread = threading.Thread(target=self._serve, daemon=True, name="gnomon-runner")
+        self.thread.start()
+
+    def run(self, call: _Job) -> None:
+        """Makes a call and waits for its end."""
+        raised: list[BaseException] = []
+        # A lock, for an event takes twice as long.
+        running = threading.Lock()
+        running.acquire()
+
+        def job() -> None:
+            try:
+                call()
+            except BaseException as error:
+                raised.append(error)
+            running.release()
+
+        self._jobs.put(job)
+        running.acquire()
+        if raised:
+            raise raised[0]
+
+    def _serve(self) -> None:
+        while True:
+            self._jobs.get()()
+
+
+_runners: list[_Runner] = []
+
+
+def run_interruptibly(call: Callable[[], None]) -> None:
+    """Makes a call from the main thread.
+
+    Raises:
+        KeyboardInterrupt: there was an interrupt; the call goes on, with all that it needs.
+    """
+    runner = _runners.pop() if _runners else None
+    # Threads do not survive a fork.
+    if runner is None or not runner.thread.is_alive():
+        runner = _Runner()
+    try:
+        runner.run(call)
+    except KeyboardInterrupt:
+        # The runner is busy with what was interrupted.
+        raise
+    except BaseException:
+        _runners.append(runner)
+        raise
+    _runners.append(runner)

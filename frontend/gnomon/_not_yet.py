@@ -1,0 +1,49 @@
+"""Names of JAX that gnomon does not have, for the error that says so; docs/api.md has all."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["NOT_YET", "missing_attribute"]
+
+_DEVICES = "programs run on one device, and several are not supported yet"
+_REFERENCES = "there are no mutable arrays; x.at[i].set(v) and the carries of loops say the same"
+_XLA = "it belongs to XLA alone"
+_EXPORT = "artifacts for deployment are not written yet; see Lowered.compile(target=...)"
+_PROFILER = "profiles are not written yet"
+_INTERNAL = "it shows JAX's own workings"
+
+_NAMES = {
+    _DEVICES: """
+        NamedSharding P Shard auto_pcast distributed host_count host_id host_ids make_mesh
+        make_array_from_callback make_array_from_process_local_data
+        make_array_from_single_device_arrays pmap reshard set_mesh shard_map smap thread_guard
+        remove_size_one_mesh_axis_from_type
+    """,
+    _REFERENCES: "Ref empty_ref free_ref freeze new_ref ref",
+    _XLA: "ds ffi",
+    _EXPORT: "export",
+    _PROFILER: "profiler",
+    _INTERNAL: """
+        ad api_util array_garbage_collection_guard core debug_key_reuse interpreters
+        jax2tf_associative_scan_reductions lib make_user_context memory monitoring
+        softmax_custom_jvp version
+    """,
+}
+
+NOT_YET: dict[str, str] = {
+    name: reason for reason, names in _NAMES.items() for name in names.split()
+}
+
+
+def missing_attribute(name: str, known: Iterable[str]) -> AttributeError:
+    """The error for a name that the package does not have."""
+    reason = NOT_YET.get(name)
+    if reason is not None:
+        return AttributeError(
+            f"gnomon has no {name!r}: {reason} (docs/api.md lists what of JAX is here)"
+        )
+    close = difflib.get_close_matches(name, known, 1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return AttributeError(f"module 'gnomon' has no attribute {name!r}{hint}")
