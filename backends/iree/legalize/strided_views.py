@@ -21,20 +21,27 @@ __all__ = ["store_strided_views"]
 # Ops that IREE writes as reads by position. It makes reversed scans of some windows.
 _READERS = frozenset(f"stablehlo.{n}" for n in ("gather", "reverse", "reduce_window"))
 _SLICES = ("stablehlo.slice", "stablehlo.dynamic_slice")
-# Ops that a kernel repeats to spare memory, so that it reads their operand in place. Of the
-# conversions, those to wider numbers.
-_REPEATED = frozenset(
-    f"stablehlo.{n}" for n in ("reshape", "transpose", "broadcast_in_dim", "convert")
+_VIEWS = frozenset(
+    f"stablehlo.{n}" for n in ("reshape", "transpose", "broadcast_in_dim", "bitcast_convert")
 )
+_ELEMENTWISE = frozenset(
+    f"stablehlo.{n}"
+    for n in (
+        *("abs", "add", "and", "clamp", "compare", "complex", "convert", "divide", "imag"),
+        *("maximum", "minimum", "multiply", "negate", "not", "or", "real", "select"),
+        *("shift_left", "shift_right_arithmetic", "shift_right_logical", "subtract", "xor"),
+    )
+)
+_LITERAL = "stablehlo.constant"
 
 
 def store_strided_views(module: ir.Module) -> None:
     """Put barriers after slices with gaps that are read by position; in place."""
-    views = {}
+    views: dict[ir.Value, None] = {}
     for function in module.body.operations:
         for op in _operations(function.operation):
-            if op.name in _READERS and (view := _strided_view(op.operands[0])) is not None:
-                views[view] = None
+            if op.name in _READERS:
+                views.update(dict.fromkeys(_views_read_in_place(op.operands[0])))
     for view in views:
         with ir.InsertionPoint.after(view.owner), view.owner.location:
             (stored,) = stablehlo("optimization_barrier", [view], [type_of(view)])
@@ -49,19 +56,50 @@ def _operations(op: ir.Operation) -> Iterator[ir.Operation]:
                 yield from _operations(inner.operation)
 
 
-def _strided_view(value: ir.Value) -> ir.Value | None:
-    """The slice with gaps that a value is a view of, the last one of several."""
-    last = None
-    while not isinstance(value.owner, ir.Block):
+def _views_read_in_place(read: ir.Value) -> Iterator[ir.Value]:
+    """The slices with gaps that a kernel may read when it takes elements of a value.
+
+    What is computed is an array of its own, unless the compiler simplifies the computation away, as
+    it may where one of two operands is a literal, or repeats it in the kernel to spare memory, as
+    it may where the slice is of narrower numbers.
+    """
+    width = type_of(read).dtype.itemsize
+    seen: set[tuple[ir.Value, bool]] = set()
+    # A value, the last slice on the way from it, and whether something is computed on that way.
+    waiting: list[tuple[ir.Value, ir.Value | None, bool]] = [(read, None, False)]
+    while waiting:
+        value, last, computed = waiting.pop()
+        if (value, computed) in seen or isinstance(value.owner, ir.Block):
+            continue
+        seen.add((value, computed))
         op = value.owner.operation
         if op.name in _SLICES:
             last = last or value
-            if _has_gaps(op):
-                return last
-        elif op.name not in _REPEATED:
-            return None
-        value = op.operands[0]
-    return None
+            if not _has_gaps(op):
+                waiting.append((op.operands[0], last, computed))
+            elif not computed or type_of(value).dtype.itemsize < width:
+                yield last
+        elif op.name in _VIEWS:
+            waiting.append((op.operands[0], last, computed))
+        elif op.name in _ELEMENTWISE:
+            operands = [x for x in op.operands if not _is_literal(x)]
+            if len(operands) == len(op.operands) and not _is_reinterpretation(op):
+                computed = True
+            waiting += [(x, last, computed) for x in operands]
+
+
+def _is_reinterpretation(op: ir.Operation) -> bool:
+    """Whether an op converts between integers, or bools, of the same width."""
+    if op.name != "stablehlo.convert":
+        return False
+    before, after = type_of(op.operands[0]).dtype, type_of(op.results[0]).dtype
+    return before.kind in "iub" and after.kind in "iub" and before.itemsize == after.itemsize
+
+
+def _is_literal(value: ir.Value) -> bool:
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _VIEWS:
+        value = value.owner.operation.operands[0]
+    return not isinstance(value.owner, ir.Block) and value.owner.operation.name == _LITERAL
 
 
 def _has_gaps(op: ir.Operation) -> bool:

@@ -29,6 +29,14 @@ VIEWS: dict[str, Callable[[Any, Any], Any]] = {
     "transposed": lambda x, i: x[0, :, ::2].T,
     "of a view": lambda x, i: x[:, :, ::2][:, 1:4],
     "widened": lambda x, i: x.astype("float16")[0, :, ::2].astype("float32"),
+    "unsigned": lambda x, i: x.astype("uint8")[0, :, ::2],
+    "unsigned, twice": lambda x, i: x.astype("uint8")[0, 0, ::-1][::-2],
+    "of bools": lambda x, i: (x[0] > 2)[:, ::2],
+    "of bools, backwards": lambda x, i: (x[0, 0] > 2)[::-2],
+    "times one": lambda x, i: x[0, :, ::2] * 1.0 + 0.0,
+    "scaled": lambda x, i: (
+        (x.astype("int8")[0, :, ::2].astype("float32") - x[0, 0, 0]) * x[0, 1, 1]
+    ),
     "broadcast": lambda x, i: gnp.broadcast_to(x[:, 1:2, 1:2], (2, 3, 1)),
 }
 
@@ -40,8 +48,10 @@ READERS: dict[str, Callable[[Any, Any], Any]] = {
     "gather, inner": lambda v, i: v[..., i],
     "gather, both": lambda v, i: v[i % 2, ..., i % 2] if v.ndim > 1 else v[i],
     "gather, promised": lambda v, i: v.at[i % 2].get(mode="promise_in_bounds"),
-    "reversed scan": lambda v, i: lax.cumsum(v, axis=v.ndim - 1, reverse=True),
-    "reversed scan of a function": lambda v, i: lax.cumlogsumexp(v, axis=0, reverse=True),
+    "reversed scan": lambda v, i: lax.cumsum(v.astype("float32"), axis=v.ndim - 1, reverse=True),
+    "reversed scan of a function": lambda v, i: lax.cumlogsumexp(
+        v.astype("float32"), axis=0, reverse=True
+    ),
     "sort": lambda v, i: gnp.sort(v, axis=-1),
 }
 
