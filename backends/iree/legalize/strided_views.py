@@ -16,7 +16,7 @@ from gnomon.dialects.combinators import stablehlo
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
-__all__ = ["store_strided_views"]
+__all__ = ["operations", "store_strided_views"]
 
 # Ops that IREE writes as reads by position. It makes reversed scans of some windows.
 _READERS = frozenset(f"stablehlo.{n}" for n in ("gather", "reverse", "reduce_window"))
@@ -39,7 +39,7 @@ def store_strided_views(module: ir.Module) -> None:
     """Put barriers after slices with gaps that are read by position; in place."""
     views: dict[ir.Value, None] = {}
     for function in module.body.operations:
-        for op in _operations(function.operation):
+        for op in operations(function.operation):
             if op.name in _READERS:
                 views.update(dict.fromkeys(_views_read_in_place(op.operands[0])))
     for view in views:
@@ -48,12 +48,13 @@ def store_strided_views(module: ir.Module) -> None:
         view.replace_all_uses_except(stored, stored.owner.operation)
 
 
-def _operations(op: ir.Operation) -> Iterator[ir.Operation]:
+def operations(op: ir.Operation) -> Iterator[ir.Operation]:
+    """The operations in the regions of one, those in their regions among them."""
     for region in op.regions:
         for block in region.blocks:
             for inner in block.operations:
                 yield inner.operation
-                yield from _operations(inner.operation)
+                yield from operations(inner.operation)
 
 
 def _views_read_in_place(read: ir.Value) -> Iterator[ir.Value]:
