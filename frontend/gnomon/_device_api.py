@@ -278,9 +278,12 @@ def _brought(
 
 
 def copy_to_host_async(x: Any) -> Any:
-    """Start to bring the arrays of a pytree to host memory; the pytree itself."""
+    """Start to bring the arrays of a pytree to host memory; the pytree itself.
+
+    Leaves of other types that have a method of this name are told too.
+    """
     for leaf in tree_util.tree_leaves(x):
-        if isinstance(leaf, ConcreteArray):
+        if not is_tracer(leaf) and hasattr(leaf, "copy_to_host_async"):
             leaf.copy_to_host_async()
     return x
 

@@ -57,6 +57,8 @@ class Entry:
 
     def __call__(self, leaves: list[Any]) -> Any:
         """Run on the dynamic leaves of a call."""
+        if self._donated:
+            _check_donated(leaves, self._donated)
         inputs: list[Any] = [
             leaf._buffer if type(leaf) is ConcreteArray and leaf._buffer else _host_buffer(leaf)
             for leaf in leaves
@@ -73,6 +75,20 @@ class Entry:
         return tree_util.tree_unflatten(
             self._tree, [wrap_buffer(b, a) for b, a in zip(buffers, self._avals, strict=True)]
         )
+
+
+def _check_donated(leaves: Sequence[Any], donated: tuple[int, ...]) -> None:
+    """Raise if an array is donated and is another argument too."""
+    arrays = [leaf for leaf in leaves if isinstance(leaf, ConcreteArray)]
+    if len({id(a) for a in arrays}) == len(arrays):
+        return
+    for i in donated:
+        if isinstance(leaves[i], ConcreteArray) and sum(a is leaves[i] for a in arrays) > 1:
+            raise RuntimeError(
+                f"an array of {leaves[i].aval} is donated and is another argument of the same call "
+                "too: its memory cannot be taken over while it is read. Donate a copy, or do not "
+                "donate it"
+            )
 
 
 class PlacedEntry(Entry):
@@ -98,6 +114,8 @@ class PlacedEntry(Entry):
     def __call__(self, leaves: list[Any]) -> Any:
         """Run on the dynamic leaves of a call."""
         device, donated = self._device, self._donated
+        if donated:
+            _check_donated(leaves, donated)
         given = [as_operand(leaf) for leaf in leaves]
         if Config.guards_somewhere:
             _on_device.guard_arrivals([x for x in leaves if isinstance(x, Array)], device)

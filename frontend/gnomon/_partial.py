@@ -12,7 +12,10 @@ __all__ = ["Partial"]
 
 
 class _Opaque:
-    """A `functools.partial` as a plain callable: its arguments stay a part of the function."""
+    """A `functools.partial` as a plain callable: its arguments stay a part of the function.
+
+    It is equal to the partial.
+    """
 
     def __init__(self, function: functools.partial[Any]) -> None:
         self.function = function
@@ -21,7 +24,7 @@ class _Opaque:
         return self.function(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Opaque) and self.function == other.function
+        return self.function == (other.function if isinstance(other, _Opaque) else other)
 
     def __hash__(self) -> int:
         return hash(self.function)

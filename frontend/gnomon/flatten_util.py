@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from gnomon.lax._creation import converted
 
 __all__ = ["ravel_pytree"]
 
-Shapes = Sequence[tuple[int, ...]]
-DTypes = Sequence[np.dtype[Any]]
+Shapes = tuple[tuple[int, ...], ...]
+DTypes = tuple[np.dtype[Any], ...]
 
 
 def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
@@ -45,7 +45,7 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
     leaves, tree = tree_util.tree_flatten(pytree)
     arrays = [as_operand(leaf) for leaf in leaves]
     if not arrays:
-        return lax.full((0,), 0, np.float32), functools.partial(_unraveled, tree, (), (), None)
+        return lax.full((0,), 0, np.float32), _Unravel(tree, (), (), None)
     dtypes = tuple(x.dtype for x in arrays)
     common = _dtypes.result_type(*dtypes)
     flat = lax.concatenate(
@@ -53,29 +53,47 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
     )
     shapes = tuple(x.shape for x in arrays)
     expected = None if all(d == common for d in dtypes) else common
-    return flat, functools.partial(_unraveled, tree, shapes, dtypes, expected)
+    return flat, _Unravel(tree, shapes, dtypes, expected)
 
 
-def _unraveled(
-    tree: Any, shapes: Shapes, dtypes: DTypes, expected: np.dtype[Any] | None, flat: Any
-) -> Any:
-    vector = as_operand(flat)
-    if expected is not None and vector.dtype != expected:
-        raise TypeError(
-            f"unravel function given array of dtype {vector.dtype}, but expected dtype {expected}"
-        )
-    sizes = [math.prod(shape) for shape in shapes]
-    if vector.shape != (sum(sizes),):
-        raise ValueError(
-            f"unravel function given array of shape {vector.shape}, but expected ({sum(sizes)},)"
-        )
-    parts = [
-        lax.reshape(part, shape)
-        for part, shape in zip(lax.split(vector, sizes) if sizes else [], shapes, strict=True)
-    ]
-    if expected is not None:
-        parts = [_as_dtype(part, dtype) for part, dtype in zip(parts, dtypes, strict=True)]
-    return tree_util.tree_unflatten(tree, parts)
+@dataclass(frozen=True)
+class _Unravel:
+    """Makes a pytree of a vector; equal ones make the same, so they are one static argument.
+
+    Attributes:
+      tree: the structure.
+      shapes, dtypes: of the leaves.
+      expected: the dtype of the vector; None for any.
+    """
+
+    tree: Any
+    shapes: Shapes
+    dtypes: DTypes
+    expected: np.dtype[Any] | None
+
+    def __call__(self, flat: Any) -> Any:
+        """The pytree of a vector."""
+        vector, expected = as_operand(flat), self.expected
+        if expected is not None and vector.dtype != expected:
+            raise TypeError(
+                f"unravel function given array of dtype {vector.dtype}, but expected dtype "
+                f"{expected}"
+            )
+        sizes = [math.prod(shape) for shape in self.shapes]
+        if vector.shape != (sum(sizes),):
+            raise ValueError(
+                f"unravel function given array of shape {vector.shape}, but expected "
+                f"({sum(sizes)},)"
+            )
+        parts = [
+            lax.reshape(part, shape)
+            for part, shape in zip(
+                lax.split(vector, sizes) if sizes else [], self.shapes, strict=True
+            )
+        ]
+        if expected is not None:
+            parts = [_as_dtype(part, dtype) for part, dtype in zip(parts, self.dtypes, strict=True)]
+        return tree_util.tree_unflatten(self.tree, parts)
 
 
 def _as_dtype(x: Array, dtype: np.dtype[Any]) -> Array:

@@ -67,6 +67,17 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         self._reducer, self._accumulator, self._update = reducer, accumulator, update
         self._elementwise = elementwise
 
+    def _parts(self) -> tuple[Any, ...]:
+        """Everything that tells it from others."""
+        rules = self._reducer, self._accumulator, self._update, self._elementwise
+        return (self._func, self.nin, self.nout, type(self.identity), self.identity, *rules)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ufunc) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash((self._func, self.nin, self.nout))
+
     def __repr__(self) -> str:
         return f"<gnomon.numpy.ufunc {self.__name__!r}>"
 
