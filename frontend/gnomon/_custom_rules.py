@@ -126,7 +126,10 @@ def resolve_positions(fun: Callable[..., Any], args: Any, kwargs: dict[str, Any]
                 f"{name_of(fun)} has no signature, so its arguments must be given by position"
             ) from None
         return tuple(args)
-    bound = signature.bind(*args, **kwargs)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{name_of(fun)}: {error}") from None
     positional = [n for n, p in signature.parameters.items() if p.kind in _POSITIONAL]
     if others := [name for name in kwargs if name not in positional]:
         raise TypeError(

@@ -349,8 +349,18 @@ class Pushforward(_Linear):
 class Pullback(_Linear):
     """What `vjp` returns: from a cotangent of the result to cotangents of the arguments."""
 
-    def __call__(self, cotangent: Any) -> Any:
-        """A tuple of the cotangents of the arguments."""
+    def __call__(self, *cotangents: Any) -> Any:
+        """A tuple of the cotangents of the arguments.
+
+        Raises:
+          TypeError: it is not called with one cotangent, of the structure of the result.
+        """
+        if len(cotangents) != 1:
+            raise TypeError(
+                "the function that vjp returns takes one argument, a cotangent of the structure "
+                f"of the result, got {len(cotangents)}"
+            )
+        (cotangent,) = cotangents
         return self._map.pull_back(self._residuals, cotangent)
 
 

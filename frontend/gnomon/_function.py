@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -69,6 +70,23 @@ def check_callable(fun: Any, transformation: str) -> None:
     """Raise ``TypeError`` unless ``fun`` can be transformed."""
     if not callable(fun):
         raise TypeError(f"{transformation} takes a callable, got {fun!r} of {type(fun).__name__}")
+    if isinstance(fun, staticmethod):
+        raise TypeError(
+            f"{transformation} takes a function, got {fun!r}: apply staticmethod to what it returns"
+        )
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(
+            f"{transformation} takes a function that returns, got the generator function {fun!r}"
+        )
+
+
+def described(wrapper: Callable[..., Any], fun: Any, sentence: str) -> Callable[..., Any]:
+    """A transformed function with the names of ``fun``, which says in front what it does."""
+    functools.update_wrapper(wrapper, fun)
+    wrapper.__doc__ = sentence.format(name_of(fun))
+    if own := getattr(fun, "__doc__", None):
+        wrapper.__doc__ += f"\n\nOf the function itself:\n\n{own}"
+    return wrapper
 
 
 def output_leaves(out: Any, what: str) -> tuple[list[Array], Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from gnomon._function import (
     apply,
     auxiliary_leaves,
     check_callable,
+    described,
     result_and_auxiliary,
     trace_function,
     with_avals,
@@ -61,7 +61,6 @@ def value_and_grad(
         raise NotImplementedError("reduce_axes was removed from JAX too; sum with lax.psum instead")
     positions = canonical_argnums(argnums)
 
-    @functools.wraps(fun)
     def value_and_grad_of(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         chosen = ArgumentLeaves(fun, positions, args, kwargs)
         leaves = [differentiable(leaf, "grad", holomorphic, allow_int) for leaf in chosen.leaves]
@@ -110,7 +109,7 @@ def value_and_grad(
             return (outs[0], traced.extra(outs[1:])), gradient
         return outs[0], gradient
 
-    return value_and_grad_of
+    return described(value_and_grad_of, fun, "The value of {} and its gradient.")
 
 
 def grad(
@@ -135,12 +134,11 @@ def grad(
     check_callable(fun, "grad")
     both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
-    @functools.wraps(fun)
     def grad_of(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
-    return grad_of
+    return described(grad_of, fun, "The gradient of {}.")
 
 
 def _scalar_result(out: Any, holomorphic: bool) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from gnomon._argnums import ArgumentLeaves, canonical_argnums, differentiable
 from gnomon._array import Array, wrap
 from gnomon._differentiate import jvp, vjp
 from gnomon._dtypes import float0
-from gnomon._function import auxiliary_leaves, check_callable
+from gnomon._function import auxiliary_leaves, check_callable, described
 from gnomon._trace import is_tracer
 from gnomon._tracing import bind
 from gnomon._vmap import vmap
@@ -74,7 +73,6 @@ def jacfwd(
     check_callable(fun, "jacfwd")
     positions = canonical_argnums(argnums)
 
-    @functools.wraps(fun)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = ArgumentLeaves(fun, positions, args, kwargs)
         leaves = [_jacfwd_input(leaf, holomorphic) for leaf in chosen.leaves]
@@ -99,7 +97,7 @@ def jacfwd(
         jac = tree_util.tree_unflatten(tree_out, columns)
         return (jac, put_back(found[1])) if has_aux else jac
 
-    return jacobian
+    return described(jacobian, fun, "The Jacobian of {}, in forward mode.")
 
 
 def jacrev(
@@ -116,7 +114,6 @@ def jacrev(
     check_callable(fun, "jacrev")
     positions = canonical_argnums(argnums)
 
-    @functools.wraps(fun)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = ArgumentLeaves(fun, positions, args, kwargs)
         leaves = [differentiable(leaf, "jacrev", holomorphic, allow_int) for leaf in chosen.leaves]
@@ -140,7 +137,7 @@ def jacrev(
         jac = tree_util.tree_unflatten(out_tree, [chosen.together(row) for row in rows])
         return (jac, aux[0]) if has_aux else jac
 
-    return jacobian
+    return described(jacobian, fun, "The Jacobian of {}, in reverse mode.")
 
 
 def hessian(

@@ -29,7 +29,7 @@ from gnomon._function import (
     trace_function,
     with_avals,
 )
-from gnomon._jit_arguments import Call, Treatment
+from gnomon._jit_arguments import Call, Treatment, check_arguments
 from gnomon._lowered import Lowered, no_compiler_options
 from gnomon._stages import TracedFunction, aval_of
 from gnomon._trace import Tracer, is_tracer
@@ -178,7 +178,11 @@ class JitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled program of this signature, compiling it if it is new."""
-        entry, leaves, key = self._cache.lookup(args, kwargs, config.token)
+        try:
+            entry, leaves, key = self._cache.lookup(args, kwargs, config.token)
+        except (OverflowError, TypeError, ValueError):
+            check_arguments(Call(self._treatment, args, kwargs), self._fun, abstractify)
+            raise
         if (key is None or staging()) and trace_for(leaves) is not None:
             return self._call_traced(args, kwargs)
         if entry is None:

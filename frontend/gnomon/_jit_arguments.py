@@ -11,7 +11,7 @@ import numpy as np
 from gnomon import tree_util
 from gnomon._function import name_of
 
-__all__ = ["Call", "Treatment"]
+__all__ = ["Call", "Treatment", "check_arguments"]
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -56,6 +56,11 @@ def _marked(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> 
     names = _names(argnames, f"{what}_argnames")
     parameters = _parameters(fun)
     if parameters is None:
+        if names and what == "donate":
+            raise ValueError(
+                f"jit: donate_argnames={names} needs the signature of {name_of(fun)}, which has "
+                "none: give donate_argnums"
+            )
         return Marked(nums, names)
     positional = [p for p in parameters if p.kind in _POSITIONAL]
     variadic = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
@@ -153,9 +158,9 @@ class Call:
         )
         return args, {**dynamic_kwargs, **self.static_kwargs}
 
-    def leaf_names(self, fun: Callable[..., Any]) -> list[str]:
-        """A name in messages for each dynamic leaf."""
-        parameters = _parameters(fun) or []
+    def leaf_names(self, fun: Callable[..., Any] | None = None) -> list[str]:
+        """A name in messages for each dynamic leaf; by position where the function is not known."""
+        parameters = (fun and _parameters(fun)) or []
         dynamic = [i for i in range(self.count) if i not in self.static_args]
         arguments = tree_util.tree_unflatten(self.tree, self.leaves)
         names = []
@@ -169,3 +174,13 @@ class Call:
                 label = f"the keyword argument '{head.key}'"
             names.append(label + tree_util.keystr(tuple(rest)))
         return names
+
+
+def check_arguments(call: Call, fun: Callable[..., Any], type_of: Callable[[Any], Any]) -> None:
+    """Raise the error of the first leaf that is no array, with its name."""
+    for i, leaf in enumerate(call.leaves):
+        try:
+            type_of(leaf)
+        except (OverflowError, TypeError, ValueError) as error:
+            name = call.leaf_names(fun)[i]
+            raise type(error)(f"{name} of jit of {name_of(fun)}: {error}") from None

@@ -185,7 +185,7 @@ class Compiled(Stage):
                 f"that are committed to {device!r}: bring them there with gnomon.device_put, or "
                 "compile for them"
             )
-        for leaf, other in zip(leaves, expected.leaves, strict=True):
+        for i, (leaf, other) in enumerate(zip(leaves, expected.leaves, strict=True)):
             if is_tracer(leaf):
                 raise TypeError(
                     "a function that was lowered and compiled for given types cannot be traced: "
@@ -193,8 +193,8 @@ class Compiled(Stage):
                 )
             given, wanted = aval_of(leaf), aval_of(other)
             if given.shape != wanted.shape or given.dtype != wanted.dtype:
+                name = expected.leaf_names()[i]
                 raise TypeError(
-                    f"the function was compiled for an argument of type {wanted}, called with "
-                    f"{given}"
+                    f"the function was compiled for {wanted} as {name}, called with {given}"
                 )
         return self.entry([as_operand(leaf) for leaf in leaves])

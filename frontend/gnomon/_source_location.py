@@ -25,10 +25,11 @@ class _Scope(threading.local):
 
 _scope = _Scope()
 # The package's parts may be installed in folders apart.
-_ROOTS = tuple(
-    str(Path(folder))
-    for package in (gnomon.backends, gnomon.dialects, gnomon.passes)
-    for folder in (Path(__file__).parent, *package.__path__)
+_ROOTS = (
+    str(Path(__file__).parent),
+    *gnomon.backends.__path__,
+    *gnomon.dialects.__path__,
+    *gnomon.passes.__path__,
 )
 _internal: dict[str, bool] = {}
 _FILE_AND_LINE = re.compile(r'"([^"]*)":(\d+):0')

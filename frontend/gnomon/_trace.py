@@ -344,7 +344,10 @@ class Tracer(Array):
 
     def tolist(self) -> Any:
         """Nested lists, where the value is known."""
-        return self._scalar(ConcretizationTypeError).tolist()
+        known = concrete_value(self)
+        if known is None:
+            raise ConcretizationTypeError(self, "Its method tolist() was called.")
+        return known.tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         raise TracerArrayConversionError(self)

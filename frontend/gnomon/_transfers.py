@@ -18,6 +18,7 @@ import numpy as np
 
 from gnomon._config import config
 from gnomon._tree import tree_leaves
+from gnomon.backends.errors import GnomonRuntimeError
 
 __all__ = ["asked_for", "described", "guard_arrival", "guard_transfer", "is_given"]
 
@@ -91,7 +92,7 @@ def guard_transfer(kind: str, what: Any, where: Any = None) -> None:
       what: says what is moved.
       where: the device that it is moved to or from, where that is not the host.
     Raises:
-      RuntimeError: the configuration does not allow it.
+      GnomonRuntimeError: the configuration does not allow it.
     """
     level = getattr(config, f"transfer_guard_{kind}") or config.transfer_guard or "allow"
     explicit = _asked.yes
@@ -108,4 +109,4 @@ def guard_transfer(kind: str, what: Any, where: Any = None) -> None:
         else "move it where that is meant, with gnomon.device_put or gnomon.device_get, or allow "
         f"it: with gnomon.transfer_guard_{kind}('allow')"
     )
-    raise RuntimeError(f"Disallowed {direction} transfer: {what}{place}. {advice}")
+    raise GnomonRuntimeError(f"Disallowed {direction} transfer: {what}{place}. {advice}")

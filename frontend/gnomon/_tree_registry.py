@@ -65,8 +65,17 @@ def _register(
         )
 
     def flatten_to_tuple(node: Any) -> tuple[tuple[Any, ...], Any]:
-        children, data = flatten(node)
-        return tuple(children), data
+        flat: Any = flatten(node)
+        try:
+            children, data = flat
+            return tuple(children), data
+        except (TypeError, ValueError):
+            if isinstance(flat, tuple) and len(flat) == 2 and isinstance(flat[0], Iterable):
+                raise  # An error of the iteration over the children.
+            raise ValueError(
+                f"the flatten function of {nodetype.__qualname__} must return a pair of an "
+                f"iterable of children and auxiliary data, got {flat!r}"
+            ) from None
 
     try:
         optree.register_pytree_node(nodetype, flatten_to_tuple, unflatten, namespace=NAMESPACE)
@@ -235,7 +244,7 @@ def _check_fields(
 
 def static(**kwargs: Any) -> Any:
     """A field of a dataclass that `register_dataclass` takes as static; see `dataclasses.field`."""
-    metadata = {**(kwargs.pop("metadata", None) or {}), "static": True}
+    metadata = {"static": True, **(kwargs.pop("metadata", None) or {})}
     return dataclasses.field(metadata=metadata, **kwargs)
 
 

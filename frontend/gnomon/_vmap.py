@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -12,6 +11,7 @@ from gnomon import tree_util
 from gnomon._function import (
     apply,
     check_callable,
+    described,
     name_of,
     output_leaves,
     trace_function,
@@ -70,7 +70,6 @@ def vmap(
     _check_axes("in_axes", in_axes)
     _check_axes("out_axes", out_axes)
 
-    @functools.wraps(fun)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
@@ -159,7 +158,7 @@ def vmap(
                 leaves[i] = np.stack([leaves[i]] * size, axis)
         return tree_util.tree_unflatten(tree, leaves)
 
-    return mapped
+    return described(mapped, fun, "The function {} mapped over an axis of its arguments.")
 
 
 def _check_axes(what: str, axes: Any) -> None:

@@ -52,14 +52,20 @@ def callback(
       [3, 4]
     """
     if callback is None:
-        return functools.partial(_decorated, ordered=ordered)
+        return functools.partial(_decorated, *args, ordered=ordered, **kwargs)
     check_callable(callback, "debug.callback")
     call_for_effects(callback, args, kwargs, ordered, "debug.callback")
     return None
 
 
-def _decorated(function: Callable[..., Any], *, ordered: bool) -> Callable[..., None]:
+def _decorated(
+    function: Callable[..., Any], *args: Any, ordered: bool, **kwargs: Any
+) -> Callable[..., None] | None:
+    """The second call of ``callback(ordered=True)(f)``; with arguments it calls ``f`` at once."""
     check_callable(function, "debug.callback")
+    if args or kwargs:
+        call_for_effects(function, args, kwargs, ordered, "debug.callback")
+        return None
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> None:

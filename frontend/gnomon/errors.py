@@ -24,6 +24,9 @@ from gnomon.backends.errors import (
     UnsupportedOnTarget,
 )
 
+# JAX's name of what a runtime raises.
+JaxRuntimeError = GnomonRuntimeError
+
 __all__ = [
     "BackendUnavailable",
     "BufferDeletedError",
@@ -37,6 +40,7 @@ __all__ = [
     "GnomonIndexError",
     "GnomonRuntimeError",
     "GnomonTypeError",
+    "JaxRuntimeError",
     "NonConcreteBooleanIndexError",
     "OutOfMemory",
     "TracerArrayConversionError",

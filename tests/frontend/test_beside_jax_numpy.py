@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import collections.abc
+import pickle
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+import gnomon as gn
+import gnomon.nn as gnn
+import gnomon.numpy as gnp
 from tests.frontend.beside_jax import Program, check_program
 
 NAN, INF = float("nan"), float("inf")
@@ -252,6 +257,47 @@ CASES |= {
     "resize to a broken size": lambda ns: ns.image.resize(CUBE, (2, 3.5, 4), "linear"),
 }
 
+CASES |= {
+    "names": lambda ns: [getattr(ns.np, name).__name__ for name in ALIASES],
+    "keys compared": lambda ns: [
+        f(ns.random.key(0), ns.random.key(0)) for f in (ns.np.isclose, ns.np.allclose)
+    ],
+    "keys and numbers": lambda ns: ns.np.add(ns.random.key(0), 1),
+    "a negative key": lambda ns: -ns.random.key(0),
+    "a sum of keys": lambda ns: ns.random.key(0) + ns.random.key(0),
+    "a key as a number": lambda ns: ns.lax.convert_element_type(ns.random.key(0), int),
+    "shapes, negative": lambda ns: ns.lax.broadcast_shapes((-1,)),
+    "shapes, a text": lambda ns: ns.lax.broadcast_shapes("hello"),
+    "shapes, broken": lambda ns: ns.lax.broadcast_shapes((1.5,)),
+    "top_k of too many": lambda ns: ns.api.eval_shape(
+        lambda x: ns.lax.top_k(x, 1), ns.api.ShapeDtypeStruct((2**31 + 1,), np.int8)
+    ),
+    "initial values with dimensions": lambda ns: ns.lax.reduce_window(
+        np.ones(4, np.float32), np.ones(2, np.float32), ns.lax.add, (2,), (1,), "VALID"
+    ),
+    "vectorize over other ranks": lambda ns: _ranked(
+        ns, ns.np.vectorize(ns.np.add, signature="(),()->()")
+    ),
+    "one_hot of a traced number": lambda ns: ns.api.jit(ns.nn.one_hot)(3, 5),
+    "one_hot of floats": lambda ns: ns.nn.one_hot(np.float32([0, 2]), 3),
+    "hashable": lambda ns: isinstance(ns.np.ones(2), collections.abc.Hashable),
+    "rot90 of a vector": lambda ns: ns.np.rot90(np.ones(3)),
+    "trace along one axis": lambda ns: ns.np.trace(np.ones((2, 2)), axis1=1, axis2=-1),
+    "sum from an array": lambda ns: ns.np.sum(np.ones(3), initial=np.ones(2)),
+    "tensordot along letters": lambda ns: ns.np.tensordot(CUBE[0], CUBE[0], axes="ab"),
+    "sum where integers": lambda ns: ns.np.sum(np.ones(3), where=np.ones(3, int)),
+}
+ALIASES = (
+    *("abs", "acos", "acosh", "amax", "amin", "around", "asin", "asinh", "atan", "atan2", "atanh"),
+    *("bitwise_left_shift", "bitwise_not", "bitwise_right_shift", "concat", "conj", "degrees"),
+    *("invert", "mod", "permute_dims", "pow", "radians", "absolute", "remainder", "power"),
+)
+
+
+def _ranked(ns: Any, function: Any) -> Any:
+    with ns.api.numpy_rank_promotion("raise"):
+        return function(np.ones((2, 2)), np.ones(2))
+
 
 def _strictly(ns: Any, function: Any) -> Any:
     with ns.api.numpy_dtype_promotion("strict"):
@@ -261,3 +307,37 @@ def _strictly(ns: Any, function: Any) -> Any:
 @pytest.mark.parametrize("case", CASES)
 def test_equals_jax(case: str) -> None:
     check_program(CASES[case])
+
+
+@pytest.mark.parametrize(
+    ("category", "call"),
+    [
+        ("ndim of a list", lambda: gnp.ndim([1])),
+        ("by position", lambda: gnp.array([1], np.float32, True)),
+        ("one_hot", lambda: gnn.one_hot(np.float32([1]), 2)),
+        ("astype", lambda: gnp.array([1j]).astype(float)),
+    ],
+)
+def test_what_is_deprecated_says_so(category: str, call: Any) -> None:
+    with pytest.warns(DeprecationWarning, match=category):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("message", "call"),
+    [
+        ("rot90 takes arrays of two", lambda: gnp.rot90(np.ones(3))),
+        ("sum: initial must be a scalar", lambda: gnp.sum(np.ones(3), initial=np.ones(2))),
+        ("argument stop of arange", lambda: gn.jit(gnp.arange)(3)),
+        ("tolist", lambda: gn.jit(lambda x: x.tolist())(3)),
+        ("num_classes", lambda: gn.jit(gnn.one_hot)(3, 5)),
+        ("negative does not accept dtype key", lambda: -gn.random.key(0)),
+    ],
+)
+def test_errors_name_what_is_wrong(message: str, call: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
+
+
+def test_aliases_are_found_by_pickle() -> None:
+    assert pickle.loads(pickle.dumps(gnp.abs)) is gnp.abs

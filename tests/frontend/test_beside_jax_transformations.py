@@ -180,6 +180,36 @@ CASES |= {
 }
 
 
+def _ordered_callback(ns: Any) -> Any:
+    seen: list[float] = []
+    ns.api.debug.callback(ordered=True)(lambda x: seen.append(float(x)), 1.0)
+    return seen
+
+
+def _generator(x: Any) -> Any:
+    yield x
+
+
+def _flattened(ns: Any, *flat: Any) -> Any:
+    node = type("Node", (), {})
+    ns.tree_util.register_pytree_node(node, lambda _: flat, lambda _, __: node())
+    return ns.api.tree.leaves(node())
+
+
+CASES |= {
+    "metadata of static fields": lambda ns: [
+        dict(ns.api.tree.static(**given).metadata)
+        for given in ({}, {"metadata": {"static": False, "a": 1}})
+    ],
+    "debug.callback in two calls": _ordered_callback,
+    "jit of a generator": lambda ns: ns.api.jit(_generator),
+    "jit of a staticmethod": lambda ns: ns.api.jit(staticmethod(_total)),
+    "donated names without a signature": lambda ns: ns.api.jit(max, donate_argnames="x"),
+    "a node without children": lambda ns: _flattened(ns, 0, "x"),
+    "a node of three parts": lambda ns: _flattened(ns, (), "x", 3),
+}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_equals_jax(case: str) -> None:
     check_program(CASES[case])
@@ -204,3 +234,46 @@ def test_cotangents_are_given_in_the_dtype_of_the_argument(primal: str, cotangen
     ):
         assert gradient.dtype == primal
         np.testing.assert_array_equal(np.asarray(gradient, np.float32), 2)
+
+
+def _compiled() -> Any:
+    return gnomon.jit(lambda x, y: x).lower(1.0, {"a": 1.0}).compile()
+
+
+def _undefined() -> Any:
+    f = gnomon.custom_jvp(lambda x, y: x)
+    f.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
+    return f(1.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    [
+        (TypeError, r"'y'\['a'\] of jit", lambda: gnomon.jit(lambda x, y: x)(1.0, {"a": "b"})),
+        (OverflowError, r"'y'\['a'\]", lambda: gnomon.jit(lambda x, y: x)(1.0, {"a": 2**31})),
+        (TypeError, r"argument 1\['a'\]", lambda: _compiled()(1.0, {"a": np.int8(1)})),
+        (TypeError, "one argument, a cotangent", lambda: gnomon.vjp(gnp.sin, 1.0)[1](1.0, 2.0)),
+        (TypeError, "lambda.*missing a required argument: 'y'", _undefined),
+        (ValueError, "flatten function of .*Node", lambda: _flattened(OURS, (), 1, 2)),
+    ],
+)
+def test_errors_name_the_argument(error: Any, message: str, call: Any) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_transformed_functions_say_what_they_are() -> None:
+    def f(x: Any) -> Any:
+        """Twice."""
+        return 2 * x
+
+    for transform in (
+        gnomon.grad,
+        gnomon.vmap,
+        gnomon.value_and_grad,
+        gnomon.jacfwd,
+        gnomon.jacrev,
+    ):
+        found = transform(f)
+        assert found.__name__ == "f"
+        assert found.__doc__.startswith("The ") and "Twice." in found.__doc__

@@ -133,7 +133,7 @@ def test_what_does_not_fit_raises() -> None:
     x = gnp.ones((2, 3))
     with pytest.raises(ValueError, match="same tree structure"):
         lax.reduce((x, x), 0.0, lax.add, (0,))
-    with pytest.raises(ValueError, match="must be scalars"):
+    with pytest.raises(TypeError, match="must be scalars"):
         lax.reduce(x, x, lax.add, (0,))
     with pytest.raises(ValueError, match="one shape"):
         lax.reduce((x, x[0]), (0.0, 0.0), lambda a, b: a, (0,))

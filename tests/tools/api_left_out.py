@@ -67,7 +67,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     },
     "tree_util": {_INTERNAL: "default_registry"},
     "errors": {
-        _RENAMED: "JAXIndexError JAXTypeError JaxRuntimeError",
+        _RENAMED: "JAXIndexError JAXTypeError",
         _INTERNAL: "InconclusiveDimensionOperation JaxprTypeError KeyReuseError",
     },
     "debug": {

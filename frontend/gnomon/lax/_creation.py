@@ -59,6 +59,11 @@ def converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
     else:
         x = argument("convert_element_type", x)
     if x.dtype != dtype:
+        if isinstance(x.dtype, _dtypes.ExtendedDType):
+            raise ValueError(
+                f"an array of {x.dtype} cannot be converted to {dtype}: random keys are no "
+                "numbers; random.key_data(key) has the words"
+            )
         if is_complex(x.dtype) and not is_complex(dtype) and dtype != BOOL:
             warnings.warn(
                 "a complex array becomes real: the imaginary parts are dropped. Take x.real to "

@@ -14,6 +14,8 @@ from gnomon.dialects.emit import ops
 from gnomon.lax._operands import FLOAT, REAL, accept, argument
 from gnomon.lax._structural import canonical_axis
 
+_INT32 = np.iinfo(np.int32)
+
 
 def sort(
     operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
@@ -86,6 +88,10 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Array, Array]:
       (Array([3., 3.], dtype=float32), Array([0, 2], dtype=int32))
     """
     x = argument("top_k", operand)
+    if any(n > _INT32.max for n in x.shape):
+        raise ValueError(
+            f"lax.top_k returns positions as int32, which cannot count the elements of {x.aval}"
+        )
     if x.dtype not in REAL:
         raise ValueError(f"lax.top_k is not compatible with complex inputs, got {x.aval}")
     if not x.ndim:

@@ -55,13 +55,18 @@ def broadcast_shapes(*shapes: Any) -> Shape:
     """The shape that shapes are broadcast to together, by NumPy's rules.
 
     Raises:
-      ValueError: they do not fit together.
+      ValueError: they do not fit together. TypeError: one is no shape.
 
     Example:
       >>> broadcast_shapes((2, 1), (3,))
       (2, 3)
     """
     sequences = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    # Checked only where they are not plain: this runs in front of every eager function.
+    for s in sequences:
+        for n in s:
+            if type(n) is not int or n < 0:
+                as_shape("broadcast_shapes", s)
     if len(set(sequences)) == 1:
         return sequences[0]
     result = []

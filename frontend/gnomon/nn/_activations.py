@@ -13,6 +13,8 @@ import numpy as np
 from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._array import Array
+from gnomon._errors import ConcretizationTypeError, warn_user
+from gnomon._trace import concrete_value, is_tracer
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.scipy.special import logsumexp
@@ -296,6 +298,13 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
              [0., 0., 1.]], dtype=float32)
     """
     x = gnp.asarray(x)
+    if is_tracer(num_classes) and concrete_value(num_classes) is None:
+        raise ConcretizationTypeError(num_classes, "It is the argument num_classes of one_hot.")
+    if not gnp.issubdtype(x.dtype, gnp.integer) and x.dtype != bool:
+        warn_user(
+            f"one_hot takes integers, got {x.dtype.name}: this is deprecated, convert them first",
+            DeprecationWarning,
+        )
     classes = index(num_classes)
     place = canonical_axis(axis, x.ndim + 1)
     shape = (*x.shape[:place], classes, *x.shape[place:])

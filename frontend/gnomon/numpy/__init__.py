@@ -9,6 +9,7 @@ from gnomon._array import Array
 from gnomon._dtypes import can_cast, finfo, iinfo, isdtype, issubdtype, promote_types, result_type
 from gnomon.numpy import _array_api, fft, linalg
 from gnomon.numpy._accumulations import cumprod, cumsum, cumulative_prod, cumulative_sum, diff
+from gnomon.numpy._aliases import name_aliases
 from gnomon.numpy._arithmetic import (
     deg2rad,
     degrees,
@@ -422,7 +423,6 @@ bool = bool_
 __array_api_version__ = _array_api.VERSION
 __array_namespace_info__ = _array_api.ArrayNamespaceInfo
 
-install(Array, globals())
 
 __all__ = [
     "ComplexWarning", "abs", "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin",
@@ -478,3 +478,6 @@ __all__ = [
     "unsignedinteger", "unstack", "unwrap", "vander", "var", "vdot", "vecdot", "vecmat",
     "vectorize", "vsplit", "vstack", "where", "zeros", "zeros_like",
 ]  # fmt: skip
+
+name_aliases(globals(), __all__, __name__)
+install(Array, globals())

@@ -291,6 +291,12 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     )
     if is_complex(array.dtype) and target == BOOL:
         return with_weak_type(bind(ops.ne, array, constant_like(array, 0)), False)
+    if is_complex(array.dtype) and not is_complex(target):
+        warn_user(
+            "the conversion of complex numbers to real ones by astype is deprecated: take x.real",
+            DeprecationWarning,
+        )
+        array = bind(ops.real, array)
     if device is not None:
         moved: Array = device_put(converted(array, target), as_device(device))
         return moved

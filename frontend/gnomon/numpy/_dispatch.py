@@ -7,7 +7,7 @@ and all traced ones, take the general way through `bind`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,8 +71,18 @@ def promoted_dtypes(function: str, kind: Kind, *xs: Any) -> list[Array]:
                 "makes an array of zeros of it"
             )
     arrays = [as_array(function, x, i) for i, x in enumerate(xs)]
-    dtype, weak = _dtypes.promote(tuple([(x.dtype, x.weak_type) for x in arrays]))
-    dtype = kind(dtype)
+    try:
+        dtype, weak = _dtypes.promote(tuple([(x.dtype, x.weak_type) for x in arrays]))
+        dtype = kind(dtype)
+    except (TypeError, _dtypes.TypePromotionError):
+        for i, x in enumerate(arrays):
+            dtype_of: Any = x.dtype
+            if isinstance(dtype_of, _dtypes.ExtendedDType):
+                raise TypeError(
+                    f"{function} does not accept dtype {x.dtype} at position {i}: random keys are "
+                    "no numbers"
+                ) from None
+        raise
     return [
         x if x.dtype == dtype and x.weak_type == weak else converted(x, dtype, weak) for x in arrays
     ]
@@ -91,17 +101,17 @@ def spread(function: str, arrays: list[Array]) -> list[Array]:
             f"{function} got incompatible shapes for broadcasting: {given}. Counted from the last, "
             "dimensions must be equal or 1"
         ) from error
-    if config.numpy_rank_promotion != "allow":
-        _check_ranks(function, arrays)
+    check_ranks(function, [x.shape for x in arrays])
     if any(type(x) is PlacedArray for x in arrays):
         return [broadcast_to_shape(x, shape) if x.ndim else repeated(x, shape) for x in arrays]
     return [broadcast_to_shape(x, shape) for x in arrays]
 
 
-def _check_ranks(function: str, arrays: list[Array]) -> None:
-    if len({x.ndim for x in arrays if x.ndim}) < 2:
+def check_ranks(function: str, given: Sequence[tuple[int, ...]]) -> None:
+    """What the option ``numpy_rank_promotion`` says of arrays of these shapes."""
+    if config.numpy_rank_promotion == "allow" or len({len(s) for s in given if s}) < 2:
         return
-    shapes = " ".join(str(x.shape) for x in arrays)
+    shapes = " ".join(map(str, given))
     if config.numpy_rank_promotion == "raise":
         raise ValueError(
             f"Operands could not be broadcast together for {function} on shapes {shapes} and with "

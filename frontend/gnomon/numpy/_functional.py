@@ -15,6 +15,7 @@ from gnomon._vmap import vmap
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._construction import asarray
+from gnomon.numpy._dispatch import check_ranks
 from gnomon.numpy._manipulation import broadcast_to, expand_dims, reshape
 from gnomon.numpy._selection import where
 
@@ -123,6 +124,7 @@ def _mapped(
     common = lax.broadcast_shapes(*shapes) if shapes else ()
     # Without a signature the results have whatever dimensions the function gives them.
     function = call if outputs is None else _checked(call, outputs, sizes)
+    check_ranks("vectorize", shapes)
     # One vmap a leading dimension, over those arguments that vary along it.
     for place in reversed(range(len(common))):
         axes = []

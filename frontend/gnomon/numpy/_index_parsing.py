@@ -136,6 +136,7 @@ def _classified(index: Any) -> Any:
             "an array is indexed by integers, slices, ..., None, and integer or boolean arrays; "
             f"got {index!r} of type {type(index).__name__}"
         )
+    _host_values.refuse_masks(index)
     dtype = index.dtype if isinstance(index, (Array, np.ndarray)) else np.dtype(type(index))
     if dtype == np.bool_:
         mask = concrete_value(index)

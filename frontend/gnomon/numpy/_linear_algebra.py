@@ -224,6 +224,11 @@ def tensordot(
             raise TypeError(f"Number of tensordot axes (axes {axes}) exceeds input ranks")
         left: tuple[int, ...] = tuple(range(x.ndim - count, x.ndim))
         right: tuple[int, ...] = tuple(range(count))
+    elif isinstance(axes, str) or len(axes) != 2:
+        raise TypeError(
+            "tensordot: axes must be an int, or a pair of ints or of sequences of them, got "
+            f"{axes!r}"
+        )
     else:
         first, second = axes
         firsts = first if isinstance(first, (list, tuple)) else [first]
@@ -265,7 +270,12 @@ def trace(
     """The sum of the diagonal."""
     if out is not None:
         raise NotImplementedError("The 'out' argument to trace is not supported.")
-    return sum_(diagonal(a, offset, axis1, axis2), -1, dtype)
+    x = as_array("trace", a)
+    if x.ndim < 2:
+        raise ValueError(f"trace takes arrays of two dimensions at least, got shape {x.shape}")
+    if canonical_axis(axis1, x.ndim) == canonical_axis(axis2, x.ndim):
+        raise ValueError(f"trace: axis1={axis1} and axis2={axis2} are the same dimension")
+    return sum_(diagonal(x, offset, axis1, axis2), -1, dtype)
 
 
 def kron(a: Any, b: Any) -> Array:

@@ -116,14 +116,7 @@ def install(array: Any, namespace: Mapping[str, Any]) -> None:
     array.at = property(IndexUpdateHelper, doc=IndexUpdateHelper.__doc__)
     array.__getitem__ = getitem
     # Defining == takes the hash away.
-    array.__hash__ = _unhashable
-
-
-def _unhashable(self: Any) -> int:
-    raise TypeError(
-        f"unhashable type: {type(self).__name__}. Arrays are compared elementwise; use id(x), "
-        "or x.tobytes() with x.shape and x.dtype, as a key"
-    )
+    array.__hash__ = None
 
 
 # ---------------------------------------------------------------------------------------- operators

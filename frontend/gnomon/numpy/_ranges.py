@@ -12,6 +12,8 @@ from gnomon import _dtypes, lax
 from gnomon._array import Array
 from gnomon._device_api import device_put
 from gnomon._dtypes import DType
+from gnomon._errors import ConcretizationTypeError
+from gnomon._trace import concrete_value
 from gnomon.dialects.types import is_complex, is_integer
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import as_shape, constant_like
@@ -33,7 +35,9 @@ def _static_scalar(function: str, name: str, x: Any) -> Any:
     if isinstance(value, Array):
         if value.ndim:
             raise ValueError(f"{function}: arguments must be scalars; got {name}={x}")
-        return value.numpy_value()[()]
+        if (known := concrete_value(value)) is None:
+            raise ConcretizationTypeError(value, f"It is the argument {name} of {function}.")
+        return known[()]
     return value
 
 

@@ -38,8 +38,19 @@ def _finish(x: Array, result: Array, axes: tuple[int, ...], keepdims: bool) -> A
 def mask_of(where: Any) -> Array:
     mask = as_array("where", where)
     if mask.dtype != BOOL:
-        raise ValueError(f"where must be None or a boolean array, got dtype {mask.dtype}")
+        raise ValueError(
+            "the argument where of a reduction must be None or a boolean array, got dtype "
+            f"{mask.dtype}: convert it, as by where=mask.astype(bool)"
+        )
     return mask
+
+
+def _initial(name: str, initial: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """The value that a reduction starts from, everywhere."""
+    value = as_array(name, initial)
+    if value.ndim:
+        raise ValueError(f"{name}: initial must be a scalar, got an array of shape {value.shape}")
+    return broadcast_to(converted(value, dtype), shape)
 
 
 def masked(x: Array, where: Any, identity: Any) -> Array:
@@ -93,9 +104,7 @@ def _accumulate(
     work = converted(x, np.dtype(np.float32)) if wide else x
     result = converted(op(work, axes), wanted)
     if initial is not None:
-        result = combine(
-            result, broadcast_to(converted(as_array(name, initial), wanted), result.shape)
-        )
+        result = combine(result, _initial(name, initial, wanted, result.shape))
     return with_weak_type(_finish(x, result, axes, keepdims), False)
 
 
@@ -209,9 +218,7 @@ def _extreme(
         x = masked(x, where, extreme_identity(name, x.dtype))
     result = op(x, axes)
     if initial is not None:
-        result = combine(
-            result, broadcast_to(converted(as_array(name, initial), x.dtype), result.shape)
-        )
+        result = combine(result, _initial(name, initial, x.dtype, result.shape))
     return with_weak_type(_finish(x, result, axes, keepdims), False)
 
 

@@ -113,6 +113,8 @@ def flipud(m: Any) -> Array:
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Rotate by quarter turns in the plane of two dimensions."""
     x = as_array("rot90", m)
+    if x.ndim < 2:
+        raise ValueError(f"rot90 takes arrays of two dimensions at least, got shape {x.shape}")
     first, second = axis_tuple("rot90", tuple(axes), x.ndim)
     turns = k % 4
     if turns == 0:

@@ -376,6 +376,10 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
       rtol, atol: the relative and the absolute tolerance.
       equal_nan: nan is close to nan.
     """
+    if any(isinstance(getattr(x, "dtype", None), _dtypes.ExtendedDType) for x in (a, b)):
+        key: Any = as_array("isclose", a)
+        same: Array = key == as_array("isclose", b, 1)
+        return same  # Keys are close where they are equal.
     x, y = promoted_operands("isclose", INEXACT_KIND, a, b)
     dtype = real_dtype(x.dtype) if is_complex(x.dtype) else x.dtype
     relative, absolute = (
