@@ -13,7 +13,7 @@ import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
-from tests.frontend.oracle import check, sample, to_gnomon
+from tests.frontend.oracle import check, check_types, sample, to_gnomon
 from tests.tolerance import assert_near
 
 # Sums of a dozen products, or transforms as long.
@@ -67,6 +67,13 @@ def test_cosine_transforms(name: str) -> None:
     check(ours, theirs, A, **CLOSE)
     check(ours, theirs, A, s=(4,), norm="ortho", **CLOSE)
     check(ours, theirs, A, s=(4, 9), axes=(1, 0), **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["dct", "idct", "dctn", "idctn"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_cosine_transforms_of_16_bits_give_float32(name: str, dtype: str) -> None:
+    ours, theirs = getattr(gn.scipy.fft, name), getattr(jax.scipy.fft, name)
+    check_types(ours, theirs, A.astype(dtype))
 
 
 def test_fits_and_roots() -> None:

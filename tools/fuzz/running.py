@@ -117,7 +117,11 @@ def run(library: Library, program: Program, *, jitted: bool) -> Outcome:
             function, arguments = library.function(program)
             if jitted:
                 function = library.package.jit(function)
-            results = library.package.tree.leaves(function(*arguments))
+            leaves = library.package.tree.leaves(function(*arguments))
+            # Python numbers become arrays in the same way as under jit.
+            results = [
+                r if hasattr(r, "dtype") else library.namespace["gnp"].asarray(r) for r in leaves
+            ]
             values = tuple(np.array(r) for r in results)
             return Outcome(values, tuple(bool(getattr(r, "weak_type", False)) for r in results))
         except Exception as error:

@@ -99,7 +99,7 @@ def _dct(x: Array, n: int | None, axis: int, norm: str | None) -> Array:
     result = 2 * turned.real
     if norm == "ortho":
         result = result / _along(_orthonormal(size), place, rank, result.dtype)
-    return lax.convert_element_type(result, x.dtype)
+    return result
 
 
 def _idct(x: Array, n: int | None, axis: int, norm: str | None) -> Array:
@@ -117,7 +117,7 @@ def _idct(x: Array, n: int | None, axis: int, norm: str | None) -> Array:
     pairs = gnp.stack([even, odd], place + 1)
     shape = (*x.shape[:place], 2 * even.shape[place], *x.shape[place + 1 :])
     result = lax.slice_in_dim(gnp.reshape(pairs, shape), 0, size, axis=place)
-    return lax.convert_element_type(result, x.dtype)
+    return result
 
 
 def _several(
