@@ -116,8 +116,7 @@ def _idct(x: Array, n: int | None, axis: int, norm: str | None) -> Array:
     odd = _resized(odd, place, even.shape[place])
     pairs = gnp.stack([even, odd], place + 1)
     shape = (*x.shape[:place], 2 * even.shape[place], *x.shape[place + 1 :])
-    result = lax.slice_in_dim(gnp.reshape(pairs, shape), 0, size, axis=place)
-    return result
+    return lax.slice_in_dim(gnp.reshape(pairs, shape), 0, size, axis=place)
 
 
 def _several(
