@@ -77,11 +77,16 @@ def _lower(inst: Instance) -> list[Any]:
     )
 
 
+_EXAMPLE = """\
+%given = builtin.unrealized_conversion_cast %ok, %x
+    : tensor<i1>, tensor<f32> to tuple<tensor<i1>, tensor<f32>>
+"gnomon.check"(%given) {callback = 0 : i64, message = "x must be positive", debug = false}
+    : (tuple<tensor<i1>, tensor<f32>>) -> ()"""
+
 check = Op(
     name="check",
     doc="a condition that should hold, and what to format into its message where it does not",
-    example='"gnomon.check"(%ok, %x) {callback = 0 : i64, message = "x must be positive", '
-    "debug = false} : (tensor<i1>, tensor<f32>) -> ()",
+    example=_EXAMPLE,
     attributes={"callback": INT, "message": STRING, "debug": BOOL},
     results=0,
     effects=True,

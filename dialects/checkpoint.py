@@ -246,13 +246,21 @@ def _batch(
     return results, [0 if m else None for m in out]
 
 
+_EXAMPLE = """\
+%y = "gnomon.checkpoint"(%x) ({
+^bb0(%a: tensor<f32>):
+  %inner = "gnomon.sin"(%a) : (tensor<f32>) -> tensor<f32>
+  %outer = "gnomon.sin"(%inner) : (tensor<f32>) -> tensor<f32>
+  "gnomon.yield"(%outer) : (tensor<f32>) -> ()
+}) {policy = "nothing_saveable", prevent_cse = true, differentiated = false}
+    : (tensor<f32>) -> tensor<f32>"""
+
+
 checkpoint = Op(
     name="checkpoint",
     doc="the results of a body, whose other values the backward pass computes again, but for those "
     "that a policy saves",
-    example='%y = "gnomon.checkpoint"(%x) ({ ^bb0(%a: tensor<f32>): ... }) '
-    '{policy = "nothing_saveable", prevent_cse = true, differentiated = false} : '
-    "(tensor<f32>) -> tensor<f32>",
+    example=_EXAMPLE,
     attributes={"policy": STRING, "prevent_cse": BOOL, "differentiated": BOOL},
     results=None,
     regions=("body",),

@@ -53,12 +53,21 @@ def _batch(
     return list(results), [0 if mapped else None for mapped in out]
 
 
+_EXAMPLE = """\
+%y = "gnomon.composite"(%x) ({
+^bb0(%a: tensor<f32>):
+  %sine = "gnomon.sin"(%a) : (tensor<f32>) -> tensor<f32>
+  %cosine = "gnomon.cos"(%a) : (tensor<f32>) -> tensor<f32>
+  %quotient = "gnomon.div"(%sine, %cosine) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  "gnomon.yield"(%quotient) : (tensor<f32>) -> ()
+}) {consts = 0 : i64, name = "my.tangent", version = 0 : i64, keywords = "{}"}
+    : (tensor<f32>) -> tensor<f32>"""
+
+
 composite = Op(
     name="composite",
     doc="an operation under a name of its own, which means what its body says",
-    example='%y = "gnomon.composite"(%x) ({ ^bb0(%a: tensor<f32>): ... }) '
-    '{consts = 0 : i64, name = "my.tangent", version = 0 : i64, keywords = "{}"} '
-    ": (tensor<f32>) -> tensor<f32>",
+    example=_EXAMPLE,
     attributes={"consts": INT, "name": STRING, "version": INT, "keywords": STRING},
     results=None,
     regions=("decomposition",),

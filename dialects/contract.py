@@ -9,6 +9,7 @@ fails where a facet is missing. Its facets:
 ``evaluate(*arrays, **params)``
     The meaning, in NumPy. Returns one array, or a tuple where the op has several results. Region
     ops get ``bodies=``: callables on arrays that know their ``result_types``.
+    A rule that only raises is annotated ``NoReturn``.
 ``jvp(inst, outs, tangents)``
     The tangents of the results. ``None`` stands for a symbolic zero, on both sides.
 ``transpose(inst, cotangents, linear)``
@@ -22,6 +23,17 @@ fails where a facet is missing. Its facets:
     op's. The same types serve both dialects.
 
 Rules build IR by calling ops on SSA values at the current insertion point: ``mul(t, cos(x))``.
+
+``example`` is IR: a few statements in generic form, with the op among them. `dialects.example`
+makes a program of it, and the tests run that program.
+
+- Values that no statement defines are the arguments of ``@main``; results that no statement uses
+  are its results.
+- ``@f`` is a function from ``tensor<f32>`` to ``tensor<f32>``.
+- A collective is over the axis ``"i"`` of four members. ``@main`` maps the example over that axis.
+- A terminator, or another part of a region op, is shown inside of an op that holds it.
+- Operands or results of several types are packed by ``builtin.unrealized_conversion_cast``.
+- Callbacks have the number 0.
 """
 
 from __future__ import annotations
@@ -136,7 +148,7 @@ class Op:
     Attributes:
       name: the name after ``gnomon.`` (or the full name of an upstream op that takes part).
       doc: what it computes, one sentence.
-      example: one line of IR, in generic form.
+      example: statements of IR that use the op; see the module's docstring.
       attributes: parameter name to attribute kind.
       operands: operand names; ``...`` for any number.
       results: the number of results; ``None`` where the type rule tells.

@@ -140,11 +140,18 @@ def _no_reverse_mode(inst: Instance, tangents: Tangents) -> NoReturn:
     )
 
 
+_EXAMPLE = """\
+%y = "gnomon.custom_vmap"(%x) ({
+^bb0(%a: tensor<f32>):
+  %sine = "gnomon.sin"(%a) : (tensor<f32>) -> tensor<f32>
+  "gnomon.yield"(%sine) : (tensor<f32>) -> ()
+}) {consts = 0 : i64, rule = 0 : i64, name = "f"} : (tensor<f32>) -> tensor<f32>"""
+
+
 custom_vmap = Op(
     name="custom_vmap",
     doc="a function whose batching is what a rule of its own, a Python function, says",
-    example='%y = "gnomon.custom_vmap"(%x) ({ ^bb0(%a: tensor<f32>): ... }) '
-    '{consts = 0 : i64, rule = 0 : i64, name = "f"} : (tensor<f32>) -> tensor<f32>',
+    example=_EXAMPLE,
     attributes={"consts": INT, "rule": INT, "name": STRING},
     results=None,
     regions=("function",),

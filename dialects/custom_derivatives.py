@@ -215,12 +215,28 @@ def _batch_jvp(
     return results, [0 if m else None for m in out]
 
 
+_EXAMPLE_JVP = """\
+%y = "gnomon.custom_jvp"(%x) ({
+  "gnomon.branch"() ({
+  ^bb0(%a: tensor<f32>):
+    %sine = "gnomon.sin"(%a) : (tensor<f32>) -> tensor<f32>
+    "gnomon.yield"(%sine) : (tensor<f32>) -> ()
+  }) : () -> ()
+  "gnomon.branch"() ({
+  ^bb0(%a: tensor<f32>, %da: tensor<f32>):
+    %sine = "gnomon.sin"(%a) : (tensor<f32>) -> tensor<f32>
+    %cosine = "gnomon.cos"(%a) : (tensor<f32>) -> tensor<f32>
+    %tangent = "gnomon.mul"(%cosine, %da) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    "gnomon.yield"(%sine, %tangent) : (tensor<f32>, tensor<f32>) -> ()
+  }) : () -> ()
+}) {consts = 0 : i64, wrt = array<i64: 0>, name = "f", failure = ""}
+    : (tensor<f32>) -> tensor<f32>"""
+
+
 custom_jvp = Op(
     name="custom_jvp",
     doc="a function (the first body) whose tangents are what a rule (the second body) gives",
-    example='%y = "gnomon.custom_jvp"(%x) ({ "gnomon.branch"() ({ ... }) : () -> () '
-    '"gnomon.branch"() ({ ... }) : () -> () }) {consts = 0 : i64, wrt = array<i64: 0>, '
-    'name = "f", failure = ""} : (tensor<f32>) -> tensor<f32>',
+    example=_EXAMPLE_JVP,
     attributes={"consts": INT, "wrt": INTS, "name": STRING, "failure": STRING},
     results=None,
     regions=...,
@@ -355,14 +371,33 @@ def _summed(body: Body, over_batch: Sequence[bool]) -> Body:
     return Body.build(body.argument_types, emit)
 
 
+_EXAMPLE_VJP = """\
+%y = "gnomon.custom_vjp"(%x) ({
+  "gnomon.branch"() ({
+  ^bb0(%a: tensor<f32>):
+    %sine = "gnomon.sin"(%a) : (tensor<f32>) -> tensor<f32>
+    "gnomon.yield"(%sine) : (tensor<f32>) -> ()
+  }) : () -> ()
+  "gnomon.branch"() ({
+  ^bb0(%a: tensor<f32>):
+    %sine = "gnomon.sin"(%a) : (tensor<f32>) -> tensor<f32>
+    %residual = "gnomon.cos"(%a) : (tensor<f32>) -> tensor<f32>
+    "gnomon.yield"(%sine, %residual) : (tensor<f32>, tensor<f32>) -> ()
+  }) : () -> ()
+  "gnomon.branch"() ({
+  ^bb0(%residual: tensor<f32>, %ct: tensor<f32>):
+    %ct_a = "gnomon.mul"(%residual, %ct) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    "gnomon.yield"(%ct_a) : (tensor<f32>) -> ()
+  }) : () -> ()
+}) {consts = 0 : i64, wrt = array<i64: 0>, name = "f", failure = ""}
+    : (tensor<f32>) -> tensor<f32>"""
+
+
 custom_vjp = Op(
     name="custom_vjp",
     doc="a function (the first body) whose cotangents a backward rule (the third body) makes of "
     "the residuals that a forward rule (the second body) gives beside the results",
-    example='%y = "gnomon.custom_vjp"(%x) ({ "gnomon.branch"() ({ ... }) : () -> () '
-    '"gnomon.branch"() ({ ... }) : () -> () "gnomon.branch"() ({ ... }) : () -> () }) '
-    '{consts = 0 : i64, wrt = array<i64: 0>, name = "f", failure = ""} : '
-    "(tensor<f32>) -> tensor<f32>",
+    example=_EXAMPLE_VJP,
     attributes={"consts": INT, "wrt": INTS, "name": STRING, "failure": STRING},
     results=None,
     regions=...,
@@ -432,12 +467,19 @@ def _batch_tangents(
     return results, [0] * len(results)
 
 
+_EXAMPLE_TANGENTS = """\
+%dy = "gnomon.custom_vjp_tangents"(%residual, %dx) ({
+^bb0(%r: tensor<f32>, %ct: tensor<f32>):
+  %ct_x = "gnomon.mul"(%r, %ct) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  "gnomon.yield"(%ct_x) : (tensor<f32>) -> ()
+}) {consts = 1 : i64, name = "f"} : (tensor<f32>, tensor<f32>) -> tensor<f32>"""
+
+
 custom_vjp_tangents = Op(
     name="custom_vjp_tangents",
     doc="the tangents of a custom_vjp function, known by their transpose only: the body takes "
     "residuals and cotangents of the results to cotangents of the operands after ``consts``",
-    example='%dy = "gnomon.custom_vjp_tangents"(%residual, %dx) ({ ... }) '
-    '{consts = 1 : i64, name = "f"} : (tensor<f32>, tensor<f32>) -> tensor<f32>',
+    example=_EXAMPLE_TANGENTS,
     attributes={"consts": INT, "name": STRING},
     results=None,
     regions=("backward",),

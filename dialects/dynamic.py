@@ -133,11 +133,17 @@ def _lower_slice(inst: Instance) -> list[ir.Value]:
     return stablehlo("dynamic_slice", inst.operands, inst.result_types, slice_sizes=sizes)
 
 
+_EXAMPLE_SLICE = """\
+%operands = builtin.unrealized_conversion_cast %x, %i
+    : tensor<4xf32>, tensor<i32> to tuple<tensor<4xf32>, tensor<i32>>
+%r = "gnomon.dynamic_slice"(%operands) {sizes = array<i64: 2>}
+    : (tuple<tensor<4xf32>, tensor<i32>>) -> tensor<2xf32>"""
+
+
 dynamic_slice = Op(
     name="dynamic_slice",
     doc="the slice of given sizes that begins at indices, which are clamped so that it lies inside",
-    example='%r = "gnomon.dynamic_slice"(%x, %i) {sizes = array<i64: 2>} '
-    ": (tensor<4xf32>, tensor<i32>) -> tensor<2xf32>",
+    example=_EXAMPLE_SLICE,
     attributes={"sizes": INTS},
     operands=...,
     infer=_infer_slice,
@@ -210,11 +216,17 @@ def _batch_update(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis
     return [updated], [0]
 
 
+_EXAMPLE_UPDATE = """\
+%operands = builtin.unrealized_conversion_cast %x, %update, %i
+    : tensor<4xf32>, tensor<2xf32>, tensor<i32> to tuple<tensor<4xf32>, tensor<2xf32>, tensor<i32>>
+%r = "gnomon.dynamic_update_slice"(%operands)
+    : (tuple<tensor<4xf32>, tensor<2xf32>, tensor<i32>>) -> tensor<4xf32>"""
+
+
 dynamic_update_slice = Op(
     name="dynamic_update_slice",
     doc="x with the slice at the indices, which are clamped so that it lies inside, set to update",
-    example='%r = "gnomon.dynamic_update_slice"(%x, %u, %i) '
-    ": (tensor<4xf32>, tensor<2xf32>, tensor<i32>) -> tensor<4xf32>",
+    example=_EXAMPLE_UPDATE,
     operands=...,
     infer=_infer_update,
     evaluate=_evaluate_update,

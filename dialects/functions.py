@@ -329,7 +329,7 @@ def _resolve(operation: ir.Operation) -> dict[str, Any]:
 call = Op(
     name="func.call",
     doc="call a function",
-    example="%r = func.call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>",
+    example="%r = func.call @f(%x) : (tensor<f32>) -> tensor<f32>",
     attributes={"callee": SYMBOL},
     results=None,
     resolve=_resolve,

@@ -119,13 +119,26 @@ def _batch(
     return results, [0] * len(results)
 
 
+_EXAMPLE = """\
+%y = "gnomon.linear_call"(%factor, %x) ({
+  "gnomon.branch"() ({
+  ^bb0(%r: tensor<3xf32>, %a: tensor<3xf32>):
+    %scaled = "gnomon.mul"(%r, %a) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    "gnomon.yield"(%scaled) : (tensor<3xf32>) -> ()
+  }) : () -> ()
+  "gnomon.branch"() ({
+  ^bb0(%r: tensor<3xf32>, %ct: tensor<3xf32>):
+    %ct_a = "gnomon.mul"(%r, %ct) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    "gnomon.yield"(%ct_a) : (tensor<3xf32>) -> ()
+  }) : () -> ()
+}) {consts = 0 : i64, residuals = 1 : i64, name = "f", failure = ""}
+    : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>"""
+
+
 linear_call = Op(
     name="linear_call",
     doc="a linear function (the first body) whose transpose is the second body",
-    example='%y = "gnomon.linear_call"(%r, %x) ({ "gnomon.branch"() ({ ... }) : () -> () '
-    '"gnomon.branch"() ({ ... }) : () -> () }) {consts = 0 : i64, residuals = 1 : i64, '
-    'name = "f", failure = ""} : '
-    "(tensor<f32>, tensor<3xf32>) -> tensor<3xf32>",
+    example=_EXAMPLE,
     attributes={"consts": INT, "residuals": INT, "name": STRING, "failure": STRING},
     results=None,
     regions=...,

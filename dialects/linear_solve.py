@@ -106,13 +106,27 @@ def _batch(
     return results, [0] * len(results)
 
 
+# The system of a diagonal matrix.
+_EXAMPLE = """\
+%x = "gnomon.custom_linear_solve"(%diagonal, %b) ({
+  "gnomon.branch"() ({
+  ^bb0(%d: tensor<3xf32>, %rhs: tensor<3xf32>):
+    %solution = "gnomon.div"(%rhs, %d) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    "gnomon.yield"(%solution) : (tensor<3xf32>) -> ()
+  }) : () -> ()
+  "gnomon.branch"() ({
+  ^bb0(%d: tensor<3xf32>, %a: tensor<3xf32>):
+    %image = "gnomon.mul"(%d, %a) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    "gnomon.yield"(%image) : (tensor<3xf32>) -> ()
+  }) : () -> ()
+}) {consts = 1 : i64} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>"""
+
+
 custom_linear_solve = Op(
     name="custom_linear_solve",
     doc="the solution of a linear system by a solver (the first body), with the derivative of the "
     "equation that the linear map (the second body) states",
-    example='%x = "gnomon.custom_linear_solve"(%a, %b) ({ "gnomon.branch"() ({ ... }) : () -> () '
-    '"gnomon.branch"() ({ ... }) : () -> () }) {consts = 1 : i64} : '
-    "(tensor<3x3xf32>, tensor<3xf32>) -> tensor<3xf32>",
+    example=_EXAMPLE,
     attributes={"consts": INT},
     results=None,
     regions=...,

@@ -256,11 +256,17 @@ def _lower_concatenate(inst: Instance) -> list[ir.Value]:
     return stablehlo("concatenate", inst.operands, inst.result_types, dimension=dimension)
 
 
+_EXAMPLE_CONCATENATE = """\
+%operands = builtin.unrealized_conversion_cast %x, %y
+    : tensor<4xf32>, tensor<2xf32> to tuple<tensor<4xf32>, tensor<2xf32>>
+%r = "gnomon.concatenate"(%operands) {dimension = 0 : i64}
+    : (tuple<tensor<4xf32>, tensor<2xf32>>) -> tensor<6xf32>"""
+
+
 concatenate = Op(
     name="concatenate",
     doc="operands one after the other along a dimension",
-    example='%r = "gnomon.concatenate"(%x, %y) {dimension = 0 : i64} '
-    ": (tensor<4xf32>, tensor<2xf32>) -> tensor<6xf32>",
+    example=_EXAMPLE_CONCATENATE,
     attributes={"dimension": INT},
     operands=...,
     infer=_infer_concatenate,

@@ -1,18 +1,36 @@
 """Write docs/ops.md: every op of the dialect by its facets, from the registry.
 
 python -m gnomon.tools.op_table > docs/ops.md
+python -m gnomon.tools.op_table scan  # the example of an op as a program for gnomon-opt
 """
 
 from __future__ import annotations
 
-from gnomon.dialects.contract import FACETS, REGISTRY, Verdict
+import sys
+from collections.abc import Sequence
+
+from gnomon.dialects.contract import FACETS, REGISTRY, Op, Verdict
+from gnomon.dialects.example import AXIS, CALLEE, MEMBERS, example_program, example_text
 
 HEADER = """\
 # The ops of the gnomon dialect
 
 Generated from the registry by `python -m gnomon.tools.op_table`. A facet is a rule (✓) or a
-verdict; what the verdicts mean stands below the table. `docs/architecture.md` says what the facets
-are.
+verdict; the second table says what the verdicts mean. `docs/architecture.md` says what the facets
+are. Attributes and an example of each op follow the tables.
+"""
+
+EXAMPLES = f"""
+## Attributes and examples
+
+The tests parse and verify every example, and evaluate it. `python -m gnomon.tools.op_table NAME`
+prints it as a program that `gnomon-opt` reads: values that the example does not define are
+arguments of `@main`, and results that it does not use are results. Collectives are over the axis
+`"{AXIS}"` of {MEMBERS} members, and `@f` is
+
+```mlir
+{CALLEE}
+```
 """
 
 
@@ -22,7 +40,8 @@ def table() -> str:
     lines.append(f"| op | {' | '.join(FACETS)} | what it computes |")
     lines.append("|---" * (len(FACETS) + 2) + "|")
     used: set[Verdict] = set()
-    for _, op in sorted(REGISTRY.items()):
+    ops = [op for _, op in sorted(REGISTRY.items())]
+    for op in ops:
         cells = []
         for facet in FACETS:
             rule = getattr(op, facet)
@@ -37,12 +56,30 @@ def table() -> str:
     for verdict in Verdict:
         if verdict in used:
             lines.append(f"| {verdict.name.lower().replace('_', ' ')} | {verdict.value} |")
+    lines.append(EXAMPLES)
+    lines.append("\n\n".join(map(section, ops)))
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
+def section(op: Op) -> str:
+    """The attributes and the example of an op."""
+    attributes = [f"`{name}: {kind.name}`" for name, kind in op.attributes.items()]
+    listed = [f"Attributes: {', '.join(attributes)}", ""] if attributes else []
+    lines = [f"### `{op.name}`", "", *listed, "```mlir", example_text(op), "```"]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point."""
-    print(table(), end="")
+    names = sys.argv[1:] if arguments is None else arguments
+    if not names:
+        print(table(), end="")
+    for name in names:
+        op = REGISTRY.get(name) or REGISTRY.get(f"gnomon.{name}")
+        if op is None:
+            print(f"the gnomon dialect has no op '{name}'", file=sys.stderr)
+            return 1
+        print(example_program(op).module)
     return 0
 
 

@@ -404,13 +404,24 @@ def _batch(
     return results, [place if m else None for place, m in zip(places, out_mapped, strict=True)]
 
 
+_EXAMPLE = """\
+%operands = builtin.unrealized_conversion_cast %start, %xs
+    : tensor<f32>, tensor<4xf32> to tuple<tensor<f32>, tensor<4xf32>>
+%results = "gnomon.scan"(%operands) ({
+^bb0(%carry: tensor<f32>, %x: tensor<f32>):
+  %sum = "gnomon.add"(%carry, %x) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  "gnomon.yield"(%sum, %sum) : (tensor<f32>, tensor<f32>) -> ()
+}) {consts = 0 : i64, carry = 1 : i64, length = 4 : i64, reverse = false, unroll = 1 : i64}
+    : (tuple<tensor<f32>, tensor<4xf32>>) -> tuple<tensor<f32>, tensor<4xf32>>
+%total, %sums = builtin.unrealized_conversion_cast %results
+    : tuple<tensor<f32>, tensor<4xf32>> to tensor<f32>, tensor<4xf32>"""
+
+
 scan = Op(
     name="scan",
     doc="apply a body to carried values and to slices along dimension 0, a fixed number of times, "
     "and stack what it gives for each slice",
-    example='%c, %ys = "gnomon.scan"(%c0, %xs) ({ ^bb0(%c: tensor<f32>, %x: tensor<f32>): ... }) '
-    "{consts = 0 : i64, carry = 1 : i64, length = 4 : i64, reverse = false, unroll = 1 : i64} : "
-    "(tensor<f32>, tensor<4xf32>) -> (tensor<f32>, tensor<4xf32>)",
+    example=_EXAMPLE,
     attributes={"consts": INT, "carry": INT, "length": INT, "reverse": BOOL, "unroll": INT},
     results=None,
     regions=("body",),

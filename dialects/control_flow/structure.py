@@ -15,10 +15,20 @@ def _no_results(*types: TensorType, **params: Any) -> tuple[TensorType, ...]:
     return ()
 
 
+_YIELD = """\
+%sum, %product = "gnomon.checkpoint"(%x, %y) ({
+^bb0(%a: tensor<f32>, %b: tensor<f32>):
+  %s = "gnomon.add"(%a, %b) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %p = "gnomon.mul"(%a, %b) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  "gnomon.yield"(%s, %p) : (tensor<f32>, tensor<f32>) -> ()
+}) {policy = "nothing_saveable", prevent_cse = true, differentiated = false}
+    : (tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)"""
+
+
 yield_ = Op(
     name="yield",
     doc="end a body and give its results to the op that holds it",
-    example='"gnomon.yield"(%x, %y) : (tensor<f32>, tensor<f32>) -> ()',
+    example=_YIELD,
     results=0,
     terminator=True,
     infer=_no_results,
@@ -29,11 +39,21 @@ yield_ = Op(
     lower=STRUCTURE,
 )
 
+_BRANCH = """\
+%operands = builtin.unrealized_conversion_cast %index, %x
+    : tensor<i32>, tensor<f32> to tuple<tensor<i32>, tensor<f32>>
+%y = "gnomon.switch"(%operands) ({
+  "gnomon.branch"() ({
+  ^bb0(%a: tensor<f32>):
+    "gnomon.yield"(%a) : (tensor<f32>) -> ()
+  }) : () -> ()
+}) : (tuple<tensor<i32>, tensor<f32>>) -> tensor<f32>"""
+
+
 branch = Op(
     name="branch",
     doc="hold the body of one branch of a switch",
-    example='"gnomon.branch"() ({ ^bb0(%x: tensor<f32>): "gnomon.yield"(%x) : '
-    "(tensor<f32>) -> () }) : () -> ()",
+    example=_BRANCH,
     operands=(),
     results=0,
     regions=("body",),

@@ -308,11 +308,27 @@ def _lower(inst: Instance) -> list[ir.Value]:
     return list(created.results)
 
 
+_EXAMPLE = """\
+%operands = builtin.unrealized_conversion_cast %index, %x
+    : tensor<i32>, tensor<f32> to tuple<tensor<i32>, tensor<f32>>
+%y = "gnomon.switch"(%operands) ({
+  "gnomon.branch"() ({
+  ^bb0(%a: tensor<f32>):
+    %sine = "gnomon.sin"(%a) : (tensor<f32>) -> tensor<f32>
+    "gnomon.yield"(%sine) : (tensor<f32>) -> ()
+  }) : () -> ()
+  "gnomon.branch"() ({
+  ^bb0(%a: tensor<f32>):
+    %cosine = "gnomon.cos"(%a) : (tensor<f32>) -> tensor<f32>
+    "gnomon.yield"(%cosine) : (tensor<f32>) -> ()
+  }) : () -> ()
+}) : (tuple<tensor<i32>, tensor<f32>>) -> tensor<f32>"""
+
+
 switch = Op(
     name="switch",
     doc="run the branch of an index, clamped to the branches that there are, on the operands",
-    example='%r = "gnomon.switch"(%index, %x) ({ "gnomon.branch"() ({ ... }) : () -> () '
-    '"gnomon.branch"() ({ ... }) : () -> () }) : (tensor<i32>, tensor<f32>) -> tensor<f32>',
+    example=_EXAMPLE,
     results=None,
     regions=...,
     infer=_infer,

@@ -244,12 +244,22 @@ def _lower(inst: Instance) -> list[ir.Value]:
     return list(created.results)
 
 
+_EXAMPLE = """\
+%y = "gnomon.while"(%bound, %x) ({
+^bb0(%limit: tensor<f32>, %a: tensor<f32>):
+  %below = "gnomon.lt"(%a, %limit) : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  "gnomon.yield"(%below) : (tensor<i1>) -> ()
+}, {
+^bb0(%a: tensor<f32>):
+  %next = "gnomon.exp"(%a) : (tensor<f32>) -> tensor<f32>
+  "gnomon.yield"(%next) : (tensor<f32>) -> ()
+}) {cond_consts = 1 : i64, body_consts = 0 : i64} : (tensor<f32>, tensor<f32>) -> tensor<f32>"""
+
+
 while_ = Op(
     name="while",
     doc="apply a body to carried values as long as a condition on them holds",
-    example='%r = "gnomon.while"(%bound, %x) ({ ^bb0(%bound: tensor<f32>, %x: tensor<f32>): ... }, '
-    "{ ^bb0(%x: tensor<f32>): ... }) {cond_consts = 1 : i64, body_consts = 0 : i64} : "
-    "(tensor<f32>, tensor<f32>) -> tensor<f32>",
+    example=_EXAMPLE,
     attributes={"cond_consts": INT, "body_consts": INT},
     results=None,
     regions=("cond", "body"),

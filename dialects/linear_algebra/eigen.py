@@ -177,12 +177,19 @@ def _vector_tangents(values: ir.Value, vectors: ir.Value, inner: ir.Value) -> ir
     return ops.add(moved, ops.mul(vectors, as_rows(free, type_)))
 
 
+_EXAMPLE_EIG = """\
+%both = "gnomon.eig"(%a)
+    {compute_left = false, compute_right = true, enable_eigvec_derivs = false}
+    : (tensor<3x3xf32>) -> tuple<tensor<3xcomplex<f32>>, tensor<3x3xcomplex<f32>>>
+%w, %v = builtin.unrealized_conversion_cast %both
+    : tuple<tensor<3xcomplex<f32>>, tensor<3x3xcomplex<f32>>>
+    to tensor<3xcomplex<f32>>, tensor<3x3xcomplex<f32>>"""
+
+
 eig = Op(
     name="eig",
     doc="eigenvalues of general matrices, with left and right eigenvectors (as columns) if asked",
-    example='%w, %v = "gnomon.eig"(%a) {compute_left = false, compute_right = true, '
-    "enable_eigvec_derivs = false} "
-    ": (tensor<3x3xf32>) -> (tensor<3xcomplex<f32>>, tensor<3x3xcomplex<f32>>)",
+    example=_EXAMPLE_EIG,
     attributes=dict.fromkeys(("compute_left", "compute_right", "enable_eigvec_derivs"), BOOL),
     operands=...,
     results=None,

@@ -181,12 +181,18 @@ def permuted_columns(x: ir.Value, permutation: ir.Value) -> ir.Value:
     return take(x, permutation, type_.rank - 1, batch, mode="clip", unique=True)
 
 
+_EXAMPLE_QR = """\
+%factors = "gnomon.qr"(%a) {full_matrices = false, pivoting = false}
+    : (tensor<4x3xf32>) -> tuple<tensor<4x3xf32>, tensor<3x3xf32>>
+%q, %r = builtin.unrealized_conversion_cast %factors
+    : tuple<tensor<4x3xf32>, tensor<3x3xf32>> to tensor<4x3xf32>, tensor<3x3xf32>"""
+
+
 qr = Op(
     name="qr",
     doc="Q with orthonormal columns and the upper triangular R with Q R = a; with pivoting the "
     "columns of a are permuted (third result)",
-    example='%q, %r = "gnomon.qr"(%a) {full_matrices = false, pivoting = false} '
-    ": (tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<3x3xf32>)",
+    example=_EXAMPLE_QR,
     attributes={"full_matrices": BOOL, "pivoting": BOOL},
     operands=...,
     results=None,

@@ -110,11 +110,18 @@ def _outside(vectors: ir.Value, moved: ir.Value, s: ir.Value) -> ir.Value:
     return ops.div(ops.sub(moved, inside), convert(as_rows(s, type_), type_.dtype))
 
 
+_EXAMPLE = """\
+%factors = "gnomon.svd"(%a) {full_matrices = false, compute_uv = true}
+    : (tensor<4x3xf32>) -> tuple<tensor<3xf32>, tensor<4x3xf32>, tensor<3x3xf32>>
+%s, %u, %vh = builtin.unrealized_conversion_cast %factors
+    : tuple<tensor<3xf32>, tensor<4x3xf32>, tensor<3x3xf32>>
+    to tensor<3xf32>, tensor<4x3xf32>, tensor<3x3xf32>"""
+
+
 svd = Op(
     name="svd",
     doc="singular values in descending order, and U and V^H with a = U diag(s) V^H",
-    example='%s, %u, %vh = "gnomon.svd"(%a) {full_matrices = false, compute_uv = true} '
-    ": (tensor<4x3xf32>) -> (tensor<3xf32>, tensor<4x3xf32>, tensor<3x3xf32>)",
+    example=_EXAMPLE,
     attributes={"full_matrices": BOOL, "compute_uv": BOOL},
     operands=...,
     results=None,

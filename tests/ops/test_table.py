@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,16 +28,17 @@ from tests.ops.check import (
 from tests.ops.row import Row
 from tests.tolerance import assert_near, units_of_differences
 
+ROOT = Path(__file__).parents[2]
 ROWS = all_rows()
 
 # Ops whose meaning needs more than one operation around them, and where they are tested.
 ELSEWHERE = {
-    "func.call": "tests/passes/test_transformations.py",
-    "gnomon.jvp": "tests/passes/test_transformations.py",
-    "gnomon.vjp": "tests/passes/test_transformations.py",
-    "gnomon.vmap": "tests/passes/test_transformations.py",
-    "gnomon.yield": "part of every region op",
-    "gnomon.branch": "part of gnomon.switch",
+    "func.call": "tests/frontend/test_transformations.py",
+    "gnomon.jvp": "tests/frontend/test_transformations.py",
+    "gnomon.vjp": "tests/frontend/test_transformations.py",
+    "gnomon.vmap": "tests/frontend/test_transformations.py",
+    "gnomon.yield": "tests/dialects/test_control_flow.py",
+    "gnomon.branch": "tests/dialects/test_control_flow.py",
     "gnomon.all_gather": "tests/frontend/test_collectives.py",
     "gnomon.all_to_all": "tests/frontend/test_collectives.py",
     "gnomon.ppermute": "tests/frontend/test_collectives.py",
@@ -81,6 +83,13 @@ def cases(rows: list[Row], *, wide: bool = False) -> list[Any]:
 def test_every_op_has_a_row() -> None:
     missing = REGISTRY.keys() - {f"gnomon.{row.op}" for row in ROWS} - ELSEWHERE.keys()
     assert not missing
+
+
+def test_ops_tested_elsewhere_exist_and_so_do_their_tests() -> None:
+    assert not ELSEWHERE.keys() - REGISTRY.keys()
+    assert not NOT_A_LOOP.keys() - {row.op for row in ROWS}
+    paths = {*ELSEWHERE.values(), *NOT_A_LOOP.values()}
+    assert not [path for path in sorted(paths) if not (ROOT / path).is_file()]
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
