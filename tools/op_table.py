@@ -23,10 +23,11 @@ are. Attributes and an example of each op follow the tables.
 EXAMPLES = f"""
 ## Attributes and examples
 
-The tests parse and verify every example, and evaluate it. `python -m gnomon.tools.op_table NAME`
-prints it as a program that `gnomon-opt` reads: values that the example does not define are
-arguments of `@main`, and results that it does not use are results. Collectives are over the axis
-`"{AXIS}"` of {MEMBERS} members, and `@f` is
+The tests parse and verify every example, and evaluate it (`custom_vjp_tangents`, known by its
+transpose only, raises). `python -m gnomon.tools.op_table NAME` prints an example as a program that
+`gnomon-opt` reads: values that the example does not define are arguments of `@main`, and results
+that it does not use are results. Collectives are over the axis `"{AXIS}"` of {MEMBERS} members,
+and `@f` is
 
 ```mlir
 {CALLEE}
