@@ -125,7 +125,13 @@ FUNCTIONS = (
     Function("lax.asinh", intervals=((-4.0, 4.0),), near=(1.0,)),
     Function("lax.acosh", intervals=((1.0, 4.0), (1.0, 1.01)), near=(1.0, 2.0)),
     Function("lax.atanh", intervals=((-1.0, 1.0),), near=(0.5, 1.0)),
-    Function("numpy.sinc", intervals=((-20.0, 20.0),), near=multiples(1.0)),
+    Function(
+        "numpy.sinc",
+        intervals=((-20.0, 20.0),),
+        near=multiples(1.0),
+        own=dict.fromkeys(DTYPES, 4.0),
+        reason="products with pi, a sine and a quotient are rounded one after the other",
+    ),
     Function("lax.erf", intervals=((-6.0, 6.0),), near=(0.5, 1.0)),
     Function(
         "lax.erfc",

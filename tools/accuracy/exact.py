@@ -42,7 +42,7 @@ def reference(exact: Exact, operands: list[np.ndarray], dtype: np.dtype) -> list
         x = [np.asarray(o).astype(np.float64) for o in operands]
         high = np.asarray(exact.wide(*x), np.float64)
     low = np.zeros_like(high)
-    if dtype.itemsize < 8 and not exact.few:
+    if dtype.itemsize == 2 or (dtype.itemsize == 4 and not exact.few):
         return [high, low]
     plain = np.isfinite(high) & np.logical_and.reduce([np.isfinite(o) & (o != 0) for o in x])
     with mp.workprec(_BITS):

@@ -47,7 +47,7 @@ class Error:
 
 def points(function: Function, dtype: np.dtype, count: int, seed: int = 0) -> Points:
     """What a function is measured at in a format: less in f64, whose exact values are dear."""
-    if dtype.itemsize == 8 or EXACT[function.exact_name].few:
+    if dtype.itemsize == 8 or (dtype.itemsize == 4 and EXACT[function.exact_name].few):
         count //= 10
     if function.costly:
         count //= 4

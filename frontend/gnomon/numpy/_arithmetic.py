@@ -357,7 +357,15 @@ def sinc(x: Any, /) -> Array:
             constant_like(x, 1),
             bind(ops.mul, bind(ops.mul, square, constant_like(x, 1 / (k * (k + 1)))), series),
         )
-    return select_op(is_zero, series, bind(ops.div, bind(ops.sin, safe), safe))
+    if is_complex(x.dtype):
+        return select_op(is_zero, series, bind(ops.div, bind(ops.sin, safe), safe))
+    # The sine of what is left of whole numbers, which are subtracted exactly.
+    whole = bind(ops.round, x, rounding_method="TO_NEAREST_EVEN")
+    sine = bind(ops.sin, bind(ops.mul, bind(ops.sub, x, whole), constant_like(x, np.pi)))
+    half = bind(ops.mul, whole, constant_like(x, 0.5))
+    is_odd = bind(ops.ne, bind(ops.floor, half), half)
+    sine = select_op(is_odd, bind(ops.neg, sine), sine)
+    return select_op(is_zero, series, bind(ops.div, sine, safe))
 
 
 def deg2rad(x: Any, /) -> Array:

@@ -163,7 +163,9 @@ def _sici(x: Array) -> tuple[Array, Array]:
     is_far = gnp.abs(x) > 4
     si, ci = gnp.where(is_far, math.pi / 2 + far_si, si), gnp.where(is_far, far_ci, ci)
     infinite = gnp.isinf(x)
-    si, ci = gnp.where(infinite, math.pi / 2, si), gnp.where(infinite, 0, ci)
+    # The real part has a limit at -inf, the complex function has none.
+    ci = gnp.where(infinite, gnp.where(x < 0, np.nan, 0), ci)
+    si = gnp.where(infinite, math.pi / 2, si)
     si = gnp.where(gnp.equal(x, 0), x, gnp.where(x < 0, -si, si))
     ci = gnp.where(gnp.equal(x, 0), -np.inf, ci)
     lost = gnp.isnan(x)

@@ -11,7 +11,9 @@ from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._array import Array
 from gnomon._custom_jvp import custom_jvp
-from gnomon.numpy._arguments import promoted
+from gnomon.dialects.types import is_complex
+from gnomon.numpy._arguments import as_array, promoted
+from gnomon.scipy._error_functions import wofz
 from gnomon.scipy._gamma_functions import real_arguments
 
 _HALF_LOG_2PI = math.log(2 * math.pi) / 2
@@ -96,8 +98,16 @@ def kl_div(p: Any, q: Any) -> Array:
 
 
 def erfcx(x: Any) -> Array:
-    """The scaled complementary error function exp(x²) erfc(x), without overflow for large x."""
-    (x,) = real_arguments("erfcx", x)
+    """The scaled complementary error function exp(x²) erfc(x), without overflow for large x.
+
+    Args:
+      x: a real or complex array or scalar.
+    """
+    given = as_array("erfcx", x)
+    if is_complex(given.dtype):
+        # Times i by parts: a product would make nan of infinities.
+        return wofz(lax.complex(-lax.imag(given), lax.real(given)))
+    (x,) = real_arguments("erfcx", given)
     result: Array = _erfcx(x)
     return result
 

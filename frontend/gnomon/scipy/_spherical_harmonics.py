@@ -60,6 +60,8 @@ def sph_harm_y(
 def _legendre(degree: Array, order: Array, polar: Array, largest: int) -> Array:
     """Associated Legendre functions of cos(polar), normalized, by the recurrence in the degree."""
     cosine, sine = gnp.cos(polar), gnp.sin(polar)
+    # The root of 1 - cos²; not by abs, whose derivative at zero would be that of no side.
+    sine = gnp.where(sine < 0, -sine, sine)
     m = order.astype(polar.dtype)
 
     def step(state: tuple[Array, Array, Array], k: Array) -> tuple[Any, None]:
