@@ -198,6 +198,9 @@ def _lgamma(o: Any, x: Value) -> Value:
     mirrored = o.sub(o.sub(_number(o, x, math.log(math.pi)), o.log(sine)), value)
     is_pole = o.or_(o.eq(sine, _number(o, x, 0)), o.eq(x, _number(o, x, -np.inf)))
     mirrored = o.select(is_pole, _number(o, x, np.inf), mirrored)
+    # The product of pi and a subnormal number has few digits; there the logarithm is all.
+    size = o.abs(x)
+    mirrored = o.select(o.lt(size, _number(o, x, 1e-20)), o.neg(o.log(size)), mirrored)
     return o.select(reflected, mirrored, value)
 
 

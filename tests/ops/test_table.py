@@ -24,6 +24,7 @@ from tests.ops.check import (
     program_of,
     run,
     types_of,
+    ulps_of,
 )
 from tests.ops.row import Row
 from tests.tolerance import assert_near, units_of_differences
@@ -119,7 +120,7 @@ def test_evaluation_equals_the_reference(row: Row, dtype: np.dtype) -> None:
     assert len(results) == len(expected)
     for result, reference, type_ in zip(results, expected, signature.results, strict=True):
         assert (result.shape, result.dtype) == type_
-        assert_close(result, reference, type_.dtype, row.ulps, row.id)
+        assert_close(result, reference, type_.dtype, ulps_of(row, dtype), row.id)
 
 
 @pytest.mark.parametrize(("row", "dtype"), cases(ROWS))

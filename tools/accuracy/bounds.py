@@ -46,6 +46,7 @@ class Function:
         reason: why it has them.
         scale: the magnitude at which units are counted where the result's is smaller: "operands",
             the largest operand's, or "one".
+        absent: dtypes and ways in which there is none: ``float64 no library``.
         costly: whether an exact value takes so long that there are few.
     """
 
@@ -57,6 +58,7 @@ class Function:
     own: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
     scale: str = ""
+    absent: tuple[str, ...] = ()
     costly: bool = False
 
     @property
@@ -75,7 +77,8 @@ class Function:
 
     def ways(self, dtype: str) -> tuple[str, ...]:
         """How it is computed in a dtype."""
-        return tuple(w for w in WAYS if w != "no f64" or dtype != "float64")
+        absent = (*self.absent, "float64 no f64")
+        return tuple(w for w in WAYS if f"{dtype} {w}" not in absent)
 
 
 def _same(bound: float, *keys: str) -> dict[str, float]:
@@ -187,7 +190,7 @@ FUNCTIONS = (
     Function("numpy.logaddexp", pairs="log sums", reason=_SUMS, scale="operands"),
     Function("numpy.logaddexp2", pairs="log sums", reason=_SUMS, scale="operands"),
     Function("lax.div", pairs="anywhere"),
-    Function("lax.rem", pairs="anywhere"),
+    Function("lax.rem", pairs="anywhere", absent=("float64 no library",)),
 )
 
 _BY_OP = {f.short_name: f for f in FUNCTIONS if f.name.startswith("lax.")}

@@ -72,8 +72,15 @@ def _logistic(x: np.ndarray) -> np.ndarray:
     return special.expit(x)
 
 
+def _signed(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
+    """An odd function of SciPy, which drops the sign of zero."""
+    return lambda x: np.where(x == 0, x, function(x))
+
+
 def _lgamma(x: np.ndarray) -> np.ndarray:
-    return np.where(x == -np.inf, np.inf, special.gammaln(x))
+    tiny = (np.abs(x) < 1e-300) & (x != 0)
+    value = np.where(tiny, -np.log(np.abs(x)), special.gammaln(x))
+    return np.where(x == -np.inf, np.inf, value)
 
 
 def _digamma(x: np.ndarray) -> np.ndarray:
@@ -160,11 +167,11 @@ EXACT: dict[str, Exact] = {
     "atanh": Exact(np.arctanh, mp.atanh),
     "erf": Exact(special.erf, mp.erf),
     "erfc": Exact(special.erfc, _erfc),
-    "erf_inv": Exact(special.erfinv, _erfinv),
+    "erf_inv": Exact(_signed(special.erfinv), _erfinv),
     "lgamma": Exact(_lgamma, _exact_lgamma, few=True),
     "digamma": Exact(_digamma, mp.digamma, few=True),
     "bessel_i0e": Exact(special.i0e, _scaled_bessel(0)),
-    "bessel_i1e": Exact(special.i1e, _scaled_bessel(1)),
+    "bessel_i1e": Exact(_signed(special.i1e), _scaled_bessel(1)),
     "sinc": Exact(_sinc, mp.sincpi),
     "atan2": Exact(np.arctan2, mp.atan2),
     "pow": Exact(np.power, _power),

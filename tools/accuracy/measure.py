@@ -63,9 +63,10 @@ def points(function: Function, dtype: np.dtype, count: int, seed: int = 0) -> Po
         small = [np.abs(o.astype(np.float64)) < tiny for o in operands]
     somewhere = np.logical_or.reduce(small)
     if somewhere.any():
+        with np.errstate(invalid="ignore"):
+            wide = [o.astype(np.float64) for o in operands]
         zeroed = [
-            np.where(s, np.copysign(0.0, o.astype(np.float64)), o.astype(np.float64))[somewhere]
-            for s, o in zip(small, operands, strict=True)
+            np.where(s, np.copysign(0.0, o), o)[somewhere] for s, o in zip(small, wide, strict=True)
         ]
         for part, value in zip(flushed, reference(exact, zeroed, dtype), strict=True):
             part[somewhere] = value

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.double_length import format_of
+from gnomon.backends.iree.legalize.double_length import format_of, polynomial
 from gnomon.backends.iree.legalize.exponentials import odd, with_sign_of
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
@@ -133,8 +133,17 @@ def asin(x: ir.Value) -> ir.Value:
     """Of an f32 or f64 value."""
     size = ops.abs(x)
     is_steep = ops.gt(size, full_like(x, 0.5))
-    angle = _odd(ops.select(is_steep, _root(size), size), _ASIN)
-    return with_sign_of(ops.select(is_steep, _less(1, ops.add(angle, angle)), angle), x)
+    sine = ops.select(is_steep, _root(size), size)
+    square = ops.mul(sine, sine)
+    series = polynomial(square, _ASIN[type_of(x).dtype])
+    tail = ops.mul(ops.mul(sine, square), series)
+    # The quarter less twice the sine first, and what that loses with the small parts.
+    high, low = (full_like(x, part) for part in _QUARTER[type_of(x).dtype])
+    twice = ops.add(sine, sine)
+    angle = ops.sub(high, twice)
+    lost = ops.sub(ops.sub(high, angle), twice)
+    steep = ops.add(angle, ops.add(lost, ops.sub(low, ops.add(tail, tail))))
+    return with_sign_of(ops.select(is_steep, steep, ops.add(sine, tail)), x)
 
 
 def acos(x: ir.Value) -> ir.Value:

@@ -1,0 +1,83 @@
+"""Elementwise functions keep the bounds of the table of accuracy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gnomon as gn
+from gnomon.tools.accuracy.bounds import BOUND, DTYPES, FUNCTIONS, WAYS, Function, bound_of_op
+from gnomon.tools.accuracy.measure import call_of, largest_error, points
+
+# Points of f32; of f64 a tenth.
+FEW, MANY = 3000, 200_000
+# The compiler's own code and ours, and what is made of them: compiled as one program by default.
+TOGETHER = [f for f in FUNCTIONS if not f.pairs and not f.costly]
+
+
+def check(function: Function, dtype: str, way: str, count: int) -> None:
+    """A function's largest error is within its bound."""
+    wide = np.dtype(getattr(gn.numpy, dtype).dtype)
+    with gn.enable_x64(True), np.errstate(all="ignore"):
+        given = points(function, wide, count)
+        call = call_of(function, way, given)
+        error = largest_error(call, given, wide, flushes=way != "eager", scale=function.scale)
+    assert error.units <= function.bound(dtype, way), error
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.name)
+def test_evaluated_functions(function: Function, dtype: str) -> None:
+    check(function, dtype, "eager", FEW // 4 if function.costly else FEW)
+
+
+@pytest.mark.parametrize("way", [w for w in WAYS if w not in ("eager", "cpu")])
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.name)
+def test_functions_as_they_are_written_for_other_targets(function: Function, way: str) -> None:
+    for dtype in ("float32", "float64"):
+        if way in function.ways(dtype):
+            check(function, dtype, way, FEW // 4 if function.costly else FEW)
+
+
+def test_compiled_functions_of_f32() -> None:
+    given = [points(f, np.dtype(np.float32), FEW) for f in TOGETHER]
+    calls = [gn.lax if f.name.startswith("lax.") else gn.numpy for f in TOGETHER]
+    joint = gn.jit(
+        lambda *xs: [
+            getattr(m, f.short_name)(x) for m, f, x in zip(calls, TOGETHER, xs, strict=True)
+        ]
+    )
+    results = joint(*(p.operands[0] for p in given))
+    for function, p, result in zip(TOGETHER, given, results, strict=True):
+        error = largest_error(
+            lambda x, result=result: result,
+            p,
+            np.dtype(np.float32),
+            flushes=True,
+            scale=function.scale,
+        )
+        assert error.units <= function.bound("float32", "cpu"), (function.name, error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.name)
+def test_functions_in_all_ways(function: Function, dtype: str) -> None:
+    for way in function.ways(dtype):
+        check(function, dtype, way, MANY)
+
+
+def test_an_error_beyond_the_bound_is_found() -> None:
+    (function,) = (f for f in FUNCTIONS if f.name == "lax.atan")
+    given = points(function, np.dtype(np.float32), FEW)
+
+    def coarse(x: np.ndarray) -> np.ndarray:
+        return (np.arctan(x.astype(np.float64)) * (1 + 4e-7)).astype(np.float32)
+
+    assert largest_error(coarse, given, np.dtype(np.float32)).units > BOUND
+
+
+def test_bounds_of_ops() -> None:
+    assert bound_of_op("exp", "float32") == {"eager": BOUND, "cpu": BOUND}
+    assert bound_of_op("add", "float32") is None
+    assert bound_of_op("exp", "complex64") is None
