@@ -85,11 +85,9 @@ def _value_of(
         shape = type_of(operands[0]).shape
         if type_.size > _SMALL or math.prod(shape) > _EVALUATED:
             return None
-        values = [_number(x, known, equal) for x in operands]
-        if any(v is None for v in values):
-            values = [known[x] for x in operands]
-        else:
-            values = [np.broadcast_to(v, shape) for v in values]
+        # Reductions have one operand.
+        number = _number(operands[0], known, equal)
+        values = [known[operands[0]] if number is None else np.broadcast_to(number, shape)]
     elif op.name in _SPREADS:
         if type_.size > _SMALL:
             return _number(operands[0], known, equal)
@@ -97,8 +95,9 @@ def _value_of(
     elif definition.batch is not batch_elementwise:
         return None
     elif type_.size > _SMALL:
-        values = [_number(x, known, equal) for x in operands]
-        if any(v is None for v in values):
+        numbers = [_number(x, known, equal) for x in operands]
+        values = [n for n in numbers if n is not None]
+        if len(values) < len(numbers):
             return None
     else:
         values = [known[x] for x in operands]
