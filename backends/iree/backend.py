@@ -24,6 +24,7 @@ from gnomon.backends.iree.legalize.device_description import describe_device
 from gnomon.backends.iree.legalize.host_control import has_control_flow
 from gnomon.backends.iree.legalize.selects import split_complex_selects
 from gnomon.backends.iree.legalize.small_arguments import keep_small_digits
+from gnomon.backends.iree.legalize.spread_updates import store_spread_updates
 from gnomon.backends.iree.legalize.strided_views import store_strided_views
 from gnomon.backends.iree.legalize.unsigned_factors import store_unsigned_factors
 from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options
@@ -118,6 +119,7 @@ class IreeBackend:
         open_expressions(module)
         store_strided_views(module)
         store_unsigned_factors(module)
+        store_spread_updates(module)
         if not has_control_flow(module):
             guard_reductions(module)
         publish(module, functions)

@@ -1,0 +1,41 @@
+"""Updated arrays that are spread out: interior padding of the result of an update.
+
+IREE 3.13 makes the update in the padded array itself, at the place that it would have without the
+padding between the elements. After a barrier the updated array is one of its own.
+"""
+
+from __future__ import annotations
+
+from gnomon.backends.iree.legalize.strided_views import operations
+from gnomon.dialects.combinators import stablehlo
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import type_of
+
+__all__ = ["store_spread_updates"]
+
+_UPDATES = ("stablehlo.dynamic_update_slice", "stablehlo.scatter")
+_VIEWS = ("stablehlo.bitcast_convert", "stablehlo.convert", "stablehlo.reshape")
+
+
+def store_spread_updates(module: ir.Module) -> None:
+    """Put barriers before the interior padding of updates in a StableHLO module; in place."""
+    for function in module.body.operations:
+        for op in list(operations(function.operation)):
+            if op.name != "stablehlo.pad" or not _is_update(op.operands[0]):
+                continue
+            if any(ir.DenseI64ArrayAttr(op.attributes["interior_padding"])):
+                with ir.InsertionPoint(op), op.location:
+                    value = op.operands[0]
+                    (stored,) = stablehlo("optimization_barrier", [value], [type_of(value)])
+                op.operands[0] = stored
+
+
+def _is_update(value: ir.Value) -> bool:
+    while not isinstance(value.owner, ir.Block):
+        op = value.owner.operation
+        if op.name in _UPDATES:
+            return True
+        if op.name not in _VIEWS:
+            return False
+        value = op.operands[0]
+    return False

@@ -1,0 +1,32 @@
+"""Interior padding of an updated array, which is updated where it belongs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import gnomon
+import gnomon.numpy as gnp
+from gnomon import lax
+
+
+def test_updates_are_spread_with_their_array() -> None:
+    def f(u: Any, i: Any) -> Any:
+        rows = lax.dynamic_update_slice(gnp.zeros((3, 7), u.dtype), u, (i, 0))
+        columns = lax.dynamic_update_slice(gnp.zeros((7, 3), u.dtype), u.T, (0, i))
+        added = gnp.zeros((3, 7), u.dtype).at[i].add(u[0])
+        zero = u.dtype.type(0)
+        spread = [(0, 0, 1), (0, 0, 0)]
+        return (
+            lax.pad(rows, zero, spread),
+            lax.pad(columns, zero, [(1, 0, 2), (0, 1, 1)]),
+            lax.pad(added, zero, spread),
+        )
+
+    for dtype in (np.float32, np.uint8):
+        u = np.arange(1, 8, dtype=dtype)[None]
+        for i in (1, 2):
+            expected = f(gnp.asarray(u), np.int32(i))
+            for found, value in zip(gnomon.jit(f)(u, np.int32(i)), expected, strict=True):
+                np.testing.assert_array_equal(found, value)
