@@ -1,6 +1,8 @@
-"""Elementwise functions keep the bounds of the table of accuracy."""
+"""Elementwise functions keep the bounds of the table of accuracy, whose page is up to date."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +10,9 @@ import pytest
 import gnomon as gn
 from gnomon.tools.accuracy.bounds import BOUND, DTYPES, FUNCTIONS, WAYS, Function, bound_of_op
 from gnomon.tools.accuracy.measure import call_of, largest_error, points
+from gnomon.tools.accuracy.page import page
+
+PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 
 # Points of f32; of f64 a tenth.
 FEW, MANY = 3000, 200_000
@@ -75,6 +80,24 @@ def test_an_error_beyond_the_bound_is_found() -> None:
         return (np.arctan(x.astype(np.float64)) * (1 + 4e-7)).astype(np.float32)
 
     assert largest_error(coarse, given, np.dtype(np.float32)).units > BOUND
+
+
+def test_the_page_is_that_of_the_table() -> None:
+    """The measured numbers depend on the processor; what they are held to does not."""
+    text = PAGE.read_text()
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    measured = {(r[0].strip("| `"), r[1]): r[2:] for r in rows if len(r) > 3}
+    assert list(measured) == [(f.name, dtype) for f in FUNCTIONS for dtype in DTYPES]
+    has_peer = "JAX" in text
+    for function in FUNCTIONS:
+        for dtype in DTYPES:
+            _, *cells = measured[function.name, dtype]
+            assert len(cells) == len(WAYS) + has_peer
+            for way, cell in zip(WAYS, cells, strict=False):
+                if way in function.ways(dtype):
+                    assert float(cell.split(" at ")[0]) <= function.bound(dtype, way)
+    tail = page([], 0).rpartition("| function | bounds of its own")
+    assert text.endswith(tail[1] + tail[2]), "run: python -m gnomon.tools.accuracy"
 
 
 def test_bounds_of_ops() -> None:
