@@ -64,7 +64,12 @@ class TraceCache:
     def _trace(self, key: Any, trace: Callable[[], Traced]) -> tuple[Traced, bool]:
         """The function, traced now, and whether it is kept."""
         questions = state.platform_questions
+        # Of jitted functions that call each other the outermost is kept: a copy at each level would
+        # be the square of their number.
+        is_inner = state.staging is not None
         traced = trace()
+        if is_inner:
+            return traced, False
         if state.platform_questions != questions or any(map(is_tracer, traced.captures)):
             # It depends on where it is traced: on the platform, or on values of other traces.
             return traced, False
