@@ -64,7 +64,7 @@ def test_compiled_functions_of_f32() -> None:
         assert error.units <= function.bound("float32", "cpu"), (function.name, error)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.name)
 def test_functions_in_all_ways(function: Function, dtype: str) -> None:

@@ -164,23 +164,33 @@ def test_every_reduction() -> None:
     _check("float32", 9, [("negated", r) for r in _table("float32")[1]])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize(
-    ("dtype", "n"),
+    ("dtype", "n", "part"),
     [
         # Each length with a float and an integer, each dtype with several lengths.
-        (dtypes[i % len(dtypes)], n)
+        pytest.param(
+            dtypes[i % len(dtypes)],
+            n,
+            part,
+            marks=pytest.mark.slow if part == i % 4 else pytest.mark.exhaustive,
+        )
         for dtypes in (FLOATS, INTEGERS)
         for i, n in enumerate(LENGTHS)
+        for part in range(4)
     ],
 )
 def test_the_whole_table(dtype: str, n: int, part: int) -> None:
     _check(dtype, n, _pairs_of(dtype, part, 4))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [7, 33, 100])
+@pytest.mark.parametrize(
+    "n",
+    [
+        pytest.param(7, marks=pytest.mark.exhaustive),
+        pytest.param(33, marks=pytest.mark.slow),
+        pytest.param(100, marks=pytest.mark.exhaustive),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
 @pytest.mark.parametrize("target", LEVELS)
 def test_the_table_on_levels_of_processors(target: str, dtype: str, n: int) -> None:
