@@ -4,6 +4,9 @@ IREE 3.13 takes memory in the order of a queue from slabs of 64 MiB. It keeps ev
 and looks for room in the last one and four others, so a process that frees more than that and
 allocates again grows without end. Memory that is allocated at the call is `malloc`'s.
 
+Programs with loops or branches that the host runs keep the order of the queue: in some of them
+IREE's virtual machine loses a buffer otherwise, and the call fails (``ref is null``).
+
 The compiler's process loads this file by its path, so it must not import the rest of gnomon.
 """
 
@@ -15,7 +18,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gnomon.backends.iree.compiler_ir import CompilerIR
 
-__all__ = ["allocate_at_the_call"]
+__all__ = ["allocate_at_the_call", "has_host_control"]
+
+
+def has_host_control(ir: CompilerIR, module: int) -> bool:
+    """Whether the host runs loops or branches, in a program whose kernels were formed."""
+    return any(
+        ir.name(function) == "util.func" and _has_regions(ir, function)
+        for block in ir.blocks(module)
+        for function in ir.operations(block)
+    )
+
+
+def _has_regions(ir: CompilerIR, function: int) -> bool:
+    blocks = list(ir.blocks(function))
+    return len(blocks) > 1 or any(
+        any(True for _ in ir.blocks(op)) for block in blocks for op in ir.operations(block)
+    )
 
 
 def allocate_at_the_call(ir: CompilerIR, module: int, *, waits: bool) -> None:

@@ -117,6 +117,8 @@ def _compile(flags: Sequence[str], artifact: bytes) -> tuple[dict[str, object], 
                 print(f"error: {error}", file=sys.stderr, flush=True)
                 return {"ok": False, "stage": "in-place"}, b""
             ir.set_threads(_count_kernels(ir, module) >= _KERNELS_FOR_THREADS)
+            if _room("allocations").has_host_control(ir, module):
+                own.clear()
         after = _KERNELS_FORMED
         if own:
             ir.set_phases(invocation._inv_p, after, _MEMORY_PLANNED)

@@ -261,8 +261,9 @@ def test_errors_name_the_op_and_what_it_takes() -> None:
         infer("reduce_precision", two, exponent_bits=0, mantissa_bits=3)
 
 
-@pytest.mark.parametrize("op", ["zeta", "polygamma"])
-def test_the_first_operand_of_zeta_and_polygamma_has_no_derivative(op: str) -> None:
+def test_the_order_of_polygamma_has_no_derivative() -> None:
     x = np.full(3, 2.0, np.float32)
-    with pytest.raises(NotImplementedError, match=f"gnomon.{op} has no derivative by its first"):
-        _tangent(op, [x, x], 0)
+    with pytest.raises(
+        NotImplementedError, match=r"gnomon\.polygamma has no derivative by its first"
+    ):
+        _tangent("polygamma", [x, x], 0)

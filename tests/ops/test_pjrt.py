@@ -70,13 +70,15 @@ def _is_small(case: Case) -> bool:
 
 @pytest.mark.parametrize("op", SUPPORTED)
 def test_compiled_equals_evaluated(op: str, backend: PjrtBackend) -> None:
-    check_compiled(backend, [case for case in _cases(op) if not _is_small(case)])
+    check_compiled(
+        backend, [case for case in _cases(op) if not _is_small(case)], functions_are_ours=False
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("op", [op for op in SUPPORTED if any(map(_is_small, _cases(op)))])
 def test_compiled_equals_evaluated_in_small_integers(op: str, backend: PjrtBackend) -> None:
-    check_compiled(backend, list(filter(_is_small, _cases(op))))
+    check_compiled(backend, list(filter(_is_small, _cases(op))), functions_are_ours=False)
 
 
 @pytest.mark.parametrize("op", REFUSED)

@@ -56,6 +56,7 @@ def legalize(module: ir.Module, target: Target) -> None:
     check_dtypes(program, target)
     drop_barriers_of_buffers(program)
     fold_closed(program)
+    # What Python evaluates needs no form for the compiler: these rules come before all others.
     on_host = host_rules(target)
     # Rules that write ops which need rewriting in their turn go first.
     decompositions = merged(
@@ -70,9 +71,9 @@ def legalize(module: ir.Module, target: Target) -> None:
         PAD_RULES,
         power_rules(target.capabilities),
     )
-    rewrite(program, merged(decompositions, on_host))
+    rewrite(program, {**decompositions, **on_host})
     functions = merged(function_rules(target), convolution_rules(target), sum_rules(target))
-    rewrite(program, merged(_RULES, functions, on_host))
+    rewrite(program, {**merged(_RULES, functions), **on_host})
     # What other rules write is rewritten too.
     last = merged(
         BFLOAT16_RULES,

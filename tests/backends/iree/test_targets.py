@@ -149,7 +149,7 @@ def test_a_program_for_this_processor_runs() -> None:
     if BackendUnavailable in _errors(lambda: compiled(x)):
         pytest.skip("this processor is another one")
     assert_each_near(compiled(x)["y"], f(x)["y"], 4)
-    with pytest.raises(TypeError, match=r"argument of type float32\[4\]"):
+    with pytest.raises(TypeError, match=r"compiled for float32\[4\]"):
         compiled({"a": np.ones(5, np.float32)})
 
 
