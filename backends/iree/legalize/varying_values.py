@@ -110,13 +110,14 @@ def of_op(op: ir.Operation, known: Sequence[Known], with_bodies: frozenset[str])
         return UNKNOWN
     if all(k.literal for k in known) and not len(op.regions):
         return known[0] if name in _SPREADS else LITERAL
+    types = [type_of(v) for v in op.operands]
+    # An empty array with padding is one number everywhere.
+    if not all(t.size for t in types):
+        return UNKNOWN
     if name in _MOVES:
         return _all(known[: _MOVES[name]])
     if name == "stablehlo.select":
         return _of_choice(type_of(op.results[0]), *known)
-    types = [type_of(v) for v in op.operands]
-    if not all(t.size for t in types):
-        return UNKNOWN
     if name == "stablehlo.compare":
         return _of_comparison(op, types[0], *known)
     if name == "stablehlo.convert":
