@@ -138,8 +138,16 @@ def test_values(program: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", [*PROGRAMS, "in a loop"])
-@pytest.mark.parametrize("shape", [(), (1000,), (40, 30)])
+@pytest.mark.parametrize(
+    ("program", "shape"),
+    [
+        (program, shape)
+        for program in (*PROGRAMS, "in a loop")
+        for shape in ((), (1000,), (40, 30))
+        # A kernel that writes more than 32 numbers, each to a place of its own, is not loaded.
+        if (program, shape) != ("shared", ())
+    ],
+)
 def test_values_of_longer_ones(program: str, shape: tuple[int, ...]) -> None:
     build, n = (in_a_loop, 10) if program == "in a loop" else PROGRAMS[program]
     values = np.random.default_rng(0).uniform(0.1, 0.9, shape).astype(np.float32)
