@@ -37,30 +37,22 @@ def _has_regions(ir: CompilerIR, function: int) -> bool:
     )
 
 
-def allocate_at_the_call(ir: CompilerIR, module: int, *, waits: bool) -> None:
+def allocate_at_the_call(ir: CompilerIR, module: int) -> None:
     """Have the functions of a program allocate memory when they are called; in place.
 
     Args:
       ir: access to the program.
-      module: the program after its memory was planned.
-      waits: whether programs run ahead of the device. A loop then waits for each iteration before
-        it allocates for the next: otherwise it would allocate for all of them.
+      module: the program after its memory was planned, without host control.
     """
     for block in ir.blocks(module):
         for function in ir.operations(block):
-            for i, body in enumerate(ir.blocks(function)):
-                _allocate_in(ir, body, waits and i > 0, waits)
+            for body in ir.blocks(function):
+                for op in ir.operations(body):
+                    if ir.name(op) == "stream.resource.alloca":
+                        _allocate_now(ir, op)
 
 
-def _allocate_in(ir: CompilerIR, block: int, wait: bool, nested_wait: bool) -> None:
-    for op in ir.operations(block):
-        if ir.name(op) == "stream.resource.alloca":
-            _allocate_now(ir, op, wait)
-        for inner in ir.blocks(op):
-            _allocate_in(ir, inner, nested_wait, nested_wait)
-
-
-def _allocate_now(ir: CompilerIR, queued: int, wait: bool) -> None:
+def _allocate_now(ir: CompilerIR, queued: int) -> None:
     """Put an allocation in the place of a queued one, which waits for what that would wait for."""
 
     def create(name: str, like: int, operands: Sequence[int], **attributes: int) -> int:
@@ -76,10 +68,6 @@ def _allocate_now(ir: CompilerIR, queued: int, wait: bool) -> None:
     )
     if not wait_for:
         wait_for = [create("stream.timepoint.immediate", ready, [])]
-    elif wait:
-        sizes = ir.parse_attribute("array<i32: 1, 1, 1>")
-        operands = [new, size, *wait_for]
-        new = create("stream.timepoint.await", memory, operands, operandSegmentSizes=sizes)
     # The memory is ready when what the queue was to wait for is.
     ir.replace(memory, new)
     ir.replace(ready, wait_for[0])

@@ -44,7 +44,7 @@ from gnomon.backends.iree.options import (
 from gnomon.backends.iree.process import COMPILER, ProcessDiedError, ProcessTimeoutError
 from gnomon.backends.iree.scratch import make_private_folder
 from gnomon.backends.iree.targets import Target, host_fingerprint, linking_flags
-from gnomon.backends.iree.worker import ALLOCATE_AT_THE_CALL, OWN_FLAGS, RUNS_AHEAD
+from gnomon.backends.iree.worker import ALLOCATE_AT_THE_CALL, OWN_FLAGS
 
 __all__ = [
     "DEFAULT_CACHE",
@@ -123,8 +123,7 @@ def compile_flags(target: Target, options: CompileOptions) -> list[str]:
         flags.append("--iree-opt-const-expr-hoisting=false")
     flags.append(f"--iree-execution-model={EXECUTION_MODELS[options.execution_model]}")
     if target.capabilities.host_memory:
-        inline = options.execution_model == "sync"
-        flags.append(ALLOCATE_AT_THE_CALL if inline else RUNS_AHEAD)
+        flags.append(ALLOCATE_AT_THE_CALL)
     return flags
 
 

@@ -47,7 +47,6 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "mlirArrayAttrGetElement": (_POINTER, (_POINTER, _INDEX)),
     "mlirArrayAttrGetNumElements": (_INDEX, (_POINTER,)),
     "mlirAttributeGetType": (_POINTER, (_POINTER,)),
-    "mlirAttributeParseGet": (_POINTER, (_POINTER, _String)),
     "mlirBlockGetFirstOperation": (_POINTER, (_POINTER,)),
     "mlirBlockGetNextInRegion": (_POINTER, (_POINTER,)),
     "mlirBlockGetParentOperation": (_POINTER, (_POINTER,)),
@@ -271,10 +270,6 @@ class CompilerIR:
         if not module:
             raise ValueError("the compiler does not take a program that is written for it")
         return int(module)
-
-    def parse_attribute(self, text: str) -> int:
-        """An attribute from text."""
-        return int(self.c("mlirAttributeParseGet")(self._context, _string(text)))
 
     def create(
         self,

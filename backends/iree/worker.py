@@ -34,14 +34,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 if TYPE_CHECKING:
     from gnomon.backends.iree.compiler_ir import CompilerIR
 
-__all__ = ["ALLOCATE_AT_THE_CALL", "OWN_FLAGS", "RUNS_AHEAD", "main", "read_frame", "write_frame"]
+__all__ = ["ALLOCATE_AT_THE_CALL", "OWN_FLAGS", "main", "read_frame", "write_frame"]
 
 _START, _KERNELS_FORMED, _MEMORY_PLANNED, _END = b"start", b"flow", b"stream", b"end"
 # What this worker does besides the compiler; flags that begin so are not the compiler's.
 OWN_FLAGS = "--gnomon-"
-# For programs in the memory of the host: those that end before a call returns, and others.
+# For programs in the memory of the host.
 ALLOCATE_AT_THE_CALL = "--gnomon-allocate-at-the-call"
-RUNS_AHEAD = "--gnomon-allocate-at-the-call=runs-ahead"
 # Threads take turns at kernels. Of fewer, and before there are any, they only wait for each other:
 # a fifth of the time that a small program takes.
 _KERNELS_FOR_THREADS = 4
@@ -125,8 +124,7 @@ def _compile(flags: Sequence[str], artifact: bytes) -> tuple[dict[str, object], 
             if not invocation.execute():
                 return {"ok": False, "stage": "compile"}, b""
             with ir.module_of(invocation._inv_p) as module:
-                waits = RUNS_AHEAD in own
-                _room("allocations").allocate_at_the_call(ir, module, waits=waits)
+                _room("allocations").allocate_at_the_call(ir, module)
             after = _MEMORY_PLANNED
         ir.set_phases(invocation._inv_p, after, _END)
         if not invocation.execute():
