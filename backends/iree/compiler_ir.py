@@ -57,6 +57,8 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "mlirBlockArgumentGetOwner": (_POINTER, (_POINTER,)),
     "mlirBlockGetArgument": (_POINTER, (_POINTER, _INDEX)),
     "mlirContextEnableMultithreading": (None, (_POINTER, ctypes.c_bool)),
+    "mlirAttributeIsADenseElements": (ctypes.c_bool, (_POINTER,)),
+    "mlirDenseElementsAttrIsSplat": (ctypes.c_bool, (_POINTER,)),
     "mlirDenseI32ArrayGetElement": (ctypes.c_int32, (_POINTER, _INDEX)),
     "mlirIdentifierGet": (_POINTER, (_POINTER, _String)),
     "mlirIdentifierStr": (_String, (_POINTER,)),
@@ -243,6 +245,13 @@ class CompilerIR:
     def attribute(self, op: int, name: str) -> int:
         """An attribute of an operation; 0 where it has none of that name."""
         return self.c("mlirOperationGetAttributeByName")(op, _string(name)) or 0
+
+    def is_splat(self, op: int) -> bool:
+        """Whether an operation is a literal that is one value everywhere."""
+        value = self.attribute(op, "value")
+        if not value or not self.c("mlirAttributeIsADenseElements")(value):
+            return False
+        return bool(self.c("mlirDenseElementsAttrIsSplat")(value))
 
     def int_array(self, op: int, name: str) -> list[int]:
         """An attribute that is an array of integers; empty where the operation has none."""

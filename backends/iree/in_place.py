@@ -221,7 +221,8 @@ class _Owner:
         if name == _WHILE:
             _, after = ir.blocks(definition)
             return ir.argument(after, ir.number(value)) in self._updated
-        return name in _MAKES_BUFFERS
+        # A literal that is one value everywhere is written where it is used.
+        return name in _MAKES_BUFFERS or (name == "arith.constant" and ir.is_splat(definition))
 
     def _is_carried(self, argument: int, block: int) -> bool:
         """Whether an argument of a block is a carry of the loop around it."""

@@ -12,6 +12,7 @@ from gnomon.backends.iree.compiler_ir import CompilerIR
 from gnomon.backends.iree.in_place import own_updated_buffers
 
 T, U = "tensor<8xf32>", "tensor<2xf32>"
+RAMP = [float(i) for i in range(8)]
 KERNEL = """
 flow.executable private @k {
   flow.executable.export public @k
@@ -72,7 +73,11 @@ def loop(args: str, *body: str, count: int = 1) -> list[str]:
 PROGRAMS = {
     "its own buffer": (0, function(f"%x = {kernel('%a')}", f"%y = {update('%x')}")),
     "an argument": (1, function(f"%y = {update('%a')}")),
-    "a literal": (1, function(f"%x = arith.constant dense<2.0> : {T}", f"%y = {update('%x')}")),
+    "a literal": (1, function(f"%x = arith.constant dense<{RAMP}> : {T}", f"%y = {update('%x')}")),
+    "one number everywhere": (
+        0,
+        function(f"%x = arith.constant dense<2.0> : {T}", f"%y = {update('%x')}"),
+    ),
     "returned": (
         1,
         function(f"%x = {kernel('%a')}", f"%y = {update('%x')}", results="%x, %y"),
