@@ -124,7 +124,6 @@ SPECIAL: dict[str, tuple[str, ...]] = {
     "gnp.fill_diagonal": ("S, 2, inplace=False", "T[:, :2, :2], 3, inplace=False"),
     "gnp.flatnonzero": ("I", "I, size=3, fill_value=1", "B, size=9"),
     "gnp.fromfunction": ("lambda i, j: i + j, (2, 3)", "lambda i: i * 2., (4,)"),
-    "gnp.fromiter": ("range(4), 'int32'", "[1., 2.], 'float32'"),
     "gnp.frompyfunc": ("@gnp.frompyfunc(gnp.add, 2, 1)(F, G)",
                        "@gnp.frompyfunc(lambda x: x * 2, 1, 1)(I)"),
     "gnp.full": ("(2, 3), 1", "(2,), 1.5, 'float16'", "3, F[0]"),
@@ -391,7 +390,7 @@ LEFT_OUT: dict[str, str] = {
         "gnp.frombuffer gnp.from_dlpack gnp.fromstring",
         "gives no array: see tests/frontend": "gnp.einsum_path gnp.promote_types gnp.result_type"
         " gnp.broadcast_shapes "
-        "lax.broadcast_shapes "
+        "lax.broadcast_shapes gnp.fromiter "
         "lax.ConvGeneralDilatedDimensionNumbers lax.PrecisionLike lax.conv_dimension_numbers "
         "lax.conv_general_permutations lax.conv_general_shape_tuple lax.conv_shape_tuple "
         "lax.conv_transpose_shape_tuple lax.padtype_to_pads lax.reduce_window_shape_tuple "
