@@ -130,7 +130,7 @@ class Operand:
 
     Attributes:
       source: where the array comes from.
-      views: what is applied to it first, as Python behind the expression: ``[::2]``, ``.T``.
+      views: what is applied to it first, as Python after the expression: ``[::2]``, ``.T``.
     """
 
     source: Source

@@ -283,7 +283,7 @@ def _shapes(program: Program) -> Iterator[tuple[int, ...]]:
 
 
 def _smaller(program: Program) -> Iterator[Program]:
-    """One size made smaller, wherever it stands."""
+    """One size made smaller, in every shape that has it."""
     sizes = sorted({d for shape in _shapes(program) for d in shape if d > 1}, reverse=True)
     for size in sizes:
         for smaller in dict.fromkeys((1, 2, 3, 5, size // 2, size - 1)):

@@ -1,6 +1,6 @@
 """Programs and the op table compiled for machines that are not here, or for levels of this one.
 
-Most of it is slow, and has a step of its own in `.ci/run`.
+Most of it is slow.
 """
 
 from __future__ import annotations
