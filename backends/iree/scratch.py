@@ -102,6 +102,7 @@ def make_scratch_folder() -> str:
 
 # The C library and IREE keep pointers into it.
 _assignment: Any = None
+_has_loaded_a_library = False
 
 
 @contextlib.contextmanager
@@ -111,10 +112,11 @@ def _redirected() -> Iterator[None]:
     Python's own view of the environment stays as it is.
     """
     global _assignment  # noqa: PLW0603 - kept alive for ever
-    if _assignment is not None:
+    if _has_loaded_a_library:
         yield
         return
-    _assignment = ctypes.create_string_buffer(b"TMPDIR=" + os.fsencode(scratch_folder()))
+    if _assignment is None:
+        _assignment = ctypes.create_string_buffer(b"TMPDIR=" + os.fsencode(scratch_folder()))
     ctypes.CDLL(None).putenv(_assignment)
     try:
         yield
@@ -132,6 +134,7 @@ def loading_libraries() -> Iterator[None]:
 
     IREE 3.13 writes a library to a file with an unused descriptor, and keeps both for ever.
     """
+    global _has_loaded_a_library  # noqa: PLW0603 - as IREE's, it is for the process
     if not sys.platform.startswith("linux"):
         yield
         return
@@ -145,6 +148,8 @@ def loading_libraries() -> Iterator[None]:
             for name in os.listdir(folder):
                 if name.startswith(_LIBRARY_PREFIX):
                     os.unlink(os.path.join(folder, name))
+                    # A program may have no library: one of a GPU, or one that returns its argument.
+                    _has_loaded_a_library = True
             _close_descriptors_of(os.path.join(folder, _LIBRARY_PREFIX))
 
 

@@ -88,6 +88,23 @@ def test_a_loaded_program_keeps_no_file_and_goes_with_its_function() -> None:
     assert _libraries() < libraries
 
 
+FIRST_WITHOUT_A_LIBRARY = """
+import os
+import gnomon as gn, gnomon.numpy as gnp
+gn.jit(lambda x: x.reshape(3, 1))(gnp.ones(3))
+gn.jit(lambda x: gnp.cos(x) * 2)(gnp.zeros(3))
+print([name for name in os.listdir(os.environ["TMPDIR"]) if name.startswith("iree")])
+"""
+
+
+@linux
+def test_a_first_program_without_a_library_does_not_settle_where_libraries_go(
+    tmp_path: Path,
+) -> None:
+    done = run(FIRST_WITHOUT_A_LIBRARY, TMPDIR=str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
 @linux
 def test_a_temporary_folder_of_somebody_else_is_not_used() -> None:
     folder = Path(scratch_folder())
