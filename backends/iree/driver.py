@@ -24,7 +24,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from gnomon import _native
+from gnomon._native import __file__ as native_file
 from gnomon.backends.errors import BackendUnavailable
 from gnomon.backends.iree.vulkan_loader import our_loader
 from gnomon.dialects.deferred import Deferred
@@ -305,7 +305,7 @@ def _load_libraries() -> None:
     """
     if os.name != "posix":
         return
-    for name in (ctypes.util.find_library("m"), _native.__file__):
+    for name in (ctypes.util.find_library("m"), native_file):
         if name is not None:
             ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
 

@@ -11,14 +11,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gnomon import _native
+from gnomon._native import __file__ as native_file
 
 __all__ = ["our_loader"]
 
 # By this IREE is told of a loader, as a file or as the folder of one.
 _VARIABLE = "IREE_HAL_VULKAN_LIBVULKAN_PATH"
 _NAMES = ("libvulkan.so.1", "libvulkan.so")
-_OURS = os.path.join(os.path.dirname(_native.__file__), "libgnomon_vulkan.so")
+_OURS = os.path.join(os.path.dirname(native_file), "libgnomon_vulkan.so")
 
 
 def _candidates() -> Iterator[str]:

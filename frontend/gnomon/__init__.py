@@ -23,7 +23,23 @@ from gnomon import (
     tree_util,
     typing,
 )
-from gnomon._api import (
+from gnomon._api.callbacks import pure_callback
+from gnomon._api.devices import (
+    copy_to_host_async,
+    default_backend,
+    device_count,
+    device_get,
+    device_put,
+    devices,
+    live_arrays,
+    local_device_count,
+    local_devices,
+    print_environment_info,
+    process_count,
+    process_index,
+    process_indices,
+)
+from gnomon._api.functions import (
     block_until_ready,
     effects_barrier,
     eval_shape,
@@ -31,11 +47,12 @@ from gnomon._api import (
     named_call,
     typeof,
 )
-from gnomon._array import Array
-from gnomon._callbacks import pure_callback
-from gnomon._checkpoint import checkpoint, checkpoint_policies, remat
-from gnomon._config import config
-from gnomon._config_contexts import (
+from gnomon._arrays.array import Array
+from gnomon._arrays.device import Device
+from gnomon._arrays.dtypes import float0
+from gnomon._compilation.jit import clear_caches, jit
+from gnomon._compilation.stages import ShapeDtypeStruct
+from gnomon._config.contexts import (
     allow_f16_reductions,
     check_tracer_leaks,
     checking_leaks,
@@ -61,35 +78,18 @@ from gnomon._config_contexts import (
     transfer_guard_device_to_host,
     transfer_guard_host_to_device,
 )
-from gnomon._custom_jvp import custom_jvp
-from gnomon._custom_vjp import closure_convert, custom_gradient, custom_vjp
-from gnomon._device import Device
-from gnomon._device_api import (
-    copy_to_host_async,
-    default_backend,
-    device_count,
-    device_get,
-    device_put,
-    devices,
-    live_arrays,
-    local_device_count,
-    local_devices,
-    print_environment_info,
-    process_count,
-    process_index,
-    process_indices,
-)
-from gnomon._differentiate import jvp, linearize, vjp
-from gnomon._dtypes import float0
-from gnomon._gradient import grad, value_and_grad
-from gnomon._jacobian import hessian, jacfwd, jacobian, jacrev
-from gnomon._jit import clear_caches, jit
-from gnomon._not_yet import missing_attribute as _missing_attribute
-from gnomon._source_location import named_scope
-from gnomon._stages import ShapeDtypeStruct
-from gnomon._trace_stack import ensure_compile_time_eval
-from gnomon._transpose import fwd_and_bwd, linear_transpose
-from gnomon._vmap import vmap
+from gnomon._config.current import config
+from gnomon._diagnostics.missing_names import missing_attribute as _missing_attribute
+from gnomon._diagnostics.source_location import named_scope
+from gnomon._tracing.stack import ensure_compile_time_eval
+from gnomon._transformations.checkpoint import checkpoint, checkpoint_policies, remat
+from gnomon._transformations.custom_jvp import custom_jvp
+from gnomon._transformations.custom_vjp import closure_convert, custom_gradient, custom_vjp
+from gnomon._transformations.differentiate import jvp, linearize, vjp
+from gnomon._transformations.gradient import grad, value_and_grad
+from gnomon._transformations.jacobian import hessian, jacfwd, jacobian, jacrev
+from gnomon._transformations.transpose import fwd_and_bwd, linear_transpose
+from gnomon._transformations.vmap import vmap
 
 __version__ = "0.1.0"
 

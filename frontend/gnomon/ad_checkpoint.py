@@ -1,6 +1,6 @@
 """Checkpoints: names for policies, and what is kept for the backward pass."""
 
-from gnomon._checkpoint import (
+from gnomon._transformations.checkpoint import (
     Offloadable,
     Recompute,
     Saveable,

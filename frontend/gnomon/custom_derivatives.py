@@ -1,14 +1,14 @@
 """Functions with derivative rules of their own, and what their rules get."""
 
-from gnomon._custom_jvp import custom_jvp
-from gnomon._custom_rules import (
+from gnomon._transformations.custom_jvp import custom_jvp
+from gnomon._transformations.custom_rules import (
     CustomVJPPrimal,
     SymbolicZero,
     custom_vjp_primal_tree_values,
     zero_from_primal,
 )
-from gnomon._custom_vjp import closure_convert, custom_gradient, custom_vjp
-from gnomon._linear_call import linear_call
+from gnomon._transformations.custom_vjp import closure_convert, custom_gradient, custom_vjp
+from gnomon._transformations.linear_call import linear_call
 
 __all__ = [
     "CustomVJPPrimal",

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from gnomon import tree_util
-from gnomon._array import Array
-from gnomon._callbacks import call_for_effects
-from gnomon._function import check_callable
+from gnomon._api.callbacks import call_for_effects
+from gnomon._arrays.array import Array
+from gnomon._tracing.function import check_callable
 
 __all__ = ["breakpoint", "callback", "log", "print"]
 

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 import gnomon.numpy
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 

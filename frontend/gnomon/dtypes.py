@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gnomon._dtypes import (
+from gnomon._arrays.dtypes import (
     TypePromotionError,
     bfloat16,
     canonicalize_dtype,

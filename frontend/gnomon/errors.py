@@ -1,6 +1,6 @@
 """The errors that gnomon raises by name; each one's docstring says what to do about it."""
 
-from gnomon._errors import (
+from gnomon._diagnostics.errors import (
     ConcretizationTypeError,
     GnomonIndexError,
     GnomonTypeError,

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax, tree_util
-from gnomon._array import Array
-from gnomon._tracing import as_operand
+from gnomon import lax, tree_util
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import as_operand
 from gnomon.dialects.types import is_complex
 from gnomon.lax._creation import converted
 

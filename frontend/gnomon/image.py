@@ -10,7 +10,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.dialects.types import real_dtype
 from gnomon.lax._operands import as_shape
 

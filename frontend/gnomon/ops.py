@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gnomon import numpy as gnp
-from gnomon._array import Array
-from gnomon._trace import concrete_value
+from gnomon._arrays.array import Array
+from gnomon._tracing.trace import concrete_value
 from gnomon.numpy._reductions import extreme_identity
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]

@@ -9,8 +9,8 @@ Example:
   Array(6., dtype=float32, weak_type=True)
 """
 
-from gnomon._lowered import Compiled, Lowered
-from gnomon._stages import ArgInfo, CompilerOptions, Wrapped
-from gnomon._stages import TracedFunction as Traced
+from gnomon._compilation.lowered import Compiled, Lowered
+from gnomon._compilation.stages import ArgInfo, CompilerOptions, Wrapped
+from gnomon._compilation.stages import TracedFunction as Traced
 
 __all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from gnomon._tree import tree_all as all
-from gnomon._tree import tree_broadcast as broadcast
-from gnomon._tree import tree_flatten as flatten
-from gnomon._tree import tree_flatten_with_path as flatten_with_path
-from gnomon._tree import tree_leaves as leaves
-from gnomon._tree import tree_leaves_with_path as leaves_with_path
-from gnomon._tree import tree_map as map
-from gnomon._tree import tree_map_with_path as map_with_path
-from gnomon._tree import tree_reduce as reduce
-from gnomon._tree import tree_reduce_associative as reduce_associative
-from gnomon._tree import tree_structure as structure
-from gnomon._tree import tree_transpose as transpose
-from gnomon._tree import tree_unflatten as unflatten
-from gnomon._tree_registry import static
+from gnomon._trees.flatten import tree_all as all
+from gnomon._trees.flatten import tree_broadcast as broadcast
+from gnomon._trees.flatten import tree_flatten as flatten
+from gnomon._trees.flatten import tree_flatten_with_path as flatten_with_path
+from gnomon._trees.flatten import tree_leaves as leaves
+from gnomon._trees.flatten import tree_leaves_with_path as leaves_with_path
+from gnomon._trees.flatten import tree_map as map
+from gnomon._trees.flatten import tree_map_with_path as map_with_path
+from gnomon._trees.flatten import tree_reduce as reduce
+from gnomon._trees.flatten import tree_reduce_associative as reduce_associative
+from gnomon._trees.flatten import tree_structure as structure
+from gnomon._trees.flatten import tree_transpose as transpose
+from gnomon._trees.flatten import tree_unflatten as unflatten
+from gnomon._trees.registry import static
 
 __all__ = [
     "all",

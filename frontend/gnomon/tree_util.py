@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gnomon._partial import Partial
-from gnomon._tree import (
+from gnomon._trees.flatten import (
     PyTreeDef,
     all_leaves,
     tree_all,
@@ -23,7 +22,7 @@ from gnomon._tree import (
     treedef_is_leaf,
     treedef_tuple,
 )
-from gnomon._tree_keys import (
+from gnomon._trees.keys import (
     DictKey,
     FlattenedIndexKey,
     GetAttrKey,
@@ -32,13 +31,14 @@ from gnomon._tree_keys import (
     SequenceKey,
     keystr,
 )
-from gnomon._tree_registry import (
+from gnomon._trees.partial import Partial
+from gnomon._trees.registry import (
     flatten_node as flatten_one_level,
 )
-from gnomon._tree_registry import (
+from gnomon._trees.registry import (
     flatten_node_with_keys as flatten_one_level_with_keys,
 )
-from gnomon._tree_registry import (
+from gnomon._trees.registry import (
     is_tree_node,
     register_dataclass,
     register_pytree_node,

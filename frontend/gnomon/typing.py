@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 
 
 @runtime_checkable

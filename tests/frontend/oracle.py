@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import gnomon as gn
-from gnomon._array import wrap
+from gnomon._arrays.concrete import wrap
 from tests.tolerance import assert_each_near, assert_near
 
 Pair = tuple[Any, Any]

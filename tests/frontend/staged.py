@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._array import Array, wrap
-from gnomon._function import Traced, trace_function
-from gnomon._host_values import to_array
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import wrap
+from gnomon._arrays.host_values import to_array
+from gnomon._tracing.function import Traced, trace_function
 from gnomon.backends.reference import Evaluator
 
 

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 import gnomon
-from gnomon._array import Array, ConcreteArray, wrap, wrap_buffer
-from gnomon._aval import ShapedArray, shaped_array
-from gnomon._device import HOST
-from gnomon._dlpack import import_capsule
+from gnomon._arrays.array import Array
+from gnomon._arrays.aval import ShapedArray, shaped_array
+from gnomon._arrays.concrete import ConcreteArray, wrap, wrap_buffer
+from gnomon._arrays.device import HOST
+from gnomon._arrays.dlpack import import_capsule
 from gnomon.dialects import types
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
-from gnomon._config import Config, config
-from gnomon._config_contexts import enable_x64, numpy_dtype_promotion
+from gnomon._config.contexts import enable_x64, numpy_dtype_promotion
+from gnomon._config.current import Config, config
 
 
 @pytest.mark.parametrize("name", ["gnomon_enable_x64", "jax_enable_x64"])
@@ -96,7 +96,7 @@ def test_environment(
     variable: str, value: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, value)
-    program = "from gnomon._config import config; print(config.x64)"
+    program = "from gnomon._config.current import config; print(config.x64)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )

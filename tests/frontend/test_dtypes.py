@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 import gnomon
-from gnomon import _dtypes, _host_values, dtypes
-from gnomon._array import wrap
-from gnomon._config import config
-from gnomon._config_contexts import numpy_dtype_promotion
+from gnomon import dtypes
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays import host_values as _host_values
+from gnomon._arrays.concrete import wrap
+from gnomon._config.contexts import numpy_dtype_promotion
+from gnomon._config.current import config
 from gnomon.dialects import types
 
 ALL = sorted(types.ANY, key=str)

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 import gnomon as gn
 import gnomon.lax as lax
 import gnomon.numpy as gnp
-from gnomon._array import Array, wrap
-from gnomon._errors import NonConcreteBooleanIndexError
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import wrap
+from gnomon._diagnostics.errors import NonConcreteBooleanIndexError
 from gnomon.numpy._index_parsing import parse
 from gnomon.numpy._indexing import getitem, take_by_index
 from tests.frontend.staged import op_names, run_staged, trace

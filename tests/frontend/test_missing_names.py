@@ -7,7 +7,7 @@ import fnmatch
 import pytest
 
 import gnomon as gn
-from gnomon._not_yet import NOT_YET
+from gnomon._diagnostics.missing_names import NOT_YET
 
 jax = pytest.importorskip("jax")
 

@@ -14,7 +14,7 @@ import pytest
 
 import gnomon as gn
 from gnomon import lax, random
-from gnomon._array import wrap
+from gnomon._arrays.concrete import wrap
 from tests.frontend.oracle import KINDS, assert_close, kind, outcome
 from tests.tolerance import assert_each_near, assert_near, units_of_differences
 

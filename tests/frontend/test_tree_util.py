@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnomon import tree, tree_util
-from gnomon._tree import flatten_one_level
-from gnomon._tree_prefixes import broadcast_prefix
+from gnomon._trees.flatten import flatten_one_level
+from gnomon._trees.prefixes import broadcast_prefix
 from gnomon.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey, keystr
 
 

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from gnomon import tree_util
-from gnomon._array import Array, wrap
-from gnomon._function import apply, check_callable, trace_function, with_avals
-from gnomon._trace import concrete_value, is_tracer
-from gnomon._tracing import as_operand, bind, trace_for
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import wrap
+from gnomon._tracing.bind import as_operand, bind, trace_for
+from gnomon._tracing.function import apply, check_callable, trace_function, with_avals
+from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.dialects import functions
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.check import JaxRuntimeError

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gnomon import tree_util
-from gnomon._array import Array
-from gnomon._aval import ShapedArray
-from gnomon._function import Traced, rearranged, trace_function
-from gnomon._tracing import as_operand
+from gnomon._arrays.array import Array
+from gnomon._arrays.aval import ShapedArray
+from gnomon._tracing.bind import as_operand
+from gnomon._tracing.function import Traced, rearranged, trace_function
 from gnomon.dialects.body import Body
 from gnomon.dialects.functions import Program
 from gnomon.dialects.types import TensorType

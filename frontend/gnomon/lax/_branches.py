@@ -8,11 +8,19 @@ from typing import Any
 import numpy as np
 
 from gnomon import tree_util
-from gnomon._array import Array, wrap
-from gnomon._config import config
-from gnomon._function import Traced, bind_bodies, check_callable, name_of, rearranged, with_avals
-from gnomon._trace import concrete_value
-from gnomon._tracing import as_operand, bind
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import wrap
+from gnomon._config.current import config
+from gnomon._tracing.bind import as_operand, bind
+from gnomon._tracing.function import (
+    Traced,
+    bind_bodies,
+    check_callable,
+    name_of,
+    rearranged,
+    with_avals,
+)
+from gnomon._tracing.trace import concrete_value
 from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program
 from gnomon.dialects.types import is_floating, is_integer

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from gnomon import tree_util
-from gnomon._array import Array
-from gnomon._source_location import user_location
-from gnomon._trace import Trace
-from gnomon._trace_stack import NamedAxis, innermost_axis, stands_around, state
-from gnomon._tracing import as_operand, bind, trace_for
+from gnomon._arrays.array import Array
+from gnomon._diagnostics.source_location import user_location
+from gnomon._tracing.bind import as_operand, bind, trace_for
+from gnomon._tracing.stack import NamedAxis, innermost_axis, stands_around, state
+from gnomon._tracing.trace import Trace
 from gnomon.dialects.contract import Op
 from gnomon.dialects.emit import constant, ops
 from gnomon.dialects.types import BOOL

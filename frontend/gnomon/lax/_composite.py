@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from gnomon import tree_util
-from gnomon._custom_rules import Call, emit_custom
-from gnomon._errors import UnexpectedTracerError
-from gnomon._function import check_callable, trace_function
-from gnomon._trace import is_tracer
+from gnomon._diagnostics.errors import UnexpectedTracerError
+from gnomon._tracing.function import check_callable, trace_function
+from gnomon._tracing.trace import is_tracer
+from gnomon._transformations.custom_rules import Call, emit_custom
 from gnomon.dialects.emit import ops
 
 

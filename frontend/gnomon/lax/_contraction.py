@@ -10,10 +10,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from gnomon import _dtypes
-from gnomon._array import Array
-from gnomon._config import config
-from gnomon._tracing import bind
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._config.current import config
+from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.dot_algorithm import is_algorithm
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import (
@@ -33,7 +33,7 @@ from gnomon.lax._dot_algorithm import (
     for_operands,
     mode_of,
 )
-from gnomon.lax._operands import argument, with_weak_type
+from gnomon.lax._operands import argument
 from gnomon.lax._structural import ints
 
 DotDimensionNumbers = tuple[

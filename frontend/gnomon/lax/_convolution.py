@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes
-from gnomon._array import Array, wrap
-from gnomon._tracing import bind
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import wrap
+from gnomon._tracing.bind import bind
 from gnomon.dialects.contract import TypeRuleError
 from gnomon.dialects.convolution import Geometry
 from gnomon.dialects.emit import ops

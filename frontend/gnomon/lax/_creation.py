@@ -9,19 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes
-from gnomon._array import Array, wrap
-from gnomon._tracing import bind
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import wrap
+from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, is_complex
-from gnomon.lax._operands import (
-    NUMBER,
-    argument,
-    as_shape,
-    broadcast,
-    describe_dtypes,
-    with_weak_type,
-)
+from gnomon.lax._operands import NUMBER, argument, as_shape, broadcast, describe_dtypes
 
 
 def convert_element_type(operand: Any, new_dtype: Any) -> Array:

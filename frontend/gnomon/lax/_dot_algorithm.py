@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gnomon import _dtypes
+from gnomon._arrays import dtypes as _dtypes
 from gnomon.dialects.dot_algorithm import ANY_F8, PRESETS, TF32, Algorithm, algorithm_of
 from gnomon.dialects.types import FLOAT8, FLOATING, bfloat16, is_complex, short_name
 

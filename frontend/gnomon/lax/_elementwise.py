@@ -10,10 +10,10 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from gnomon._array import Array
-from gnomon._errors import GnomonTypeError
-from gnomon._extended import by_parts
-from gnomon._tracing import bind
+from gnomon._arrays.array import Array
+from gnomon._arrays.extended import takes_extended_arrays
+from gnomon._diagnostics.errors import GnomonTypeError
+from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, SIGNED, is_complex, is_integer
 from gnomon.lax._creation import convert_element_type
@@ -35,7 +35,6 @@ from gnomon.lax._operands import (
     describe_dtypes,
     same_dtype,
     spread,
-    with_weak_type,
 )
 
 Unary = Callable[..., Array]
@@ -514,7 +513,7 @@ def clamp(min: Any, x: Any, max: Any) -> Array:
     return bind(ops.clamp, broadcast(low, x.shape), x, broadcast(high, x.shape))
 
 
-@by_parts("on_true", "on_false")
+@takes_extended_arrays("on_true", "on_false")
 def select(pred: Any, on_true: Any, on_false: Any) -> Array:
     """Elementwise choice: ``on_true`` where ``pred`` holds, ``on_false`` elsewhere.
 

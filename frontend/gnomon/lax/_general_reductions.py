@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from gnomon import tree_util
-from gnomon._array import Array
-from gnomon._aval import shaped_array
-from gnomon._function import check_callable, trace_function
-from gnomon._trace import concrete_value, is_tracer
-from gnomon._tracing import bind
-from gnomon._vmap import vmap
+from gnomon._arrays.array import Array
+from gnomon._arrays.aval import shaped_array
+from gnomon._tracing.bind import bind
+from gnomon._tracing.function import check_callable, trace_function
+from gnomon._tracing.trace import concrete_value, is_tracer
+from gnomon._transformations.vmap import vmap
 from gnomon.dialects.body import Body, operands_of
 from gnomon.dialects.combinators import highest, lowest
 from gnomon.dialects.emit import ops

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gnomon import tree_util
-from gnomon._tracing import bind
+from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_inexact
 from gnomon.lax._operands import argument

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from gnomon import tree_util
-from gnomon._array import Array
-from gnomon._trace_stack import platform_of
-from gnomon._tracing import as_operand, bind
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import as_operand, bind
+from gnomon._tracing.stack import platform_of
 from gnomon.dialects.emit import ops
 from gnomon.lax._structural import canonical_axis
 

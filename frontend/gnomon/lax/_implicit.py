@@ -8,12 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from gnomon import tree_util
-from gnomon._array import Array
-from gnomon._custom_jvp import custom_jvp
-from gnomon._custom_rules import zero_from_primal
-from gnomon._custom_vjp import closure_convert
-from gnomon._differentiate import jvp, linearize
-from gnomon._function import (
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import as_operand, bind
+from gnomon._tracing.function import (
     Traced,
     bind_bodies,
     check_callable,
@@ -21,9 +18,12 @@ from gnomon._function import (
     trace_function,
     with_avals,
 )
-from gnomon._trace_stack import tracing_depth
-from gnomon._tracing import as_operand, bind
-from gnomon._transpose import linear_transpose
+from gnomon._tracing.stack import tracing_depth
+from gnomon._transformations.custom_jvp import custom_jvp
+from gnomon._transformations.custom_rules import zero_from_primal
+from gnomon._transformations.custom_vjp import closure_convert
+from gnomon._transformations.differentiate import jvp, linearize
+from gnomon._transformations.transpose import linear_transpose
 from gnomon.dialects.emit import ops
 from gnomon.lax._gradient import stop_gradient
 

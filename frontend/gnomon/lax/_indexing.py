@@ -8,22 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gnomon._array import Array
-from gnomon._tracing import bind
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.contract import Op, TypeRuleError
 from gnomon.dialects.emit import ops
 from gnomon.dialects.indexing import default_fill_value
 from gnomon.lax._creation import converted
-from gnomon.lax._operands import (
-    ANY_DTYPE,
-    INTEGERS,
-    NUMBER,
-    Dtypes,
-    accept,
-    argument,
-    same_dtype,
-    with_weak_type,
-)
+from gnomon.lax._operands import ANY_DTYPE, INTEGERS, NUMBER, Dtypes, accept, argument, same_dtype
 from gnomon.lax._structural import concatenate, expand_dims, ints
 
 

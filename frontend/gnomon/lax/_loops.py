@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, tree_util
-from gnomon._array import Array, wrap
-from gnomon._aval import ShapedArray
-from gnomon._config import config
-from gnomon._errors import ConcretizationTypeError
-from gnomon._function import (
+from gnomon import tree_util
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._arrays.aval import ShapedArray
+from gnomon._arrays.concrete import wrap
+from gnomon._config.current import config
+from gnomon._diagnostics.errors import ConcretizationTypeError
+from gnomon._tracing.bind import as_operand, bind, with_weak_type
+from gnomon._tracing.function import (
     Traced,
     bind_bodies,
     check_callable,
@@ -20,13 +23,11 @@ from gnomon._function import (
     trace_function,
     with_avals,
 )
-from gnomon._trace import concrete_value, is_tracer
-from gnomon._tracing import as_operand, bind
-from gnomon._vmap import vmap
+from gnomon._tracing.trace import concrete_value, is_tracer
+from gnomon._transformations.vmap import vmap
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import TensorType, is_integer
 from gnomon.lax._bodies import captures_first, leaves_of, path_to, trace_body
-from gnomon.lax._operands import with_weak_type
 
 __all__ = ["fori_loop", "map", "scan", "while_loop"]
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._array import Array, ConcreteArray, PlacedArray, with_weak_flag, wrap, wrap_like
-from gnomon._errors import GnomonTypeError
-from gnomon._trace import Tracer
-from gnomon._trace_stack import staging
-from gnomon._tracing import as_operand, bind
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray, PlacedArray, wrap, wrap_like
+from gnomon._diagnostics.errors import GnomonTypeError
+from gnomon._tracing.bind import as_operand, bind
+from gnomon._tracing.stack import staging
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import (
     ANY,
@@ -207,16 +207,6 @@ def as_shape(function: str, shape: Any) -> tuple[int, ...]:
     if any(n < 0 for n in sizes):
         raise TypeError(f"{function}: the sizes of a shape must not be negative, got {sizes}")
     return sizes
-
-
-def with_weak_type(x: Array, weak_type: bool = True) -> Array:
-    """The same array with the weak-type flag as given."""
-    if x.aval.weak_type == weak_type:
-        return x
-    if isinstance(x, Tracer):
-        return x._trace.tracer(x._ssa, weak_type, x._location)
-    assert isinstance(x, ConcreteArray)
-    return with_weak_flag(x, weak_type)
 
 
 def constant_like(x: Array, value: Any) -> Array:

@@ -10,15 +10,15 @@ import ml_dtypes
 import numpy as np
 
 from gnomon import tree_util
-from gnomon._array import Array
-from gnomon._dtypes import check_user_dtype
-from gnomon._tracing import as_operand, bind
+from gnomon._arrays.array import Array
+from gnomon._arrays.dtypes import check_user_dtype
+from gnomon._tracing.bind import as_operand, bind, with_weak_type
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_integer
 from gnomon.lax._contraction import DotDimensionNumbers, PrecisionLike, dot_general
 from gnomon.lax._creation import converted, full_like, iota, no_sharding
 from gnomon.lax._elementwise import bitwise_and, ge, lt, mul, select
-from gnomon.lax._operands import argument, with_weak_type
+from gnomon.lax._operands import argument
 from gnomon.lax._reductions import cumsum
 from gnomon.lax._structural import broadcast_in_dim, reshape, transpose
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes
-from gnomon._array import Array
-from gnomon._tracing import as_operand, bind
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import as_operand, bind
 from gnomon.dialects.emit import ops
 from gnomon.lax._creation import bitcast_convert_type
 from gnomon.lax._operands import as_shape

@@ -9,10 +9,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from gnomon import _dtypes
-from gnomon._array import Array
-from gnomon._config import config
-from gnomon._tracing import bind
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._config.current import config
+from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.emit import ops
 from gnomon.lax._creation import no_sharding
 from gnomon.lax._operands import (
@@ -26,7 +26,6 @@ from gnomon.lax._operands import (
     accept,
     argument,
     describe_dtypes,
-    with_weak_type,
 )
 from gnomon.lax._structural import ints
 

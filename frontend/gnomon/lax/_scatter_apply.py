@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._array import Array
-from gnomon._aval import shaped_array
-from gnomon._function import trace_function
-from gnomon._tracing import bind
-from gnomon._vmap import vmap
+from gnomon._arrays.array import Array
+from gnomon._arrays.aval import shaped_array
+from gnomon._tracing.bind import bind
+from gnomon._tracing.function import trace_function
+from gnomon._transformations.vmap import vmap
 from gnomon.dialects.emit import ops
 from gnomon.lax._creation import converted, full
 from gnomon.lax._elementwise import gt, select

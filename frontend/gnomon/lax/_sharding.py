@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gnomon import tree_util
-from gnomon._device_api import device_put
-from gnomon._tracing import as_operand
-from gnomon._tree_prefixes import broadcast_prefix
-from gnomon.sharding import Sharding
+from gnomon._api.devices import device_put
+from gnomon._arrays.sharding import Sharding
+from gnomon._tracing.bind import as_operand
+from gnomon._trees.prefixes import broadcast_prefix
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._array import Array, ConcreteArray, wrap
-from gnomon._extended import by_parts
-from gnomon._trace import is_tracer
-from gnomon._trace_stack import staging
-from gnomon._tracing import bind
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray, wrap
+from gnomon._arrays.extended import takes_extended_arrays
+from gnomon._tracing.bind import bind, with_weak_type
+from gnomon._tracing.stack import staging
+from gnomon._tracing.trace import is_tracer
 from gnomon.dialects.emit import ops
-from gnomon.lax._operands import INTEGERS, argument, constant_like, same_dtype, with_weak_type
+from gnomon.lax._operands import INTEGERS, argument, constant_like, same_dtype
 from gnomon.lax._structural import canonical_axis, expand_dims, ints, squeeze
 
 
-@by_parts()
+@takes_extended_arrays()
 def slice(
     operand: Any,
     start_indices: Sequence[int],
@@ -55,7 +56,7 @@ def slice(
     return bind(ops.slice, x, start=start, limit=limit, strides=steps)
 
 
-@by_parts()
+@takes_extended_arrays()
 def slice_in_dim(
     operand: Any,
     start_index: int | None,
@@ -88,7 +89,7 @@ def slice_in_dim(
     return slice(x, start, limit, strides)
 
 
-@by_parts()
+@takes_extended_arrays()
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """The slice at an index along one dimension.
 
@@ -188,7 +189,7 @@ def _static_sizes(function: str, sizes: Any) -> tuple[int, ...]:
     return ints(function, "slice_sizes", sizes)
 
 
-@by_parts()
+@takes_extended_arrays()
 def dynamic_slice(
     operand: Any,
     start_indices: Any,
@@ -247,7 +248,7 @@ def _known_starts(
     return tuple(starts)
 
 
-@by_parts()
+@takes_extended_arrays()
 def dynamic_slice_in_dim(
     operand: Any,
     start_index: Any,
@@ -268,7 +269,7 @@ def dynamic_slice_in_dim(
     return dynamic_slice(x, starts, sizes, allow_negative_indices=flags)
 
 
-@by_parts()
+@takes_extended_arrays()
 def dynamic_index_in_dim(
     operand: Any,
     index: Any,
@@ -290,7 +291,7 @@ def dynamic_index_in_dim(
     return result if keepdims else squeeze(result, (axis,))
 
 
-@by_parts("operand", "update")
+@takes_extended_arrays("operand", "update")
 def dynamic_update_slice(
     operand: Any,
     update: Any,
@@ -328,7 +329,7 @@ def dynamic_update_slice(
     return with_weak_type(bind(ops.dynamic_update_slice, x, new, *indices), False)
 
 
-@by_parts("operand", "update")
+@takes_extended_arrays("operand", "update")
 def dynamic_update_slice_in_dim(
     operand: Any,
     update: Any,
@@ -347,7 +348,7 @@ def dynamic_update_slice_in_dim(
     return dynamic_update_slice(x, update, starts, allow_negative_indices=flags)
 
 
-@by_parts("operand", "update")
+@takes_extended_arrays("operand", "update")
 def dynamic_update_index_in_dim(
     operand: Any,
     update: Any,

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._array import Array
-from gnomon._errors import GnomonTypeError
-from gnomon._extended import by_parts
-from gnomon._tracing import bind
+from gnomon._arrays.array import Array
+from gnomon._arrays.extended import takes_extended_arrays
+from gnomon._diagnostics.errors import GnomonTypeError
+from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
 from gnomon.lax._creation import no_sharding
 from gnomon.lax._operands import argument, as_shape, same_dtype
@@ -100,7 +100,7 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
     return bind(ops.broadcast_in_dim, x, shape=(*new, *x.shape), dims=dims)
 
 
-@by_parts()
+@takes_extended_arrays()
 def broadcast_in_dim(
     operand: Any, shape: Any, broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
 ) -> Array:
@@ -166,7 +166,7 @@ def broadcast_like(arr: Any, like_arr: Any) -> Array:
     return broadcast_in_dim(x, like.shape, range(like.ndim - x.ndim, like.ndim))
 
 
-@by_parts()
+@takes_extended_arrays()
 def reshape(
     operand: Any,
     new_sizes: Any,
@@ -210,7 +210,7 @@ def reshape(
     return bind(ops.reshape, x, shape=sizes)
 
 
-@by_parts()
+@takes_extended_arrays()
 def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
     """Remove dimensions of size one.
 
@@ -233,7 +233,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
     return bind(ops.reshape, x, shape=tuple(n for d, n in enumerate(x.shape) if d not in dims))
 
 
-@by_parts()
+@takes_extended_arrays()
 def expand_dims(array: Any, dimensions: Sequence[int]) -> Array:
     """Put in dimensions of size one.
 
@@ -278,7 +278,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     return reshape(x, shape)
 
 
-@by_parts()
+@takes_extended_arrays()
 def transpose(operand: Any, permutation: Sequence[int] | np.ndarray[Any, Any]) -> Array:
     """Permute dimensions: dimension i of the result is ``permutation[i]`` of the operand.
 
@@ -298,7 +298,7 @@ def transpose(operand: Any, permutation: Sequence[int] | np.ndarray[Any, Any]) -
     return bind(ops.transpose, x, permutation=order)
 
 
-@by_parts()
+@takes_extended_arrays()
 def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     """Reverse the order of the elements along dimensions.
 
@@ -315,7 +315,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     return bind(ops.rev, x, dims=dims) if dims else x
 
 
-@by_parts()
+@takes_extended_arrays()
 def concatenate(operands: Any, dimension: int) -> Array:
     """Arrays one after the other along a dimension.
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
-from gnomon._errors import ConcretizationTypeError, warn_user
-from gnomon._trace import concrete_value, is_tracer
+from gnomon._arrays.array import Array
+from gnomon._diagnostics.errors import ConcretizationTypeError, warn_user
+from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.scipy.special import logsumexp

@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gnomon import _dtypes, random
 from gnomon import numpy as gnp
-from gnomon._array import Array
+from gnomon import random
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex, real_dtype
 from gnomon.lax._operands import as_shape
 from gnomon.lax._structural import canonical_axis

@@ -5,8 +5,16 @@ Functions, arguments, promotion and kinds of error are those of ``jax.numpy``.
 
 import numpy as _numpy
 
-from gnomon._array import Array
-from gnomon._dtypes import can_cast, finfo, iinfo, isdtype, issubdtype, promote_types, result_type
+from gnomon._arrays.array import Array
+from gnomon._arrays.dtypes import (
+    can_cast,
+    finfo,
+    iinfo,
+    isdtype,
+    issubdtype,
+    promote_types,
+    result_type,
+)
 from gnomon.numpy import _array_api, fft, linalg
 from gnomon.numpy._accumulations import cumprod, cumsum, cumulative_prod, cumulative_sum, diff
 from gnomon.numpy._aliases import name_aliases

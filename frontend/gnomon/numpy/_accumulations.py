@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
 from gnomon.dialects.types import BOOL
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes
-from gnomon._array import Array
-from gnomon._tracing import as_operand
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import as_operand
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import listed
 from gnomon.lax._structural import canonical_axis

@@ -7,21 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array, ConcreteArray, wrap
-from gnomon._trace import is_tracer
-from gnomon._trace_stack import staging
-from gnomon._tracing import bind
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray, wrap
+from gnomon._tracing.bind import bind, with_weak_type
+from gnomon._tracing.stack import staging
+from gnomon._tracing.trace import is_tracer
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import UNSIGNED, is_complex, is_integer
-from gnomon.lax._operands import (
-    FLOAT,
-    FLOAT_OR_COMPLEX,
-    INTEGERS,
-    Dtypes,
-    constant_like,
-    with_weak_type,
-)
+from gnomon.lax._operands import FLOAT, FLOAT_OR_COMPLEX, INTEGERS, Dtypes, constant_like
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._dispatch import (
     ANY_KIND,

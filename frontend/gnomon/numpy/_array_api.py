@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes
-from gnomon._device import Device
-from gnomon._device_api import devices
-from gnomon._dtypes import isdtype
+from gnomon._api.devices import devices
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.device import Device
+from gnomon._arrays.dtypes import isdtype
 
 # The version whose functions and signatures these are.
 VERSION = "2024.12"

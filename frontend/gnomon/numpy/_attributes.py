@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._errors import warn_user
+from gnomon._diagnostics.errors import warn_user
 from gnomon.numpy._arguments import as_array, axis_tuple
 
 

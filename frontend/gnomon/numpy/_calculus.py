@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex, is_inexact
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._accumulations import cumsum, diff

@@ -7,24 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, _host_values, lax
-from gnomon._array import Array, ConcreteArray, wrap
-from gnomon._config import Config, config
-from gnomon._device import Device, as_device
-from gnomon._device_api import device_put
-from gnomon._dlpack import import_capsule
-from gnomon._dtypes import DType
-from gnomon._errors import warn_user
-from gnomon._evaluation import check_values
-from gnomon._trace import is_tracer
-from gnomon._trace_stack import state
-from gnomon._tracing import as_operand, bind
-from gnomon._transfers import guard_arrival
-from gnomon._vmap import vmap
+from gnomon import lax
+from gnomon._api.devices import device_put
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays import host_values
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray, wrap
+from gnomon._arrays.device import Device, as_device
+from gnomon._arrays.dlpack import import_capsule
+from gnomon._arrays.dtypes import DType
+from gnomon._arrays.transfers import guard_arrival
+from gnomon._config.current import Config, config
+from gnomon._diagnostics.errors import warn_user
+from gnomon._tracing.bind import as_operand, bind, with_weak_type
+from gnomon._tracing.evaluation import check_values
+from gnomon._tracing.stack import state
+from gnomon._tracing.trace import is_tracer
+from gnomon._transformations.vmap import vmap
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, is_complex
 from gnomon.lax._creation import converted
-from gnomon.lax._operands import as_shape, constant_like, with_weak_type
+from gnomon.lax._operands import as_shape, constant_like
 from gnomon.numpy._arguments import as_array
 
 # Joined this many at a time: an op of thousands of operands is slow to compile.
@@ -152,7 +155,7 @@ def _array(value: Any, dtype: DType | None, copy: bool) -> Array:
 
 def _of_number(value: Any, dtype: DType | None) -> Array:
     if dtype is None:
-        return wrap(_host_values.scalar_to_numpy(value), type(value) is not bool)
+        return wrap(host_values.scalar_to_numpy(value), type(value) is not bool)
     if type(value) is int and dtype in _dtypes._KINDS["integral"]:
         limits = _dtypes.iinfo(dtype)
         if not limits.min <= value <= limits.max:
@@ -165,9 +168,9 @@ def _of_number(value: Any, dtype: DType | None) -> Array:
 
 def _of_numpy(value: Any, dtype: DType | None) -> Array:
     if dtype is None or value.dtype == dtype or value.dtype.kind not in "biufc":
-        result = wrap(_host_values.numpy_to_canonical(value))
+        result = wrap(host_values.numpy_to_canonical(value))
         return result if dtype is None else converted(result, dtype)
-    _host_values.refuse_masks(value)
+    host_values.refuse_masks(value)
     # From the full precision of the NumPy array: it may be of 64 bits.
     exact = wrap(np.asarray(value, value.dtype.newbyteorder("=")))
     return converted(exact, dtype)

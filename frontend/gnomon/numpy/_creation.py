@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array, wrap
-from gnomon._device_api import device_put
-from gnomon._dtypes import DType
-from gnomon._trace_stack import staging
+from gnomon import lax
+from gnomon._api.devices import device_put
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import wrap
+from gnomon._arrays.dtypes import DType
+from gnomon._tracing.stack import staging
 from gnomon.lax._operands import as_shape
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._construction import asarray, placement

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array
-from gnomon._device_api import device_put
-from gnomon._tracing import bind
+from gnomon import lax
+from gnomon._api.devices import device_put
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import INTEGER
 from gnomon.lax._creation import converted

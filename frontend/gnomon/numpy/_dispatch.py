@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes
-from gnomon._array import Array, ConcreteArray, PlacedArray, wrap
-from gnomon._config import config
-from gnomon._quiet import quiet
-from gnomon._trace_stack import staging
-from gnomon._tracing import bind
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray, PlacedArray, wrap
+from gnomon._config.current import config
+from gnomon._diagnostics.quiet import quiet
+from gnomon._tracing.bind import bind, with_weak_type
+from gnomon._tracing.stack import staging
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex
 from gnomon.lax import broadcast_shapes
 from gnomon.lax._creation import converted
-from gnomon.lax._operands import broadcast, constant_like, describe_dtypes, repeated, with_weak_type
+from gnomon.lax._operands import broadcast, constant_like, describe_dtypes, repeated
 from gnomon.numpy._arguments import as_array
 
 DType = np.dtype[Any]

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._array import ConcreteArray
-from gnomon._host_values import scalar_to_numpy
+from gnomon._arrays.concrete import ConcreteArray
+from gnomon._arrays.host_values import scalar_to_numpy
 from gnomon.dialects.emit import ops
 
 __all__ = ["eager_read", "eager_update", "wrapped"]

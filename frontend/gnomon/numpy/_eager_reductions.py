@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes
-from gnomon._array import Array, ConcreteArray, wrap
-from gnomon._quiet import quiet
-from gnomon._trace_stack import staging
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray, wrap
+from gnomon._diagnostics.quiet import quiet
+from gnomon._tracing.stack import staging
 from gnomon.dialects.types import BOOL
 
 _Compute = Callable[..., Any]

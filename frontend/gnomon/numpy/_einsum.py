@@ -10,8 +10,8 @@ import opt_einsum
 from opt_einsum.parser import parse_einsum_input
 
 from gnomon import lax
-from gnomon._array import Array
-from gnomon._tracing import bind
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
 from gnomon.numpy._arguments import promoted
 from gnomon.numpy._linear_algebra import preferred_dtype

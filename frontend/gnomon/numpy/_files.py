@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.exceptions import ComplexWarning
 
-from gnomon._array import Array
-from gnomon._tracing import as_operand
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import as_operand
 from gnomon.numpy._construction import asarray
 
 

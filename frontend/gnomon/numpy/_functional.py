@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
-from gnomon._array import Array
-from gnomon._vmap import vmap
+from gnomon._arrays.array import Array
+from gnomon._transformations.vmap import vmap
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._construction import asarray

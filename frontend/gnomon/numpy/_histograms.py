@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array
-from gnomon._errors import ConcretizationTypeError
-from gnomon._trace import concrete_value, is_tracer
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._diagnostics.errors import ConcretizationTypeError
+from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.dialects.types import is_integer
 from gnomon.lax._creation import converted, no_sharding
 from gnomon.numpy._accumulations import diff

@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gnomon import _dtypes, _host_values
-from gnomon._array import Array, ConcreteArray
-from gnomon._errors import NonConcreteBooleanIndexError
-from gnomon._trace import concrete_value, is_tracer
-from gnomon._trace_stack import staging
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays import host_values
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray
+from gnomon._diagnostics.errors import NonConcreteBooleanIndexError
+from gnomon._tracing.stack import staging
+from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.lax import concatenate, convert_element_type, expand_dims
 
 __all__ = ["BATCH", "NEW", "Entry", "Plan", "Span", "as_array", "parse"]
@@ -136,7 +138,7 @@ def _classified(index: Any) -> Any:
             "an array is indexed by integers, slices, ..., None, and integer or boolean arrays; "
             f"got {index!r} of type {type(index).__name__}"
         )
-    _host_values.refuse_masks(index)
+    host_values.refuse_masks(index)
     dtype = index.dtype if isinstance(index, (Array, np.ndarray)) else np.dtype(type(index))
     if dtype == np.bool_:
         mask = concrete_value(index)
@@ -160,10 +162,10 @@ def as_array(values: Any) -> IntArray:
     if isinstance(values, Array):
         return values
     if isinstance(values, (list, tuple)) and any(_holds_array(v) for v in values):
-        rows = [_host_values.to_array(as_array(v)) for v in values]
+        rows = [host_values.to_array(as_array(v)) for v in values]
         dtype = _dtypes.result_type(*rows)
         return concatenate([expand_dims(convert_element_type(row, dtype), (0,)) for row in rows], 0)
-    return _host_values.numpy_to_canonical(np.asanyarray(values))
+    return host_values.numpy_to_canonical(np.asanyarray(values))
 
 
 def _holds_array(values: Any) -> bool:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array
-from gnomon._trace_stack import ensure_compile_time_eval
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._tracing.stack import ensure_compile_time_eval
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._arithmetic import divmod as divmod_
 from gnomon.numpy._construction import array, asarray

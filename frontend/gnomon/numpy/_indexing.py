@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._array import Array, ConcreteArray, wrap
-from gnomon._trace_stack import staging
-from gnomon._tracing import bind
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray, wrap
+from gnomon._tracing.bind import bind, with_weak_type
+from gnomon._tracing.stack import staging
 from gnomon.dialects.emit import ops
 from gnomon.dialects.indexing import default_fill_value
 from gnomon.lax import GatherScatterMode, convert_element_type, full
-from gnomon.lax._operands import with_weak_type
 from gnomon.numpy._eager_indexing import eager_read, wrapped
 from gnomon.numpy._index_parsing import BATCH, Entry, IntArray, Plan, Span, parse
 

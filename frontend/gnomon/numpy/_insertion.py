@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
-from gnomon._array import Array
-from gnomon._trace import concrete_value
-from gnomon._tracing import as_operand
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import as_operand
+from gnomon._tracing.trace import concrete_value
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._arithmetic import mod
 from gnomon.numpy._creation import zeros

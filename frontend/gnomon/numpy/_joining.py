@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
-from gnomon._array import Array
-from gnomon._extended import by_parts
-from gnomon._trace import concrete_value
-from gnomon._tracing import as_operand
+from gnomon._arrays.array import Array
+from gnomon._arrays.extended import takes_extended_arrays
+from gnomon._tracing.bind import as_operand
+from gnomon._tracing.trace import concrete_value
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import (
     as_array,
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-@by_parts()
+@takes_extended_arrays()
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     """Join arrays along a dimension; ``axis=None`` flattens them first.
 
@@ -69,7 +69,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
 concat = concatenate
 
 
-@by_parts()
+@takes_extended_arrays()
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
     """Join arrays of one shape along a new dimension.
 
@@ -87,13 +87,13 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
     return concatenate([lax.expand_dims(x, (place,)) for x in parts], place, dtype)
 
 
-@by_parts()
+@takes_extended_arrays()
 def vstack(tup: Any, dtype: Any = None) -> Array:
     """Join along the first dimension; vectors are rows."""
     return concatenate([atleast_2d(x) for x in sequence_of_arrays("vstack", tup)], 0, dtype)
 
 
-@by_parts()
+@takes_extended_arrays()
 def hstack(tup: Any, dtype: Any = None) -> Array:
     """Join along the second dimension, vectors along the first."""
     parts = [atleast_1d(x) for x in sequence_of_arrays("hstack", tup)]
@@ -114,13 +114,13 @@ def column_stack(tup: Any) -> Array:
     return concatenate(parts, 1)
 
 
-@by_parts("arr", "values")
+@takes_extended_arrays("arr", "values")
 def append(arr: Any, values: Any, axis: int | None = None) -> Array:
     """Join ``values`` behind ``arr``; without an axis both are flattened."""
     return concatenate([as_array("append", arr), as_array("append", values, 1)], axis)
 
 
-@by_parts()
+@takes_extended_arrays()
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Cut an array into equal parts, or at given positions.
 
@@ -134,7 +134,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     return array_split(x, indices_or_sections, axis)
 
 
-@by_parts()
+@takes_extended_arrays()
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Cut an array into parts that are equal up to one, or at given positions."""
     x = as_array("array_split", ary)

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array, ConcreteArray, wrap
-from gnomon._config import config
-from gnomon._trace_stack import staging
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray, wrap
+from gnomon._config.current import config
+from gnomon._tracing.stack import staging
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._indexing import getitem

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gnomon import lax
-from gnomon._array import Array
-from gnomon._extended import by_parts
-from gnomon._tracing import bind
+from gnomon._arrays.array import Array
+from gnomon._arrays.extended import takes_extended_arrays
+from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import (
@@ -19,7 +19,7 @@ from gnomon.numpy._arguments import (
 )
 
 
-@by_parts()
+@takes_extended_arrays()
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
     """``a`` in another shape of the same size; one dimension may be ``-1``.
 
@@ -45,13 +45,13 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
     return x if sizes == x.shape else lax.reshape(x, sizes)
 
 
-@by_parts()
+@takes_extended_arrays()
 def ravel(a: Any, order: str = "C") -> Array:
     """``a`` in one dimension."""
     return reshape(a, (-1,) if as_array("ravel", a).size else (0,), order)
 
 
-@by_parts()
+@takes_extended_arrays()
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Array:
     """Permute dimensions; by default reverse them."""
     x = as_array("transpose", a)
@@ -77,7 +77,7 @@ def matrix_transpose(x: Any, /) -> Array:
     return swapaxes(array, -1, -2)
 
 
-@by_parts()
+@takes_extended_arrays()
 def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
     """Swap two dimensions."""
     x = as_array("swapaxes", a)
@@ -87,7 +87,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
     return transpose(x, order)
 
 
-@by_parts()
+@takes_extended_arrays()
 def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """Move dimensions to new places; the others keep their order."""
     x = as_array("moveaxis", a)
@@ -103,7 +103,7 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
     return transpose(x, order)
 
 
-@by_parts()
+@takes_extended_arrays()
 def expand_dims(a: Any, axis: int | Sequence[int]) -> Array:
     """Put in dimensions of size one; positions are those in the result."""
     x = as_array("expand_dims", a)
@@ -111,7 +111,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> Array:
     return lax.expand_dims(x, axis_tuple("expand_dims", axis, x.ndim + count))
 
 
-@by_parts()
+@takes_extended_arrays()
 def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Array:
     """Drop dimensions of size one: those given, or all.
 
@@ -132,7 +132,7 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Array:
     return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
-@by_parts()
+@takes_extended_arrays()
 def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
     """``array`` repeated to a shape.
 

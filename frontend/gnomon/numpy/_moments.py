@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array, ConcreteArray
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray
+from gnomon._tracing.bind import with_weak_type
 from gnomon.dialects.types import is_complex, is_floating, is_inexact, real_dtype
 from gnomon.lax._creation import converted
-from gnomon.lax._operands import with_weak_type
 from gnomon.numpy import _eager_reductions as eager
 from gnomon.numpy._arguments import as_array, axis_tuple, promoted
 from gnomon.numpy._manipulation import broadcast_to, reshape, transpose

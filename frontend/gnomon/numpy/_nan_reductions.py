@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gnomon import lax
-from gnomon._array import Array
-from gnomon._tracing import bind
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, is_inexact
 from gnomon.numpy._accumulations import cumprod, cumsum

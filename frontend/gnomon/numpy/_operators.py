@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array
-from gnomon._device_api import device_put
-from gnomon._trace import Tracer
+from gnomon import lax
+from gnomon._api.devices import device_put
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._tracing.trace import Tracer
 from gnomon.numpy._array_api import check_version
 from gnomon.numpy._dispatch import short_way
 from gnomon.numpy._indexing import getitem

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import with_weak_type
 from gnomon.dialects.types import is_complex
 from gnomon.lax._creation import converted, no_sharding
-from gnomon.lax._operands import with_weak_type
 from gnomon.numpy._accumulations import cumsum
 from gnomon.numpy._arguments import as_array, axis_tuple, promoted
 from gnomon.numpy._manipulation import expand_dims, moveaxis, ravel, reshape

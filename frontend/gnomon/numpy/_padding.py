@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
-from gnomon._array import Array
-from gnomon._trace import concrete_value, is_tracer
-from gnomon._tracing import as_operand
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import as_operand, with_weak_type
+from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.lax._creation import converted
-from gnomon.lax._operands import with_weak_type
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._functional import apply_along_axis

@@ -8,20 +8,15 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array
-from gnomon._tracing import bind
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, UNSIGNED, is_complex, is_integer
 from gnomon.lax import RoundingMethod
 from gnomon.lax._creation import converted
-from gnomon.lax._operands import (
-    FLOAT,
-    FLOAT_OR_COMPLEX,
-    INTEGERS,
-    constant_like,
-    with_weak_type,
-)
+from gnomon.lax._operands import FLOAT, FLOAT_OR_COMPLEX, INTEGERS, constant_like
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._dispatch import (
     INEXACT_KIND,

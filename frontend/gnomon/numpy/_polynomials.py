@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array, wrap
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import wrap
 from gnomon.numpy import linalg
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._creation import full, ones, zeros

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array
-from gnomon._device_api import device_put
-from gnomon._dtypes import DType
-from gnomon._errors import ConcretizationTypeError
-from gnomon._trace import concrete_value
+from gnomon import lax
+from gnomon._api.devices import device_put
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._arrays.dtypes import DType
+from gnomon._diagnostics.errors import ConcretizationTypeError
+from gnomon._tracing.trace import concrete_value
 from gnomon.dialects.types import is_complex, is_integer
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import as_shape, constant_like

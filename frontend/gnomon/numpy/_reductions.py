@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array, ConcreteArray
-from gnomon._tracing import bind
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray
+from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.combinators import highest, lowest
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, is_complex, is_floating, is_integer
 from gnomon.lax._creation import converted
-from gnomon.lax._operands import with_weak_type
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy import _eager_reductions as eager
 from gnomon.numpy._arguments import as_array, axis_tuple

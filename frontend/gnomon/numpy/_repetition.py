@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
-from gnomon._array import Array
-from gnomon._extended import by_parts
-from gnomon._trace import concrete_value, is_tracer
-from gnomon._tracing import as_operand, bind
+from gnomon._arrays.array import Array
+from gnomon._arrays.extended import takes_extended_arrays
+from gnomon._tracing.bind import as_operand, bind
+from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.dialects.emit import ops
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis
@@ -27,7 +27,7 @@ from gnomon.numpy._taking import take
 __all__ = ["flip", "fliplr", "flipud", "repeat", "roll", "rot90", "tile"]
 
 
-@by_parts()
+@takes_extended_arrays()
 def tile(A: Any, reps: Any) -> Array:
     """Repeat a whole array along each dimension."""
     x = as_array("tile", A)
@@ -41,7 +41,7 @@ def tile(A: Any, reps: Any) -> Array:
     return reshape(wide, tuple(c * n for c, n in zip(counts, shape, strict=True)))
 
 
-@by_parts()
+@takes_extended_arrays()
 def repeat(
     a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
 ) -> Array:
@@ -93,7 +93,7 @@ def repeat(
     return concatenate([out, repeat(last, missing, place)], place)
 
 
-@by_parts()
+@takes_extended_arrays()
 def flip(m: Any, axis: int | Sequence[int] | None = None) -> Array:
     """Reverse the order along dimensions."""
     x = as_array("flip", m)
@@ -128,7 +128,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     return flip(transpose(x, order), second)
 
 
-@by_parts()
+@takes_extended_arrays()
 def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
     """Shift elements along dimensions; what falls out at one end comes in at the other.
 

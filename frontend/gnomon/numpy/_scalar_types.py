@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.dialects import types
 from gnomon.numpy._construction import asarray
 

@@ -8,17 +8,19 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array, ConcreteArray, wrap, wrap_like
-from gnomon._errors import ConcretizationTypeError
-from gnomon._extended import by_parts
-from gnomon._trace import concrete_value, is_tracer
-from gnomon._trace_stack import staging
-from gnomon._tracing import bind
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray, wrap, wrap_like
+from gnomon._arrays.extended import takes_extended_arrays
+from gnomon._diagnostics.errors import ConcretizationTypeError
+from gnomon._tracing.bind import bind, with_weak_type
+from gnomon._tracing.stack import staging
+from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, is_complex, real_dtype
 from gnomon.lax._creation import converted
-from gnomon.lax._operands import FLOAT, FLOAT_OR_COMPLEX, constant_like, with_weak_type
+from gnomon.lax._operands import FLOAT, FLOAT_OR_COMPLEX, constant_like
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._construction import array, asarray
 from gnomon.numpy._dispatch import (
@@ -51,7 +53,7 @@ from gnomon.numpy._updates import IndexUpdateHelper
 _FLOAT32 = np.dtype(np.float32)
 
 
-@by_parts("x", "y")
+@takes_extended_arrays("x", "y")
 def where(
     condition: Any,
     x: Any = None,

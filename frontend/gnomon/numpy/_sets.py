@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array
-from gnomon._errors import ConcretizationTypeError
-from gnomon._trace import concrete_value, is_tracer
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._diagnostics.errors import ConcretizationTypeError
+from gnomon._tracing.bind import with_weak_type
+from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.dialects.types import is_inexact
 from gnomon.lax._creation import converted
-from gnomon.lax._operands import with_weak_type
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._accumulations import cumsum, diff
 from gnomon.numpy._arguments import as_array, promoted

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
-from gnomon._array import Array
-from gnomon._extended import by_parts
-from gnomon._trace import concrete_value, is_tracer
-from gnomon._tracing import as_operand
+from gnomon._arrays.array import Array
+from gnomon._arrays.extended import takes_extended_arrays
+from gnomon._tracing.bind import as_operand
+from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import (
@@ -21,7 +21,7 @@ from gnomon.numpy._manipulation import broadcast_shapes, broadcast_to, ravel
 __all__ = ["take", "take_along_axis"]
 
 
-@by_parts()
+@takes_extended_arrays()
 def take(
     a: Any,
     indices: Any,

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
-from gnomon._array import Array
-from gnomon._trace import concrete_value
-from gnomon._vmap import vmap
+from gnomon._arrays.array import Array
+from gnomon._tracing.trace import concrete_value
+from gnomon._transformations.vmap import vmap
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy import (
     _accumulations,

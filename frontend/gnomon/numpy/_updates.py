@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, _host_values
-from gnomon._array import Array, ConcreteArray, wrap
-from gnomon._errors import warn_user
-from gnomon._trace import concrete_value
-from gnomon._trace_stack import staging
-from gnomon._tracing import bind
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays import host_values
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray, wrap
+from gnomon._diagnostics.errors import warn_user
+from gnomon._tracing.bind import bind, with_weak_type
+from gnomon._tracing.stack import staging
+from gnomon._tracing.trace import concrete_value
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, NUMERIC
 from gnomon.lax import GatherScatterMode, convert_element_type, full
 from gnomon.lax._loops import while_loop
-from gnomon.lax._operands import with_weak_type
 from gnomon.numpy._eager_indexing import eager_update
 from gnomon.numpy._index_parsing import BATCH, Entry, IntArray, Plan, Span, as_array, parse
 from gnomon.numpy._indexing import (
@@ -195,7 +196,7 @@ def _applied(func: Callable[[Array], Any], x: Array, counts: Array) -> Array:
     """``func`` applied ``counts`` times to each element."""
 
     def once(value: Array, left: Array) -> Array:
-        new = _host_values.to_array(func(value))
+        new = host_values.to_array(func(value))
         if new.shape != value.shape:
             raise TypeError(
                 f"apply takes an elementwise function: it was given shape {value.shape}, and "
@@ -248,7 +249,7 @@ def _values(values: Any, dtype: np.dtype[Any]) -> Array:
             return wrap(np.asarray(values, dtype))
     if isinstance(values, (list, tuple)):
         values = as_array(values)
-    return _host_values.to_array(values)
+    return host_values.to_array(values)
 
 
 def update_by_index(

@@ -8,12 +8,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from gnomon import _dtypes, lax
-from gnomon._array import Array
-from gnomon._tracing import as_operand, bind
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import as_operand, bind, with_weak_type
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_floating, is_integer
-from gnomon.lax._operands import as_shape, broadcast, with_weak_type
+from gnomon.lax._operands import as_shape, broadcast
 from gnomon.lax._structural import canonical_axis
 from gnomon.random._key_array import KeyArray
 from gnomon.random._samplers import (

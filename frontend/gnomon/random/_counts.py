@@ -10,10 +10,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from gnomon import _dtypes, lax
+from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array, wrap
-from gnomon._tracing import as_operand
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import wrap
+from gnomon._tracing.bind import as_operand
 from gnomon.dialects.types import is_integer
 from gnomon.lax._operands import constant_like
 from gnomon.numpy._arguments import promoted

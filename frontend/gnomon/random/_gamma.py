@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax, tree
-from gnomon._array import Array
-from gnomon._tracing import as_operand, bind
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import as_operand, bind
 from gnomon.dialects.emit import ops
 from gnomon.lax._operands import as_shape, broadcast, constant_like
 from gnomon.random._choices import rademacher

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
-from gnomon._array import Array, ConcreteArray, wrap
-from gnomon._config import config
-from gnomon._trace_stack import staging
-from gnomon._tracing import bind
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray, wrap
+from gnomon._config.current import config
+from gnomon._tracing.bind import bind
+from gnomon._tracing.stack import staging
 from gnomon.dialects.emit import ops
 from gnomon.lax._operands import broadcast, constant_like
 

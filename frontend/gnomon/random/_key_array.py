@@ -11,9 +11,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from gnomon import _dtypes, lax, tree_util
-from gnomon._array import Array
-from gnomon._extended import ExtendedArray
+from gnomon import lax, tree_util
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._arrays.extended import ExtendedArray
 from gnomon.lax._operands import broadcast
 from gnomon.lax._structural import canonical_axis
 from gnomon.random._implementations import IMPLEMENTATIONS, Implementation, implementation

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
-from gnomon._array import Array, wrap
-from gnomon._config import config
-from gnomon._tracing import as_operand, bind
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import wrap
+from gnomon._config.current import config
+from gnomon._tracing.bind import as_operand, bind
 from gnomon.dialects.emit import ops
 from gnomon.lax._operands import as_shape
 from gnomon.random._implementations import (

@@ -5,9 +5,10 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from gnomon import _dtypes, lax
+from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_floating
 from gnomon.lax._operands import as_shape
 from gnomon.numpy._arguments import promoted

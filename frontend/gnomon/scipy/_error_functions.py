@@ -10,9 +10,9 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
-from gnomon._custom_jvp import custom_jvp
-from gnomon._dtypes import to_complex_dtype
+from gnomon._arrays.array import Array
+from gnomon._arrays.dtypes import to_complex_dtype
+from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon.lax._creation import converted
 from gnomon.numpy._arguments import promoted
 from gnomon.scipy._gamma_functions import real_arguments

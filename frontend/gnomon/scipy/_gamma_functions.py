@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from gnomon import _dtypes, lax
+from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
-from gnomon._custom_jvp import custom_jvp
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import promoted
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
-from gnomon._custom_jvp import custom_jvp
-from gnomon._differentiate import jvp
+from gnomon._arrays.array import Array
+from gnomon._transformations.custom_jvp import custom_jvp
+from gnomon._transformations.differentiate import jvp
 from gnomon.scipy._gamma_functions import gammasgn, real_arguments
 
 __all__ = ["hyp1f1", "hyp2f1"]

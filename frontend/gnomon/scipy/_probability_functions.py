@@ -9,8 +9,8 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
-from gnomon._custom_jvp import custom_jvp
+from gnomon._arrays.array import Array
+from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.scipy._error_functions import wofz

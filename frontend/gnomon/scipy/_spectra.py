@@ -11,8 +11,8 @@ import numpy as np
 
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon._array import Array
-from gnomon._dtypes import to_complex_dtype
+from gnomon._arrays.array import Array
+from gnomon._arrays.dtypes import to_complex_dtype
 from gnomon.dialects.types import is_complex, real_dtype
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis

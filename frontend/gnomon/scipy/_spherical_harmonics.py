@@ -9,9 +9,9 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
-from gnomon._errors import ConcretizationTypeError
-from gnomon._trace import concrete_value, is_tracer
+from gnomon._arrays.array import Array
+from gnomon._diagnostics.errors import ConcretizationTypeError
+from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.numpy._arguments import as_array, promoted
 
 __all__ = ["sph_harm_y"]

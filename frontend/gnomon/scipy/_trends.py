@@ -9,7 +9,7 @@ import numpy as np
 
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import promoted
 

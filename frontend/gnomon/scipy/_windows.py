@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import gnomon.numpy as gnp
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_inexact
 from gnomon.lax._creation import converted
 from gnomon.numpy._arguments import as_array

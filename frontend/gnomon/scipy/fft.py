@@ -10,7 +10,8 @@ import numpy as np
 
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon._array import Array, wrap
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import wrap
 from gnomon.dialects.types import is_complex
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, axis_tuple, promoted

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 import gnomon.numpy as gnp
-from gnomon import _dtypes, tree_util
-from gnomon._array import Array
+from gnomon import tree_util
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import as_array, promoted
 
 __all__ = ["RegularGridInterpolator"]

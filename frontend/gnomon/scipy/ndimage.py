@@ -12,7 +12,7 @@ import numpy as np
 
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_integer
 from gnomon.numpy._arguments import as_array
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 import gnomon.numpy as gnp
-from gnomon import _dtypes, lax
-from gnomon._array import Array
-from gnomon._vmap import vmap
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
+from gnomon._transformations.vmap import vmap
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.scipy._spectra import csd, istft, stft, welch

@@ -11,7 +11,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import promoted
 from gnomon.scipy._complex_gamma import gamma, loggamma

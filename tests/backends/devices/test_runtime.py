@@ -20,7 +20,7 @@ import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
-from gnomon._array import wrap
+from gnomon._arrays.concrete import wrap
 from gnomon.backends.errors import (
     BackendUnavailable,
     BufferDeletedError,

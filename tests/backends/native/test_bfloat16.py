@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import gnomon as gn
+import gnomon._native as _native
 import gnomon.numpy as gnp
-from gnomon import _native
 
 LIBRARY = ctypes.CDLL(_native.__file__)
 BITS = np.random.default_rng(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from gnomon import _native
+import gnomon._native as _native
 
 STUB = Path(__file__).parents[3] / "frontend" / "gnomon" / "_native.pyi"
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gnomon as gn
+import gnomon._native as _native
 import gnomon.numpy as gnp
-from gnomon import _native
 from gnomon.backends import platforms
 from gnomon.backends.errors import BackendUnavailable, UnsupportedOnTarget
 from gnomon.backends.pjrt.backend import PjrtBackend, pjrt_backend

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._array import Array, wrap
-from gnomon._errors import ConcretizationTypeError
-from gnomon._trace import is_tracer
-from gnomon._tracing import bind
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import wrap
+from gnomon._diagnostics.errors import ConcretizationTypeError
+from gnomon._tracing.bind import bind, with_weak_type
+from gnomon._tracing.trace import is_tracer
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex, real_dtype
 from gnomon.lax._creation import converted, full, iota
@@ -32,7 +33,7 @@ from gnomon.lax._elementwise import (
 )
 from gnomon.lax._gradient import stop_gradient
 from gnomon.lax._loops import scan, while_loop
-from gnomon.lax._operands import broadcast, constant_like, with_weak_type
+from gnomon.lax._operands import broadcast, constant_like
 from gnomon.lax._reductions import reduce_max, reduce_sum
 from gnomon.lax._slicing import dynamic_index_in_dim
 from gnomon.lax._structural import broadcast_in_dim, concatenate

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._array import Array
-from gnomon._tracing import bind
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex
 from gnomon.lax._structural import expand_dims, reshape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gnomon import lax
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.numpy import _linear_algebra
 from gnomon.numpy._arguments import promoted

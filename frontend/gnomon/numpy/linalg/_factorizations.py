@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gnomon import lax
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.lax import linalg as lax_linalg
 from gnomon.lax._creation import converted
 from gnomon.lax.linalg._factorizations import geqrf

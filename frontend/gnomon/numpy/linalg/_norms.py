@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.dialects.types import real_dtype
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis

@@ -8,7 +8,7 @@ from typing import Any
 
 import opt_einsum
 
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.numpy import _linear_algebra
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._einsum import einsum

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gnomon import lax
-from gnomon._array import Array
-from gnomon._tracing import bind
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex, real_dtype
 from gnomon.lax._creation import converted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gnomon.numpy as gnp
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import promoted
 
 __all__ = ["vq"]

@@ -8,9 +8,9 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
-from gnomon._differentiate import jvp
-from gnomon._vmap import vmap
+from gnomon._arrays.array import Array
+from gnomon._transformations.differentiate import jvp
+from gnomon._transformations.vmap import vmap
 from gnomon.dialects.types import real_dtype
 from gnomon.lax import linalg as lax_linalg
 from gnomon.numpy._arguments import promoted

@@ -9,9 +9,9 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
-from gnomon._dtypes import to_complex_dtype
-from gnomon._vmap import vmap
+from gnomon._arrays.array import Array
+from gnomon._arrays.dtypes import to_complex_dtype
+from gnomon._transformations.vmap import vmap
 from gnomon.dialects.types import is_complex, real_dtype
 from gnomon.lax import linalg as lax_linalg
 from gnomon.lax._creation import converted

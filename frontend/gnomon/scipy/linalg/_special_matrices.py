@@ -9,8 +9,8 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
-from gnomon._dtypes import default_float_dtype
+from gnomon._arrays.array import Array
+from gnomon._arrays.dtypes import default_float_dtype
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._indexing import getitem
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gnomon.numpy as gnp
-from gnomon._array import Array
-from gnomon._gradient import value_and_grad
+from gnomon._arrays.array import Array
+from gnomon._transformations.gradient import value_and_grad
 from gnomon.dialects.types import is_floating
 from gnomon.numpy._arguments import promoted
 from gnomon.scipy.optimize._quasi_newton import (

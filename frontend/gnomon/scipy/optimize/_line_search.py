@@ -13,7 +13,7 @@ import numpy as np
 
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 
 __all__ = ["Point", "Search", "dot", "line_search"]
 

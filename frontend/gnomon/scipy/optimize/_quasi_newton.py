@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.scipy.optimize._line_search import dot, line_search
 
 __all__ = ["CONVERGED", "Approximation", "Limits", "State", "full_matrix", "last_steps", "run"]

@@ -15,7 +15,7 @@ import numpy as np
 
 import gnomon.numpy as gnp
 from gnomon import lax, tree_util
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.flatten_util import ravel_pytree
 from gnomon.numpy._arguments import as_array

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import gnomon.numpy as gnp
 from gnomon import random as gr
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import promoted
 from gnomon.scipy.spatial import _quaternions as quaternions
 

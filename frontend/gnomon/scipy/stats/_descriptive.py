@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gnomon.numpy as gnp
-from gnomon import _dtypes, lax
-from gnomon._array import Array
+from gnomon import lax
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_inexact
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted

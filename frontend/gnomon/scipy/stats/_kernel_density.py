@@ -10,7 +10,7 @@ import numpy as np
 
 import gnomon.numpy as gnp
 from gnomon import lax, random, tree_util
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.scipy import linalg, special

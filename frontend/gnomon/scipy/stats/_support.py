@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gnomon import numpy as gnp
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 
 
 def on_support(

@@ -7,7 +7,7 @@ from typing import Any
 
 from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
 
 

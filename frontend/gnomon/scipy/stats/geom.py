@@ -8,7 +8,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
 

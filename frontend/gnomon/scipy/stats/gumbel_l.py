@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gnomon import lax
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
 
 

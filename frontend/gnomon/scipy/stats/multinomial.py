@@ -8,7 +8,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import promoted
 from gnomon.scipy import special
 

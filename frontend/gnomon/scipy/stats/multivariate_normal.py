@@ -7,7 +7,7 @@ from typing import Any
 
 from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._array import Array
+from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import promoted
 
 

@@ -1,0 +1,1 @@
+"""Functions of `gnomon` on devices, shapes and callbacks."""

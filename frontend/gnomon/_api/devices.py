@@ -1,0 +1,305 @@
+"""Devices and what is on them: `devices`, `device_put`, `device_get`."""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform as os_platform
+import sys
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from gnomon import tree_util
+from gnomon._arrays import host_values
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray, PlacedArray, placed, placed_buffer
+from gnomon._arrays.device import HOST, Device, as_device, devices_of, is_device
+from gnomon._arrays.sharding import Sharding
+from gnomon._arrays.transfers import asked_for, guard_arrival
+from gnomon._config.current import Config
+from gnomon._tracing import on_device
+from gnomon._tracing.bind import as_operand
+from gnomon._tracing.trace import is_tracer
+from gnomon._trees.prefixes import broadcast_prefix
+from gnomon.backends import platforms
+
+__all__ = [
+    "copy_to_host_async",
+    "default_backend",
+    "device_count",
+    "device_get",
+    "device_put",
+    "devices",
+    "live_arrays",
+    "local_device_count",
+    "local_devices",
+    "print_environment_info",
+    "process_count",
+    "process_index",
+    "process_indices",
+]
+
+
+def devices(backend: str | None = None) -> list[Device]:
+    """The devices of a platform.
+
+    Args:
+      backend: the platform's name; by default the one that is used by default.
+    Raises:
+      RuntimeError: there is no such platform, or its driver, plugin or hardware is missing; the
+        message says what was looked for. (It is a `gnomon.errors.BackendUnavailable`.)
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.devices("cpu")
+      [CpuDevice(id=0)]
+    """
+    return devices_of(backend)
+
+
+def local_devices(
+    process_index: int | None = None, backend: str | None = None, host_id: int | None = None
+) -> list[Device]:
+    """The devices of a process, by default this one; see `devices`.
+
+    Raises:
+      ValueError: there is no such process.
+    """
+    number = process_index if process_index is not None else host_id
+    found = devices(backend)
+    if number is None:
+        return found
+    if number not in process_indices(backend):
+        raise ValueError(f"unknown process_index {number}: there is {process_indices(backend)}")
+    return [device for device in found if device.process_index == number]
+
+
+def device_count(backend: str | None = None) -> int:
+    """The number of devices; see `devices`."""
+    return len(devices(backend))
+
+
+def local_device_count(backend: str | None = None) -> int:
+    """The number of devices of this process; see `devices`."""
+    return len(local_devices(backend=backend))
+
+
+def default_backend() -> str:
+    """The name of the platform that is used by default.
+
+    It is the first one that GNOMON_PLATFORMS names, or ``"cpu"``.
+    """
+    return platforms.selected()[0]
+
+
+def process_index(backend: str | None = None) -> int:
+    """The number of this process: 0."""
+    return 0
+
+
+def process_count(backend: str | None = None) -> int:
+    """The number of processes: 1."""
+    return len(process_indices(backend))
+
+
+def process_indices(backend: str | None = None) -> list[int]:
+    """The numbers of the processes that the devices belong to."""
+    return sorted({device.process_index for device in devices(backend)})
+
+
+def live_arrays(platform: str | None = None) -> list[Array]:
+    """All arrays that are alive, on the devices of a platform.
+
+    Args:
+      platform: its name; by default that of the default one.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> x = gnp.ones(3)
+      >>> any(y is x for y in gn.live_arrays())
+      True
+    """
+    wanted = platform or default_backend()
+    found = [x for x in gc.get_objects() if type(x) in (ConcreteArray, PlacedArray)]
+    return [x for x in found if not x.is_deleted() and x.device.platform == wanted]
+
+
+def print_environment_info(return_string: bool = False) -> str | None:
+    """What a report of a bug should tell of this machine.
+
+    Args:
+      return_string: return it instead of printing it.
+    """
+    lines = [f"{name}: {_version(name)}" for name in _PACKAGES]
+    lines += [
+        f"python: {' '.join(sys.version.split())}",
+        f"device info: {devices()[0].device_kind}-{device_count()}, "
+        f"{local_device_count()} local devices",
+        f"process_count: {process_count()}",
+        f"platform: {os_platform.uname()}",
+    ]
+    lines += [
+        f"{key}={value}"
+        for key, value in sorted(os.environ.items())
+        if key.startswith(("GNOMON_", "JAX_"))
+    ]
+    text = "\n".join(lines)
+    if return_string:
+        return text
+    print(text)
+    return None
+
+
+_PACKAGES = ("gnomon", "iree-base-compiler", "iree-base-runtime", "torch-mlir", "numpy")
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+# ---------------------------------------------------------------------------------------- transfers
+
+
+def _is_destination(x: Any) -> bool:
+    return x is None or is_device(x) or isinstance(x, Sharding)
+
+
+def device_put(
+    x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
+) -> Any:
+    """A pytree of arrays on a device.
+
+    An array that is put on a device is committed to it: what is computed with it is computed there.
+
+    Args:
+      x: a pytree of arrays, NumPy arrays and Python numbers.
+      device: one of `devices`, a `gnomon.sharding.SingleDeviceSharding`, or a pytree of those and
+        of None that is a prefix of ``x``. None leaves an array where it is, and brings anything
+        else to the default device, uncommitted.
+      src: where ``x`` comes from; it is known in any case.
+      donate: the memory of ``x`` may be taken over, and ``x`` is not used afterwards; a bool or a
+        prefix of bools.
+      may_alias: False makes a copy, even where the array is on the device already; likewise.
+    Returns:
+      The pytree. Inside of a transformed function a traced array stays where its program runs.
+    Raises:
+      TypeError: ``device`` holds something that is no device.
+      ValueError: ``donate`` and ``may_alias`` are both True, or a prefix does not fit.
+      RuntimeError: the device has no room, or is gone.
+
+    Example:
+      >>> import gnomon as gn, numpy as np
+      >>> cpu = gn.devices("cpu")[0]
+      >>> gn.device_put({"w": np.ones(2, np.float32)}, cpu)
+      {'w': Array([1., 1.], dtype=float32)}
+    """
+    leaves, tree = tree_util.tree_flatten(x)
+
+    def spread(prefix: Any, name: str, single: bool) -> list[Any]:
+        if single:
+            return [prefix] * len(leaves)
+        return broadcast_prefix(
+            prefix,
+            x,
+            _is_destination,
+            prefix_name=f"device_put: {name}",
+            full_name="x",
+        )
+
+    targets = spread(device, "device", _is_destination(device) or _is_leaf(device))
+    donates = spread(donate, "donate", isinstance(donate, bool))
+    aliases = spread(may_alias, "may_alias", may_alias is None or isinstance(may_alias, bool))
+    if any(d and a for d, a in zip(donates, aliases, strict=True)):
+        raise ValueError("device_put: may_alias and donate cannot be True at the same time")
+    places = [None if target is None else as_device(target) for target in targets]
+    with asked_for():
+        put = [
+            _put(leaf, place, bool(d), a is False)
+            for leaf, place, d, a in zip(leaves, places, donates, aliases, strict=True)
+        ]
+    return tree_util.tree_unflatten(tree, put)
+
+
+def _is_leaf(x: Any) -> bool:
+    return not isinstance(x, (tuple, list, dict)) and tree_util.all_leaves([x])
+
+
+def _put(x: Any, device: Device | None, donate: bool, copy: bool) -> Array:
+    """One array on a device; ``copy``: in memory of its own."""
+    if is_tracer(x):
+        result: Array = x
+        return result
+    if device is None:
+        array: Any = as_operand(x)
+        return array.__copy__() if copy and array is x else array
+    if not isinstance(x, ConcreteArray):
+        if device is not HOST and type(x) is np.ndarray:
+            if Config.guards_somewhere:
+                guard_arrival(x)
+            value = host_values.canonical_view(x)
+            return _brought(value, device, copy=value is x and host_values.is_writable(x))
+        # `as_operand` makes a copy of what the caller may write to.
+        return _put(as_operand(x), device, False, False)
+    if x.device is not device:
+        if Config.guards_somewhere:
+            on_device.guard_arrivals([x], device)
+        array = _brought(ConcreteArray.numpy_value(x), device, weak_type=x.weak_type)
+        if donate:
+            x.delete()
+        return array
+    if copy:
+        x = x.__copy__()
+    value, buffer = x._value, x._buffer
+    if value is None:
+        buffer = x._live_buffer()
+    if buffer is None:
+        assert value is not None
+        result = placed(value, device, committed=True, weak_type=x.weak_type)
+    else:
+        result = placed_buffer(buffer, x.aval, device, True)
+        result._value = value
+    if donate:
+        # Its memory is the result's now.
+        x._aval, x._value, x._buffer = x.aval, None, None
+    return result
+
+
+def _brought(
+    value: np.ndarray[Any, Any], device: Device, *, weak_type: bool = False, copy: bool = False
+) -> PlacedArray:
+    """A value in host memory as an array that is committed to a device."""
+    if device is HOST:
+        return placed(value, device, committed=True, weak_type=weak_type)
+    array = placed(value, device, committed=True, weak_type=weak_type)
+    aval = array.aval
+    return placed_buffer(device.backend.put(value, device, copy=copy), aval, device, True)
+
+
+def copy_to_host_async(x: Any) -> Any:
+    """Start to bring the arrays of a pytree to host memory; the pytree itself.
+
+    Leaves of other types that have a method of this name are told too.
+    """
+    for leaf in tree_util.tree_leaves(x):
+        if not is_tracer(leaf) and hasattr(leaf, "copy_to_host_async"):
+            leaf.copy_to_host_async()
+    return x
+
+
+def device_get(x: Any) -> Any:
+    """A pytree of arrays as NumPy arrays in host memory.
+
+    All of them are on their way before the first is waited for.
+    """
+
+    def get(leaf: Any) -> Any:
+        return leaf.__array__() if isinstance(leaf, Array) and not is_tracer(leaf) else leaf
+
+    with asked_for():
+        copy_to_host_async(x)
+        return tree_util.tree_map(get, x)

@@ -1,0 +1,107 @@
+"""What is neither a transformation nor a function on arrays: inspection, waiting."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from gnomon import tree_util
+from gnomon._compilation.jit import JitFunction, jit
+from gnomon._compilation.stages import ProgramText
+from gnomon._diagnostics.source_location import named_scope
+from gnomon._tracing.bind import as_operand
+from gnomon._tracing.function import check_callable, name_of
+
+
+def make_jaxpr(
+    fun: Callable[..., Any],
+    static_argnums: int | tuple[int, ...] = (),
+    return_shape: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns the traced program of ``fun`` instead of running it.
+
+    The program is in the gnomon dialect, transformations in it are ops. (The name is JAX's.)
+
+    Args:
+      fun: the function.
+      static_argnums: arguments that are Python values known at tracing.
+      return_shape: return a pair of the program and the results' shapes.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> print(gn.make_jaxpr(gnp.sin)(1.0))
+      module @sin {
+        func.func @main(%arg0: tensor<f32>) -> tensor<f32> {
+          %0 = "gnomon.sin"(%arg0) : (tensor<f32>) -> tensor<f32>
+          return %0 : tensor<f32>
+        }
+      }
+      <BLANKLINE>
+    """
+    check_callable(fun, "make_jaxpr")
+    staged = jit(fun, static_argnums=static_argnums)
+
+    @functools.wraps(fun)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        stage = staged.trace(*args, **kwargs)
+        traced = stage._traced
+        program = traced.program
+        program.add("main", traced.body, public=True)
+        program.rename(name_of(fun))
+        result = ProgramText(str(program.module), traced.tree, traced.captures)
+        return (result, stage.out_info) if return_shape else result
+
+    return make
+
+
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Shapes and dtypes of the results of ``fun``, without computing them.
+
+    Args:
+      fun: the function.
+      args, kwargs: arrays, or anything with ``shape`` and ``dtype`` (`ShapeDtypeStruct`).
+    Returns:
+      The pytree of the results with a `ShapeDtypeStruct` for each array.
+    """
+    check_callable(fun, "eval_shape")
+    staged = fun if isinstance(fun, JitFunction) else jit(fun)
+    return staged.eval_shape(*args, **kwargs)
+
+
+def typeof(x: Any) -> Any:
+    """The type of an array or a Python number: shape, dtype, weak type.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> typeof(gnp.ones((2, 3)))
+      float32[2,3]
+    """
+    return as_operand(x).aval
+
+
+def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+    """A function whose ops are named by it; see `named_scope`.
+
+    Args:
+      fun: the function.
+      name: the name; that of ``fun`` by default.
+    """
+    check_callable(fun, "named_call")
+    return named_scope(name or name_of(fun))(fun)
+
+
+def block_until_ready(x: Any) -> Any:
+    """Wait until all arrays of a pytree are computed; the pytree itself."""
+    for leaf in tree_util.tree_leaves(x):
+        wait = getattr(leaf, "block_until_ready", None)
+        if callable(wait):
+            wait()
+    return x
+
+
+def effects_barrier() -> None:
+    """Wait until the effects of all programs have happened.
+
+    They have: a program that calls Python returns when it is done.
+    """

@@ -1,0 +1,525 @@
+"""Arrays that have a value.
+
+A `ConcreteArray` is in host memory and belongs to no device in particular: nearly all arrays of a
+program on the CPU. A `PlacedArray` is in the memory of another device, or was put on a device by
+the user: `bind` computes with it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon._arrays.array import Array
+from gnomon._arrays.aval import ShapedArray, shaped_array
+from gnomon._arrays.device import HOST, Device, default_device
+from gnomon._arrays.dlpack import export_capsule
+from gnomon._arrays.printing import shown
+from gnomon._arrays.sharding import SingleDeviceSharding
+from gnomon._arrays.transfers import guard_transfer
+from gnomon._config.current import Config
+from gnomon.backends.interface import Buffer
+
+__all__ = [
+    "ConcreteArray",
+    "PlacedArray",
+    "committed_device",
+    "placed",
+    "placed_buffer",
+    "with_weak_flag",
+    "wrap",
+    "wrap_buffer",
+    "wrap_like",
+]
+
+_ndarray = np.ndarray
+
+
+class ConcreteArray(Array):
+    """An array with a value in host memory, computed or being computed there."""
+
+    __slots__ = ("__weakref__", "_aval", "_buffer", "_value", "weak_type")
+
+    # What is in the slots:
+    # _value: an np.ndarray that nobody writes to, or None where only the device has the value.
+    # _buffer: a Buffer or None. Both None: the array was deleted; _aval is set then.
+    # _aval: interned, or None until somebody asks.
+    _value: np.ndarray[Any, Any] | None
+    _buffer: Buffer | None
+    _aval: ShapedArray | None
+    weak_type: bool
+
+    @property
+    def aval(self) -> ShapedArray:
+        """Shape, dtype and weak type in one interned object."""
+        aval = self._aval
+        if aval is None:
+            value = self._value
+            assert value is not None
+            aval = self._aval = shaped_array(value.shape, value.dtype, self.weak_type)
+        return aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        value = self._value
+        return self.aval.shape if value is None else value.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        value = self._value
+        return self.aval.dtype if value is None else value.dtype
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        value = self._value
+        return self.aval.size if value is None else value.size
+
+    # ------------------------------------------------------------------------------------ the value
+
+    def numpy_value(self) -> np.ndarray[Any, Any]:
+        """The value as the array holds it: not to be written to. Waits for the device.
+
+        Raises:
+          RuntimeError: the array was deleted or donated.
+        """
+        value = self._value
+        if value is None:
+            buffer = self._live_buffer()
+            value = buffer.to_numpy()
+            if type(value) is not _ndarray:
+                value = np.asarray(value)
+            self._value = value
+        return value
+
+    def _live_buffer(self) -> Buffer:
+        buffer = self._buffer
+        if buffer is None or buffer.is_deleted():
+            raise self._deleted_error()
+        return buffer
+
+    def _deleted_error(self) -> RuntimeError:
+        return RuntimeError(
+            f"the array {self.aval} has been deleted or donated: its memory belongs to another "
+            "value now. Use the result of the call that it was donated to, or call without "
+            "donate_argnums"
+        )
+
+    def delete(self) -> None:
+        """Free the memory; using the array afterwards raises ``RuntimeError``."""
+        aval = self.aval
+        buffer = self._buffer
+        if buffer is not None and not buffer.is_deleted():
+            buffer.delete()
+        self._aval, self._value, self._buffer = aval, None, None
+
+    def is_deleted(self) -> bool:
+        """True after `delete`, and after the array was donated to a call."""
+        if self._value is not None:
+            return False
+        return self._buffer is None or self._buffer.is_deleted()
+
+    def block_until_ready(self) -> ConcreteArray:
+        """Wait until the value is computed; the array itself."""
+        if self._value is None:
+            self._live_buffer().wait()
+        return self
+
+    def is_ready(self) -> bool:
+        """True where the value is computed."""
+        return self._value is not None or self._live_buffer().is_ready()
+
+    def copy_to_host_async(self) -> None:
+        """Start to bring the value to host memory; reading it does so in any case."""
+        if self._value is None:
+            self._live_buffer().copy_to_host_async()
+
+    def _check_alive(self) -> None:
+        if self.is_deleted():
+            raise self._deleted_error()
+
+    @property
+    def device(self) -> Device:
+        """The device that holds the array."""
+        return HOST
+
+    def devices(self) -> set[Device]:
+        """The devices that hold the array."""
+        self._check_alive()
+        return {self.device}
+
+    @property
+    def sharding(self) -> SingleDeviceSharding:
+        """How the array is spread over devices: it is on one."""
+        return SingleDeviceSharding(self.device)
+
+    def platform(self) -> str:
+        """The name of the platform whose device holds the array."""
+        return self.device.platform
+
+    @property
+    def committed(self) -> bool:
+        """The array was put on its device on purpose: what is done with it is done there."""
+        return False
+
+    def on_device_size_in_bytes(self) -> int:
+        """The bytes that the array takes up on its device."""
+        self._check_alive()
+        return self.nbytes
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """True: every array belongs to this process."""
+        return True
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """True: no array is split among devices."""
+        return True
+
+    # ------------------------------------------------------------------------------ to other worlds
+
+    def __array__(
+        self, dtype: Any = None, copy: bool | None = None
+    ) -> np.ndarray[Any, np.dtype[Any]]:
+        value = self.numpy_value()
+        if copy:
+            return np.array(value, dtype=dtype, copy=True)
+        if dtype is not None and np.dtype(dtype) != value.dtype:
+            if copy is False:
+                raise ValueError(
+                    f"an array of {value.dtype} cannot become {np.dtype(dtype)} without a copy"
+                )
+            return value.astype(dtype)
+        view = value.view()
+        # Writing through the view would change an immutable array.
+        view.flags.writeable = False
+        return view
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if stream is not None:
+            raise BufferError(f"an array in host memory takes no stream, got stream={stream!r}")
+        return export_capsule(self.numpy_value(), max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.numpy_value().__dlpack_device__()
+
+    def __reduce__(self) -> Any:
+        return _restore, (np.array(self.numpy_value()), self.weak_type)
+
+    def __copy__(self) -> ConcreteArray:
+        return wrap_like(self.numpy_value().copy(), self, self.weak_type)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ConcreteArray:
+        return self.__copy__()
+
+    def copy(self) -> ConcreteArray:
+        """A new array of the same value in memory of its own."""
+        return self.__copy__()
+
+    def item(self, *args: int) -> Any:
+        """One element as a Python scalar: the only one, or that at a flat or full index."""
+        return self.numpy_value().item(*args)
+
+    def tolist(self) -> Any:
+        """Nested lists of Python scalars."""
+        return self.numpy_value().tolist()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        """The elements' bytes."""
+        return self.numpy_value().tobytes(order)
+
+    # ---------------------------------------------------------------------------- Python's protocol
+
+    def __repr__(self) -> str:
+        if self.is_deleted():
+            return f"Array(<deleted>, shape={self.shape}, dtype={self.dtype.name})"
+        value = self.numpy_value()
+        return shown(value, self.weak_type)
+
+    def __str__(self) -> str:
+        return str(self.numpy_value())
+
+    def __format__(self, spec: str) -> str:
+        value = self.numpy_value()
+        if value.ndim == 0:
+            return format(value[()], spec)
+        return format(value, spec)
+
+    def __bool__(self) -> bool:
+        value = self.numpy_value()
+        if value.size == 1:
+            return bool(value)
+        if value.size == 0:
+            raise ValueError(
+                "the truth value of an empty array is ambiguous: use x.size > 0 to ask whether "
+                "it has elements"
+            )
+        raise ValueError(
+            "the truth value of an array with more than one element is ambiguous: use x.any() "
+            "or x.all()"
+        )
+
+    def _scalar(self) -> np.ndarray[Any, Any]:
+        value = self.numpy_value()
+        if value.ndim:
+            raise TypeError(
+                "only arrays without dimensions can become Python scalars, this one has shape "
+                f"{value.shape}: index it, or use x.item() where it has one element"
+            )
+        return value
+
+    def __int__(self) -> int:
+        return int(self._scalar())
+
+    def __float__(self) -> float:
+        value = self._scalar()
+        if value.dtype.kind == "c":
+            raise TypeError(
+                f"an array of dtype {value.dtype} cannot become a float: take x.real, or use "
+                "complex(x)"
+            )
+        return float(value)
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar()[()])
+
+    def __index__(self) -> int:
+        value = self.numpy_value()
+        if value.ndim or not _is_integer(value.dtype):
+            raise TypeError(
+                "only integer arrays without dimensions can be used as an index or a length, "
+                f"this one is {self.aval}"
+            )
+        return int(value)
+
+    def __iter__(self) -> Iterator[Any]:
+        value = self.numpy_value()
+        if not value.ndim:
+            raise TypeError("iteration over a 0-d array: it has no dimensions")
+        weak_type = self.weak_type
+        # The ellipsis makes an array, not a NumPy scalar, of the element of a vector.
+        return (wrap(value[i, ...], weak_type) for i in range(len(value)))
+
+    def __reversed__(self) -> Iterator[Any]:
+        value = self.numpy_value()
+        if not value.ndim:
+            raise TypeError("iteration over a 0-d array: it has no dimensions")
+        weak_type = self.weak_type
+        return (wrap(value[i, ...], weak_type) for i in range(len(value) - 1, -1, -1))
+
+
+def _is_integer(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "iu" or dtype.name in ("int2", "int4", "uint2", "uint4")
+
+
+class PlacedArray(ConcreteArray):
+    """An array that lives on another device than the host, or that is committed to its device.
+
+    The host's copy in ``_value`` and the buffer on the device in ``_buffer`` are each made from the
+    other when they are first needed.
+    """
+
+    __slots__ = ("_committed", "_device")
+
+    _committed: bool
+    _device: Device
+
+    @property
+    def device(self) -> Device:
+        """The device that holds the array."""
+        return self._device
+
+    @property
+    def committed(self) -> bool:
+        """The array was put on its device on purpose: what is done with it is done there."""
+        return self._committed
+
+    def numpy_value(self) -> np.ndarray[Any, Any]:
+        """The value as the array holds it: not to be written to. Waits for the device.
+
+        Raises:
+          RuntimeError: the array was deleted or donated, or `transfer_guard` forbids to read it.
+        """
+        if self._value is None and Config.guards_somewhere and self._device is not HOST:
+            guard_transfer("device_to_host", self.aval, self._device)
+        return super().numpy_value()
+
+    def copy_to_host_async(self) -> None:
+        """Start to bring the value to host memory; reading it does so in any case."""
+        if self._value is None and Config.guards_somewhere and self._device is not HOST:
+            guard_transfer("device_to_host", self.aval, self._device)
+        super().copy_to_host_async()
+
+    def device_buffer(self) -> Buffer:
+        """The buffer on the device, where the value is put now if it is not there yet."""
+        buffer = self._buffer
+        if (buffer is None or buffer.is_deleted()) and self._value is not None:
+            buffer = self._device.backend.put(self._value, self._device)
+            self._buffer = buffer
+        return self._live_buffer()
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array: it has no dimensions")
+        return (self[i] for i in range(len(self)))
+
+    def __reversed__(self) -> Iterator[Any]:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array: it has no dimensions")
+        return (self[i] for i in range(len(self) - 1, -1, -1))
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if self._device is not HOST and (dl_device != _DLPACK_HOST or copy is False):
+            raise self._not_in_host_memory()
+        return super().__dlpack__(stream=stream, max_version=max_version, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        if self._device is not HOST:
+            raise self._not_in_host_memory()
+        return super().__dlpack_device__()
+
+    def _not_in_host_memory(self) -> BufferError:
+        return BufferError(
+            f"DLPack: the array {self.aval} lives on {self._device}, whose memory other libraries "
+            "cannot read; copy it to the host first: "
+            'gnomon.device_put(x, gnomon.devices("cpu")[0])'
+        )
+
+
+# DLPack's number for host memory, and of the only device there.
+_DLPACK_HOST = (1, 0)
+
+_new = object.__new__
+
+
+def wrap(value: np.ndarray[Any, Any], weak_type: bool = False) -> ConcreteArray:
+    """An array of a NumPy value, which nobody writes to from now on. Nothing is copied.
+
+    Args:
+      value: an array of a dtype that the dialect has; a NumPy scalar is taken too, as ufuncs
+        return one for operands without dimensions.
+      weak_type: see `ConcreteArray`.
+    """
+    if Config.placed_somewhere and (device := default_device()) is not HOST:
+        return placed(value, device, weak_type=weak_type)
+    array = _new(ConcreteArray)
+    array._value = value if type(value) is _ndarray else np.asarray(value)
+    array._buffer = None
+    array._aval = None
+    array.weak_type = weak_type
+    return array
+
+
+def wrap_buffer(buffer: Buffer, aval: ShapedArray) -> ConcreteArray:
+    """An array of a value on the host's device, which is read when it is asked for."""
+    array = _new(ConcreteArray)
+    array._value = None
+    array._buffer = buffer
+    array._aval = aval
+    array.weak_type = aval.weak_type
+    return array
+
+
+def placed(
+    value: np.ndarray[Any, Any], device: Device, *, committed: bool = False, weak_type: bool = False
+) -> PlacedArray:
+    """An array on a device of a NumPy value, which is brought there when it is first used."""
+    array = _new(PlacedArray)
+    array._value = value if type(value) is _ndarray else np.asarray(value)
+    array._buffer = None
+    array._aval = None
+    array.weak_type = weak_type
+    array._device = device
+    array._committed = committed
+    return array
+
+
+def placed_buffer(
+    buffer: Buffer, aval: ShapedArray, device: Device, committed: bool
+) -> PlacedArray:
+    """An array of a value on a device."""
+    array = _new(PlacedArray)
+    array._value = None
+    array._buffer = buffer
+    array._aval = aval
+    array.weak_type = aval.weak_type
+    array._device = device
+    array._committed = committed
+    return array
+
+
+def wrap_like(value: np.ndarray[Any, Any], array: Array, weak_type: bool = False) -> ConcreteArray:
+    """An array of a value that was computed on the host, on the device of another array."""
+    if type(array) is PlacedArray:
+        return placed(value, array._device, committed=array._committed, weak_type=weak_type)
+    return wrap(value, weak_type)
+
+
+def with_weak_flag(array: ConcreteArray, weak_type: bool) -> ConcreteArray:
+    """The same value on the same device, the weak-type flag as given."""
+    aval = array.aval.update(weak_type=weak_type)
+    value, buffer = array._value, array._buffer
+    if value is None:
+        buffer = array._live_buffer()
+    elif type(array) is ConcreteArray:
+        buffer = None  # It is made anew at no cost, and not donated together with the other's.
+    if type(array) is PlacedArray:
+        result: ConcreteArray = _new(PlacedArray)
+        result._device, result._committed = array._device, array._committed  # type: ignore[attr-defined]
+    else:
+        result = _new(ConcreteArray)
+    result._value, result._buffer = value, buffer
+    result._aval, result.weak_type = aval, weak_type
+    return result
+
+
+def committed_device(arrays: Sequence[Any], describe: Callable[[int], str]) -> Device | None:
+    """The device that arrays are committed to, if any is.
+
+    Args:
+      arrays: values of any type.
+      describe: names one of them by its number, with what it belongs to, in the error.
+    Raises:
+      ValueError: they are committed to different devices.
+    """
+    first: int | None = None
+    found: Device | None = None
+    for i, x in enumerate(arrays):
+        if type(x) is PlacedArray:
+            device = x._device if x._committed else None
+        else:
+            # Stand-ins for arrays (`ShapeDtypeStruct`) may have a place, too.
+            device = None if isinstance(x, Array) else getattr(x, "committed_to", None)
+        if device is None or device is found:
+            continue
+        if first is not None:
+            raise ValueError(
+                f"received incompatible devices: {describe(first)} of {arrays[first].aval} is "
+                f"committed to {found!r}, and {describe(i)} of {x.aval} to {device!r}. Bring them "
+                "to one device with gnomon.device_put(x, device)"
+            )
+        first, found = i, device
+    return found
+
+
+def _restore(value: np.ndarray[Any, Any], weak_type: bool) -> ConcreteArray:
+    return wrap(value, weak_type)

@@ -1,0 +1,51 @@
+"""Devices as a program sees them: which there are, and which one is the default."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gnomon._config.current import Config, config
+from gnomon.backends import platforms
+from gnomon.backends.interface import Device
+
+__all__ = ["HOST", "Device", "as_device", "default_device", "devices_of", "is_device"]
+
+HOST: Device = platforms.host_device()
+"""The device of arrays that are kept in the process's own memory."""
+
+
+def devices_of(platform: str | None) -> list[Device]:
+    """The devices of a platform, by default of the default one; starts its driver."""
+    return list(platforms.backend(platform).devices())
+
+
+def default_device() -> Device:
+    """Where arrays without a place of their own go, and where programs on them run."""
+    if not Config.placed_somewhere:
+        return HOST
+    chosen = config.default_device
+    if chosen is None:
+        return devices_of(None)[0]
+    return devices_of(chosen)[0] if isinstance(chosen, str) else as_device(chosen)
+
+
+def is_device(x: Any) -> bool:
+    """Whether a value is a device: what a backend's ``devices()`` holds."""
+    return hasattr(x, "memory_stats") and hasattr(x, "device_kind")
+
+
+def as_device(x: Any) -> Device:
+    """The device of a device, or of a sharding on one device.
+
+    Raises:
+      TypeError: it is neither.
+    """
+    if not is_device(x):
+        x = getattr(x, "_device", x)
+    if not is_device(x):
+        raise TypeError(
+            "a device must be one of gnomon.devices(), or a gnomon.sharding.SingleDeviceSharding, "
+            f"got {x!r} of type {type(x).__name__}"
+        )
+    device: Device = x
+    return device

@@ -1,0 +1,112 @@
+"""Transfer guards: values that are moved between host and devices without being asked for.
+
+What a guard does costs nothing where none is on: its calls stand behind `Config.guards_somewhere`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from gnomon._config.current import config
+from gnomon._trees.flatten import tree_leaves
+from gnomon.backends.errors import GnomonRuntimeError
+
+__all__ = ["asked_for", "described", "guard_arrival", "guard_transfer", "is_given"]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# How the arguments are called by which operators, functions of elements and compiled functions get
+# numbers.
+_ELEMENTS = ("x", "y", "other", "x1", "x2", "a", "b", "args", "kwargs", "object", "leaves")
+_log = logging.getLogger("gnomon.transfer_guard")
+
+
+class _Asked(threading.local):
+    """Whether the transfers of this thread are asked for."""
+
+    def __init__(self) -> None:
+        self.yes = False
+
+
+_asked = _Asked()
+
+
+@contextmanager
+def asked_for() -> Iterator[None]:
+    """Transfers inside of the block are those that a program asks for."""
+    before, _asked.yes = _asked.yes, True
+    try:
+        yield
+    finally:
+        _asked.yes = before
+
+
+def guard_arrival(x: Any) -> None:
+    """What the guard says of something that is no array and becomes one."""
+    if not is_given(x):
+        return
+    if isinstance(x, (bool, int, float, complex)):
+        guard_transfer("host_to_device", f"the Python number {x!r}")
+    elif isinstance(x, (np.ndarray, np.generic)):
+        guard_transfer("host_to_device", described(x))
+    elif isinstance(x, (list, tuple)):
+        guard_transfer("host_to_device", f"a {type(x).__name__}")
+
+
+def is_given(x: Any) -> bool:
+    """Whether the user's program gave a value to the function of gnomon that it called.
+
+    The numbers that gnomon's own functions compute with are constants, which no guard forbids.
+    """
+    callee = frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        callee, frame = frame, frame.f_back
+    code = callee.f_code
+    variadic = sum(bool(code.co_flags & f) for f in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS))
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + variadic]
+    if isinstance(x, int):
+        # Small ints are one object wherever they stand: an axis is no element.
+        names = tuple(name for name in names if name in _ELEMENTS)
+    arguments = [callee.f_locals.get(name) for name in names]
+    return any(leaf is x for leaf in tree_leaves(arguments, is_leaf=lambda value: value is x))
+
+
+def described(x: Any) -> str:
+    """A NumPy array in messages."""
+    return f"a NumPy array {x.dtype.name}[{','.join(map(str, x.shape))}]"
+
+
+def guard_transfer(kind: str, what: Any, where: Any = None) -> None:
+    """Before a value is moved.
+
+    Args:
+      kind: ``"host_to_device"``, ``"device_to_device"`` or ``"device_to_host"``.
+      what: says what is moved.
+      where: the device that it is moved to or from, where that is not the host.
+    Raises:
+      GnomonRuntimeError: the configuration does not allow it.
+    """
+    level = getattr(config, f"transfer_guard_{kind}") or config.transfer_guard or "allow"
+    explicit = _asked.yes
+    if level == "allow" or (explicit and not level.endswith("_explicit")):
+        return
+    direction = kind.replace("_", "-")
+    place = "" if where is None else f" ({where!r})"
+    if level.startswith("log"):
+        _log.warning("%s transfer: %s%s", direction, what, place)
+        return
+    advice = (
+        "transfer_guard is 'disallow_explicit', under which nothing may be moved"
+        if explicit
+        else "move it where that is meant, with gnomon.device_put or gnomon.device_get, or allow "
+        f"it: with gnomon.transfer_guard_{kind}('allow')"
+    )
+    raise GnomonRuntimeError(f"Disallowed {direction} transfer: {what}{place}. {advice}")

@@ -1,0 +1,1 @@
+"""`jit`, its stages, and compiled programs."""

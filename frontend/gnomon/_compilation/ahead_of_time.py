@@ -1,0 +1,143 @@
+"""Functions compiled for a target that need not be here: `Lowered.compile(target=...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gnomon._arrays.array import Array
+from gnomon._arrays.device import HOST, Device
+from gnomon.backends import platforms
+from gnomon.backends.compilation import Artifact
+from gnomon.backends.errors import BackendUnavailable
+from gnomon.backends.interface import Executable
+from gnomon.dialects.body import Body
+from gnomon.dialects.emit import constant
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import context, ir
+
+__all__ = ["CompiledForTarget"]
+
+
+class CompiledForTarget:
+    """A function compiled for a target, for one signature.
+
+    Arrays that the function closes over are a part of it.
+
+    Args:
+      target: its name.
+      text: the traced program.
+      captures: what its last arguments stand for.
+      donated: positions of the arguments whose memory a call takes over.
+      bind: makes a function of pytrees of a loaded program and its device.
+
+    Attributes:
+      target: the target's name.
+      executable: what the backend made.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> lowered = gn.jit(lambda x: gnp.exp(x) + 1).lower(gnp.zeros(4))
+      >>> compiled = lowered.compile(target="cuda:sm_90")
+      >>> ".target sm_90" in compiled.as_text()
+      True
+      >>> len(compiled.serialize()) > 1000
+      True
+    """
+
+    def __init__(
+        self,
+        target: str,
+        text: str,
+        captures: Sequence[Array],
+        donated: tuple[int, ...],
+        bind: Callable[[Executable, Device], Callable[..., Any]],
+    ) -> None:
+        backend, rest = platforms.compiler_for(target)
+        self.target = target
+        self._bind = bind
+        self._loaded: Callable[..., Any] | None = None
+        program = Program(ir.Module.parse(text, context()))
+        if captures:
+            _close_over(program, captures)
+        self._artifact: Artifact = backend.lower(program, keep_stages=True)
+        self.executable = backend.compile_for(self._artifact, rest, donate=donated)
+
+    def serialize(self) -> bytes:
+        """The compiled program: for IREE's targets a ``.vmfb``, which its runtime loads."""
+        return bytes(self.executable.serialize())
+
+    def as_text(self, dialect: str = "code", *, debug_info: bool = False) -> str:
+        """The program as text.
+
+        Args:
+          dialect: ``"code"``: what the compiler made, where that is text (PTX for CUDA, Metal's
+            language, HLO for a TPU), or a stage before it: ``"traced"``, ``"gnomon"``,
+            ``"legalized"`` (rewritten for the target), ``"stablehlo"``.
+          debug_info: of a stage, with the user's lines.
+        Raises:
+          ValueError: there is no such stage, or the code is binary.
+        """
+        if dialect == "code":
+            return str(self.executable.as_text())
+        stage = {"gnomon": "expanded"}.get(dialect, dialect)
+        stages = vars(self._artifact.stages)
+        if stage not in stages:
+            raise ValueError(
+                f"as_text: there is no stage {dialect!r}; give one of 'code', 'traced', 'gnomon', "
+                "'legalized', 'stablehlo'"
+            )
+        return str(stages[stage].located if debug_info else stages[stage].plain)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """What a call does: as the compiler tells it, or an estimate before it has fused anything;
+        see `Lowered.cost_analysis`.
+        """
+        if hasattr(self.executable, "cost_analysis"):
+            return dict(self.executable.cost_analysis())
+        cost = self._artifact.cost
+        return {
+            "flops": cost.flops,
+            "bytes accessed": cost.bytes_accessed,
+            "dispatches": cost.dispatches,
+        }
+
+    def memory_analysis(self) -> Any:
+        """The memory that the program needs, where the compiler tells it.
+
+        Raises:
+          NotImplementedError: it does not.
+        """
+        if hasattr(self.executable, "memory_analysis"):
+            return self.executable.memory_analysis()
+        raise NotImplementedError(f"the compiler for {self.target!r} tells no figures of memory")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program, on the first device of the target's platform.
+
+        Raises:
+          BackendUnavailable: this machine has none.
+          TypeError: structure, shapes or dtypes are not those it was compiled for.
+        """
+        if self._loaded is None:
+            if not hasattr(self.executable, "load"):
+                raise BackendUnavailable(
+                    f"the function was compiled ahead of time for {self.target!r} and cannot run "
+                    "in this process; without target= it is compiled for a device that is here"
+                )
+            loaded = self.executable.load()
+            self._loaded = self._bind(loaded, getattr(loaded, "device", HOST))
+        return self._loaded(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<compiled for {self.target}>"
+
+
+def _close_over(program: Program, captures: Sequence[Array]) -> None:
+    """Make the last arguments of ``main`` constants."""
+    body = program.body("main")
+    types = body.argument_types[: -len(captures)]
+    values = [c.numpy_value() for c in captures]
+    closed = Body.build(types, lambda *given: body.inline([*given, *map(constant, values)]))
+    program.erase("main")
+    program.add("main", closed, public=True)

@@ -1,0 +1,186 @@
+"""The arguments of a jitted function: which are static or donated, and the leaves of a call."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gnomon import tree_util
+from gnomon._tracing.function import name_of
+
+__all__ = ["Call", "Treatment", "check_arguments"]
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_NAMED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _parameters(fun: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    try:
+        return list(inspect.signature(fun).parameters.values())
+    except (ValueError, TypeError):
+        return None
+
+
+def _ints(value: Any, what: str) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    values = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
+    if not all(isinstance(v, (int, np.integer)) for v in values):
+        raise TypeError(f"jit: {what} must be an int or a sequence of ints, got {value!r}")
+    return tuple(int(v) for v in values)
+
+
+def _names(value: Any, what: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    values = (value,) if isinstance(value, str) else tuple(value)
+    if not all(isinstance(v, str) for v in values):
+        raise TypeError(f"jit: {what} must be a string or a sequence of strings, got {value!r}")
+    return values
+
+
+class Marked(NamedTuple):
+    """Arguments that are treated in a way of their own, by position and by name."""
+
+    nums: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+def _marked(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> Marked:
+    """Non-negative positions and names; the one not given is found from the signature."""
+    infer = argnums is None or argnames is None
+    nums = _ints(argnums, f"{what}_argnums")
+    names = _names(argnames, f"{what}_argnames")
+    parameters = _parameters(fun)
+    if parameters is None:
+        if names and what == "donate":
+            raise ValueError(
+                f"jit: donate_argnames={names} needs the signature of {name_of(fun)}, which has "
+                "none: give donate_argnums"
+            )
+        return Marked(nums, names)
+    positional = [p for p in parameters if p.kind in _POSITIONAL]
+    variadic = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
+    keywords = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+    count = len(positional)
+    for i in nums:
+        if not variadic and not -count <= i < count:
+            raise ValueError(
+                f"jit: {what}_argnums={nums} names positional argument {i}, but "
+                f"{name_of(fun)} takes {count}"
+            )
+    nums = tuple(i + count if i < 0 else i for i in nums)
+    # With ``*args`` any number of arguments may come; those before the first one never do.
+    nums = tuple(i for i in nums if i >= 0)
+    named = {p.name for p in parameters if p.kind in _NAMED}
+    for name in names:
+        if not keywords and name not in named:
+            raise ValueError(
+                f"jit: {what}_argnames names {name!r}, which is no argument of {name_of(fun)} "
+                f"(it has {', '.join(sorted(named)) or 'none'})"
+            )
+    if infer and nums and not names:
+        names = tuple(
+            positional[i].name
+            for i in nums
+            if 0 <= i < count and positional[i].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        )
+    elif infer and names and not nums:
+        nums = tuple(i for i, p in enumerate(positional) if p.name in names)
+    return Marked(nums, names)
+
+
+class Treatment(NamedTuple):
+    """Which arguments of a function are static, and which are donated."""
+
+    static: Marked
+    donated: Marked
+
+    @staticmethod
+    def of(
+        fun: Callable[..., Any],
+        static_argnums: Any,
+        static_argnames: Any,
+        donate_argnums: Any,
+        donate_argnames: Any,
+    ) -> Treatment:
+        """From what `jit` is given.
+
+        Raises:
+          TypeError, ValueError: these are no arguments of the function.
+          ValueError: an argument is both.
+        """
+        static = _marked(fun, static_argnums, static_argnames, "static")
+        donated = _marked(fun, donate_argnums, donate_argnames, "donate")
+        both = set(static.nums) & set(donated.nums)
+        if both:
+            raise ValueError(f"jit: arguments {sorted(both)} are both static and donated")
+        return Treatment(static, donated)
+
+
+class Call:
+    """The arguments of a call: dynamic leaves, and how to put the call together again.
+
+    Attributes:
+      static_args, static_kwargs: the static arguments, by position and by name.
+      count: the number of positional arguments.
+      leaves, tree: the dynamic arguments.
+      donated: the positions of the donated leaves.
+    """
+
+    def __init__(self, treatment: Treatment, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        static, donated = treatment
+        self.static_args = {i: args[i] for i in static.nums if i < len(args)}
+        self.static_kwargs = {n: kwargs[n] for n in static.names if n in kwargs}
+        dynamic_args = {i: a for i, a in enumerate(args) if i not in self.static_args}
+        dynamic_kwargs = {n: v for n, v in kwargs.items() if n not in self.static_kwargs}
+        self.count = len(args)
+        dynamic = (tuple(dynamic_args.values()), dynamic_kwargs)
+        self.leaves, self.tree = tree_util.tree_flatten(dynamic)
+        self.donated: tuple[int, ...] = ()
+        if donated.nums or donated.names:
+            flags: list[bool] = []
+            for i, value in dynamic_args.items():
+                flags += [i in donated.nums] * len(tree_util.tree_leaves(value))
+            for name, value in sorted(dynamic_kwargs.items()):
+                flags += [name in donated.names] * len(tree_util.tree_leaves(value))
+            self.donated = tuple(i for i, flag in enumerate(flags) if flag)
+
+    def arguments(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments, with other leaves."""
+        dynamic_args, dynamic_kwargs = tree_util.tree_unflatten(self.tree, list(leaves))
+        rest = iter(dynamic_args)
+        args = tuple(
+            self.static_args[i] if i in self.static_args else next(rest) for i in range(self.count)
+        )
+        return args, {**dynamic_kwargs, **self.static_kwargs}
+
+    def leaf_names(self, fun: Callable[..., Any] | None = None) -> list[str]:
+        """A name in messages for each dynamic leaf; by position where the function is not known."""
+        parameters = (fun and _parameters(fun)) or []
+        dynamic = [i for i in range(self.count) if i not in self.static_args]
+        arguments = tree_util.tree_unflatten(self.tree, self.leaves)
+        names = []
+        for path, _ in tree_util.tree_leaves_with_path(arguments):
+            kind, head, *rest = path
+            if kind.idx == 0:
+                i = dynamic[head.idx]
+                known = i < len(parameters) and parameters[i].kind in _POSITIONAL
+                label = f"the argument '{parameters[i].name}'" if known else f"argument {i}"
+            else:
+                label = f"the keyword argument '{head.key}'"
+            names.append(label + tree_util.keystr(tuple(rest)))
+        return names
+
+
+def check_arguments(call: Call, fun: Callable[..., Any], type_of: Callable[[Any], Any]) -> None:
+    """Raise the error of the first leaf that is no array, with its name."""
+    for i, leaf in enumerate(call.leaves):
+        try:
+            type_of(leaf)
+        except (OverflowError, TypeError, ValueError) as error:
+            name = call.leaf_names(fun)[i]
+            raise type(error)(f"{name} of jit of {name_of(fun)}: {error}") from None

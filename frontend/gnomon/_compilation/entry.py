@@ -1,0 +1,160 @@
+"""Entries: compiled programs with what stands around them, arguments in and results out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gnomon import tree_util
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray, PlacedArray, placed_buffer, wrap_buffer
+from gnomon._arrays.device import HOST, Device
+from gnomon._compilation.arguments import Call
+from gnomon._config.current import Config, config
+from gnomon._tracing import on_device
+from gnomon._tracing.bind import as_operand
+from gnomon._tracing.evaluation import invalid_value
+from gnomon._tracing.function import Traced, name_of
+from gnomon._tracing.stack import outside_of_traces
+from gnomon.backends.interface import Buffer, Executable
+
+__all__ = ["CheckedEntry", "Entry", "PlacedEntry"]
+
+
+def _buffer_of(leaf: Any) -> Buffer:
+    """The buffer of an array, made on first use, or of what stands for one."""
+    array: Any = leaf if type(leaf) is ConcreteArray else as_operand(leaf)
+    if array._buffer is None:
+        array._buffer = HOST.backend.put(array.numpy_value(), HOST)
+    buffer: Buffer = array._buffer
+    return buffer
+
+
+def _host_buffer(leaf: Any) -> Buffer:
+    """The buffer of an array on the host, where the array is brought if it lives elsewhere."""
+    array: Any = leaf if isinstance(leaf, ConcreteArray) else as_operand(leaf)
+    if type(array) is PlacedArray:
+        if Config.guards_somewhere:
+            on_device.guard_arrivals([array], HOST)
+        return on_device.input_buffer(array, HOST)
+    return _buffer_of(array)
+
+
+class Entry:
+    """A compiled program with what stands around it: arguments in, results out."""
+
+    __slots__ = ("_avals", "_captures", "_donated", "_executable", "_single", "_tree")
+
+    def __init__(self, executable: Executable, traced: Traced, donated: tuple[int, ...]) -> None:
+        self._executable = executable
+        self._avals = traced.avals
+        self._tree = traced.tree
+        self._captures = self._buffers_of(traced.captures)
+        self._donated = donated
+        self._single = traced.tree == tree_util.tree_structure(0)
+
+    def _buffers_of(self, captures: Sequence[Array]) -> list[Any]:
+        """Buffers that no later call deletes."""
+        return [HOST.backend.put(c.numpy_value(), HOST) for c in captures]
+
+    def __call__(self, leaves: list[Any]) -> Any:
+        """Run on the dynamic leaves of a call."""
+        if self._donated:
+            _check_donated(leaves, self._donated)
+        inputs: list[Any] = [
+            leaf._buffer if type(leaf) is ConcreteArray and leaf._buffer else _host_buffer(leaf)
+            for leaf in leaves
+        ]
+        inputs += self._captures
+        # The signature that this entry was found by tells number, shapes and dtypes.
+        buffers = self._executable.run(inputs)
+        for i in self._donated:
+            leaf = leaves[i]
+            if isinstance(leaf, ConcreteArray):
+                leaf.delete()
+        if self._single:
+            return wrap_buffer(buffers[0], self._avals[0])
+        return tree_util.tree_unflatten(
+            self._tree, [wrap_buffer(b, a) for b, a in zip(buffers, self._avals, strict=True)]
+        )
+
+
+def _check_donated(leaves: Sequence[Any], donated: tuple[int, ...]) -> None:
+    """Raise if an array is donated and is another argument too."""
+    arrays = [leaf for leaf in leaves if isinstance(leaf, ConcreteArray)]
+    if len({id(a) for a in arrays}) == len(arrays):
+        return
+    for i in donated:
+        if isinstance(leaves[i], ConcreteArray) and sum(a is leaves[i] for a in arrays) > 1:
+            raise RuntimeError(
+                f"an array of {leaves[i].aval} is donated and is another argument of the same call "
+                "too: its memory cannot be taken over while it is read. Donate a copy, or do not "
+                "donate it"
+            )
+
+
+class PlacedEntry(Entry):
+    """An entry whose program runs on another device, or whose results are committed to theirs."""
+
+    __slots__ = ("_committed", "_device")
+
+    def __init__(
+        self,
+        executable: Executable,
+        traced: Traced,
+        donated: tuple[int, ...],
+        device: Device,
+        committed: bool,
+    ) -> None:
+        self._device = device
+        self._committed = committed
+        super().__init__(executable, traced, donated)
+
+    def _buffers_of(self, captures: Sequence[Array]) -> list[Any]:
+        return [on_device.input_buffer(c, self._device) for c in captures]
+
+    def __call__(self, leaves: list[Any]) -> Any:
+        """Run on the dynamic leaves of a call."""
+        device, donated = self._device, self._donated
+        if donated:
+            _check_donated(leaves, donated)
+        given = [as_operand(leaf) for leaf in leaves]
+        if Config.guards_somewhere:
+            on_device.guard_arrivals([x for x in leaves if isinstance(x, Array)], device)
+        inputs: list[Any] = [
+            on_device.input_buffer(leaf, device, fresh=i in donated) for i, leaf in enumerate(given)
+        ]
+        buffers = self._executable.run([*inputs, *self._captures])
+        for i in donated:
+            if isinstance(leaves[i], ConcreteArray):
+                leaves[i].delete()
+        results = [
+            placed_buffer(buffer, aval, device, self._committed)
+            for buffer, aval in zip(buffers, self._avals, strict=True)
+        ]
+        return results[0] if self._single else tree_util.tree_unflatten(self._tree, results)
+
+
+class CheckedEntry:
+    """An entry under `debug_nans` or `debug_infs`, which finds the op that bad results are of."""
+
+    def __init__(self, entry: Entry, fun: Callable[..., Any], call: Call) -> None:
+        self._entry = entry
+        self._fun = fun
+        self._call = call
+
+    def __call__(self, leaves: list[Any]) -> Any:
+        """Run on the dynamic leaves of a call."""
+        args, kwargs = self._call.arguments([as_operand(leaf) for leaf in leaves])
+        out = self._entry(leaves)
+        kind = invalid_value([leaf.numpy_value() for leaf in tree_util.tree_leaves(out)])
+        if kind is not None:
+            what = f"invalid value ({kind}) encountered in jit of {name_of(self._fun)}"
+            if self._call.donated:
+                raise FloatingPointError(
+                    f"{what}; it donates arguments, so it cannot be run again to find the op"
+                )
+            with config.override("gnomon_disable_jit", True), outside_of_traces():
+                self._fun(*args, **kwargs)
+            raise FloatingPointError(f"{what}; run op by op, no op gives one")
+        return out

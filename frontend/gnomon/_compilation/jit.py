@@ -1,0 +1,366 @@
+"""Compilation: `jit`, which finds the compiled program of a call, or makes it."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from gnomon import tree_util
+from gnomon._arrays.array import Array
+from gnomon._arrays.aval import ShapedArray
+from gnomon._arrays.concrete import ConcreteArray, PlacedArray, committed_device
+from gnomon._arrays.device import Device, as_device, default_device, devices_of
+from gnomon._arrays.sharding import SingleDeviceSharding
+from gnomon._compilation.arguments import Call, Treatment, check_arguments
+from gnomon._compilation.entry import CheckedEntry
+from gnomon._compilation.log import log_compiled, watched_miss
+from gnomon._compilation.lowered import Lowered, no_compiler_options
+from gnomon._compilation.stages import TracedFunction, aval_of
+from gnomon._config.current import config
+from gnomon._native import UNCACHED, SignatureCache
+from gnomon._tracing import evaluation, on_device
+from gnomon._tracing.bind import as_operand, operand_of, trace_for
+from gnomon._tracing.cache import TraceCache
+from gnomon._tracing.differentiation_order import differentiation_order
+from gnomon._tracing.evaluation import check_execution
+from gnomon._tracing.function import (
+    Traced,
+    call_function,
+    check_callable,
+    name_of,
+    trace_function,
+    with_avals,
+)
+from gnomon._tracing.stack import outside_of_traces, program_memo, program_platform, staging, state
+from gnomon._tracing.trace import Tracer, is_tracer
+from gnomon._trees.flatten import flatten_one_level
+
+__all__ = ["JitFunction", "clear_caches", "jit"]
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    *,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Iterable[str] | None = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    inline: bool = False,
+    compiler_options: dict[str, Any] | None = None,
+) -> Any:
+    """A compiled version of ``fun``.
+
+    The first call with arguments of given structure, shapes, dtypes and static values traces
+    ``fun`` and compiles the program; later calls run the compiled program.
+
+    Args:
+      fun: a pure function of arrays and pytrees of them. Without it, a decorator is returned.
+      in_shardings, out_shardings: pytrees of a `sharding.SingleDeviceSharding`, the same
+        everywhere, or None: the program runs on its device.
+      static_argnums: positions of arguments that are Python values known at tracing; they must be
+        hashable, and each new value compiles anew.
+      static_argnames: likewise by name. Where only one of the two is given, the other is found from
+        the signature.
+      donate_argnums, donate_argnames: arguments whose memory the call may take over; they must not
+        be used afterwards.
+      keep_unused: arguments that ``fun`` does not use stay arguments of the program in any case;
+        taken for compatibility.
+      device: where the program runs, wherever its arguments are; they are brought there. By default
+        it runs on the device that arguments are committed to (`device_put`), else on the default
+        one. Inside of another traced function it runs where that does.
+      backend: likewise, on the first device of a platform.
+      inline: inside of another traced function, calls are inlined in any case; taken for
+        compatibility.
+      compiler_options: None or empty: those of XLA mean nothing here.
+    Returns:
+      A `JitFunction`: call it like ``fun``, or ``.lower(*args).compile()`` it ahead of time.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> f = gn.jit(lambda x: gnp.sin(x) ** 2)
+      >>> f(gnp.zeros(3))
+      Array([0., 0., 0.], dtype=float32)
+    """
+    if fun is None:
+        return functools.partial(
+            jit,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+            keep_unused=keep_unused,
+            device=device,
+            backend=backend,
+            inline=inline,
+            compiler_options=compiler_options,
+        )
+    check_callable(fun, "jit")
+    no_compiler_options("jit", compiler_options)
+    if (sharded := _device_of_shardings((in_shardings, out_shardings))) is not None:
+        if device is not None or backend is not None:
+            raise ValueError("jit: give shardings, a device or a backend, not several of them")
+        device = sharded
+    if device is not None and backend is not None:
+        raise ValueError(
+            f"jit: give a device or a backend, not both: got device={device!r}, backend={backend!r}"
+        )
+    if device is not None:
+        device = as_device(device)
+    elif not (backend is None or isinstance(backend, str)):
+        raise TypeError(f"jit: backend must be the name of a platform, got {backend!r}")
+    return JitFunction(
+        fun, static_argnums, static_argnames, donate_argnums, donate_argnames, device or backend
+    )
+
+
+def _device_of_shardings(shardings: Any) -> Device | None:
+    """The one device of shardings; None where there are none."""
+    found = None
+    for sharding in tree_util.tree_leaves(shardings):
+        if not isinstance(sharding, SingleDeviceSharding):
+            raise NotImplementedError(
+                "jit: in_shardings and out_shardings take a SingleDeviceSharding or None, got "
+                f"{sharding!r}: programs run on one device"
+            )
+        (device,) = sharding.device_set
+        if found not in (None, device):
+            raise ValueError(
+                f"jit: in_shardings and out_shardings name {found!r} and {device!r}: a program "
+                "runs on one device"
+            )
+        found = device
+    return found
+
+
+class JitFunction:
+    """What `jit` returns: a function that compiles itself for each new signature."""
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        static_argnums: Any,
+        static_argnames: Any,
+        donate_argnums: Any,
+        donate_argnames: Any,
+        place: Device | str | None = None,
+    ) -> None:
+        functools.update_wrapper(self, fun)
+        self._fun = fun
+        self._treatment = Treatment.of(
+            fun, static_argnums, static_argnames, donate_argnums, donate_argnames
+        )
+        self._cache = _signature_cache(fun, self._treatment, place)
+        self._place = place
+        self._traces = TraceCache()
+
+    def __repr__(self) -> str:
+        return f"<jit of {name_of(self._fun)}>"
+
+    def __reduce__(self) -> Any:
+        static, donated = self._treatment.static, self._treatment.donated
+        return JitFunction, (self._fun, *static, *donated, self._place)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        return functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the compiled program of this signature, compiling it if it is new."""
+        try:
+            entry, leaves, key = self._cache.lookup(args, kwargs, config.token)
+        except (OverflowError, TypeError, ValueError):
+            check_arguments(Call(self._treatment, args, kwargs), self._fun, abstractify)
+            raise
+        if (key is None or staging()) and trace_for(leaves) is not None:
+            return self._call_traced(args, kwargs)
+        if entry is None:
+            if config.disable_jit:
+                return self._fun(*args, **kwargs)
+            call = Call(self._treatment, args, kwargs)
+            start = watched_miss(self._fun, call) if config.watches_tracing else None
+            traced, place = self._trace_with_place(call)
+            check_execution(f"jit of {name_of(self._fun)}")
+            if any(is_tracer(c) for c in traced.captures):
+                # The function closes over a value that is being traced (a jitted inner function
+                # under grad): the call is a part of that trace, and nothing can be kept for another
+                # one.
+                return self._call_traced(args, kwargs)
+            entry = Lowered(traced, call, place, keep_stages=False).compile().entry
+            if start is not None:
+                log_compiled(self._fun, call, start)
+            if config.checks_values:
+                entry = CheckedEntry(entry, self._fun, call)
+            assert key is not None  # only calls with tracers have none
+            self._cache.insert(key, entry)
+        return entry(leaves)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Trace and lower for arguments of these types.
+
+        Args:
+          args, kwargs: arrays, or anything with ``shape`` and ``dtype``
+          (`gnomon.ShapeDtypeStruct`).
+        """
+        return self.trace(*args, **kwargs).lower()
+
+    def trace(self, *args: Any, **kwargs: Any) -> TracedFunction:
+        """Trace for arguments of these types: the first stage of compiling ahead of time."""
+        call = Call(self._treatment, args, kwargs)
+        traced, place = self._trace_with_place(call)
+
+        def lower() -> Lowered:
+            return Lowered(traced, call, place, keep_stages=True)
+
+        return TracedFunction(call, traced, name_of(self._fun), lower)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """The shapes and dtypes of the results, without computing them."""
+        return self.trace(*args, **kwargs).out_info
+
+    def clear_cache(self) -> None:
+        """Forget all compiled programs."""
+        self._cache.clear()
+        self._traces.clear()
+
+    def _cache_size(self) -> int:
+        return self._cache.size()
+
+    # ----------------------------------------------------------------------------------- compiling
+
+    def _trace_with_place(self, call: Call) -> tuple[Traced, tuple[Device, bool]]:
+        """Trace for the device that the program will run on, and find that."""
+        place = self._place_of(call, ())
+        while True:
+            with outside_of_traces(), program_platform(place[0].platform) as asked:
+                key = self._memo_key(call, [aval_of(leaf) for leaf in call.leaves])
+                traced = self._traces.copy(key, lambda: self._trace(call))
+            before, place = place, self._place_of(call, traced.captures)
+            # Arrays that the function closes over are known only now, and may be elsewhere.
+            if not asked or place[0].platform == before[0].platform:
+                return traced, place
+
+    def _place_of(self, call: Call, captures: Sequence[Array]) -> tuple[Device, bool]:
+        """Where the program runs, and whether its results are committed to that."""
+        if self._place is not None:
+            place = self._place
+            return (devices_of(place)[0] if isinstance(place, str) else place), True
+        arrays = [*call.leaves, *captures]
+
+        def describe(i: int) -> str:
+            if i < len(call.leaves):
+                return f"{call.leaf_names(self._fun)[i]} of jit of {name_of(self._fun)}"
+            return f"an array that jit of {name_of(self._fun)} closes over"
+
+        device = committed_device(arrays, describe)
+        return (default_device(), False) if device is None else (device, True)
+
+    def _trace(self, call: Call) -> Traced:
+        def run(tracers: list[Any]) -> tuple[Any, Any]:
+            args, kwargs = call.arguments(tracers)
+            return self._fun(*args, **kwargs), None
+
+        return trace_function(
+            run,
+            self._fun,
+            "jit",
+            [aval_of(leaf) for leaf in call.leaves],
+            staging=True,
+            names=call.leaf_names(self._fun),
+        )
+
+    # -------------------------------------------------------------------------- inside of a trace
+
+    def _call_traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if config.disable_jit:
+            return self._fun(*args, **kwargs)
+        call = Call(self._treatment, args, kwargs)
+        leaves = [as_operand(leaf) for leaf in call.leaves]
+        memo = program_memo()
+        key = self._memo_key(call, [leaf.aval for leaf in leaves])
+        known = memo.get((self, key))
+        if known is None:
+            known = self._traces.function(key, lambda: self._trace(call))
+            if not any(is_tracer(c) for c in known[1].captures):
+                memo[self, key] = known
+        name, traced = known
+        results = call_function(traced.program, name, [*leaves, *traced.captures])
+        return tree_util.tree_unflatten(traced.tree, with_avals(results, traced.avals))
+
+    def _memo_key(self, call: Call, avals: list[ShapedArray]) -> Any:
+        """Everything that what is traced depends on."""
+        # Types and signs count too: 1 and True, 0.0 and -0.0 are equal and not the same program.
+        statics = tuple(
+            (name, type(value), value, repr(value) if isinstance(value, (float, complex)) else None)
+            for name, value in (*call.static_args.items(), *call.static_kwargs.items())
+        )
+        # Rules of custom derivatives are traced as deep as they can be asked for.
+        order = differentiation_order()
+        axes = tuple((axis.name, axis.size) for axis in state.axes)
+        return (call.tree, tuple(avals), statics, call.count, config.token, order, axes)
+
+
+# ----------------------------------------------------------------- compiled programs, by signature
+
+_caches: weakref.WeakKeyDictionary[Callable[..., Any], dict[Any, SignatureCache]]
+_caches = weakref.WeakKeyDictionary()
+
+
+def _signature_cache(
+    fun: Callable[..., Any], treatment: Treatment, place: Device | str | None
+) -> SignatureCache:
+    """The compiled programs of a function, shared by all that `jit` makes of it alike."""
+
+    def make() -> SignatureCache:
+        return SignatureCache(abstractify, flatten_one_level, ConcreteArray, *treatment.static)
+
+    try:
+        of_function = _caches.setdefault(fun, {})
+    except TypeError:  # neither hashed nor referred to weakly
+        return make()
+    if (treatment, place) not in of_function:
+        of_function[treatment, place] = make()
+    return of_function[treatment, place]
+
+
+def clear_caches() -> None:
+    """Forget the compiled programs of all jitted functions; those on disk stay."""
+    for of_function in list(_caches.values()):
+        for cache in of_function.values():
+            cache.clear()
+    for traces in list(TraceCache.everywhere):
+        traces.clear()
+    evaluation.clear_caches()
+    on_device.clear_caches()
+
+
+def abstractify(x: Any) -> Any:
+    """The interned type of an argument, for the signature; tracers are not looked up."""
+    if type(x) is Tracer:
+        return UNCACHED
+    array = operand_of(x)  # Nothing is moved by asking for its type.
+    if type(array) is PlacedArray and array._committed:
+        return _place_token(array.aval, array._device)
+    # Where others are does not matter: the program runs on the default device.
+    return array.aval
+
+
+class _PlaceToken(NamedTuple):
+    """What a program knows of an array that is committed to a device; interned like a type."""
+
+    aval: ShapedArray
+    device: Device
+
+
+@functools.lru_cache(4096)
+def _place_token(aval: ShapedArray, device: Device) -> _PlaceToken:
+    return _PlaceToken(aval, device)

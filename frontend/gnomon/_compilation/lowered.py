@@ -1,0 +1,200 @@
+"""The last stages of a function compiled ahead of time: lowered, and compiled."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+from gnomon import tree_util
+from gnomon._arrays.concrete import committed_device
+from gnomon._arrays.device import HOST, Device
+from gnomon._compilation.ahead_of_time import CompiledForTarget
+from gnomon._compilation.arguments import Call
+from gnomon._compilation.entry import Entry, PlacedEntry
+from gnomon._compilation.stages import Stage, aval_of
+from gnomon._config.current import config
+from gnomon._tracing.bind import as_operand
+from gnomon._tracing.evaluation import check_execution
+from gnomon._tracing.function import Traced
+from gnomon._tracing.trace import is_tracer
+from gnomon.backends.compilation import Artifact, Stages, verified
+from gnomon.backends.interface import Executable
+
+__all__ = ["Compiled", "Lowered", "no_compiler_options"]
+
+Options = dict[str, Any] | None
+
+
+def no_compiler_options(what: str, options: Options) -> None:
+    """Raise `NotImplementedError` for options of XLA."""
+    if options:
+        raise NotImplementedError(
+            f"{what}: compiler_options {sorted(options)} are XLA's, and nothing here takes them; "
+            "leave them away (docs/devices.md and docs/targets.md tell what can be chosen)"
+        )
+
+
+class Lowered(Stage):
+    """A traced and lowered function, ready to be compiled."""
+
+    def __init__(
+        self, traced: Traced, call: Call, place: tuple[Device, bool], keep_stages: bool
+    ) -> None:
+        super().__init__(call, traced)
+        self._device, self._committed = place
+        program = traced.program
+        program.add("main", traced.body, public=True)
+        program.rename(f"jit_{traced.name}")
+        with verified(config.enable_checks):
+            self._artifact: Artifact = self._device.backend.lower(program, keep_stages=keep_stages)
+
+    @property
+    def stages(self) -> Stages:
+        """The program's text at each stage."""
+        return self._artifact.stages
+
+    def as_text(self, dialect: str = "stablehlo", *, debug_info: bool = False) -> str:
+        """The program as MLIR.
+
+        Args:
+          dialect: the stage: ``"traced"`` (transformations are ops), ``"gnomon"`` (transformations
+            expanded), ``"legalized"`` (rewritten for the backend) or ``"stablehlo"``.
+          debug_info: with the user's lines, and the names of `named_scope`.
+        """
+        names = {"gnomon": "expanded"}
+        stage = names.get(dialect, dialect)
+        if stage not in vars(self.stages):
+            raise ValueError(
+                f"as_text: there is no stage {dialect!r}; give one of 'traced', 'gnomon', "
+                "'legalized', 'stablehlo'"
+            )
+        text = getattr(self.stages, stage)
+        return str(text.located if debug_info else text.plain)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """An estimate of what a call does, before the compiler has fused anything.
+
+        Returns:
+          ``"flops"`` and ``"bytes accessed"``, those of a loop counted once for each iteration (a
+          hundred, where their number is not known), and ``"dispatches"``, kernels one after
+          another.
+        """
+        cost = self._artifact.cost
+        return {
+            "flops": cost.flops,
+            "bytes accessed": cost.bytes_accessed,
+            "dispatches": cost.dispatches,
+        }
+
+    @overload
+    def compile(self, compiler_options: Options = None, *, target: None = None) -> Compiled: ...
+    @overload
+    def compile(self, compiler_options: Options = None, *, target: str) -> CompiledForTarget: ...
+    def compile(
+        self, compiler_options: Options = None, *, target: str | None = None
+    ) -> Compiled | CompiledForTarget:
+        """Compile for the device of the arguments, or for a target that need not be here.
+
+        Args:
+          compiler_options: None or empty: those of XLA mean nothing here.
+          target: ``"cuda:sm_90"``, ``"rocm:gfx942"``, ``"vulkan"``, ``"metal"``,
+            ``"aarch64-linux"``, ``"tpu:v5e:2x2"``, ... (docs/targets.md).
+        Raises:
+          ValueError: there is no such target.
+          UnsupportedOnTarget: the target has no form of an op or a dtype of the program.
+        """
+        no_compiler_options("compile", compiler_options)
+        if target is not None:
+            return self._compile_for(target)
+        device, donated = self._device, self._call.donated
+        if device is HOST:
+            executable = device.backend.compile(self._artifact, device=device)
+        else:
+            executable = device.backend.compile(self._artifact, device=device, donate=donated)
+        if device is HOST and not self._committed:
+            return Compiled(self, executable, Entry(executable, self._traced, donated))
+        entry = PlacedEntry(executable, self._traced, donated, device, self._committed)
+        return Compiled(self, executable, entry)
+
+    def _compile_for(self, target: str) -> CompiledForTarget:
+        donated, closed = self._call.donated, self._traced._replace(captures=[])
+
+        def bind(executable: Executable, device: Device) -> Compiled:
+            entry = PlacedEntry(executable, closed, donated, device, device is not HOST)
+            return Compiled(self, executable, entry, device)
+
+        text = self.stages.traced.located
+        return CompiledForTarget(target, text, self._traced.captures, donated, bind)
+
+
+class Compiled(Stage):
+    """A compiled function for one signature; call it with arguments of just that signature."""
+
+    def __init__(
+        self, lowered: Lowered, executable: Executable, entry: Entry, device: Device | None = None
+    ) -> None:
+        super().__init__(lowered._call, lowered._traced)
+        self._lowered = lowered
+        self._device = device or lowered._device
+        self.executable = executable
+        self.entry = entry
+
+    def as_text(self, dialect: str = "stablehlo", *, debug_info: bool = False) -> str:
+        """The program as MLIR; see `Lowered.as_text`."""
+        return self._lowered.as_text(dialect, debug_info=debug_info)
+
+    def serialize(self) -> bytes:
+        """The compiled program: for IREE's targets a ``.vmfb``, which its runtime loads.
+
+        Arrays that the function closes over are a part of it.
+
+        Raises:
+          ValueError: the program calls Python.
+        """
+        tell = getattr(self.executable, "serialize", None)
+        if tell is not None:
+            return bytes(tell())
+        return self._lowered.compile(target=self._device.platform).serialize()
+
+    def cost_analysis(self) -> dict[str, float]:
+        """An estimate of what a call does; see `Lowered.cost_analysis`."""
+        return self._lowered.cost_analysis()
+
+    def memory_analysis(self) -> Any:
+        """The bytes of arguments, results and temporaries; None where the compiler tells none."""
+        tell = getattr(self.executable, "memory_analysis", None)
+        return None if tell is None else tell()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program.
+
+        Raises:
+          TypeError: structure, shapes or dtypes are not those it was compiled for.
+        """
+        expected = self._lowered._call
+        check_execution("a compiled function")
+        leaves, tree = tree_util.tree_flatten((args, kwargs))
+        if tree != expected.tree:
+            raise TypeError(
+                f"the function was compiled for arguments of structure {expected.tree}, called "
+                f"with {tree} (static arguments are left out of the call)"
+            )
+        device = committed_device(leaves, lambda i: f"argument {i} of the compiled function")
+        if device is not None and device is not self._device:
+            raise ValueError(
+                f"the function was compiled for {self._device!r}, called with arguments "
+                f"that are committed to {device!r}: bring them there with gnomon.device_put, or "
+                "compile for them"
+            )
+        for i, (leaf, other) in enumerate(zip(leaves, expected.leaves, strict=True)):
+            if is_tracer(leaf):
+                raise TypeError(
+                    "a function that was lowered and compiled for given types cannot be traced: "
+                    f"it was called with {leaf!r}. Call the function that jit returned"
+                )
+            given, wanted = aval_of(leaf), aval_of(other)
+            if given.shape != wanted.shape or given.dtype != wanted.dtype:
+                name = expected.leaf_names()[i]
+                raise TypeError(
+                    f"the function was compiled for {wanted} as {name}, called with {given}"
+                )
+        return self.entry([as_operand(leaf) for leaf in leaves])

@@ -1,0 +1,245 @@
+"""The stages of a compiled function: what each of them tells of its arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from gnomon import tree_util
+from gnomon._arrays.array import Array
+from gnomon._arrays.aval import ShapedArray, shaped_array
+from gnomon._arrays.device import Device, as_device
+from gnomon._arrays.dtypes import canonicalize_dtype
+from gnomon._arrays.sharding import SingleDeviceSharding
+from gnomon._tracing.bind import as_operand
+from gnomon._tracing.function import Traced
+
+CompilerOptions = dict[str, str | bool]
+
+
+class ShapeDtypeStruct:
+    """A stand-in for an array where only its type matters.
+
+    Attributes:
+      shape, dtype, weak_type: as of the array.
+      sharding: the device that the array is committed to, as a `SingleDeviceSharding`, or None.
+    """
+
+    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False, sharding: Any = None
+    ) -> None:
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be given")
+        if not (sharding is None or isinstance(sharding, SingleDeviceSharding)):
+            raise NotImplementedError(
+                "ShapeDtypeStruct: arrays live on one device: sharding must be None or a "
+                f"gnomon.sharding.SingleDeviceSharding, got {sharding!r}"
+            )
+        self.sharding = sharding
+        self.shape = tuple(int(d) for d in shape)
+        self.dtype = np.dtype(dtype)
+        self.weak_type = weak_type
+
+    @property
+    def aval(self) -> ShapedArray:
+        """The interned type."""
+        return shaped_array(self.shape, self.dtype, self.weak_type)
+
+    @property
+    def committed_to(self) -> Device | None:
+        """The device that the array is committed to, if any."""
+        return None if self.sharding is None else as_device(self.sharding)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, ShapeDtypeStruct)
+            and self.aval is other.aval
+            and self.sharding == other.sharding
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype, self.weak_type))
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        place = "" if self.sharding is None else f", sharding={self.sharding}"
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{place}{weak})"
+
+
+def aval_of(leaf: Any) -> ShapedArray:
+    """The type of an argument: of an array, or of anything that has a shape and a dtype."""
+    if isinstance(leaf, ShapeDtypeStruct):
+        return leaf.aval
+    if isinstance(leaf, (Array, np.ndarray, np.generic)) or not (
+        hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+    ):
+        return as_operand(leaf).aval
+    dtype = canonicalize_dtype(np.dtype(leaf.dtype))
+    return shaped_array(tuple(leaf.shape), dtype, getattr(leaf, "weak_type", False))
+
+
+@dataclass(frozen=True, slots=True)
+class ArgInfo:
+    """What is known of an argument before the call.
+
+    Attributes:
+      donated: whether the call may take its memory over.
+    """
+
+    _aval: ShapedArray
+    donated: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        return self._aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the elements."""
+        return self._aval.dtype
+
+
+class ProgramText:
+    """A traced function as IR; prints as MLIR.
+
+    Attributes:
+      out_tree: the pytree of the results.
+      consts: arrays that the function closes over, arguments of the program after the traced ones.
+    """
+
+    def __init__(self, text: str, out_tree: Any, consts: list[Array]) -> None:
+        self._text = text
+        self.out_tree = out_tree
+        self.consts = consts
+
+    def __str__(self) -> str:
+        return self._text
+
+    __repr__ = __str__
+
+
+class Stage:
+    """A function on its way to be compiled.
+
+    Attributes:
+      args_info: an `ArgInfo` for each leaf, in the structure of the call: a tuple of positional
+        arguments and a dict of those given by keyword, static ones left out.
+      in_tree: that structure.
+      out_tree: the structure of the results.
+    """
+
+    def __init__(self, call: Any, traced: Traced) -> None:
+        self._call = call
+        self._traced = traced
+
+    @property
+    def in_tree(self) -> Any:
+        return self._call.tree
+
+    @property
+    def out_tree(self) -> Any:
+        return self._traced.tree
+
+    @property
+    def args_info(self) -> Any:
+        donated = set(self._call.donated)
+        infos = [ArgInfo(aval_of(leaf), i in donated) for i, leaf in enumerate(self._call.leaves)]
+        return tree_util.tree_unflatten(self.in_tree, infos)
+
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, in the structure of the call."""
+        return tree_util.tree_map(lambda info: info._aval, self.args_info)
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The positions of the donated leaves."""
+        return tuple(self._call.donated)
+
+    @property
+    def out_info(self) -> Any:
+        """Shapes and dtypes of the results."""
+        structs = [
+            ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in self._traced.avals
+        ]
+        return tree_util.tree_unflatten(self._traced.tree, structs)
+
+
+class TracedFunction(Stage):
+    """A function traced for arguments of given types, ready to be lowered.
+
+    Attributes:
+      fun_name: the function's name.
+    """
+
+    def __init__(self, call: Any, traced: Traced, fun_name: str, lower: Callable[[], Any]) -> None:
+        super().__init__(call, traced)
+        self._lower = lower
+        self._lowered: Any = None
+        self.fun_name = fun_name
+
+    @property
+    def jaxpr(self) -> ProgramText:
+        """The program in the gnomon dialect, transformations as ops. (The name is JAX's.)"""
+        return ProgramText(self.lower().as_text("traced"), self._traced.tree, self._traced.captures)
+
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Any:
+        """Lower to StableHLO.
+
+        Args:
+          lowering_platforms: must be None: the device of the arguments, or the default one.
+        """
+        if lowering_platforms is not None:
+            raise NotImplementedError(
+                "lower: lowering_platforms is not supported; use gnomon.default_device"
+            )
+        if self._lowered is None:
+            self._lowered = self._lower()
+        return self._lowered
+
+
+@runtime_checkable
+class Wrapped(Protocol):
+    """A function that can be traced, lowered and compiled: what `jit` returns."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function, compiled for these arguments."""
+
+    def trace(self, *args: Any, **kwargs: Any) -> TracedFunction:
+        """Trace the function for arguments of these types."""
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Trace and lower it."""
+
+
+__all__ = [
+    "ArgInfo",
+    "CompilerOptions",
+    "ProgramText",
+    "ShapeDtypeStruct",
+    "Stage",
+    "TracedFunction",
+    "Wrapped",
+    "aval_of",
+]

@@ -1,0 +1,1 @@
+"""Options: their declarations, the values in force, and their context managers."""

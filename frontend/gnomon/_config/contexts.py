@@ -1,0 +1,269 @@
+"""The context managers of the options: ``with gnomon.enable_x64():`` and the others."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from gnomon._config.current import config
+
+__all__ = [
+    "allow_f16_reductions",
+    "check_tracer_leaks",
+    "checking_leaks",
+    "debug_infs",
+    "debug_nans",
+    "default_device",
+    "default_matmul_precision",
+    "default_prng_impl",
+    "disable_jit",
+    "enable_checks",
+    "enable_custom_prng",
+    "enable_x64",
+    "explain_cache_misses",
+    "legacy_prng_key",
+    "log_compiles",
+    "no_execution",
+    "no_tracing",
+    "numpy_dtype_promotion",
+    "numpy_rank_promotion",
+    "threefry_partitionable",
+    "transfer_guard",
+    "transfer_guard_device_to_device",
+    "transfer_guard_device_to_host",
+    "transfer_guard_host_to_device",
+]
+
+
+def enable_x64(new_val: bool = True) -> Any:
+    """A context manager that turns 64-bit types on (or off) for this thread.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> with enable_x64():
+      ...     print(gnp.arange(3).dtype)
+      int64
+    """
+    return config.override("gnomon_enable_x64", new_val)
+
+
+def numpy_dtype_promotion(new_val: str) -> Any:
+    """A context manager that sets how different dtypes meet: ``"standard"`` or ``"strict"``."""
+    return config.override("gnomon_numpy_dtype_promotion", new_val)
+
+
+def numpy_rank_promotion(new_val: str) -> Any:
+    """A context manager that sets what numpy functions do where arrays of different ranks meet.
+
+    Scalars, of rank 0, may meet any array.
+
+    Args:
+      new_val: ``"allow"``, ``"warn"`` or ``"raise"``.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> with gn.numpy_rank_promotion("raise"):
+      ...     gnp.ones((2, 3)) + gnp.ones(3)
+      Traceback (most recent call last):
+          ...
+      ValueError: Operands could not be broadcast together for add on shapes (2, 3) (3,)...
+    """
+    return config.override("gnomon_numpy_rank_promotion", new_val)
+
+
+def default_matmul_precision(new_val: str | None) -> Any:
+    """A context manager that sets the precision of products that name none; see `lax.Precision`.
+
+    Args:
+      new_val: ``"default"``, ``"high"``, ``"highest"``, ``"bfloat16"``, ``"bfloat16_3x"``,
+        ``"tensorfloat32"``, ``"float32"``, ``"fastest"``, or None.
+    """
+    return config.override("gnomon_default_matmul_precision", new_val)
+
+
+def default_prng_impl(new_val: str) -> Any:
+    """A context manager that sets the generator of random keys; there is ``"threefry2x32"``."""
+    return config.override("gnomon_default_prng_impl", new_val)
+
+
+def threefry_partitionable(new_val: bool) -> Any:
+    """A context manager for compatibility: each random bit depends on its place alone, always."""
+    return config.override("gnomon_threefry_partitionable", new_val)
+
+
+def enable_custom_prng(new_val: bool = True) -> Any:
+    """A context manager in which `random.PRNGKey` makes typed keys, as `random.key` does."""
+    return config.override("gnomon_enable_custom_prng", new_val)
+
+
+def legacy_prng_key(new_val: str) -> Any:
+    """A context manager that sets what random functions do with raw keys, arrays of uint32.
+
+    Args:
+      new_val: ``"allow"``, ``"warn"`` or ``"error"``.
+    """
+    return config.override("gnomon_legacy_prng_key", new_val)
+
+
+def log_compiles(new_val: bool = True) -> Any:
+    """A context manager in which `jit` logs what it traces and compiles, and how long that took.
+
+    The messages are warnings of the logger ``gnomon.jit``.
+    """
+    return config.override("gnomon_log_compiles", new_val)
+
+
+def explain_cache_misses(new_val: bool = True) -> Any:
+    """A context manager in which `jit` logs why a function is traced again.
+
+    The messages are warnings of the logger ``gnomon.jit``.
+    """
+    return config.override("gnomon_explain_cache_misses", new_val)
+
+
+def no_tracing(new_val: bool = True) -> Any:
+    """A context manager in which a jitted function that would be traced raises ``RuntimeError``."""
+    return config.override("gnomon_no_tracing", new_val)
+
+
+def disable_jit(disable: bool = True) -> Any:
+    """A context manager in which jitted functions run as plain Python, op by op.
+
+    So do the bodies of ``lax.scan``, ``while_loop``, ``fori_loop``, ``cond`` and ``switch`` where
+    what steers them is known: Python's ``print`` and debugger see the values.
+
+    Example:
+      >>> import gnomon as gn
+      >>> @gn.jit
+      ... def f(x):
+      ...     print(x)
+      ...     return x + 1
+      >>> with gn.disable_jit():
+      ...     _ = f(gn.numpy.arange(2))
+      [0 1]
+    """
+    return config.override("gnomon_disable_jit", disable)
+
+
+def debug_nans(new_val: bool = True) -> Any:
+    """A context manager in which a nan among the results of an op raises `FloatingPointError`.
+
+    The error names the op and the user's line. A jitted function whose results hold a nan is run
+    again, op by op, to find where it came from.
+
+    Example:
+      >>> import gnomon as gn
+      >>> with gn.debug_nans(True):
+      ...     gn.numpy.log(gn.numpy.float32(-1))
+      Traceback (most recent call last):
+          ...
+      FloatingPointError: invalid value (nan) encountered in log...
+    """
+    return config.override("gnomon_debug_nans", new_val)
+
+
+def debug_infs(new_val: bool = True) -> Any:
+    """A context manager in which an infinite result of an op raises; see `debug_nans`."""
+    return config.override("gnomon_debug_infs", new_val)
+
+
+def default_device(new_val: Any) -> Any:
+    """A context manager that sets where arrays without a place of their own go, for this thread.
+
+    Programs whose arguments are not committed to a device run there too.
+
+    Args:
+      new_val: a device, the name of a platform, or None for the default of the process.
+
+    Example:
+      >>> import gnomon as gn
+      >>> with gn.default_device(gn.devices("cpu")[0]):
+      ...     print(gn.numpy.zeros(3).devices())
+      {CpuDevice(id=0)}
+    """
+    return config.override("gnomon_default_device", new_val)
+
+
+def check_tracer_leaks(new_val: bool = True) -> Any:
+    """A context manager in which a traced value that outlives its function raises at once.
+
+    Without it the error comes where the value is used. Finding out costs a garbage collection for
+    each function that is traced.
+
+    Example:
+      >>> import gnomon as gn
+      >>> kept = []
+      >>> with gn.check_tracer_leaks():
+      ...     gn.jit(lambda x: kept.append(2 * x))(1.0)
+      Traceback (most recent call last):
+          ...
+      gnomon._diagnostics.errors.UnexpectedTracerError: Leaked trace: jit of <lambda>...
+    """
+    return config.override("gnomon_check_tracer_leaks", new_val)
+
+
+def checking_leaks() -> Any:
+    """`check_tracer_leaks` turned on."""
+    return check_tracer_leaks(True)
+
+
+def enable_checks(new_val: bool = True) -> Any:
+    """A context manager in which programs are verified behind each pass, which takes longer."""
+    return config.override("gnomon_enable_checks", new_val)
+
+
+def no_execution(new_val: bool = True) -> Any:
+    """A context manager in which nothing is computed: what would be raises ``RuntimeError``.
+
+    Functions can be traced, lowered and compiled, and values read.
+    """
+    return config.override("gnomon_no_execution", new_val)
+
+
+def allow_f16_reductions(new_val: bool = True) -> Any:
+    """A context manager that says whether `lax.reduce_sum` takes float16 and bfloat16.
+
+    The functions of `gnomon.numpy` sum these in float32, and do in any case.
+    """
+    return config.override("gnomon_allow_f16_reductions", new_val)
+
+
+def transfer_guard(new_val: str) -> AbstractContextManager[None]:
+    """A context manager that says what happens where a value is moved without being asked for.
+
+    Such transfers are: a NumPy array or a Python number that meets an array, or is an argument of
+    a jitted function; an array of the host that meets one on a device; ``float(x)``, ``print(x)``,
+    ``numpy.asarray(x)`` of an array on a device. `device_put` and `device_get` ask for theirs.
+    Reading an array of the host moves nothing, nor do constants of a program.
+
+    Args:
+      new_val: ``"allow"``; ``"log"``: a warning of the logger ``gnomon.transfer_guard``;
+        ``"disallow"``: ``RuntimeError``; ``"log_explicit"``, ``"disallow_explicit"``: those that
+        are asked for, too.
+
+    Example:
+      >>> import gnomon as gn, numpy as np
+      >>> f = gn.jit(lambda x: x + 1)
+      >>> with gn.transfer_guard("disallow"):
+      ...     y = f(gn.device_put(np.zeros(3)))
+      ...     f(np.zeros(3))
+      Traceback (most recent call last):
+          ...
+      RuntimeError: Disallowed host-to-device transfer: a NumPy array float32[3]...
+    """
+    return config.override("gnomon_transfer_guard", new_val)
+
+
+def transfer_guard_host_to_device(new_val: str | None) -> Any:
+    """`transfer_guard` for what goes from the host to devices, NumPy's arrays to all of them."""
+    return config.override("gnomon_transfer_guard_host_to_device", new_val)
+
+
+def transfer_guard_device_to_device(new_val: str | None) -> Any:
+    """`transfer_guard` for what goes from one device to another one, the host's included."""
+    return config.override("gnomon_transfer_guard_device_to_device", new_val)
+
+
+def transfer_guard_device_to_host(new_val: str | None) -> Any:
+    """`transfer_guard` for what is read from other devices than the host's."""
+    return config.override("gnomon_transfer_guard_device_to_host", new_val)

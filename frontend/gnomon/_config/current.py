@@ -1,0 +1,209 @@
+"""Configuration: process-wide options, with overrides for one thread and one ``with`` block.
+
+``gnomon.config.update("gnomon_enable_x64", True)``; JAX's names (``jax_enable_x64``) mean the same,
+and so do the environment variables ``GNOMON_ENABLE_X64`` and ``JAX_ENABLE_X64``. The options are
+declared in `options`, their context managers in `contexts`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gnomon._config.options import OPTIONS, PREFIXES, Option, option_of
+from gnomon.backends import platforms
+
+__all__ = ["Config", "config"]
+
+
+class Config(threading.local):
+    """The options in force.
+
+    A class attribute is the process's value; an attribute of the instance, which is one for each
+    thread, overrides it inside of a ``with`` block. So a read costs one attribute look-up.
+
+    Attributes:
+      x64: 64-bit types are on.
+      numpy_dtype_promotion: ``"standard"`` or ``"strict"``.
+      numpy_rank_promotion: ``"allow"``, ``"warn"`` or ``"raise"``.
+      default_matmul_precision: the name of a precision, or None.
+      enable_custom_prng: `random.PRNGKey` makes typed keys.
+      legacy_prng_key: ``"allow"``, ``"warn"`` or ``"error"``.
+      log_compiles, explain_cache_misses, no_tracing: of what `jit` does with a new signature.
+      watches_tracing: one of those three is on.
+      disable_jit: jitted functions, loops and branches run as plain Python.
+      debug_nans, debug_infs: a nan or an infinity among results raises.
+      checks_values: one of those two is on.
+      checks_somewhere: it is on for some thread; read from the class, which is cheaper.
+      checks_operands: numpy functions must look at their operands: they take no short ways.
+      operands_somewhere: likewise for some thread.
+      check_tracer_leaks: traced values that outlive their function raise.
+      enable_checks: programs are verified behind each pass.
+      no_execution: nothing is computed.
+      allow_f16_reductions: `lax.reduce_sum` takes 16-bit floats.
+      transfer_guard: what happens at transfers, and at those of each kind (`transfers`).
+      guards_transfers: something does.
+      guards_somewhere: it does for some thread; read from the class.
+      default_device: a device, the name of a platform, or None.
+      platforms: the names of those in use, the default one first, or None.
+      placed_somewhere: for some thread the default device is not the host; read from the class.
+      token: a hashable value, equal where all options that steer tracing are equal.
+    """
+
+    x64: bool
+    numpy_dtype_promotion: str
+    numpy_rank_promotion: str
+    default_matmul_precision: str | None
+    default_prng_impl: str
+    threefry_partitionable: bool
+    enable_custom_prng: bool
+    legacy_prng_key: str
+    log_compiles: bool
+    explain_cache_misses: bool
+    no_tracing: bool
+    watches_tracing: bool
+    disable_jit: bool
+    debug_nans: bool
+    debug_infs: bool
+    checks_values: bool
+    checks_somewhere: bool
+    checks_operands: bool
+    operands_somewhere: bool
+    check_tracer_leaks: bool
+    enable_checks: bool
+    no_execution: bool
+    allow_f16_reductions: bool
+    transfer_guard: str | None
+    transfer_guard_host_to_device: str | None
+    transfer_guard_device_to_device: str | None
+    transfer_guard_device_to_host: str | None
+    guards_transfers: bool
+    guards_somewhere: bool
+    default_device: Any
+    platforms: tuple[str, ...] | None
+    placed_somewhere: bool
+    token: tuple[Any, ...]
+
+    def update(self, name: str, value: Any) -> None:
+        """Set an option for the process.
+
+        Args:
+          name: ``gnomon_enable_x64``, say: the name of one of the options, with a prefix; the
+            prefix ``jax_`` means the same.
+          value: the new value.
+
+        Raises:
+          AttributeError: there is no such option.
+          ValueError: the option does not take the value.
+        """
+        option = option_of(name)
+        parsed = option.parse(name, value)
+        with _lock:
+            setattr(Config, option.attribute, parsed)
+            if option.attribute == "transfer_guard":
+                for each in _GUARDS:
+                    setattr(Config, each, parsed)
+            _refresh_tokens()
+
+    def read(self, name: str) -> Any:
+        """The value in force of an option, by the name that `update` takes."""
+        return getattr(self, option_of(name).attribute)
+
+    @property
+    def x64_enabled(self) -> bool:
+        """True where 64-bit types are on."""
+        return self.x64
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached for names that are not attributes: the public names of the options.
+        if name.startswith(PREFIXES):
+            return self.read(name)
+        raise AttributeError(f"'Config' object has no attribute '{name}'")
+
+    @contextmanager
+    def override(self, name: str, value: Any) -> Iterator[None]:
+        """Set an option for this thread inside of a ``with`` block."""
+        option = option_of(name)
+        parsed = option.parse(name, value)
+        overrides = vars(self)
+        before = dict(overrides)
+        with _lock:
+            overrides[option.attribute] = parsed
+            if option.attribute == "transfer_guard":
+                overrides.update(dict.fromkeys(_GUARDS, parsed))
+            _active_overrides.append(overrides)
+            _refresh_tokens()
+        try:
+            yield
+        finally:
+            with _lock:
+                # Found by identity: the overrides of two threads may be equal.
+                position = max(i for i, o in enumerate(_active_overrides) if o is overrides)
+                del _active_overrides[position]
+                overrides.clear()
+                overrides.update(before)
+                _refresh_tokens()
+
+
+_GUARDS = tuple(name for name in OPTIONS if name.startswith("transfer_guard"))
+_lock = threading.Lock()
+_active_overrides: list[dict[str, Any]] = []
+
+
+def _refresh_tokens() -> None:
+    """Recompute the token of the process and of each thread that overrides an option."""
+    process = {o.attribute: getattr(Config, o.attribute) for o in OPTIONS.values()}
+    for name, value in _derived(process).items():
+        setattr(Config, name, value)
+    for overrides in _active_overrides:
+        overrides.update(_derived({**process, **overrides}))
+    platforms.choose(Config.platforms)
+    defaults = [Config.default_device, *(o.get("default_device") for o in _active_overrides)]
+    if Config.platforms:
+        defaults.append(Config.platforms[0])
+    Config.placed_somewhere = any(d not in (None, platforms.HOST_PLATFORM) for d in defaults)
+    for attribute, somewhere in (
+        ("checks_values", "checks_somewhere"),
+        ("checks_operands", "operands_somewhere"),
+        ("guards_transfers", "guards_somewhere"),
+    ):
+        anywhere = any(overrides[attribute] for overrides in _active_overrides)
+        setattr(Config, somewhere, getattr(Config, attribute) or anywhere)
+
+
+def _derived(values: dict[str, Any]) -> dict[str, Any]:
+    """What follows from the values of the options."""
+    checks_values = values["debug_nans"] or values["debug_infs"]
+    guards = any(values[name] not in (None, "allow") for name in _GUARDS)
+    return {
+        "token": tuple(values[o.attribute] for o in OPTIONS.values() if o.steers),
+        "checks_values": checks_values,
+        "checks_operands": checks_values
+        or guards
+        or values["no_execution"]
+        or values["numpy_rank_promotion"] != "allow",
+        "guards_transfers": guards,
+        "watches_tracing": any(
+            values[name] for name in ("log_compiles", "explain_cache_misses", "no_tracing")
+        ),
+    }
+
+
+def _from_environment(name: str, option: Option) -> Any:
+    # JAX_PLATFORMS is meant for JAX, which knows other platforms.
+    for prefix in PREFIXES[:1] if name == "platforms" else PREFIXES:
+        variable = f"{prefix}{name}".upper()
+        text = os.environ.get(variable)
+        if text is not None:
+            return option.parse_text(variable, text)
+    return option.default
+
+
+for _name, _entry in OPTIONS.items():
+    setattr(Config, _entry.attribute, _from_environment(_name, _entry))
+
+_refresh_tokens()
+config = Config()

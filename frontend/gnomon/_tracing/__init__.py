@@ -1,0 +1,1 @@
+"""Tracing: how a Python function that runs on tracers becomes a program."""

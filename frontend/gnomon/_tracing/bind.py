@@ -1,0 +1,146 @@
+"""Tracing: how Python code that runs on tracers becomes IR.
+
+`bind` is the one door through which every op goes: with concrete operands outside of staging it
+evaluates with NumPy at once; else it emits the op into the body of the innermost trace that an
+operand belongs to (or that stages everything). The module `trace` says what a trace is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays import host_values
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray, PlacedArray, placed, with_weak_flag, wrap
+from gnomon._arrays.device import HOST
+from gnomon._arrays.transfers import guard_arrival
+from gnomon._config.current import Config, config
+from gnomon._tracing.evaluation import check_execution, check_values, evaluated
+from gnomon._tracing.on_device import at_hand, place_of, run_op
+from gnomon._tracing.stack import state
+from gnomon._tracing.trace import Trace, Tracer, concrete_value
+from gnomon.dialects.contract import Op
+
+__all__ = ["as_operand", "bind", "operand_of", "trace_for", "with_weak_type"]
+
+
+def trace_for(operands: Sequence[Any]) -> Trace | None:
+    """The trace that takes an op on these operands; ``None``: it is evaluated."""
+    found = state.staging
+    for operand in operands:
+        if type(operand) is Tracer:
+            trace = operand._trace
+            if trace.finished:
+                trace.check_alive(operand)
+            if found is None or trace.level > found.level:
+                found = trace
+    return found
+
+
+def bind(op: Op, *operands: Any, **params: Any) -> Any:
+    """Apply an op to arrays.
+
+    Args:
+      op: an op without regions.
+      operands: arrays (concrete or traced), or NumPy arrays, of the exact shapes and dtypes that
+        the op's type rule wants.
+      params: the op's parameters.
+    Returns:
+      An `Array`, or a list of them where the op does not have exactly one result. It is weakly
+      typed where all operands are.
+    Raises:
+      TypeRuleError: the type rule rejects the operands.
+    """
+    trace = trace_for(operands)
+    if trace is not None:
+        return trace.bind(op, operands, params)
+    if Config.operands_somewhere and config.no_execution:
+        check_execution(op.full_name)
+    arrays = []
+    weak = bool(operands)
+    for operand in operands:
+        if type(operand) is ConcreteArray:
+            value = operand._value
+            arrays.append(operand.numpy_value() if value is None else value)
+            weak = weak and operand.weak_type
+        elif type(operand) is PlacedArray:
+            return _bind_placed(op, operands, params)
+        else:
+            arrays.append(np.asarray(operand))
+            weak = False
+    result = evaluated(op, arrays, params)
+    if Config.checks_somewhere and config.checks_values:
+        check_values(op.full_name, [result] if op.results == 1 else result)
+    if op.results == 1:
+        return wrap(result if type(result) is np.ndarray else np.asarray(result), weak)
+    return [wrap(np.asarray(r), weak) for r in result]
+
+
+def _bind_placed(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+    """`bind` where an operand lives on another device, or is committed to its own."""
+    name = op.full_name.removeprefix("gnomon.")
+    device, committed = place_of(operands, name) or (HOST, False)
+    weak = all(getattr(x, "weak_type", False) for x in operands)
+    results: Sequence[Any]
+    if device is HOST or (not committed and at_hand(operands)):
+        out = evaluated(op, [concrete_value(x) for x in operands], params)
+        out = [out] if op.results == 1 else out
+        values = [np.asarray(r) for r in out]
+        results = [
+            placed(v, HOST, committed=True, weak_type=weak) if committed else wrap(v, weak)
+            for v in values
+        ]
+    else:
+        results = run_op(op, operands, params, device, committed=committed, weak_type=weak)
+    if Config.checks_somewhere and config.checks_values:
+        check_values(op.full_name, [r.numpy_value() for r in results])
+    return results[0] if op.results == 1 else list(results)
+
+
+def as_operand(x: Any) -> Array:
+    """An array of anything array-like, with JAX's rules for dtypes and weak types.
+
+    Raises:
+      TypeError: ``x`` is not an array, a NumPy array or scalar, or a Python number.
+    """
+    if isinstance(x, Array):
+        return x
+    if Config.guards_somewhere and state.staging is None:
+        guard_arrival(x)
+    return operand_of(x)
+
+
+def operand_of(x: Any) -> Array:
+    """`as_operand`, unguarded."""
+    if isinstance(x, Array):
+        return x
+    if _dtypes.is_python_scalar(x):
+        return wrap(host_values.scalar_to_numpy(x), type(x) is not bool)
+    if isinstance(x, (np.ndarray, np.generic)):
+        host_values.refuse_masks(x)
+        dtype = _dtypes.canonicalize_dtype(x.dtype)
+        if not _dtypes.is_supported(dtype):
+            raise TypeError(f"a NumPy array of dtype {x.dtype} is not an array of numbers")
+        # A copy: the caller may write to a NumPy array, an Array never changes.
+        return wrap(np.array(x, dtype))
+    convert = getattr(x, "__jax_array__", None) or getattr(x, "__gnomon_array__", None)
+    if convert is not None:
+        return as_operand(convert())
+    raise TypeError(
+        f"{x!r} of type {type(x).__name__} is not an array: give a gnomon or NumPy array or a "
+        "Python number (of a list, make an array with gnomon.numpy.array)"
+    )
+
+
+def with_weak_type(x: Array, weak_type: bool = True) -> Array:
+    """The same array with the weak-type flag as given."""
+    if x.aval.weak_type == weak_type:
+        return x
+    if isinstance(x, Tracer):
+        return x._trace.tracer(x._ssa, weak_type, x._location)
+    assert isinstance(x, ConcreteArray)
+    return with_weak_flag(x, weak_type)

@@ -1,0 +1,76 @@
+"""How often what is traced may still be differentiated: as deep as that are rules traced.
+
+A custom derivative's rules are traced at the call, where Python's control flow can ask for values,
+and once more for each differentiation around the call: in the rule, one of them is spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from gnomon._tracing.bind import trace_for
+from gnomon._tracing.stack import state
+from gnomon._tracing.trace import Tracer
+
+__all__ = [
+    "LATER",
+    "derivative_rule",
+    "differentiated",
+    "differentiation_order",
+    "may_have_tangent",
+    "replaced_by_rule",
+]
+
+
+# How often a function that is traced now, to be called later, may be differentiated then.
+LATER = 2
+
+
+def differentiation_order(operands: Sequence[Any] | None = None) -> int:
+    """How often an op on these operands (by default, on any traced here) can be differentiated."""
+    stack = state.stack
+    if operands is not None and (trace := trace_for(operands)) is not state.staging:
+        stack = stack[: trace.level] if trace else []
+    return max(sum(t.differentiates for t in stack) - state.spent, 0)
+
+
+def may_have_tangent(operand: Any, above: int = 0) -> bool:
+    """Whether a value may depend on what a differentiation in progress differentiates by.
+
+    Differentiations up to the level ``above`` do not count.
+    """
+    if type(operand) is not Tracer:
+        return False
+    return any(t.differentiates for t in state.stack[above : operand._trace.level])
+
+
+@contextmanager
+def derivative_rule() -> Iterator[None]:
+    """Trace a rule: its ops stand where one differentiation has been done."""
+    state.spent += 1
+    try:
+        yield
+    finally:
+        state.spent -= 1
+
+
+@contextmanager
+def differentiated(order: int) -> Iterator[None]:
+    """Trace what is differentiated ``order`` times more often than the traces around it tell."""
+    state.spent -= order
+    try:
+        yield
+    finally:
+        state.spent += order
+
+
+@contextmanager
+def replaced_by_rule() -> Iterator[None]:
+    """Trace a function that has a rule: its own ops are never differentiated."""
+    outer, state.spent = state.spent, sum(t.differentiates for t in state.stack)
+    try:
+        yield
+    finally:
+        state.spent = outer

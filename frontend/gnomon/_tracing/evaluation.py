@@ -1,0 +1,139 @@
+"""Evaluation: how ops on concrete arrays, and programs of them, are computed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon._arrays.concrete import ConcreteArray
+from gnomon._arrays.device import HOST
+from gnomon._config.current import config
+from gnomon._diagnostics.checked_calls import raise_on_return
+from gnomon._diagnostics.quiet import quiet
+from gnomon._diagnostics.source_location import file_and_line, user_frame
+from gnomon._trees.flatten import tree_leaves
+from gnomon.backends.interface import Executable
+from gnomon.backends.reference import Evaluator
+from gnomon.dialects.contract import Op
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import is_inexact
+
+__all__ = [
+    "check_execution",
+    "check_values",
+    "clear_caches",
+    "evaluated",
+    "evaluator",
+    "invalid_value",
+]
+
+
+def evaluated(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
+    """What an op makes of NumPy arrays, without NumPy's warnings."""
+    try:
+        return quiet.run(op.evaluate, *arrays, **params)  # type: ignore[arg-type]
+    except RuntimeError:  # the context is in use further up
+        with np.errstate(all="ignore"):
+            return op.evaluate(*arrays, **params)  # type: ignore[operator]
+
+
+def check_execution(what: str) -> None:
+    """Raise ``RuntimeError`` under `no_execution`."""
+    if config.no_execution:
+        raise RuntimeError(
+            f"gnomon tried to execute {what.removeprefix('gnomon.')}, but 'no_execution' is set"
+        )
+
+
+def evaluator(program: Program) -> Evaluator:
+    """What evaluates functions of a program: jitted ones compiled, unless results are checked."""
+    if config.checks_values:
+        return Evaluator(program, None, _check_step)
+    return Evaluator(program, _run_compiled)
+
+
+# ------------------------------------------------------------- what debug_nans and debug_infs find
+
+
+def invalid_value(arrays: Sequence[Any]) -> str | None:
+    """What `debug_nans` and `debug_infs`, where they are on, find among arrays: nan, inf."""
+    for array in arrays:
+        array = np.asarray(array)
+        if is_inexact(array.dtype):
+            if config.debug_nans and np.isnan(array).any():
+                return "nan"
+            if config.debug_infs and np.isinf(array).any():
+                return "inf"
+    return None
+
+
+def check_values(name: str, arrays: Sequence[Any]) -> None:
+    """Raise `FloatingPointError` for what `invalid_value` finds among results of an eager op.
+
+    It is raised when the function of gnomon that the user called returns such a value in turn.
+
+    Args:
+      name: the op's.
+      arrays: the results.
+    """
+    kind = invalid_value(arrays)
+    if kind is not None:
+        raise_on_return(_invalid(kind, name, user_frame()), _returns_invalid)
+
+
+def _returns_invalid(result: Any) -> bool:
+    leaves = tree_leaves(result)
+    arrays = [x.numpy_value() for x in leaves if isinstance(x, ConcreteArray)]
+    return invalid_value(arrays) is not None
+
+
+def _invalid(kind: str, name: str, where: tuple[str, int]) -> FloatingPointError:
+    filename, line = where
+    return FloatingPointError(
+        f"invalid value ({kind}) encountered in {name.removeprefix('gnomon.')} ({filename}:{line})"
+    )
+
+
+# Ops that compute nothing: a nan in their result was written down, for `where` to take or leave.
+_COPIES = frozenset({"gnomon.broadcast_in_dim", "gnomon.constant", "gnomon.convert"})
+
+
+def _check_step(op: ir.Operation, arrays: Sequence[Any]) -> None:
+    """`check_values` for an op of a program: at once, since no call of the user's is its own."""
+    kind = None if op.name in _COPIES else invalid_value(arrays)
+    if kind is not None:
+        raise _invalid(kind, op.name, file_and_line(op.location) or user_frame())
+
+
+# ----------------------------------------------------------------------- calls of jitted functions
+
+
+_compiled_functions: dict[str, Executable] = {}
+
+
+def _run_compiled(program: Program, name: str) -> Callable[..., Any] | None:
+    """The evaluator's hook: functions that `jit` traced run compiled."""
+    if name not in program.staged:
+        return None
+
+    def run(*arrays: np.ndarray) -> Sequence[np.ndarray]:
+        copy = Program()
+        copied = copy.import_function(program, name, {})
+        copy.add("main", copy.body(copied).clone(), public=True)
+        text = str(copy.module)
+        executable = _compiled_functions.get(text)
+        if executable is None:
+            executable = _compiled_functions[text] = HOST.backend.compile(
+                HOST.backend.lower(copy), device=HOST
+            )
+        return [b.to_numpy() for b in executable(arrays)]
+
+    return run
+
+
+def clear_caches() -> None:
+    """Forget the compiled functions."""
+    _compiled_functions.clear()

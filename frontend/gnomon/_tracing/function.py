@@ -1,0 +1,339 @@
+"""From a Python function on pytrees to a body of the dialect, and from a body to its results."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gnomon import tree_util
+from gnomon._arrays.array import Array
+from gnomon._arrays.aval import ShapedArray
+from gnomon._arrays.concrete import placed, with_weak_flag, wrap
+from gnomon._arrays.device import HOST, Device
+from gnomon._arrays.dtypes import float0
+from gnomon._config.current import config
+from gnomon._diagnostics.source_location import user_location
+from gnomon._tracing.bind import as_operand, bind, trace_for
+from gnomon._tracing.evaluation import check_execution, evaluator, invalid_value
+from gnomon._tracing.on_device import place_of, run_program
+from gnomon._tracing.stack import active, innermost_trace
+from gnomon._tracing.trace import Trace, concrete_value
+from gnomon.dialects.body import Body
+from gnomon.dialects.contract import Op
+from gnomon.dialects.emit import ops
+from gnomon.dialects.functions import Program, emit_call
+from gnomon.dialects.functions import call as call_op
+from gnomon.dialects.types import TensorType, is_complex, is_inexact
+
+DIFFERENTIATIONS = frozenset({"grad", "jvp", "vjp", "linearize"})
+
+
+class Traced(NamedTuple):
+    """A traced function.
+
+    Attributes:
+      name: a name for it in the IR.
+      program: the module that holds the functions its body names.
+      body: the detached body; its arguments are the traced ones, then the captures.
+      captures: arrays from outside that it uses.
+      avals: types of its results.
+      tree: the pytree of its results.
+      extra: what else the caller's wrapper returned (auxiliary data).
+    """
+
+    name: str
+    program: Program
+    body: Body
+    captures: list[Array]
+    avals: list[ShapedArray]
+    tree: Any
+    extra: Any
+
+
+def name_of(fun: Callable[..., Any]) -> str:
+    """The name of a function in messages and in the IR."""
+    while isinstance(fun, functools.partial):
+        fun = fun.func
+    return str(getattr(fun, "__name__", type(fun).__name__))
+
+
+def symbol_for(fun: Callable[..., Any]) -> str:
+    """A name that MLIR prints without quotes."""
+    name = "".join(c if c.isalnum() or c == "_" else "_" for c in name_of(fun))
+    return name.strip("_") or "function"
+
+
+def check_callable(fun: Any, transformation: str) -> None:
+    """Raise ``TypeError`` unless ``fun`` can be transformed."""
+    if not callable(fun):
+        raise TypeError(f"{transformation} takes a callable, got {fun!r} of {type(fun).__name__}")
+    if isinstance(fun, staticmethod):
+        raise TypeError(
+            f"{transformation} takes a function, got {fun!r}: apply staticmethod to what it returns"
+        )
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(
+            f"{transformation} takes a function that returns, got the generator function {fun!r}"
+        )
+
+
+def described(wrapper: Callable[..., Any], fun: Any, sentence: str) -> Callable[..., Any]:
+    """A transformed function with the names of ``fun``, which says in front what it does."""
+    functools.update_wrapper(wrapper, fun)
+    wrapper.__doc__ = sentence.format(name_of(fun))
+    if own := getattr(fun, "__doc__", None):
+        wrapper.__doc__ += f"\n\nOf the function itself:\n\n{own}"
+    return wrapper
+
+
+def output_leaves(out: Any, what: str) -> tuple[list[Array], Any]:
+    """Leaves of a function's result as arrays; raises ``TypeError`` for other leaves."""
+    leaves, tree = tree_util.tree_flatten(out)
+    arrays = []
+    for i, leaf in enumerate(leaves):
+        try:
+            arrays.append(as_operand(leaf))
+        except TypeError as error:
+            if getattr(leaf, "dtype", None) == float0:
+                return output_leaves(tree_util.tree_map(_without_tangent, out), what)
+            path = tree_util.keystr(tree_util.tree_flatten_with_path(out)[0][i][0]) or "the result"
+            raise TypeError(
+                f"{what} must return arrays or pytrees of them; {path} is {leaf!r} of type "
+                f"{type(leaf).__name__}"
+            ) from error
+    return arrays, tree
+
+
+class NoTangent:
+    """The place of an array of ``float0`` in a traced result: a node without leaves."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+
+def _without_tangent(leaf: Any) -> Any:
+    return NoTangent(leaf.shape) if getattr(leaf, "dtype", None) == float0 else leaf
+
+
+tree_util.register_pytree_node(
+    NoTangent, lambda node: ((), node.shape), lambda shape, _: np.zeros(shape, float0)
+)
+
+
+def rebuilt(tree: Any) -> Any:
+    """A tree as functions that are traced get it: dictionaries with sorted keys."""
+    return tree_util.tree_map(lambda leaf: leaf, tree)
+
+
+def auxiliary_leaves(out: Any) -> tuple[list[Array], Callable[[Sequence[Any]], Any]]:
+    """The arrays of auxiliary data, and how they are put back: other leaves stay what they are."""
+    leaves, tree = tree_util.tree_flatten(out)
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Array)]
+    found = [leaves[i] for i in places]
+    # The traced values do not outlive the trace.
+    others = [None if isinstance(leaf, Array) else leaf for leaf in leaves]
+
+    def put_back(arrays: Sequence[Any]) -> Any:
+        full = list(others)
+        for i, array in zip(places, arrays, strict=True):
+            full[i] = array
+        return tree_util.tree_unflatten(tree, full)
+
+    return found, put_back
+
+
+def result_and_auxiliary(out: Any, fun: Callable[..., Any]) -> tuple[Any, Any]:
+    """What a function with auxiliary data returned; raises ``TypeError`` unless it is a pair."""
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise TypeError(
+            f"with has_aux=True, {name_of(fun)} must return a pair (result, aux), got "
+            f"{type(out).__name__}"
+        )
+    result, aux = out
+    return result, aux
+
+
+def trace_function(
+    call: Callable[[list[Any]], tuple[Any, Any]],
+    fun: Callable[..., Any],
+    transformation: str,
+    avals: Sequence[ShapedArray],
+    *,
+    staging: bool,
+    sources: Sequence[Array | None] | None = None,
+    names: Sequence[str] | None = None,
+    program: Program | None = None,
+) -> Traced:
+    """Trace a function.
+
+    Args:
+      call: takes the tracers; returns the result (a pytree) and extra data.
+      fun: the user's function, for its name.
+      transformation: what traces it: ``"jit"``, ``"grad"``.
+      avals: types of the arguments to trace.
+      staging, sources, names: see `Trace`.
+      program: gets the functions that it calls, unless it is traced inside of another one.
+    """
+    what = f"{transformation} of {name_of(fun)}"
+    trace = Trace(
+        what,
+        avals,
+        staging=staging,
+        sources=sources,
+        names=names,
+        differentiates=transformation in DIFFERENTIATIONS,
+        program=program,
+        parent=innermost_trace(),
+    )
+    with active(trace):
+        out, extra = call(list(trace.tracers))
+        leaves, tree = output_leaves(out, what)
+        body = trace.finish(leaves)
+    result_avals = [leaf.aval for leaf in leaves]
+    if config.check_tracer_leaks:
+        # They hold tracers too, and are not used below.
+        out = leaves = None  # type: ignore[assignment]
+        trace.check_leaks()
+    return Traced(symbol_for(fun), trace.program, body, trace.captures, result_avals, tree, extra)
+
+
+def apply(op: Op, traced: Traced, operands: Sequence[Any], **params: Any) -> list[Any]:
+    """Apply a transformation (or call) of a traced function to arrays.
+
+    Evaluates at once where nothing is being traced that the operands belong to; else emits the op.
+    The operands of the op are ``operands``; captures must be among them.
+    """
+    trace = trace_for(operands)
+    program = traced.program
+    name = program.add(traced.name, traced.body, location=user_location())
+    if trace is not None:
+        values = trace.emit(lambda *given: emit_call(program, op, name, given, **params), operands)
+        return [trace.tracer(v) for v in values]
+    return evaluate_op(program, op, name, operands, params)
+
+
+def evaluate_op(
+    program: Program, op: Op, name: str, operands: Sequence[Any], params: dict[str, Any]
+) -> list[Any]:
+    """Evaluate a call or transformation of a function: with NumPy, or on the operands' device."""
+    check_execution(name)
+    place = place_of(operands, name)
+    arrays: Sequence[Any] = [concrete_value(o) for o in operands] if _on_host(place) else operands
+    types = [TensorType(a.shape, a.dtype) for a in arrays]
+    body = Body.build(types, lambda *given: emit_call(program, op, name, list(given), **params))
+    main = program.add("main", body)
+    try:
+        if place is not None and not _on_host(place):
+            return _run_placed(program, main, operands, place)
+        run = evaluator(program)
+        return _on_place(run(main, *arrays), place)
+    finally:
+        program.erase(main)
+
+
+Place = tuple[Device, bool]
+
+
+def _on_host(place: Place | None) -> bool:
+    return place is None or place[0] is HOST
+
+
+def _on_place(values: Sequence[Any], place: Place | None) -> list[Any]:
+    """Values that were computed on the host as arrays."""
+    arrays = [np.asarray(v) for v in values]
+    if place is not None and place[1]:
+        return [placed(a, place[0], committed=True) for a in arrays]
+    return [wrap(a) for a in arrays]
+
+
+def _run_placed(program: Program, main: str, operands: Sequence[Any], place: Place) -> list[Any]:
+    """Run a function of a program on a device that is not the host."""
+    device, committed = place
+    results = run_program(program, main, operands, device, committed=committed)
+    if config.checks_values:
+        kind = invalid_value([r.numpy_value() for r in results])
+        if kind is not None:
+            raise FloatingPointError(
+                f"invalid value ({kind}) encountered among the results of a program on {device!r}; "
+                "on the host the op is named: bring the arguments there"
+            )
+    return list(results)
+
+
+def call_function(program: Program, name: str, operands: Sequence[Any]) -> list[Any]:
+    """Call a function of a program with arrays; evaluated or emitted."""
+    trace = trace_for(operands)
+    if trace is None:
+        return evaluate_op(program, call_op, name, operands, {})
+    if trace.program is not program:
+        imported = trace.memo.setdefault(("imported", id(program)), {})
+        # The entry in the memo keeps the other program alive, so its id stays its own.
+        trace.memo[("importing", id(program))] = program
+        name = trace.program.import_function(program, name, imported)
+    target = trace.program
+    values = trace.emit(lambda *given: emit_call(target, call_op, name, given), operands)
+    return [trace.tracer(v) for v in values]
+
+
+def bind_bodies(
+    op: Op,
+    program: Program,
+    operands: Sequence[Any],
+    bodies: Sequence[Body],
+    params: dict[str, Any],
+) -> list[Any]:
+    """Apply an op with bodies to arrays: evaluated, or emitted."""
+    trace = trace_for(operands)
+    if trace is not None:
+        values = trace.emit(lambda *given: op.build(given, params, bodies), operands)
+        return [trace.tracer(v) for v in values]
+    check_execution(op.full_name)
+    place = place_of(operands, op.full_name.removeprefix("gnomon."))
+    if place is not None and not _on_host(place):
+        types = [TensorType(o.shape, o.dtype) for o in operands]
+        body = Body.build(types, lambda *given: op.build(given, params, bodies))
+        main = program.add("main", body)
+        try:
+            return _run_placed(program, main, operands, place)
+        finally:
+            program.erase(main)
+    run = evaluator(program)
+    prepared = [run.prepare(body) for body in bodies]
+    arrays = [concrete_value(o) for o in operands]
+    with np.errstate(all="ignore"):
+        results = op.evaluate(*arrays, bodies=prepared, **params)  # type: ignore[operator]
+    return _on_place(results, place)
+
+
+def rearranged(body: Body, order: Sequence[int], types: Sequence[TensorType]) -> Body:
+    """A body whose argument ``order[i]`` is argument ``i`` of ``body``; others are not used."""
+    return Body.build(types, lambda *given: body.inline([given[i] for i in order]))
+
+
+def match_dtype(x: Array, aval: ShapedArray) -> Array:
+    """A weakly typed float, such as Python's, in the dtype of ``aval`` where that can hold it."""
+    if x.dtype == aval.dtype or not x.aval.weak_type or not is_inexact(x.dtype):
+        return x
+    if not is_inexact(aval.dtype) or (is_complex(x.dtype) and not is_complex(aval.dtype)):
+        return x
+    converted: Array = bind(ops.convert, x, dtype=aval.dtype)
+    return converted
+
+
+def with_avals(results: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
+    """Results with the weak types that tracing found."""
+    return [
+        _weak(r) if aval.weak_type and not r.weak_type else r
+        for r, aval in zip(results, avals, strict=True)
+    ]
+
+
+def _weak(array: Any) -> Any:
+    trace = trace_for([array])
+    if trace is None:
+        return with_weak_flag(array, True)
+    return trace.tracer(trace.value(array), True)

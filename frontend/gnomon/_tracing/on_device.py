@@ -1,0 +1,292 @@
+"""Eager computation on arrays that live elsewhere than in host memory.
+
+An op is compiled once for each signature (its attributes, the types of its operands, the device)
+and then called like any compiled program; the result stays on the device. So that the signatures
+are few, what changes from call to call is an operand and not part of the program: the places of
+slices, and Python's numbers. Small values of the host are kept on the device from call to call, so
+that a loop does not bring the same numbers there again and again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon._arrays.aval import shaped_array
+from gnomon._arrays.concrete import ConcreteArray, PlacedArray, committed_device, placed_buffer
+from gnomon._arrays.device import HOST, Device, default_device
+from gnomon._arrays.transfers import described, guard_transfer, is_given
+from gnomon._config.current import Config
+from gnomon.backends.errors import CompilationError, add_note
+from gnomon.backends.interface import Buffer, Executable
+from gnomon.dialects.body import Body
+from gnomon.dialects.contract import Op
+from gnomon.dialects.emit import ops
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import context, ir
+from gnomon.dialects.types import TensorType
+
+__all__ = [
+    "at_hand",
+    "clear_caches",
+    "guard_arrivals",
+    "input_buffer",
+    "place_of",
+    "run_op",
+    "run_program",
+]
+
+# How many small values of the host are kept on devices, and what counts as small.
+_KEPT_VALUES = 512
+_KEPT_BYTES = 1 << 14
+
+# Up to how many elements uncommitted operands are computed with on the host.
+_FEW = 1 << 16
+
+_executables: dict[Any, Executable] = {}
+_kept: OrderedDict[Any, Buffer] = OrderedDict()
+_lock = threading.Lock()
+
+
+def clear_caches() -> None:
+    """Forget the compiled ops, and the values that are kept on devices."""
+    _executables.clear()
+    with _lock:
+        _kept.clear()
+
+
+def place_of(operands: Sequence[Any], what: str) -> tuple[Device, bool] | None:
+    """Where a computation on arrays is done, and whether its results are committed to that.
+
+    None where it is done on the host as ever, and its results belong to no device in particular.
+    The rule: on the device that operands are committed to; else on the default one.
+
+    Raises:
+      ValueError: operands are committed to different devices.
+    """
+    if not any(type(x) is PlacedArray for x in operands):
+        return None
+    device = committed_device(operands, lambda i: f"operand {i} of {what}")
+    if device is not None:
+        return device, True
+    device = default_device()
+    return None if device is HOST else (device, False)
+
+
+def at_hand(operands: Sequence[Any]) -> bool:
+    """Whether an op on uncommitted arrays is done on the host, for their values are there and few.
+
+    So parameters that are drawn under a `default_device` cost no compilation: they are brought to
+    the device when something there needs them.
+    """
+    size = 0
+    for x in operands:
+        if type(x) is PlacedArray and x._value is None:
+            return False
+        size += x.size
+    return size <= _FEW
+
+
+# ----------------------------------------------------------------------------------------- operands
+
+
+def input_buffer(x: Any, device: Device, *, fresh: bool = False) -> Buffer:
+    """The buffer of an array on a device, where it is brought if it is not there.
+
+    Args:
+      x: an array, or a NumPy array.
+      device: where it is needed.
+      fresh: its memory may be taken over: no buffer that somebody else uses.
+    """
+    value = _value_to_bring(x, device)
+    if value is None:
+        buffer: Buffer = x.device_buffer()
+    elif value.nbytes <= _KEPT_BYTES and not fresh:
+        buffer = _kept_buffer(value, device)
+    elif type(x) is PlacedArray and x._device is device and not fresh:
+        buffer = x.device_buffer()
+    else:
+        # The caller may write to a NumPy array as soon as the call has returned.
+        copy = not isinstance(x, ConcreteArray)
+        buffer = device.backend.put(value, device, copy=copy)
+    return buffer
+
+
+def guard_arrivals(operands: Sequence[Any], device: Device) -> None:
+    """What `transfer_guard` says of arrays that a program on a device reads."""
+    for x in operands:
+        if type(x) is PlacedArray:
+            if x._device is not device:
+                guard_transfer("device_to_device", f"{x.aval} on {x._device!r}", device)
+        elif device is not HOST and is_given(x):
+            aval = x.aval if isinstance(x, ConcreteArray) else described(x)
+            guard_transfer("host_to_device", aval, device)
+
+
+def _value_to_bring(x: Any, device: Device) -> np.ndarray[Any, Any] | None:
+    """The host's value of an array that is not on a device yet; None where it is."""
+    if type(x) is PlacedArray and x._device is device:
+        return x._value if x._buffer is None else None
+    # Whether it may be moved was asked before.
+    return ConcreteArray.numpy_value(x) if isinstance(x, ConcreteArray) else np.asarray(x)
+
+
+def _kept_buffer(value: np.ndarray[Any, Any], device: Device) -> Buffer:
+    """A small value on a device, kept there for the next time."""
+    key = (device, value.dtype, value.shape, value.tobytes())
+    with _lock:
+        buffer = _kept.pop(key, None)
+        if buffer is not None and not (buffer.is_deleted() or buffer.is_lost()):
+            _kept[key] = buffer  # at the end: it was used last
+            return buffer
+    made: Buffer = device.backend.put(value, device, copy=True)
+    with _lock:
+        _kept[key] = made
+        if len(_kept) > _KEPT_VALUES:
+            _kept.popitem(last=False)
+    return made
+
+
+def _is_uniform(value: np.ndarray[Any, Any]) -> bool:
+    """Whether an array is one number seen many times: a scalar that was broadcast."""
+    return value.size > 1 and not any(value.strides)
+
+
+# ---------------------------------------------------------------------------------------------- ops
+
+
+def run_op(
+    op: Op,
+    operands: Sequence[Any],
+    params: dict[str, Any],
+    device: Device,
+    *,
+    committed: bool,
+    weak_type: bool,
+) -> list[PlacedArray]:
+    """Apply an op to arrays, on a device.
+
+    Raises:
+      CompilationError: the device has no form of the op; the message names both.
+    """
+    if Config.guards_somewhere:
+        guard_arrivals(operands, device)
+    op, operands, params = _with_places_as_operands(op, operands, params)
+    types: list[tuple[TensorType, bool]] = []
+    buffers: list[Buffer] = []
+    for x in operands:
+        value = _value_to_bring(x, device)
+        uniform = value is not None and _is_uniform(value)
+        types.append((TensorType(x.shape, x.dtype), uniform))
+        if uniform:
+            x = value[(0,) * value.ndim]  # type: ignore[index, union-attr]
+        buffers.append(input_buffer(x, device))
+    key = (op.full_name, _frozen(params), tuple(types), device)
+    executable = _executables.get(key)
+    if executable is None:
+        executable = _executables[key] = _compile_op(op, types, params, device)
+    return _arrays(executable, buffers, device, committed, weak_type)
+
+
+def _arrays(
+    executable: Executable,
+    buffers: Sequence[Buffer],
+    device: Device,
+    committed: bool,
+    weak_type: bool = False,
+) -> list[PlacedArray]:
+    """The results of a call as arrays."""
+    return [
+        placed_buffer(buffer, shaped_array(shape, dtype, weak_type), device, committed)
+        for buffer, (shape, dtype) in zip(
+            executable.run(buffers), executable.output_types, strict=True
+        )
+    ]
+
+
+def _with_places_as_operands(
+    op: Op, operands: Sequence[Any], params: dict[str, Any]
+) -> tuple[Op, Sequence[Any], dict[str, Any]]:
+    """The same op with what is likely to change from call to call among its operands.
+
+    A slice at a known place is a program of its own for each place; the slice at a computed one is
+    the same program for all.
+    """
+    if op.name != "slice" or any(s != 1 for s in params["strides"]):
+        return op, operands, params
+    starts = [np.array(start, np.int32) for start in params["start"]]
+    sizes = tuple(b - a for a, b in zip(params["start"], params["limit"], strict=True))
+    return ops.dynamic_slice, [operands[0], *starts], {"sizes": sizes}
+
+
+def _frozen(value: Any) -> Any:
+    """A hashable stand-in for an op's parameter."""
+    if isinstance(value, dict):
+        return tuple((name, _frozen(v)) for name, v in sorted(value.items()))
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_frozen, value))
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.shape, value.dtype, value.tobytes()
+    # 1 and True, 0.0 and -0.0 are equal and not the same parameter.
+    return type(value), repr(value) if isinstance(value, (float, complex)) else value
+
+
+def _compile_op(
+    op: Op, types: Sequence[tuple[TensorType, bool]], params: dict[str, Any], device: Device
+) -> Executable:
+    def emit(*arguments: ir.Value) -> Sequence[ir.Value]:
+        return op.build(
+            [
+                ops.broadcast_in_dim(a, shape=t.shape, dims=()) if uniform else a
+                for a, (t, uniform) in zip(arguments, types, strict=True)
+            ],
+            params,
+        )
+
+    given = [TensorType((), t.dtype) if uniform else t for t, uniform in types]
+    program = Program()
+    with context(), ir.Location.unknown(context()):
+        program.add("main", Body.build(given, emit), public=True)
+    return _compiled(program, device, op.full_name.removeprefix("gnomon."))
+
+
+def _compiled(program: Program, device: Device, what: str) -> Executable:
+    try:
+        executable: Executable = device.backend.compile(
+            device.backend.lower(program), device=device
+        )
+    except CompilationError as error:
+        add_note(
+            error,
+            f"This happened when {what} was to be computed on {device!r}, where its operands live. "
+            "To compute it on the host, bring them there: gnomon.device_put(x, "
+            'gnomon.devices("cpu")[0])',
+        )
+        raise
+    return executable
+
+
+# ----------------------------------------------------------------------------------------- programs
+
+
+def run_program(
+    program: Program, name: str, operands: Sequence[Any], device: Device, *, committed: bool
+) -> list[PlacedArray]:
+    """Run a function of a program on a device, compiled."""
+    copy = Program()
+    copied = copy.import_function(program, name, {})
+    body = copy.body(copied).clone()
+    copy.erase(copied)
+    copy.add("main", body, public=True)
+    key = (str(copy.module), device)
+    executable = _executables.get(key)
+    if executable is None or program.callbacks:
+        executable = _executables[key] = _compiled(copy, device, f"a call of {name}")
+    if Config.guards_somewhere:
+        guard_arrivals(operands, device)
+    buffers = [input_buffer(x, device) for x in operands]
+    return _arrays(executable, buffers, device, committed)

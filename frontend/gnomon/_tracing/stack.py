@@ -1,0 +1,176 @@
+"""The traces in progress on a thread, and what is known of the program being traced."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from gnomon._arrays.device import default_device
+from gnomon._config.current import Config, config
+from gnomon._tracing.on_device import place_of
+from gnomon._tracing.trace import Trace
+
+
+class NamedAxis:
+    """A named axis in force.
+
+    Attributes:
+      name, size: of the axis.
+      trace: that of the `vmap` that maps it.
+      anchor: a value of that trace, made when it is first needed.
+    """
+
+    __slots__ = ("anchor", "name", "size", "trace")
+
+    def __init__(self, name: str, size: int, trace: Trace) -> None:
+        self.name, self.size, self.trace = name, size, trace
+        self.anchor: Any = None
+
+
+class _State(threading.local):
+    """The traces of a thread, outermost first, and the innermost one that stages."""
+
+    def __init__(self) -> None:
+        self.stack: list[Trace] = []
+        self.staging: Trace | None = None
+        self.axes: list[NamedAxis] = []
+        self.spent = 0
+        self.platform: tuple[str, list[None]] | None = None
+        # How often it was asked for, here or of operands: what was traced then depends on it.
+        self.platform_questions = 0
+
+
+state = _State()
+
+
+def staging() -> bool:
+    """True where an op takes the long way through `bind`, constants included.
+
+    So inside of `jit` and loop bodies, which stage it, and where operands or results are checked.
+    """
+    return state.staging is not None or (Config.operands_somewhere and config.checks_operands)
+
+
+def tracing_depth() -> int:
+    """The number of traces in progress on this thread."""
+    return len(state.stack)
+
+
+def innermost_trace() -> Trace | None:
+    """The trace that a new one is inside of."""
+    return state.stack[-1] if state.stack else None
+
+
+def program_memo() -> dict[Any, Any]:
+    """What is remembered for as long as the program being traced exists."""
+    return state.stack[-1].memo
+
+
+@contextmanager
+def active(trace: Trace) -> Iterator[Trace]:
+    """Make a trace the innermost one."""
+    outer = state.staging
+    state.stack.append(trace)
+    if trace.staging:
+        state.staging = trace
+    try:
+        yield trace
+    finally:
+        state.stack.pop()
+        state.staging = outer
+        trace.finished = True
+
+
+@contextmanager
+def outside_of_traces() -> Iterator[None]:
+    """Run code outside of all traces of this thread: its ops on concrete arrays are evaluated."""
+    stack, outer, spent = state.stack, state.staging, state.spent
+    state.stack, state.staging, state.spent = [], None, 0
+    try:
+        yield
+    finally:
+        state.stack, state.staging, state.spent = stack, outer, spent
+
+
+@contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """A context manager in which ops on known values are evaluated while a function is traced.
+
+    What depends on traced values is traced all the same.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> @gn.jit
+      ... def f(x):
+      ...     with gn.ensure_compile_time_eval():
+      ...         small = bool(gnp.sum(gnp.arange(3)) < 4)  # known, and good for Python's if
+      ...     return x if small else -x
+      >>> int(f(1))
+      1
+    """
+    with outside_of_traces():
+        yield
+
+
+# --------------------------------------------------------------------------------------- platforms
+
+
+@contextmanager
+def program_platform(platform: str) -> Iterator[list[None]]:
+    """Trace a program for a platform; what it yields is not empty if that was asked for."""
+    before = state.platform
+    asked: list[None] = []
+    state.platform = platform, asked
+    try:
+        yield asked
+    finally:
+        state.platform = before
+
+
+def platform_of(operands: Sequence[Any], what: str) -> str:
+    """The platform that the program being traced is for, or that eager code on arrays runs on."""
+    state.platform_questions += 1
+    if state.platform is not None and state.stack:
+        platform, asked = state.platform
+        asked.append(None)
+        return platform
+    place = place_of(operands, what)
+    return (default_device() if place is None else place[0]).platform
+
+
+# -------------------------------------------------------------------------------------- named axes
+
+
+@contextmanager
+def named_axis(name: str, size: int) -> Iterator[None]:
+    """Bind an axis name inside of a mapped function, whose trace is the innermost one."""
+    state.axes.append(NamedAxis(name, size, state.stack[-1]))
+    try:
+        yield
+    finally:
+        state.axes.pop()
+
+
+def innermost_axis(names: Sequence[str]) -> NamedAxis:
+    """The innermost binding of some names.
+
+    Raises:
+      NameError: none of them is bound.
+    """
+    for axis in reversed(state.axes):
+        if axis.name in names:
+            return axis
+    known = ", ".join(sorted({a.name for a in state.axes})) or "none"
+    raise NameError(
+        f"unbound axis name: {names[0]!r} (bound here: {known}). Collectives take a name that an "
+        "enclosing vmap(..., axis_name=...) binds"
+    )
+
+
+def stands_around(outer: Trace, inner: Trace) -> bool:
+    """Whether one trace is around another one, both in progress."""
+    if outer not in state.stack:  # set aside: what is traced now is evaluated inside of it
+        return True
+    return outer.level < inner.level

@@ -1,0 +1,1 @@
+"""`grad`, `vmap` and the other transformations, and custom rules."""

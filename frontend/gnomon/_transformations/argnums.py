@@ -1,0 +1,111 @@
+"""The arguments that ``argnums`` names, and what may stand there."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from gnomon import tree_util
+from gnomon._arrays.array import Array
+from gnomon._tracing.bind import as_operand
+from gnomon._tracing.function import name_of
+from gnomon.dialects.types import is_complex, is_inexact
+
+__all__ = ["ArgumentLeaves", "canonical_argnums", "differentiable"]
+
+
+def canonical_argnums(argnums: Any) -> int | tuple[int, ...]:
+    """``argnums`` as an int or a tuple of ints; raises ``TypeError`` for what is neither."""
+    alone = hasattr(argnums, "__index__")
+    wanted = (argnums,) if alone else tuple(argnums) if isinstance(argnums, Iterable) else (None,)
+    if any(isinstance(i, bool) or not hasattr(i, "__index__") for i in wanted):
+        raise TypeError(f"argnums must be an int or a tuple of ints, got {argnums!r}")
+    positions = tuple(operator.index(i) for i in wanted)
+    return positions[0] if alone else positions
+
+
+class ArgumentLeaves:
+    """A call of a function as a function of the leaves of the arguments that ``argnums`` names.
+
+    Attributes:
+      leaves: these leaves as they were given.
+    """
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        argnums: int | tuple[int, ...],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        self._fun, self._argnums, self._args, self._kwargs = fun, argnums, args, kwargs
+        self.__name__ = name_of(fun)  # in messages
+        self._positions = _positions(argnums, args, self.__name__)
+        self._arguments = tuple(args[i] for i in self._positions)
+        self.leaves, self._tree = tree_util.tree_flatten(self._arguments)
+
+    def __call__(self, *leaves: Any) -> Any:
+        """What the function returns with other leaves."""
+        given = list(self._args)
+        arguments = tree_util.tree_unflatten(self._tree, list(leaves))
+        for i, argument in zip(self._positions, arguments, strict=True):
+            given[i] = argument
+        return self._fun(*given, **self._kwargs)
+
+    def unflatten(self, pieces: Sequence[Any]) -> Any:
+        """What there is for each leaf, in the structure of the arguments."""
+        arguments = tree_util.tree_unflatten(self._tree, list(pieces))
+        return arguments[0] if isinstance(self._argnums, int) else arguments
+
+    def names(self) -> list[str]:
+        """The leaves in messages: ``argument 0['w']``."""
+        named = []
+        for (head, *rest), _ in tree_util.tree_flatten_with_path(self._arguments)[0]:
+            named.append(f"argument {self._positions[head.idx]}{tree_util.keystr(tuple(rest))}")
+        return named
+
+
+def _positions(argnums: int | tuple[int, ...], args: tuple[Any, ...], name: str) -> list[int]:
+    wanted = (argnums,) if isinstance(argnums, int) else argnums
+    for i in wanted:
+        if not -len(args) <= i < len(args):
+            raise TypeError(
+                f"cannot differentiate {name} by argument {i}: the call has {len(args)} positional "
+                "arguments (arguments given by keyword cannot be named by argnums)"
+            )
+    positions = [i % len(args) for i in wanted]
+    if len(set(positions)) < len(positions):
+        raise ValueError(
+            f"cannot differentiate {name} by an argument twice: argnums={argnums!r} of "
+            f"{len(args)} arguments"
+        )
+    return positions
+
+
+def differentiable(leaf: Any, name: str, holomorphic: bool, allow_int: bool = False) -> Array:
+    """A leaf as an array.
+
+    Args:
+      leaf: what was given.
+      name: of the transformation, in messages.
+      holomorphic: whether it must be complex.
+      allow_int: whether it may be an integer.
+    Raises:
+      TypeError: it cannot be differentiated by.
+    """
+    array = as_operand(leaf)
+    dtype = array.dtype
+    if holomorphic and not is_complex(dtype):
+        raise TypeError(
+            f"{name} with holomorphic=True requires complex inputs, got {dtype.name}: cast the "
+            "argument, or leave holomorphic away"
+        )
+    if not is_inexact(dtype) and not allow_int:
+        raise TypeError(
+            f"{name} requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
+            f"np.floating or np.complexfloating), but got {dtype.name}. Pass a float (1.0, not 1; "
+            "x.astype(float)), or leave the argument out of argnums; grad and jacrev take "
+            "allow_int=True for a zero derivative"
+        )
+    return array

@@ -1,0 +1,161 @@
+"""Functions with a batching rule of their own: `custom_vmap`, `sequential_vmap`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gnomon import tree_util
+from gnomon._diagnostics.errors import UnexpectedTracerError
+from gnomon._tracing.bind import trace_for
+from gnomon._tracing.differentiation_order import differentiated, differentiation_order
+from gnomon._tracing.function import Traced, check_callable, name_of, output_leaves, trace_function
+from gnomon._tracing.stack import outside_of_traces
+from gnomon._tracing.trace import is_tracer
+from gnomon._transformations.custom_rules import Call, emit_custom, resolve_positions
+from gnomon.dialects.body import Body
+from gnomon.dialects.callbacks import Callback
+from gnomon.dialects.emit import constant, ops
+from gnomon.dialects.functions import Program
+from gnomon.passes.expand import Expander
+
+
+class custom_vmap:  # noqa: N801
+    """A function whose `vmap` is what a rule says.
+
+    Args:
+      fun: a function of arrays and pytrees of them, given by position.
+
+    The rule, given by `def_vmap`, is called when a `vmap` of the function is carried out. In
+    forward mode (`jvp`, `jacfwd`) the function and its rule are differentiated; reverse mode raises
+    ``TypeError``, unless `custom_vjp` is wrapped around the function.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> @gn.custom_batching.custom_vmap
+      ... def f(x, y):
+      ...     return x + y
+      >>> @f.def_vmap
+      ... def f_vmap(axis_size, in_batched, xs, ys):
+      ...     return xs * ys, True  # to show who answers
+      >>> gn.vmap(f)(gnp.arange(3), gnp.arange(1, 4))
+      Array([0, 2, 6], dtype=int32)
+    """
+
+    vmap_rule: Callable[..., tuple[Any, Any]] | None = None
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        check_callable(fun, "custom_vmap")
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<custom_vmap of {name_of(self.fun)}>"
+
+    def def_vmap(self, vmap_rule: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
+        """Define the rule; returns it, so that it serves as a decorator.
+
+        Args:
+          vmap_rule: takes the size of the mapped axis, a list with, per argument, a pytree of bools
+            that tells which leaves are mapped, and the arguments, the mapped leaves with the axis
+            in front. It returns the result and a pytree of bools of the same structure: which
+            leaves of the result are mapped.
+        """
+        self.vmap_rule = vmap_rule
+        return vmap_rule
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result."""
+        name = name_of(self.fun)
+        if self.vmap_rule is None:
+            raise AttributeError(
+                f"No batching rule defined for custom_vmap function {name} using def_vmap."
+            )
+        args = resolve_positions(self.fun, args, kwargs)
+        call = Call(args, ())
+        trace = trace_for(call.operands)
+        if trace is None:
+            return call.run(self.fun)
+
+        def run(tracers: list[Any]) -> tuple[Any, Any]:
+            return self.fun(*call.arguments(tracers)), None
+
+        traced = trace_function(
+            run, self.fun, "custom_vmap", call.avals, staging=True, sources=call.operands
+        )
+        order = differentiation_order(call.operands)
+        rule = functools.partial(_batched, self.vmap_rule, call, traced, order)
+        callback = Callback(rule)
+        trace.program.callbacks.append(callback)
+        return emit_custom(ops.custom_vmap, call, traced, [], {"rule": callback.number})
+
+
+def _batched(
+    rule: Callable[..., Any],
+    call: Call,
+    traced: Traced,
+    order: int,
+    size: int,
+    mapped: Sequence[bool],
+) -> tuple[Program, str, list[bool]]:
+    """The rule traced for arguments of which some are mapped: see `BatchingRule`."""
+    what = f"custom vmap rule ({name_of(rule)})"
+    flags: list[bool] = []
+
+    def run(tracers: list[Any]) -> tuple[Any, Any]:
+        found = rule(size, list(call.arguments(mapped)), *call.arguments(tracers))
+        if not isinstance(found, (tuple, list)) or len(found) != 2:
+            raise TypeError(
+                f"{what} must return a pair of the result and a pytree of bools that tells which "
+                f"leaves of it are mapped, got {found!r}"
+            )
+        out, out_batched = found
+        leaves, tree = output_leaves(out, what)
+        batched, batched_tree = tree_util.tree_flatten(out_batched)
+        if tree != batched_tree:
+            raise ValueError(
+                "structure of output value and output batching specification returned by "
+                f"{what} do not match.\nOutput values: {tree}\nBatching spec: {batched_tree}"
+            )
+        if tree != traced.tree:
+            raise ValueError(
+                f"structure of output returned by {what} does not match that of original "
+                f"custom-vmapped function.\nOriginal output: {traced.tree}\nRule output: {tree}"
+            )
+        flags[:] = map(bool, batched)
+        for leaf, aval, is_mapped in zip(leaves, traced.avals, flags, strict=True):
+            shape = (size, *aval.shape) if is_mapped else aval.shape
+            if (leaf.shape, leaf.dtype) != (shape, aval.dtype):
+                raise ValueError(
+                    f"{what} returned {leaf.aval} where the function returns {aval}, so that "
+                    f"{aval.update(shape=shape)} was expected"
+                )
+        return leaves, None
+
+    avals = [
+        a.update(shape=(size, *a.shape)) if m else a
+        for a, m in zip(call.avals, mapped, strict=True)
+    ]
+    # It is traced apart from whatever is being traced here, in a program of its own.
+    with outside_of_traces(), differentiated(order):
+        found = trace_function(run, rule, "custom vmap rule", avals, staging=True)
+    for capture in found.captures:
+        if is_tracer(capture):
+            raise UnexpectedTracerError(
+                f"The {what} uses a traced value that it closes over.\n"
+                f"{capture.describe_origin()}\n"
+                "A rule takes arguments only: make the value an argument of the function."
+            )
+    captures = [c.numpy_value() for c in found.captures]
+    types = [a.type for a in avals]
+    body = Body.build(types, lambda *given: found.body.inline([*given, *map(constant, captures)]))
+    name = found.program.add(f"{traced.name}.batched", body)
+    Expander(found.program).expand(name)
+    return found.program, name, list(flags)
+
+
+__all__ = ["custom_vmap"]

@@ -1,0 +1,364 @@
+"""`custom_vjp`: functions whose derivative is two rules of reverse mode, and what it carries."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gnomon import tree_util
+from gnomon._arrays.array import Array
+from gnomon._arrays.aval import ShapedArray
+from gnomon._arrays.dtypes import float0
+from gnomon._diagnostics.errors import UnexpectedTracerError
+from gnomon._tracing.bind import as_operand, bind
+from gnomon._tracing.differentiation_order import (
+    LATER,
+    derivative_rule,
+    differentiated,
+    differentiation_order,
+    may_have_tangent,
+)
+from gnomon._tracing.function import (
+    Traced,
+    call_function,
+    check_callable,
+    match_dtype,
+    name_of,
+    output_leaves,
+    rearranged,
+    rebuilt,
+    trace_function,
+    with_avals,
+)
+from gnomon._tracing.stack import staging
+from gnomon._tracing.trace import is_tracer
+from gnomon._transformations.custom_rules import (
+    Call,
+    Custom,
+    CustomVJPPrimal,
+    Rule,
+    SymbolicZero,
+    Typed,
+    check_results,
+    emit_custom,
+    resolve_positions,
+    zero_from_primal,
+)
+from gnomon._trees.prefixes import broadcast_prefix
+from gnomon.dialects.custom_derivatives import remember_failure
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import is_floating, is_inexact
+
+
+class custom_vjp(Custom):  # noqa: N801
+    """A function whose reverse-mode derivative is what two rules say.
+
+    Args:
+      fun: a function of arrays and pytrees of them.
+      nondiff_argnums, nondiff_argnames: arguments that no derivative is taken by. The forward rule
+        gets them in their places, the backward rule first. They hold no traced values.
+
+    The rules are given by `defvjp`. Forward mode (`jvp`, `jacfwd`) raises `TypeError`.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> @gn.custom_vjp
+      ... def clip_gradient(x):
+      ...     return x
+      >>> clip_gradient.defvjp(lambda x: (x, None), lambda _, g: (gnp.clip(g, -1.0, 1.0),))
+      >>> float(gn.grad(lambda x: 5.0 * clip_gradient(x))(2.0))
+      1.0
+    """
+
+    fwd: Callable[..., Any] | None = None
+    bwd: Callable[..., Any] | None = None
+
+    def defvjp(
+        self,
+        fwd: Callable[..., tuple[Any, Any]],
+        bwd: Callable[..., tuple[Any, ...]],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
+        """Define the rules.
+
+        Args:
+          fwd: takes what the function takes; returns its result, and residuals for ``bwd``.
+          bwd: takes the nondifferentiable arguments, the residuals and the cotangent of the result;
+            returns a tuple with a cotangent (or ``None``) for each argument.
+          symbolic_zeros: give `CustomVJPPrimal` arguments to ``fwd``, and `SymbolicZero` cotangents
+            of integer results to ``bwd``.
+          optimize_remat: taken for compatibility: a forward rule whose residuals nobody uses is
+            replaced by the function in any case.
+        """
+        self.fwd, self.bwd = fwd, bwd
+        self.symbolic_zeros = symbolic_zeros
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result."""
+        name = name_of(self.fun)
+        if self.fwd is None or self.bwd is None:
+            raise AttributeError(f"No VJP defined for custom_vjp function {name} using defvjp.")
+        args = resolve_positions(self.fun, args, kwargs)
+        call = Call(args, self.nondiff_argnums)
+        for leaf in tree_util.tree_leaves(tuple(call.static.values())):
+            if is_tracer(leaf):
+                raise UnexpectedTracerError(
+                    f"A traced value of {leaf.aval} was passed to the custom_vjp function {name} "
+                    "as an argument that nondiff_argnums calls non-differentiable.\n"
+                    f"{leaf.describe_origin()}\n"
+                    "Such arguments hold no traced values: they are for functions and the like. "
+                    "Make it an ordinary argument, and return None as its cotangent."
+                )
+        order = differentiation_order(call.operands)
+        if call.runs_at_once or (not order and not staging()):
+            return call.run_plainly(self.fun, rebuilt(args), "custom_vjp")
+        traced = call.trace(self.fun, "custom_vjp")
+        rules: list[Rule] = []
+        failure = ""
+        # Without a result that has a cotangent there is nothing to ask the rules for.
+        if order and any(is_inexact(a.dtype) for a in traced.avals):
+            try:
+                rules = self._trace_rules(call, traced)
+            except Exception as error:
+                failure = remember_failure(error)
+        params = {"wrt": tuple(call.inexact), "failure": failure}
+        return emit_custom(ops.custom_vjp, call, traced, rules, params)
+
+    def _trace_rules(self, call: Call, traced: Traced) -> list[Rule]:
+        fwd, bwd = self.fwd, self.bwd
+        assert fwd is not None and bwd is not None
+        cotangent_avals = [a for a in traced.avals if is_inexact(a.dtype)]
+
+        def run(tracers: list[Any]) -> tuple[Any, Any]:
+            given = tracers
+            if self.symbolic_zeros:
+                given = [
+                    CustomVJPPrimal(t, may_have_tangent(call.operands[i]))
+                    for i, t in enumerate(tracers)
+                ]
+            out = fwd(*call.arguments(given))
+            results, residuals, tree = _checked_fwd(out, fwd, self.fun, traced)
+            # The backward rule is traced while the values of the residuals can be had.
+            backward = trace_function(
+                lambda inner: (backward_on(inner, len(residuals), tree), None),
+                bwd,
+                "custom_vjp rule",
+                [*(r.aval for r in residuals), *cotangent_avals],
+                staging=True,
+                sources=[*residuals, *(None for _ in cotangent_avals)],
+            )
+            # What it uses of the forward rule beside them is a residual too.
+            trace = tracers[0]._trace if tracers else None
+            inner = [c for c in backward.captures if is_tracer(c) and c._trace is trace]
+            # No tracer of the forward rule outlives it: `checking_leaks` would find that.
+            return (results, residuals, inner), _closed_rule(
+                backward, residuals, inner, cotangent_avals
+            )
+
+        def backward_on(inner: list[Any], count: int, tree: Any) -> list[Any]:
+            residuals = tree_util.tree_unflatten(tree, inner[:count])
+            seeds = iter(inner[count:])
+            cotangents = [
+                next(seeds)
+                if is_inexact(a.dtype)
+                else zero_from_primal(Typed(a), self.symbolic_zeros)
+                for a in traced.avals
+            ]
+            cotangent = tree_util.tree_unflatten(traced.tree, cotangents)
+            out = bwd(*call.static.values(), residuals, cotangent)
+            return _checked_bwd(out, bwd, self.fun, call)
+
+        with derivative_rule():
+            forward = trace_function(
+                run, fwd, "custom_vjp rule", call.avals, staging=True, sources=call.operands
+            )
+        return [
+            Rule(forward.body, [a.type for a in call.avals], forward.captures),
+            forward.extra,
+        ]
+
+
+def _closed_rule(
+    backward: Traced,
+    residuals: Sequence[Array],
+    inner: Sequence[Array],
+    cotangents: Sequence[ShapedArray],
+) -> Rule:
+    """The backward rule as one of all residuals and of cotangents.
+
+    Args:
+      backward: from residuals and cotangents, and from what it closes over.
+      residuals: those that the forward rule returned.
+      inner: what it closes over of the forward rule; residuals, too.
+      cotangents: their types.
+    """
+    residual_types = [r.aval.type for r in (*residuals, *inner)]
+    types = [*residual_types, *(a.type for a in cotangents)]
+    outer = [c for c in backward.captures if not any(c is i for i in inner)]
+    places = {id(c): len(residuals) + i for i, c in enumerate(inner)}
+    places |= {id(c): len(types) + i for i, c in enumerate(outer)}
+    order = [*range(len(residuals)), *range(len(residual_types), len(types))]
+    order += [places[id(c)] for c in backward.captures]
+    body = rearranged(backward.body, order, [*types, *(c.aval.type for c in outer)])
+    return Rule(body, types, outer)
+
+
+def _checked_fwd(
+    out: Any, rule: Any, fun: Any, traced: Traced
+) -> tuple[list[Array], list[Array], Any]:
+    """Results, leaves and tree of the residuals that a forward rule returned."""
+    who = f"Custom VJP fwd rule {name_of(rule)} for function {name_of(fun)}"
+    if not isinstance(out, (list, tuple)) or len(out) != 2:
+        raise TypeError(
+            f"{who} must produce a pair (list or tuple of length two) where the first element "
+            "represents the primal output and the second element represents residuals, but got "
+            f"{out!r}."
+        )
+    results, tree = output_leaves(out[0], who)
+    if tree != traced.tree:
+        raise TypeError(
+            f"{who} must produce a pair (list or tuple of length two) where the first element "
+            f"represents the primal output (equal to the output of {name_of(fun)}), and so of its "
+            f"structure, but got {tree} where the function returns {traced.tree}."
+        )
+    check_results(results, traced, f"{who} must produce")
+    residuals, residual_tree = output_leaves(out[1], f"the residuals of {who}")
+    return results, residuals, residual_tree
+
+
+def _checked_bwd(out: Any, rule: Any, fun: Any, call: Call) -> list[Array]:
+    """Cotangents of the inexact arguments that a backward rule returned."""
+    who = f"Custom VJP bwd rule {name_of(rule)} for function {name_of(fun)}"
+    if isinstance(out, list) and len(out) == len(call.dynamic):
+        out = tuple(out)
+    dummy = tree_util.tree_unflatten(call.tree, [0] * len(call.avals))
+
+    def is_none(x: Any) -> bool:
+        return x is None
+
+    leaves: list[Any] | None = None
+    if isinstance(out, tuple):
+        try:
+            leaves = broadcast_prefix(out, dummy, is_leaf=is_none)
+        except ValueError:
+            leaves = None
+        given = tree_util.tree_leaves(out)
+        if leaves is not None and len([x for x in leaves if x is not None]) != len(given):
+            leaves = None  # an array stood for a whole pytree
+    if leaves is None:
+        raise TypeError(
+            f"{who} must produce an output with the same container (pytree) structure as the args "
+            "tuple of the primal function, and in particular must produce a tuple of length equal "
+            f"to the number of arguments to the primal function ({len(call.dynamic)}), but got VJP "
+            f"output structure {tree_util.tree_structure(out)} for primal input structure "
+            f"{call.tree}."
+        )
+    found = []
+    for i, (ct, aval) in enumerate(zip(leaves, call.avals, strict=True)):
+        if not is_inexact(aval.dtype):
+            continue  # whatever stands here (None, float0, an integer) counts as zero
+        if ct is None or isinstance(ct, SymbolicZero):
+            ct = zero_from_primal(Typed(aval))
+        if getattr(ct, "dtype", None) == float0:
+            raise ValueError(f"{who} produced a float0 cotangent for the input of type {aval}.")
+        ct = match_dtype(as_operand(float(ct) if type(ct) is int else ct), aval)
+        if is_floating(ct.dtype) and is_floating(aval.dtype):
+            # Rules compute in the precision that they like; the gradient is of the argument's.
+            ct = bind(ops.convert, ct, dtype=aval.dtype) if ct.dtype != aval.dtype else ct
+        if (ct.shape, ct.dtype) != (aval.shape, aval.dtype):
+            path = tree_util.tree_flatten_with_path(dummy)[0][i][0]
+            raise ValueError(
+                f"{who} must produce cotangents of the shapes and dtypes of the primal inputs: at "
+                f"output{tree_util.keystr(path)} it must produce {aval}, but got {ct.aval}."
+            )
+        found.append(ct)
+    return found
+
+
+# ----------------------------------------------------------------------------- built on custom_vjp
+
+
+def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that returns its own backward rule beside its result.
+
+    Args:
+      fun: returns ``(result, rule)``; ``rule(cotangent)`` returns the cotangents of the arguments,
+        a tuple, or one cotangent where there is one argument. It may close over values of ``fun``.
+
+    Example:
+      >>> import gnomon as gn
+      >>> @gn.custom_gradient
+      ... def f(x):
+      ...     return x**2, lambda g: (g * x,)
+      >>> float(gn.grad(f)(3.0))
+      3.0
+    """
+    pending = threading.local()  # the rule waits for the backward rule, which is traced next
+
+    @custom_vjp
+    @functools.wraps(fun)
+    def wrapped(*args: Any) -> Any:
+        return fun(*args)[0]
+
+    def fwd(*args: Any) -> Any:
+        result, rule = fun(*args)
+        pending.rule = rule
+        return result, None
+
+    def bwd(_: Any, cotangent: Any) -> Any:
+        found = vars(pending).pop("rule")(cotangent)
+        return found if isinstance(found, tuple) else (found,)
+
+    wrapped.defvjp(fwd, bwd)
+
+    @functools.wraps(fun)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return wrapped(*resolve_positions(fun, args, kwargs))
+
+    return call
+
+
+def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, list[Any]]:
+    """A function without the differentiable traced values that ``fun`` closes over, and those.
+
+    It makes closures usable with `custom_vjp`, whose rules see arguments only.
+
+    Args:
+      fun: a function of arrays and pytrees of them.
+      example_args: arguments of the shapes and dtypes that it will be called with.
+    Returns:
+      ``(converted, values)``, with ``converted(*args, *values)`` equal to ``fun(*args)``.
+    """
+    check_callable(fun, "closure_convert")
+    leaves, in_tree = tree_util.tree_flatten(example_args)
+    avals = [as_operand(leaf).aval for leaf in leaves]
+
+    def run(tracers: list[Any]) -> tuple[Any, Any]:
+        return fun(*tree_util.tree_unflatten(in_tree, tracers)), None
+
+    with differentiated(LATER):
+        traced = trace_function(run, fun, "closure_convert", avals, staging=True)
+    name = traced.program.add(traced.name, traced.body)
+    hoisted = [i for i, c in enumerate(traced.captures) if is_tracer(c) and is_inexact(c.dtype)]
+
+    def converted(*args: Any) -> Any:
+        count = len(args) - len(hoisted)
+        given, tree = tree_util.tree_flatten(args[:count])
+        if tree != in_tree:
+            raise TypeError(
+                f"{name_of(fun)} was converted for arguments of structure {in_tree}, got {tree}"
+            )
+        captures: list[Any] = list(traced.captures)
+        for i, value in zip(hoisted, args[count:], strict=True):
+            captures[i] = value
+        operands = [as_operand(x) for x in (*given, *captures)]
+        results = call_function(traced.program, name, operands)
+        return tree_util.tree_unflatten(traced.tree, with_avals(results, traced.avals))
+
+    return converted, [traced.captures[i] for i in hoisted]
+
+
+__all__ = ["closure_convert", "custom_gradient", "custom_vjp"]

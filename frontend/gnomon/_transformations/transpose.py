@@ -1,0 +1,166 @@
+"""The transpose of a linear function, and the two halves of a gradient: `linear_transpose`,
+`fwd_and_bwd`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import tree_util
+from gnomon._compilation.jit import jit
+from gnomon._compilation.stages import aval_of
+from gnomon._diagnostics.source_location import user_location
+from gnomon._tracing.differentiation_order import LATER, differentiated
+from gnomon._tracing.function import (
+    call_function,
+    check_callable,
+    name_of,
+    trace_function,
+    with_avals,
+)
+from gnomon._transformations.differentiate import checked_cotangent, vjp
+from gnomon.dialects.body import operands_of
+from gnomon.dialects.contract import MappedAxis
+from gnomon.dialects.types import is_inexact
+from gnomon.passes.expand import Expander, mapped_results
+
+
+def linear_transpose(
+    fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[str] = ()
+) -> Callable[[Any], tuple[Any, ...]]:
+    """The transpose of a function that is linear in all its arguments.
+
+    Args:
+      fun: a linear function of floating point or complex arrays and pytrees of them.
+      primals: arguments, of which only shapes and dtypes count (`ShapeDtypeStruct` will do).
+    Returns:
+      A function from a cotangent, of the structure of ``fun``'s result, to a tuple of cotangents of
+      the arguments.
+    Raises:
+      TypeError: an argument or a result is not floating point or complex, or ``fun`` is not linear
+        in some argument; the message names the op.
+
+    Example:
+      >>> import gnomon as gn
+      >>> print(gn.linear_transpose(lambda x: 3.0 * x, 1.0)(2.0)[0])
+      6.0
+    """
+    check_callable(fun, "linear_transpose")
+    if reduce_axes:
+        raise NotImplementedError("linear_transpose: reduce_axes does not exist any more")
+    leaves, in_tree = tree_util.tree_flatten(primals)
+    avals = [aval_of(leaf) for leaf in leaves]
+
+    def call(tracers: list[Any]) -> tuple[Any, Any]:
+        return fun(*tree_util.tree_unflatten(in_tree, tracers)), None
+
+    with differentiated(LATER):
+        traced = trace_function(call, fun, "linear_transpose", avals, staging=True)
+    for aval in (*avals, *traced.avals):
+        if not is_inexact(aval.dtype):
+            raise TypeError(
+                "linear_transpose takes functions from floating point or complex arrays to such; "
+                f"{name_of(fun)} takes or returns {aval}"
+            )
+    program = traced.program
+    function = program.add(traced.name, traced.body, location=user_location())
+    expander = Expander(program)
+    expander.expand(function)
+    captures = traced.captures
+    _check_linear(fun, expander, function, len(avals), len(captures))
+    linear = [True] * len(avals) + [False] * len(captures)
+    present = [True] * len(traced.avals)
+    backward = expander.differentiator.transpose_function(function, tuple(linear), tuple(present))
+
+    def transposed(cotangent: Any) -> tuple[Any, ...]:
+        given, tree = tree_util.tree_flatten(cotangent)
+        if tree != traced.tree:
+            raise TypeError(
+                "cotangent type does not match function output, expected the structure "
+                f"{traced.tree}, got {tree}"
+            )
+        try:
+            seeds = [checked_cotangent(ct, a) for ct, a in zip(given, traced.avals, strict=True)]
+        except ValueError as error:
+            raise TypeError(f"cotangent type does not match function output: {error}") from None
+        results = call_function(program, backward, [*captures, *seeds])
+        if all(seed.aval.weak_type for seed in seeds if seed is not None):
+            results = with_avals(results, avals)
+        out: tuple[Any, ...] = tree_util.tree_unflatten(in_tree, results)
+        return out
+
+    return transposed
+
+
+def _check_linear(
+    fun: Callable[..., Any], expander: Expander, function: str, count: int, captures: int
+) -> None:
+    """Raise unless the derivative by the first arguments is the same wherever they are."""
+    wrt = (*[True] * count, *[False] * captures)
+    parts = expander.differentiator.linearize_function(function, wrt)[2]
+    program = expander.program
+    varies = mapped_results(program, parts.forward, wrt, MappedAxis(1, ""))
+    residuals = varies[len(parts.out_nonzero) :]
+    changing = {parts.linear.arguments[i] for i, changes in enumerate(residuals) if changes}
+    for op in parts.linear.operations:
+        if any(operand in changing for operand in operands_of(op)):
+            raise TypeError(
+                f"linear_transpose: {name_of(fun)} is not linear in its arguments: its derivative "
+                f"depends on where it is taken ({op.location})"
+            )
+
+
+def fwd_and_bwd(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int],
+    has_aux: bool = False,
+    jitted: bool = True,
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The forward and the backward pass of a function as two functions.
+
+    Unlike `vjp`, it gives one backward function for all points, compiled once.
+
+    Args:
+      fun: a function of arrays and pytrees of them.
+      argnums: which arguments to differentiate by.
+      has_aux: whether ``fun`` returns a pair of its result and auxiliary data.
+      jitted: compile both.
+    Returns:
+      ``(fwd, bwd)``: ``fwd(*args)`` returns the result and what the backward pass needs (and the
+      auxiliary data), ``bwd(residuals, cotangent)`` the gradient, a tuple where ``argnums`` is one.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> fwd, bwd = gn.fwd_and_bwd(gnp.sin, argnums=0)
+      >>> y, residuals = fwd(0.0)
+      >>> print(bwd(residuals, 2.0))
+      2.0
+    """
+    check_callable(fun, "fwd_and_bwd")
+    single = isinstance(argnums, (int, np.integer))
+    wanted: list[Any] = np.atleast_1d(argnums).tolist()
+
+    def fwd(*args: Any) -> Any:
+        positions = [i % len(args) for i in wanted]
+
+        def on_chosen(*chosen: Any) -> Any:
+            given = list(args)
+            for i, value in zip(positions, chosen, strict=True):
+                given[i] = value
+            return fun(*given)
+
+        return vjp(on_chosen, *(args[i] for i in positions), has_aux=has_aux)
+
+    def bwd(residuals: Any, cotangent: Any) -> Any:
+        found = residuals(cotangent)
+        return found[0] if single else found
+
+    fwd.__name__ = f"{name_of(fun)}_fwd"
+    bwd.__name__ = f"{name_of(fun)}_bwd"
+    return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)
+
+
+__all__ = ["fwd_and_bwd", "linear_transpose"]

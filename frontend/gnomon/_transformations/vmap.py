@@ -1,0 +1,295 @@
+"""Vectorization: `vmap`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+from gnomon import tree_util
+from gnomon._arrays.aval import ShapedArray
+from gnomon._tracing.bind import as_operand
+from gnomon._tracing.function import (
+    Traced,
+    apply,
+    check_callable,
+    described,
+    name_of,
+    output_leaves,
+    trace_function,
+    with_avals,
+)
+from gnomon._tracing.stack import named_axis
+from gnomon._trees.prefixes import broadcast_prefix
+from gnomon.dialects import functions
+from gnomon.dialects.contract import MappedAxis
+from gnomon.passes.expand import mapped_results
+
+
+def vmap(
+    fun: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Hashable | None = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+) -> Callable[..., Any]:
+    """A function that maps ``fun`` over an axis of its arguments, without a loop.
+
+    Args:
+      fun: a function of arrays and pytrees of them.
+      in_axes: for each positional argument the axis to map: an int, ``None`` (not mapped), or a
+        pytree of those that is a prefix of the argument. A single int or ``None`` applies to all
+        arguments. Arguments given by keyword are mapped over their leading axis.
+      out_axes: the place of the mapped axis in each result, in the same form; ``None`` for a
+        result that does not depend on a mapped argument.
+      axis_name: a name for the axis, for collectives (`gnomon.lax.psum`).
+      axis_size: the size of the axis; needed only where nothing is mapped.
+      spmd_axis_name: taken for compatibility: it names a mesh axis of sharded arrays, and there is
+        one device.
+    Returns:
+      A function of the same arguments, with the mapped axis added.
+    Raises:
+      ValueError: ``in_axes`` or ``out_axes`` is not a prefix of the arguments or results, an axis
+        is out of range, or mapped axes differ in size.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> gn.vmap(gnp.dot)(gnp.ones((3, 2)), gnp.ones((3, 2)))
+      Array([2., 2., 2.], dtype=float32)
+    """
+    check_callable(fun, "vmap")
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if not (in_axes is None or isinstance(in_axes, (int, tuple))):
+        raise TypeError(
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+            f"positional arguments passed to the function, but got {in_axes!r}"
+        )
+    _check_axes("in_axes", in_axes)
+    _check_axes("out_axes", out_axes)
+    name = "" if axis_name is None else str(axis_name)
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        arguments = _Arguments(fun, in_axes, axis_size, args, kwargs)
+        traced = _trace(fun, arguments, name)
+        outputs = _Outputs(fun, traced.extra if name else traced.tree, out_axes, traced)
+        axis = MappedAxis(arguments.size, name)
+        results = apply(
+            functions.vmap,
+            traced,
+            [*arguments.mapped_leaves(), *traced.captures],
+            in_axes=arguments.dimensions(traced),
+            out_axes=outputs.dimensions(arguments.dimensions(traced), axis),
+            axis_size=axis.size,
+            axis_name=name,
+        )
+        return outputs.assembled(results, axis.size)
+
+    return described(mapped, fun, "The function {} mapped over an axis of its arguments.")
+
+
+class _Arguments:
+    """The leaves of a call's arguments, each with its mapped axis.
+
+    Attributes:
+      leaves: all leaves; those that are mapped are arrays.
+      places: the mapped axis of each mapped leaf, by the leaf's number.
+      size: of the mapped axes.
+    """
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        in_axes: Any,
+        axis_size: int | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise ValueError(
+                "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+                f"positional arguments passed to the function, but got {len(in_axes)} entries in "
+                f"in_axes={in_axes} and {len(args)} positional arguments"
+            )
+        given, self._tree = tree_util.tree_flatten((args, kwargs))
+        wanted = _leaf_axes((in_axes, 0), (args, kwargs), "in_axes")
+        self.leaves = [
+            leaf if axis is None else as_operand(leaf)
+            for leaf, axis in zip(given, wanted, strict=True)
+        ]
+        axes = [
+            None if axis is None else _axis_of(leaf, axis, name_of(fun))
+            for leaf, axis in zip(self.leaves, wanted, strict=True)
+        ]
+        self.size = _axis_size(self.leaves, axes, axis_size, name_of(fun), self._tree)
+        self.places = {i: axis for i, axis in enumerate(axes) if axis is not None}
+
+    def mapped_leaves(self) -> list[Any]:
+        return [self.leaves[i] for i in self.places]
+
+    def element_avals(self) -> list[ShapedArray]:
+        """The types of the mapped leaves without their mapped axes."""
+        avals = []
+        for i, place in self.places.items():
+            shape = list(self.leaves[i].shape)
+            del shape[place]
+            avals.append(self.leaves[i].aval.update(shape=tuple(shape)))
+        return avals
+
+    def with_elements(self, tracers: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with tracers in the place of the mapped leaves."""
+        full = list(self.leaves)
+        for i, tracer in zip(self.places, tracers, strict=True):
+            full[i] = tracer
+        args, kwargs = tree_util.tree_unflatten(self._tree, full)
+        return args, kwargs
+
+    def dimensions(self, traced: Traced) -> tuple[int, ...]:
+        """The mapped dimension of each operand; captures, which follow, have none: -1."""
+        return (*self.places.values(), *(-1 for _ in traced.captures))
+
+
+def _trace(fun: Callable[..., Any], arguments: _Arguments, axis_name: str) -> Traced:
+    """Trace the function on elements; with a named axis, `Traced.extra` is the result's tree."""
+
+    def call(tracers: list[Any]) -> tuple[Any, Any]:
+        args, kwargs = arguments.with_elements(tracers)
+        if not axis_name:
+            return fun(*args, **kwargs), None
+        with named_axis(axis_name, arguments.size):
+            return output_leaves(fun(*args, **kwargs), f"vmap of {name_of(fun)}")
+
+    return trace_function(call, fun, "vmap", arguments.element_avals(), staging=False)
+
+
+class _Outputs:
+    """The results of a mapped function, each with the axis that ``out_axes`` gives it.
+
+    Arrays of float0 are not results of the program: they only get an axis.
+    """
+
+    def __init__(self, fun: Callable[..., Any], tree: Any, out_axes: Any, traced: Traced) -> None:
+        self._fun, self._tree, self._traced = fun, tree, traced
+        example = tree_util.tree_unflatten(tree, [0] * len(traced.avals))
+        self._axes = _leaf_axes(out_axes, example, "out_axes")
+        self._is_result = [
+            not isinstance(leaf, np.ndarray) for leaf in tree_util.tree_leaves(example)
+        ]
+
+    def _result_axes(self) -> list[int | None]:
+        return [
+            axis for axis, is_result in zip(self._axes, self._is_result, strict=True) if is_result
+        ]
+
+    def dimensions(self, in_dimensions: tuple[int, ...], axis: MappedAxis) -> tuple[int, ...]:
+        """The mapped dimension of each result, -1 where ``out_axes`` is None.
+
+        Raises:
+          ValueError: an axis is out of range, or a result without one depends on a mapped argument.
+        """
+        wanted = self._result_axes()
+        if None in wanted:
+            mask = [d >= 0 for d in in_dimensions]
+            batched = mapped_results(self._traced.program, self._traced.body, mask, axis)
+        dimensions = []
+        for i, (aval, place) in enumerate(zip(self._traced.avals, wanted, strict=True)):
+            if place is None:
+                if batched[i]:
+                    raise ValueError(
+                        f"vmap of {name_of(self._fun)} has a mapped output but out_axes is None: "
+                        f"result {i} depends on a mapped argument, so give it an axis in out_axes"
+                    )
+                dimensions.append(-1)
+                continue
+            rank = aval.ndim + 1
+            if not -rank <= place < rank:
+                raise ValueError(
+                    f"vmap: out_axes {place} is out of range for a result of rank {rank} with the "
+                    "mapped axis"
+                )
+            dimensions.append(place % rank)
+        return tuple(dimensions)
+
+    def assembled(self, results: list[Any], size: int) -> Any:
+        """The results in the function's structure, with weak types as they were traced."""
+        avals = []
+        for aval, place in zip(self._traced.avals, self._result_axes(), strict=True):
+            shape = list(aval.shape)
+            if place is not None:
+                shape.insert(place % (aval.ndim + 1), size)
+            avals.append(aval.update(shape=tuple(shape)))
+        out = tree_util.tree_unflatten(self._tree, with_avals(results, avals))
+        if all(self._is_result):
+            return out
+        leaves, tree = tree_util.tree_flatten(out)
+        for i, (axis, is_result) in enumerate(zip(self._axes, self._is_result, strict=True)):
+            if not is_result and axis is not None:
+                leaves[i] = np.stack([leaves[i]] * size, axis)
+        return tree_util.tree_unflatten(tree, leaves)
+
+
+def _check_axes(what: str, axes: Any) -> None:
+    for leaf in tree_util.tree_leaves(axes):
+        if not isinstance(leaf, int) or isinstance(leaf, bool):
+            raise TypeError(
+                f"vmap {what} must be ints, None, or (nested) containers of those, got {axes!r}"
+            )
+
+
+def _leaf_axes(axes: Any, tree: Any, what: str) -> list[int | None]:
+    """The axis of each leaf, from a prefix tree of axes."""
+    try:
+        found: list[int | None] = broadcast_prefix(axes, tree, is_leaf=lambda x: x is None)
+        return found
+    except ValueError as error:
+        given = axes[0] if what == "in_axes" else axes
+        raise ValueError(
+            f"vmap {what} specification must be a tree prefix of the corresponding value, got "
+            f"specification {given!r}: {error}"
+        ) from None
+
+
+def _axis_of(leaf: Any, axis: int, name: str) -> int:
+    rank = leaf.ndim
+    if not -rank <= axis < rank:
+        raise ValueError(
+            f"vmap of {name} was requested to map its argument along axis {axis}, which implies "
+            f"that its rank should be at least {axis + 1 if axis >= 0 else -axis}, but is only "
+            f"{rank} (its shape is {leaf.shape})"
+        )
+    return axis % rank
+
+
+def _axis_size(
+    leaves: list[Any], axes: list[int | None], given: int | None, name: str, tree: Any
+) -> int:
+    sizes = {leaf.shape[a] for leaf, a in zip(leaves, axes, strict=True) if a is not None}
+    if given is not None:
+        sizes.add(given)
+    if not sizes:
+        raise ValueError(
+            f"vmap of {name} must have at least one non-None value in in_axes, or axis_size"
+        )
+    if len(sizes) > 1:
+        paths = tree_util.tree_flatten_with_path(tree_util.tree_unflatten(tree, leaves))[0]
+        lines = [
+            f"  {_argument_name(path)} has shape {leaf.shape}, mapped axis {a} of size "
+            f"{leaf.shape[a]}"
+            for (path, leaf), a in zip(paths, axes, strict=True)
+            if a is not None
+        ]
+        extra = [f"  axis_size is {given}"] if given is not None else []
+        raise ValueError(
+            f"vmap of {name} got inconsistent sizes for array axes to be mapped:\n"
+            + "\n".join(lines + extra)
+        )
+    return int(next(iter(sizes)))
+
+
+def _argument_name(path: tuple[Any, ...]) -> str:
+    kind, *rest = path
+    if kind.idx == 1:
+        return f"keyword argument {tree_util.keystr(tuple(rest))}"
+    return f"argument {rest[0].idx}{tree_util.keystr(tuple(rest[1:]))}"

@@ -1,0 +1,1 @@
+"""Pytrees: keys, registered types, the order of dictionaries, prefixes, flattening."""

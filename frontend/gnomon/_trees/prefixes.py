@@ -1,0 +1,135 @@
+"""Prefixes of pytrees: where one does not fit a tree, and its leaves spread over one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import optree
+
+from gnomon._trees.keys import KeyPath, keystr
+from gnomon._trees.registry import (
+    NAMESPACE,
+    flatten_node,
+    flatten_node_with_keys,
+)
+
+__all__ = ["HOLE", "IsLeaf", "Mismatch", "broadcast_prefix", "difference", "structure_mismatch"]
+
+IsLeaf = Callable[[Any], bool] | None
+
+# The path to a place, what stands there in one tree, and in the other.
+Mismatch = tuple[KeyPath, str, str]
+
+
+class _Hole:
+    """Stands at the leaves of a structure."""
+
+    def __repr__(self) -> str:
+        return "*"
+
+
+HOLE = _Hole()
+
+
+def structure_mismatch(prefix: Any, full: Any, is_leaf: IsLeaf = None) -> Mismatch | None:
+    """The first place where ``prefix`` is not the beginning of ``full``.
+
+    Returns:
+      The path, what the prefix has there, and what the full tree has; None where they match.
+    """
+    return _mismatch((), prefix, full, is_leaf)
+
+
+def _mismatch(path: KeyPath, prefix: Any, full: Any, is_leaf: IsLeaf) -> Mismatch | None:
+    if (is_leaf is not None and is_leaf(prefix)) or _is_leaf(prefix):
+        return None
+    same = isinstance(prefix, dict) and isinstance(full, dict) and not _is_leaf(full)
+    if type(prefix) is not type(full) and not same:
+        return path, _described(prefix), _described(full)
+    pairs, data = flatten_node_with_keys(prefix)
+    others, other_data = flatten_node_with_keys(full)
+    if isinstance(prefix, dict):
+        keys = {key.key for key, _ in pairs}
+        other_keys = {key.key for key, _ in others}
+        if keys != other_keys:
+            return path, _described(prefix), _described(full)
+        by_key = {key.key: child for key, child in others}
+        others = [(key, by_key[key.key]) for key, _ in pairs]
+    elif len(pairs) != len(others):
+        return path, _described(prefix), _described(full)
+    elif data != other_data:
+        kind = type(prefix).__name__
+        return path, f"a {kind} with data {data!r}", f"a {kind} with data {other_data!r}"
+    for (key, child), (_, other) in zip(pairs, others, strict=True):
+        found = _mismatch((*path, key), child, other, is_leaf)
+        if found is not None:
+            return found
+    return None
+
+
+def _is_leaf(tree: Any) -> bool:
+    return bool(optree.tree_is_leaf(tree, namespace=NAMESPACE))
+
+
+def _described(tree: Any) -> str:
+    """What stands at a place of a tree, in a message."""
+    if tree is None:
+        return "None"
+    if tree is HOLE:
+        return "a leaf"
+    name = type(tree).__name__
+    article = "an" if name[0].lower() in "aeiou" else "a"
+    if _is_leaf(tree):
+        return f"a leaf of type {name}"
+    if isinstance(tree, dict):
+        keys = ", ".join(repr(key) for key in tree)
+        return f"{article} {name} with keys {keys}" if tree else f"an empty {name}"
+    children, _ = flatten_node(tree)
+    return f"{article} {name} of {len(children)}"
+
+
+def difference(found: Mismatch, one: str, other: str) -> str:
+    """A mismatch in words, for a message that calls the trees ``one`` and ``other``."""
+    path, first, second = found
+    return f"at {keystr(path) or 'the root'}, {first} in {one} against {second} in {other}"
+
+
+def broadcast_prefix(
+    prefix_tree: Any,
+    full_tree: Any,
+    is_leaf: IsLeaf = None,
+    *,
+    prefix_name: str = "the prefix",
+    full_name: str = "the tree",
+) -> list[Any]:
+    """A leaf of the prefix for each leaf of the full tree: each repeated over its subtree.
+
+    Args:
+      prefix_tree: a tree that is the beginning of ``full_tree``.
+      full_tree: the tree.
+      is_leaf: asked of ``prefix_tree``; to take None as a leaf, pass ``lambda x: x is None``.
+      prefix_name, full_name: what the two are, in the message.
+
+    Raises:
+      ValueError: the prefix is not one; the message names the path.
+
+    Example:
+      >>> broadcast_prefix((0, 1), ([10, 20], {"a": 30}))
+      [0, 0, 1]
+    """
+    leaves, spec = optree.tree_flatten(prefix_tree, is_leaf, namespace=NAMESPACE)
+    try:
+        subtrees = spec.flatten_up_to(full_tree)
+    except ValueError:
+        found = structure_mismatch(prefix_tree, full_tree, is_leaf)
+        if found is None:
+            raise
+        raise ValueError(
+            f"{prefix_name} must have the structure of {full_name}, or of its beginning: "
+            f"{difference(found, prefix_name, full_name)}"
+        ) from None
+    result = []
+    for leaf, subtree in zip(leaves, subtrees, strict=True):
+        result += [leaf] * optree.tree_structure(subtree, namespace=NAMESPACE).num_leaves
+    return result

@@ -1,0 +1,357 @@
+"""Which types are nodes of a tree, and how a node comes apart and together, one level at a time.
+
+The registry is optree's, under a namespace of our own. Beside it we keep what optree has no place
+for: how the children of a registered type are named in messages.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import optree
+
+from gnomon._trees.keys import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
+
+__all__ = [
+    "NAMESPACE",
+    "flatten_node",
+    "flatten_node_with_keys",
+    "flatten_one_level",
+    "is_container",
+    "is_tree_node",
+    "register_dataclass",
+    "register_pytree_node",
+    "register_pytree_node_class",
+    "register_pytree_with_keys",
+    "register_pytree_with_keys_class",
+    "register_static",
+    "static",
+]
+
+NAMESPACE = "gnomon"
+
+Children = Iterable[Any]
+Flatten = Callable[[Any], tuple[Children, Any]]
+Unflatten = Callable[[Any, Any], Any]
+T = TypeVar("T", bound=type)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Node:
+    """A registered type: node to (children, auxiliary data), and to (keys and children, data)."""
+
+    flatten: Flatten
+    flatten_with_keys: Flatten | None
+
+
+_nodes: dict[type, _Node] = {}
+
+
+def _register(
+    nodetype: type, flatten: Flatten, unflatten: Unflatten, flatten_with_keys: Flatten | None
+) -> None:
+    if not isinstance(nodetype, type):
+        raise TypeError(
+            f"only classes can be registered as nodes of trees, got {nodetype!r} of type "
+            f"{type(nodetype).__name__}"
+        )
+    if nodetype in _nodes:
+        raise ValueError(
+            f"{nodetype.__module__}.{nodetype.__qualname__} is registered as a node of trees "
+            "already"
+        )
+
+    def flatten_to_tuple(node: Any) -> tuple[tuple[Any, ...], Any]:
+        flat: Any = flatten(node)
+        try:
+            children, data = flat
+            return tuple(children), data
+        except (TypeError, ValueError):
+            if isinstance(flat, tuple) and len(flat) == 2 and isinstance(flat[0], Iterable):
+                raise  # An error of the iteration over the children.
+            raise ValueError(
+                f"the flatten function of {nodetype.__qualname__} must return a pair of an "
+                f"iterable of children and auxiliary data, got {flat!r}"
+            ) from None
+
+    try:
+        optree.register_pytree_node(nodetype, flatten_to_tuple, unflatten, namespace=NAMESPACE)
+    except ValueError as error:
+        raise ValueError(
+            f"{nodetype.__module__}.{nodetype.__qualname__} is a node of trees by itself and "
+            "cannot be registered as another kind"
+        ) from error
+    _nodes[nodetype] = _Node(flatten_to_tuple, flatten_with_keys)
+
+
+def register_pytree_node(
+    nodetype: type,
+    flatten_func: Flatten,
+    unflatten_func: Unflatten,
+    flatten_with_keys_func: Flatten | None = None,
+) -> None:
+    """Make a class a node of trees.
+
+    Args:
+      nodetype: the class; its subclasses are not meant.
+      flatten_func: from an instance to ``(children, aux_data)``: an iterable of subtrees, and the
+        rest as one value with ``==`` and ``hash``.
+      unflatten_func: from ``(aux_data, children)`` to an instance. Children may be any objects:
+        transformations pass placeholders.
+      flatten_with_keys_func: from an instance to ``(pairs of key and child, aux_data)``.
+
+    Raises:
+      ValueError: the class is registered already.
+    """
+    _register(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
+
+
+def register_pytree_node_class(cls: T) -> T:
+    """Make a class a node of trees by its methods ``tree_flatten`` and ``tree_unflatten``.
+
+    A decorator. ``tree_flatten(self)`` gives ``(children, aux_data)``; the class method
+    ``tree_unflatten(cls, aux_data, children)`` makes an instance.
+    """
+    decorated: Any = cls
+    _register(cls, lambda node: node.tree_flatten(), decorated.tree_unflatten, None)
+    return cls
+
+
+def register_pytree_with_keys(
+    nodetype: type,
+    flatten_with_keys: Flatten,
+    unflatten_func: Unflatten,
+    flatten_func: Flatten | None = None,
+) -> None:
+    """Make a class a node of trees whose children have names.
+
+    Args:
+      nodetype: the class.
+      flatten_with_keys: from an instance to ``(pairs, aux_data)``, a pair being a key (such as
+        ``GetAttrKey("x")``) and a child.
+      unflatten_func: from ``(aux_data, children)`` to an instance.
+      flatten_func: from an instance to ``(children, aux_data)``, where there is a faster way.
+    """
+
+    def without_keys(node: Any) -> tuple[Children, Any]:
+        pairs, data = flatten_with_keys(node)
+        return [child for _, child in pairs], data
+
+    _register(nodetype, flatten_func or without_keys, unflatten_func, flatten_with_keys)
+
+
+def register_pytree_with_keys_class(cls: T) -> T:
+    """`register_pytree_with_keys` by methods ``tree_flatten_with_keys`` and ``tree_unflatten``."""
+    decorated: Any = cls
+    register_pytree_with_keys(
+        cls,
+        lambda node: node.tree_flatten_with_keys(),
+        decorated.tree_unflatten,
+        (lambda node: node.tree_flatten()) if hasattr(cls, "tree_flatten") else None,
+    )
+    return cls
+
+
+def register_dataclass(
+    nodetype: T,
+    data_fields: Sequence[str] | None = None,
+    meta_fields: Sequence[str] | None = None,
+    drop_fields: Sequence[str] = (),
+) -> T:
+    """Make a dataclass (or a class like one) a node of trees; a decorator too.
+
+    Args:
+      nodetype: a class whose instances are remade by keyword arguments of its constructor.
+      data_fields: the fields that hold subtrees.
+      meta_fields: the fields that are static: hashable values, a part of the structure. For a
+        dataclass both may be left out: a field is static where it is declared by `static`, or with
+        ``metadata={"static": True}``.
+      drop_fields: fields of a dataclass that are neither, and keep their default.
+
+    Returns:
+      The class.
+    Raises:
+      TypeError: only one of ``data_fields`` and ``meta_fields`` is given, or neither for a class
+        that is not a dataclass.
+      ValueError: the fields are not all fields of the constructor, each once.
+    """
+    name = getattr(nodetype, "__qualname__", str(nodetype))
+    if (data_fields is None) != (meta_fields is None):
+        raise TypeError(
+            f"register_dataclass({name}): give both data_fields and meta_fields, or neither; got "
+            f"data_fields={data_fields}, meta_fields={meta_fields}"
+        )
+    is_dataclass = dataclasses.is_dataclass(nodetype)
+    if data_fields is None or meta_fields is None:
+        if not is_dataclass:
+            raise TypeError(
+                f"register_dataclass({name}): data_fields and meta_fields are needed for a class "
+                "that is not a dataclass"
+            )
+        declared = [f for f in dataclasses.fields(nodetype) if f.name not in drop_fields]
+        data_fields = [f.name for f in declared if not f.metadata.get("static", False)]
+        meta_fields = [f.name for f in declared if f.metadata.get("static", False)]
+    data, meta = tuple(data_fields), tuple(meta_fields)
+    if is_dataclass:
+        _check_fields(nodetype, data, meta, drop_fields)
+    overlap = sorted(set(data) & set(meta))
+    if overlap:
+        raise ValueError(
+            f"register_dataclass({name}): {', '.join(overlap)} cannot be both data and meta fields"
+        )
+
+    def flatten(node: Any) -> tuple[Children, Any]:
+        return (
+            [getattr(node, field) for field in data],
+            tuple(getattr(node, field) for field in meta),
+        )
+
+    def flatten_with_keys(node: Any) -> tuple[Children, Any]:
+        pairs = [(GetAttrKey(field), getattr(node, field)) for field in data]
+        return pairs, tuple(getattr(node, field) for field in meta)
+
+    def unflatten(values: Any, children: Any) -> Any:
+        fields = dict(zip(meta, values, strict=True))
+        fields.update(zip(data, children, strict=True))
+        return nodetype(**fields)
+
+    _register(nodetype, flatten, unflatten, flatten_with_keys)
+    return nodetype
+
+
+def _check_fields(
+    nodetype: Any, data: tuple[str, ...], meta: tuple[str, ...], drop_fields: Sequence[str]
+) -> None:
+    needed = {f.name for f in dataclasses.fields(nodetype) if f.init} - set(drop_fields)
+    given = {*data, *meta}
+    problems = []
+    if needed - given:
+        problems.append(
+            f"{', '.join(sorted(needed - given))} missing (name a field in drop_fields to leave it "
+            "out)"
+        )
+    if given - needed:
+        problems.append(f"{', '.join(sorted(given - needed))} not a field of the constructor")
+    if problems:
+        raise ValueError(
+            f"register_dataclass({nodetype.__qualname__}): data_fields and meta_fields must be all "
+            f"fields of the constructor together: {'; '.join(problems)}"
+        )
+
+
+def static(**kwargs: Any) -> Any:
+    """A field of a dataclass that `register_dataclass` takes as static; see `dataclasses.field`."""
+    metadata = {"static": True, **(kwargs.pop("metadata", None) or {})}
+    return dataclasses.field(metadata=metadata, **kwargs)
+
+
+def register_static(cls: T) -> T:
+    """Make a class a node without children: its instances are static parts of the structure.
+
+    A decorator. Instances need ``==`` and ``hash``.
+    """
+    _register(cls, lambda node: ((), node), lambda node, _: node, lambda node: ((), node))
+    return cls
+
+
+# ------------------------------------------------------------------------------ one level at a time
+
+
+def _is_leaf(tree: Any) -> bool:
+    return bool(optree.tree_is_leaf(tree, namespace=NAMESPACE))
+
+
+_CONTAINERS = (
+    type(None),
+    tuple,
+    list,
+    dict,
+    collections.OrderedDict,
+    collections.defaultdict,
+    collections.deque,
+)
+
+
+def is_container(typ: type | None) -> bool:
+    """True for the containers of Python, named tuples among them."""
+    return (
+        typ is None
+        or typ in _CONTAINERS
+        or optree.is_namedtuple_class(typ)
+        or optree.is_structseq_class(typ)
+    )
+
+
+def is_tree_node(typ: type) -> bool:
+    """True for classes whose instances are nodes: registered ones, and the containers of Python."""
+    return typ in _nodes or is_container(typ)
+
+
+def flatten_node(tree: Any) -> tuple[list[Any], Hashable]:
+    """The children of a node, and its auxiliary data.
+
+    Raises:
+      ValueError: the tree is a leaf.
+    """
+    node = _nodes.get(type(tree))
+    if node is not None:
+        children, data = node.flatten(tree)
+        return list(children), data
+    if _is_leaf(tree):
+        raise ValueError(f"a value of type {type(tree).__name__} is a leaf: it has no children")
+    children, metadata, *_ = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)
+    return list(children), _hashable(metadata)
+
+
+def _hashable(metadata: Any) -> Hashable:
+    """Metadata of a container, as optree gives it, with its lists made tuples."""
+    if isinstance(metadata, list):
+        return tuple(metadata)
+    if isinstance(metadata, tuple):
+        return tuple(_hashable(part) for part in metadata)
+    return metadata
+
+
+def flatten_node_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Hashable]:
+    """`flatten_node` with pairs of key and child.
+
+    Raises:
+      ValueError: the tree is a leaf.
+    """
+    node = _nodes.get(type(tree))
+    if node is not None and node.flatten_with_keys is not None:
+        pairs, data = node.flatten_with_keys(tree)
+        return [(key, child) for key, child in pairs], data
+    children, data = flatten_node(tree)
+    keys: list[Any]
+    if node is not None:
+        keys = [FlattenedIndexKey(i) for i in range(len(children))]
+    elif isinstance(tree, dict):
+        node_of_any: Any = tree
+        entries = optree.tree_flatten_one_level(node_of_any, namespace=NAMESPACE)[2]
+        keys = [DictKey(key) for key in entries]
+    elif isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        keys = [GetAttrKey(field) for field in tree._fields]
+    else:
+        keys = [SequenceKey(i) for i in range(len(children))]
+    return list(zip(keys, children, strict=True)), data
+
+
+def flatten_one_level(tree: Any) -> tuple[tuple[Any, ...], Hashable] | None:
+    """How the native walk over arguments sees a value that is no plain tuple, list or dict.
+
+    Returns:
+      None for a leaf; for a node its children, and a hashable value that, with its type, determines
+      its structure.
+    """
+    node = _nodes.get(type(tree))
+    if node is not None:
+        children, data = node.flatten(tree)
+        return tuple(children), data
+    if _is_leaf(tree):
+        return None
+    children, metadata, *_ = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)
+    return tuple(children), _hashable(metadata)
