@@ -321,8 +321,8 @@ def conv_general_dilated_patches(
     Args:
       lhs: the input.
       filter_shape: the sizes of the windows.
-      window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision,
-      preferred_element_type: see `conv_general_dilated`.
+      window_strides, padding, lhs_dilation, rhs_dilation: as in `conv_general_dilated`.
+      dimension_numbers, precision, preferred_element_type: as in `conv_general_dilated`.
     Returns:
       An array with a feature for each input feature and each place in the window, in this order.
 
