@@ -1,7 +1,7 @@
-"""The gnomon dialect: types, the op contract, and one room per family of ops.
+"""The gnomon dialect: types, the op contract, and one module per family of ops.
 
-Importing the package registers every room. The dialect is loaded into the process's MLIR context
-when that is made.
+Importing the package registers every op. The dialect is loaded into the process's MLIR context
+when that context is created.
 """
 
 from gnomon.dialects import (  # noqa: F401

@@ -21,7 +21,7 @@ from gnomon.dialects.mlir import context, ir
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of attribute: its name in messages, and the two conversions."""
+    """A kind of attribute: its name in error messages and the conversions in both directions."""
 
     name: str
     encode: Callable[[Any], ir.Attribute]
@@ -81,7 +81,7 @@ SYMBOL = Kind(
 )
 
 
-# Values that are equal have equal attributes of these kinds (0.0 and -0.0 do not have).
+# Kinds for which equal Python values have equal attributes. FLOAT is not one of them: 0.0 == -0.0.
 HASHABLE = frozenset({BOOL, INT, INTS, INT_LISTS, STRING, STRINGS, DTYPE})
 
 
@@ -90,7 +90,7 @@ def _decode_dictionary(attr: ir.Attribute) -> Any:
 
 
 DICTIONARY = Kind("dictionary", lambda v: ir.DictAttr.get(dict(v), context()), _decode_dictionary)
-"""Attributes of another op, by name; their kinds are that op's business."""
+"""The attributes of another op, by name. They stay encoded: only that op knows their kinds."""
 
 
 def _encode_types(value: Any) -> ir.Attribute:
@@ -107,13 +107,13 @@ TYPES = Kind(
 
 
 _dense_values: dict[ir.Attribute, np.ndarray] = {}
-# Attributes of single and repeated numbers, by shape, dtype and bytes.
+# Attributes of scalars and splats, by shape, dtype and bytes.
 _splats: dict[tuple[tuple[int, ...], np.dtype, bytes], ir.Attribute] = {}
 
 
 def _encode_dense(value: Any) -> ir.Attribute:
     array = np.asarray(value)
-    # A repeated number is looked at, written and kept once, whatever the size.
+    # A splat (all strides zero) is read, encoded and stored as one number, whatever its size.
     repeated = array.size > 1 and not any(array.strides)
     stored = array[(slice(0, 1),) * array.ndim] if repeated else array
     if stored.size != 1:
@@ -131,7 +131,7 @@ def _write_dense(array: np.ndarray, stored: np.ndarray, repeated: bool) -> ir.At
     if array.size == 0:
         text = ""
     elif array.dtype == np.bool_:
-        # The hexadecimal form of i1 is bit-packed; the nested list is the form without surprises.
+        # The hexadecimal form of i1 is bit-packed; the nested list is not.
         splat = contiguous.all() or not contiguous.any()
         nested = bool(contiguous[0]) if splat else stored.tolist()
         text = str(nested).lower()
@@ -166,9 +166,9 @@ _NUMBER = re.compile(r"[-+]?(?:0x[0-9A-Fa-f]+|[0-9.]+(?:[eE][-+]?[0-9]+)?)|true|
 
 
 def _parse_dense(attr: ir.Attribute) -> np.ndarray:
-    """Read an attribute of hand-written IR (those that we encode are remembered).
+    """Read an attribute of hand-written IR; attributes that gnomon encoded are cached instead.
 
-    The bindings give a buffer for the common element types only; the text form serves all.
+    The bindings expose a buffer for the common element types only; the text form covers all.
     """
     body, _, type_text = str(attr).rpartition(" : ")
     type_ = types.tensor_type(ir.Type.parse(type_text, context()))

@@ -1,4 +1,4 @@
-"""``gnomon.optimization_barrier``: values that the compiler may not look through."""
+"""``gnomon.optimization_barrier``: an identity that the compiler may not optimize across."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def _evaluate(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _barred(values: Tangents) -> list[ir.Value | None]:
-    """A barrier of those that are not symbolic zeros."""
+    """Put a barrier around the values that are not symbolic zeros."""
     given = [v for v in values if v is not None]
-    behind = iter(optimization_barrier.build(given, {}) if given else ())
-    return [None if v is None else next(behind) for v in values]
+    barred = iter(optimization_barrier.build(given, {}) if given else ())
+    return [None if v is None else next(barred) for v in values]
 
 
 def _transpose(
@@ -42,8 +42,8 @@ def _batch(
 
 optimization_barrier = Op(
     name="optimization_barrier",
-    doc="the operands, all computed before anything that uses the results, "
-    "and not optimized together with it",
+    doc="the operands unchanged; all are computed before any use of the results, "
+    "and the compiler does not optimize across the op",
     example='%y = "gnomon.optimization_barrier"(%x) : (tensor<4xf32>) -> tensor<4xf32>',
     results=None,
     infer=_infer,

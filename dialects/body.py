@@ -1,12 +1,12 @@
-"""Closed bodies: the single block of a region or function, with all it uses passed as arguments.
+"""Closed bodies: the single block of a region or function, which uses only its block arguments.
 
-Every region of the dialect is isolated from above: a body sees its block arguments and nothing
-else. So each transformation is one function from body to body, whatever holds the body.
+Every region of the dialect is isolated from above. Each transformation is therefore one function
+from body to body, whether the body belongs to a function or to a region of an op.
 
-IRDL lets a variadic operand group hold values of one type only. An op with any number of operands
-(or results) of several types therefore takes (gives) one value of a builtin tuple type, made (taken
-apart) by ``builtin.unrealized_conversion_cast``. `operands_of`, `results_of` and `create` hide
-that: passes and rules see flat lists.
+IRDL lets a variadic operand group hold values of one type only. An op with a variadic number of
+operands of different types therefore takes one value of a builtin tuple type, packed by
+``builtin.unrealized_conversion_cast``; results are unpacked in the same way. `operands_of`,
+`results_of` and `create` hide the packing: passes and rules see flat lists.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gnomon.dialects.types import TensorType, mlir_type, tensor_type
 TERMINATORS = frozenset({"gnomon.yield", "func.return"})
 PACK = "builtin.unrealized_conversion_cast"
 
-# Ops without regions that have a fixed number of operands and results, which are never packed.
-# `Op` adds their names.
+# Ops without regions whose numbers of operands and results are fixed; these are never packed.
+# `Op` adds its name here when that holds.
 PLAIN: set[str] = {"func.call"}
 
 
@@ -43,7 +43,7 @@ class Body:
         emit: Callable[..., Sequence[ir.Value]],
         location: ir.Location | None = None,
     ) -> Body:
-        """A detached body; ``emit`` gets the block arguments and returns the values to yield."""
+        """Build a detached body; ``emit`` maps the block arguments to the values to yield."""
         body = Body.open(argument_types, location)
         with ir.InsertionPoint(body.block):
             body.close(emit(*body.arguments))
@@ -51,7 +51,7 @@ class Body:
 
     @staticmethod
     def open(argument_types: Sequence[TensorType], location: ir.Location | None = None) -> Body:
-        """A detached body without operations; ``close`` ends it."""
+        """Create a detached body without operations; `close` adds the terminator."""
         ensure_context()
         location = location or ir.Location.unknown()
         holder = ir.Operation.create("gnomon.branch", regions=1, loc=location, ip=False)
@@ -69,12 +69,12 @@ class Body:
         return self.block.add_argument(mlir_type(type_), location or ir.Location.unknown())
 
     def erase_arguments(self, count: int) -> None:
-        """Erase the block arguments behind the first ``count``, which nothing uses."""
+        """Erase all block arguments after the first ``count``; they must have no uses."""
         for i in reversed(range(count, len(self.block.arguments))):
             self.block.erase_argument(i)
 
     def replace_results(self, results: Sequence[ir.Value]) -> None:
-        """Yield other values."""
+        """Yield ``results`` in place of the values yielded so far."""
         location = self.terminator.location
         erase(self.terminator)
         self.close(results, location)
@@ -104,7 +104,8 @@ class Body:
     def operations(self) -> Iterator[ir.Operation]:
         """The operations before the terminator, in order; a snapshot, so the block may change.
 
-        Tuples are not shown, nor ops whose results nobody takes apart: those are dead.
+        Left out are the casts that pack and unpack tuples, and dead ops: those whose packed results
+        are never unpacked.
         """
         return iter([op.operation for op in self.block.operations if _is_shown(op)])
 
@@ -119,7 +120,7 @@ class Body:
         return [tensor_type(r.type) for r in self.results]
 
     def inline(self, operands: Sequence[ir.Value]) -> list[ir.Value]:
-        """Clone the operations at the current insertion point, with arguments replaced."""
+        """Clone the operations at the current insertion point, with ``operands`` as arguments."""
         env = dict(zip(self.block.arguments, operands, strict=True))
         for op in self.operations:
             clone_into(op, env)
@@ -153,7 +154,7 @@ def create(
     attributes: dict[str, ir.Attribute] | None = None,
     regions: int = 0,
 ) -> tuple[ir.Operation, list[ir.Value]]:
-    """Create an op at the current insertion point; the op, and its results one by one."""
+    """Create an op at the current insertion point; return the op and its unpacked results."""
     mixed = len(set(types)) > 1
     op = ir.Operation.create(
         name,
@@ -181,7 +182,7 @@ def _is_packed(values: Sequence[ir.Value]) -> bool:
 
 
 def is_unpacking(op: ir.Operation) -> bool:
-    """Whether an operation takes the tuple of a packed result apart."""
+    """Whether an operation unpacks the tuple of a packed result."""
     return op.name == PACK and _is_packed(op.operands)
 
 
@@ -196,7 +197,7 @@ def _is_dead(op: ir.Operation) -> bool:
 
 
 def operands_of(op: ir.Operation) -> list[ir.Value]:
-    """The operands of an operation, one by one."""
+    """The operands of an operation, unpacked."""
     operands = list(op.operands)
     if len(operands) == 1 and op.name not in PLAIN and _is_packed(operands):
         pack = operands[0].owner
@@ -206,7 +207,7 @@ def operands_of(op: ir.Operation) -> list[ir.Value]:
 
 
 def results_of(op: ir.Operation) -> list[ir.Value]:
-    """The results of an operation, one by one."""
+    """The results of an operation, unpacked."""
     results = list(op.results)
     if len(results) == 1 and op.name not in PLAIN and _is_packed(results):
         return list(next(iter(results[0].uses)).owner.results)
@@ -214,9 +215,7 @@ def results_of(op: ir.Operation) -> list[ir.Value]:
 
 
 def clone_into(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> list[ir.Value]:
-    """Clone ``op`` at the current insertion point with operands mapped by ``env``; extend
-    ``env``.
-    """
+    """Clone ``op`` at the current insertion point; map operands by ``env`` and add the results."""
     if op.name in PLAIN:
         clone = op.clone()
         operands = clone.operands
@@ -242,9 +241,7 @@ def clone_into(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> list[ir.Value
 
 
 def erase(op: ir.Operation) -> None:
-    """Erase an operation without uses, with the ops that pack its operands and unpack its
-    results.
-    """
+    """Erase an unused operation and the casts that pack its operands and unpack its results."""
     if _is_packed(op.results):
         for use in list(op.results[0].uses):
             use.owner.erase()
@@ -255,7 +252,7 @@ def erase(op: ir.Operation) -> None:
 
 
 def has_packing(module: ir.Module) -> bool:
-    """Whether a module holds a cast between a tuple and its members."""
+    """Whether a module contains a cast that packs or unpacks a tuple."""
 
     def visit(block: ir.Block) -> bool:
         for op in block.operations:
@@ -270,10 +267,11 @@ def has_packing(module: ir.Module) -> bool:
 
 
 def restore_packing(module: ir.Operation) -> None:
-    """Put back the casts between ops of several types where one takes another's tuple as it is.
+    """Restore the packing casts that upstream's canonicalization has folded away.
 
-    Upstream's canonicalization folds a tuple that is taken apart and made again, and drops a cast
-    whose results nobody uses, behind an op that stays for its effects.
+    It folds an unpacking followed by a packing of the same values, so that one op takes another's
+    tuple directly. It also drops an unpacking cast without uses, even when the op that produces the
+    tuple stays for its effects.
     """
     found: list[ir.Operation] = []
 

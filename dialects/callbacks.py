@@ -1,11 +1,11 @@
 """Calls of Python functions: ``gnomon.pure_callback``, ``io_callback``, ``debug_callback``.
 
-A program names a callback by its number, so that its text does not hold a Python object; whoever
-holds the program (`functions.Program`, an executable) holds the `Callback` too, and when the last
-of them is gone the number means nothing any more.
+A program refers to a callback by number, because its text cannot hold a Python object. The owner
+of the program (a `functions.Program`, an executable) keeps the `Callback` alive; once the last
+owner is gone, the number is no longer valid.
 
-The three differ in what passes may do with them. A pure callback is like any op: it is dropped
-where nobody uses it, and merged or repeated at will. The others have effects.
+The three differ in what passes may do with them. A pure callback is like any other op: passes may
+drop it when it is unused, merge it, or repeat it. The other two have effects.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _callbacks: weakref.WeakValueDictionary[int, Callback] = weakref.WeakValueDictio
 
 
 class Callback:
-    """A Python function that programs call.
+    """A Python function that compiled programs call.
 
     Attributes:
       function: takes NumPy arrays, which it may keep, and returns a sequence of arrays.
-      number: what programs call it by, in this process.
+      number: identifies the callback in programs, within this process.
     """
 
     __slots__ = ("__weakref__", "function", "number")
@@ -57,10 +57,10 @@ class Callback:
 
 
 def callback_of(number: int) -> Callback:
-    """The callback of a number.
+    """The callback with a given number.
 
     Raises:
-      LookupError: there is none (any more): the program was made in another process.
+      LookupError: the callback does not exist or is gone, as in a program of another process.
     """
     try:
         return _callbacks[number]
@@ -74,14 +74,15 @@ def callback_of(number: int) -> Callback:
 def call_back(
     number: int, given: Sequence[TensorType], arrays: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """Call the callback of a number.
+    """Call the callback with a given number.
 
     Args:
-      number: its number.
-      given: the types that the program expects of the results.
-      arrays: the operands; the callback gets copies, for the memory is the program's.
+      number: the number of the callback.
+      given: the types of the results that the program expects.
+      arrays: the operands; the callback gets copies, because the program owns their memory.
+
     Raises:
-      RuntimeError: a result is not of the type that was promised.
+      RuntimeError: a result does not have the declared type.
     """
     results = callback_of(number).function(*(np.array(a) for a in arrays))
     values = [np.asarray(r) for r in results]
@@ -148,7 +149,7 @@ def _no_jvp(what: str) -> Callable[..., Any]:
 def _sequentially(
     inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
 ) -> tuple[list[ir.Value], list[int | None]]:
-    """The op in a scan over the batch, element after element."""
+    """Apply the op to the elements of the batch one after the other, in a scan."""
     unrolled = inst.params.get("vmap_method") == "sequential_unrolled"
     mapped = [d is not None for d in dims]
     front = to_front(operands, dims, axis, only_batched=True)
@@ -228,7 +229,7 @@ pure_callback = Op(
 
 io_callback = Op(
     name="io_callback",
-    doc="the results of a Python function that is called for its effects too",
+    doc="the results of a Python function with effects",
     example='%r = "gnomon.io_callback"(%x) {callback = 0 : i64, given = [tensor<4xf32>], '
     "ordered = false} : (tensor<4xf32>) -> tensor<4xf32>",
     attributes={"callback": INT, "given": TYPES, "ordered": BOOL},
@@ -244,7 +245,7 @@ io_callback = Op(
 
 debug_callback = Op(
     name="debug_callback",
-    doc="call a Python function for its effects; it leaves values and derivatives alone",
+    doc="call a Python function for its effects only; values and derivatives are unaffected",
     example='"gnomon.debug_callback"(%x) {callback = 0 : i64, ordered = false} : '
     "(tensor<4xf32>) -> ()",
     attributes={"callback": INT, "ordered": BOOL},

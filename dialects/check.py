@@ -1,8 +1,8 @@
-"""``gnomon.check``: a condition that a user wants to hold, and what to say where it does not.
+"""``gnomon.check``: a condition that the user asserts, and the message for when it is false.
 
-Like a callback it names a Python object by its number: the function that formats the message from
-the payload, when somebody wants to read it. `passes.functionalize_checks` replaces checks by
-values; one that is evaluated all the same raises.
+Like a callback, a check refers to a Python object by number: the function that formats the message
+from the payload, called only when the message is read. `passes.functionalize_checks` replaces
+checks by values; evaluating a check that remains raises an error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gnomon.dialects.types import TensorType, type_of
 
 
 class JaxRuntimeError(ValueError):
-    """A check that failed, or another error that `checkify` found. (The name is JAX's.)"""
+    """A failed check or another error that `checkify` found; the name is JAX's."""
 
 
 def _infer(
@@ -45,7 +45,7 @@ def _evaluate(
 def _batch(
     inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
 ) -> tuple[list[ir.Value], list[int | None]]:
-    """All elements must pass; the payload is that of the first one that does not."""
+    """All elements must pass; the payload is that of the first element that fails."""
     predicate, *payload = to_front(operands, dims, axis, only_batched=True)
     first = constant(np.int32(0))
     if dims[0] is not None:
@@ -85,7 +85,7 @@ _EXAMPLE = """\
 
 check = Op(
     name="check",
-    doc="a condition that should hold, and what to format into its message where it does not",
+    doc="assert a condition; the other operands are formatted into the message when it is false",
     example=_EXAMPLE,
     attributes={"callback": INT, "message": STRING, "debug": BOOL},
     results=0,

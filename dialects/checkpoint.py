@@ -1,11 +1,12 @@
-"""``gnomon.checkpoint``: a body whose values are computed again, not kept, for the backward pass;
-``gnomon.name`` names a value, for the policies that go by names.
+"""``gnomon.checkpoint``: a body whose values are recomputed, not saved, for the backward pass.
 
-Linearized, a checkpoint becomes two: one that gives the results and what the policy saves, and
-one, linear in the tangents, that starts from the operands and from what was saved and computes the
-other residuals again. The second one is ``differentiated``: where it is inlined its operands go
-through an optimization barrier, so that nothing merges it with the first one, or runs it before
-the cotangents are there.
+``gnomon.name`` names a value, for policies that select values by name.
+
+Linearizing a checkpoint gives two. The first computes the results and the values that the policy
+saves. The second is linear in the tangents: it takes the operands and the saved values, and
+recomputes the other residuals. The second has the attribute ``differentiated``: when it is
+inlined, its operands pass through an optimization barrier, so that the compiler neither merges it
+with the first nor runs it before the cotangents are available.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ from gnomon.dialects.types import TensorType, type_of
 
 # --------------------------------------------------------------------------------------- policies
 
-# Whether a policy saves what an op gives: the op's name and parameters, and the names that the
-# policy was made with.
+# Decides whether a policy saves the results of an op, from the op's name and parameters and the
+# names that the policy was created with.
 Rule = Callable[[str, Mapping[str, Any], Sequence[str]], bool]
 
 
@@ -74,12 +75,12 @@ POLICIES: dict[str, Rule] = {
 
 
 def policy_text(rule: str, names: Sequence[str] = ()) -> str:
-    """A policy as an op's attribute: ``rule`` or ``rule:name,name``; ``|`` joins several."""
+    """Encode a policy as an attribute: ``rule`` or ``rule:name,name``; ``|`` joins several."""
     return f"{rule}:{','.join(quote(n, safe='') for n in names)}" if names else rule
 
 
 def saves(policy: str, op: str, params: Mapping[str, Any]) -> bool:
-    """Whether a policy saves what an op of this name with these parameters gives."""
+    """Whether a policy saves the results of an op with this name and these parameters."""
     return any(rule(op, params, names) for rule, names in _parse(policy))
 
 
@@ -90,14 +91,17 @@ def _parse(policy: str) -> list[tuple[Rule, list[str]]]:
         require(
             rule in POLICIES,
             "checkpoint",
-            f"unknown policy {rule!r}; there are {', '.join(sorted(POLICIES))}",
+            f"unknown policy {rule!r}; the policies are {', '.join(sorted(POLICIES))}",
         )
         found.append((POLICIES[rule], [unquote(n) for n in names.split(",") if n]))
     return found
 
 
 def _saveable(policy: str, program: Program) -> Callable[[ir.Value], bool]:
-    """Whether a policy saves a value. What a loop, branch or call gives is looked up inside."""
+    """A predicate: whether a policy saves a value.
+
+    For a result of a loop, branch or call, the value that the body yields decides.
+    """
 
     def saves_value(value: ir.Value) -> bool:
         if isinstance(value.owner, ir.Block):
@@ -108,7 +112,7 @@ def _saveable(policy: str, program: Program) -> Callable[[ir.Value], bool]:
         place = results_of(op).index(value)
         if op.name == "func.call":
             return saves_value(program.body(callee(op)).results[place])
-        # What a while computes in an iteration cannot leave it.
+        # A while cannot return the values of its iterations, so nothing inside can be saved.
         bodies = bodies_of(op)[:1] if op.regions and op.name != "gnomon.while" else []
         return any(saves_value(body.results[place]) for body in bodies)
 
@@ -116,7 +120,7 @@ def _saveable(policy: str, program: Program) -> Callable[[ir.Value], bool]:
 
 
 def producer(value: ir.Value) -> ir.Operation:
-    """The op that gives a value."""
+    """The op that defines a value."""
     op = value.owner.operation
     if op.name == "builtin.unrealized_conversion_cast":
         return op.operands[0].owner.operation
@@ -162,8 +166,9 @@ def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Va
 def _recomputed(
     body: Body, wanted: Sequence[ir.Value], saves: Callable[[ir.Value], bool]
 ) -> tuple[list[ir.Value], list[ir.Operation]]:
-    """What to save, and the ops to run again, so that values of a body can be had from both and
-    from the body's arguments.
+    """The values to save and the ops to recompute, which together give the wanted values.
+
+    The body's arguments are available to the recomputation as well.
     """
     saved: dict[ir.Value, None] = {}
     needed: set[ir.Value] = set()
@@ -173,7 +178,7 @@ def _recomputed(
         if isinstance(value.owner, ir.Block) or value in saved or value in needed:
             continue
         op = producer(value)
-        # An op without operands costs nothing to run again; one with effects must not.
+        # An op without operands costs nothing to recompute; one with effects must not run twice.
         if has_effects(op) or (operands_of(op) and saves(value)):
             saved[value] = None
             continue
@@ -202,7 +207,7 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
     used = {v for op in again for v in operands_of(op)} | set(residuals)
     argument_used = [a in used for a in forward.arguments]
     tangent_used = [is_used(a) for a in linear.arguments[len(residuals) :]]
-    # A result may be a tangent as it is.
+    # A result may itself be one of the tangents.
     passed = set(linear.results)
     tangent_used = [
         u or a in passed
@@ -258,8 +263,8 @@ _EXAMPLE = """\
 
 checkpoint = Op(
     name="checkpoint",
-    doc="the results of a body, whose other values the backward pass computes again, but for those "
-    "that a policy saves",
+    doc="the results of a body; the backward pass recomputes its other values, except those that "
+    "the policy saves",
     example=_EXAMPLE,
     attributes={"policy": STRING, "prevent_cse": BOOL, "differentiated": BOOL},
     results=None,
@@ -276,7 +281,7 @@ checkpoint = Op(
 
 name = Op(
     name="name",
-    doc="the operand, under a name that policies of checkpoints go by",
+    doc="the operand, under a name that checkpoint policies refer to",
     example='%y = "gnomon.name"(%x) {name = "hidden"} : (tensor<4xf32>) -> tensor<4xf32>',
     attributes={"name": STRING},
     operands=("operand",),

@@ -1,10 +1,10 @@
-"""Collectives over a named axis: they mean something under the `vmap` that binds the name.
+"""Collectives over a named axis, which are defined under the `vmap` that binds the name.
 
-Mapping the axis replaces them: a `psum` of a batched value becomes a reduction of its batch
-dimension. What is left of them when a program is lowered names an axis that nothing binds.
+Mapping the axis replaces them: a `psum` of a batched value becomes a reduction over its batch
+dimension. A collective that is left when a program is lowered names an unbound axis.
 
-Reductions take several names. What moves data takes one: over several it is done one name after the
-other, the last name first, by the frontend.
+Reductions take several axis names. Collectives that move data take one; the frontend decomposes a
+movement over several names into one op per name, the last name first.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _remaining(inst: Instance, axis: MappedAxis) -> tuple[str, ...]:
 
 
 def _batch_reduction(reduce: Reduce, replicate: Callable[[ir.Value, int], ir.Value]) -> Any:
-    """Batching of a reduction over named axes.
+    """The batching rule of a reduction over named axes.
 
     Args:
       reduce: reduces one dimension of a batched value.
@@ -100,7 +100,7 @@ def _transpose_psum(
 
 
 def _jvp_extremum(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    """Members that attain the extremum share the tangent equally, as in ``reduce_max``."""
+    """Average the tangents of the members that attain the extremum, as ``reduce_max`` does."""
     (x,), (out,), (tangent,) = inst.operands, outs, tangents
     axes = inst.params["axes"]
     attains = ops.convert(ops.eq(x, out), dtype=inst.type.dtype)
@@ -159,9 +159,9 @@ axis_index = Op(
 
 # ------------------------------------------------------------------------------- movements of data
 
-# The rule of a movement under the vmap that binds its name: the operand, where its batch dimension
-# stands (None: it has none), the size of the axis, the parameters; the result, and where its own
-# batch dimension stands.
+# The rule of a movement under the vmap that binds its name. It takes the operand, the position of
+# its batch dimension (None: not batched), the axis size and the parameters; it returns the result
+# and the position of its batch dimension.
 Move: TypeAlias = (
     "Callable[[ir.Value, int | None, int, dict[str, Any]], tuple[ir.Value, int | None]]"
 )
@@ -181,9 +181,9 @@ def _movement(
     """Declare a collective that is linear and takes one name.
 
     Args:
-      name, doc, attributes, infer, example: as of an `Op`.
-      move: what it is under the vmap that binds its name.
-      inner: its parameters for an operand with one more dimension in front.
+      name, doc, attributes, infer, example: see `Op`.
+      move: the rule under the vmap that binds its name.
+      inner: the parameters for an operand with one more leading dimension.
       transposed: the cotangent of the operand.
     """
 
@@ -220,7 +220,7 @@ def _movement(
 
 
 def _shifted(*names: str) -> Callable[[Params], Params]:
-    """Dimensions counted behind a new one in front."""
+    """Shift the named dimension parameters by one, past a new leading dimension."""
     return lambda params: {k: v + 1 if k in names else v for k, v in params.items()}
 
 
@@ -243,7 +243,7 @@ def _check_divided(op: str, x: TensorType, dimension: int, size: int) -> None:
 def _infer_all_gather(
     x: TensorType, axes: tuple[str, ...], dimension: int, size: int
 ) -> TensorType:
-    require(0 <= dimension <= x.rank, "all_gather", f"no place {dimension} for a dimension of {x}")
+    require(0 <= dimension <= x.rank, "all_gather", f"no position {dimension} in {x}")
     return x.with_shape(_insert(x.shape, dimension, size))
 
 
@@ -282,7 +282,7 @@ all_gather = _movement(
 )
 psum_scatter = _movement(
     "psum_scatter",
-    "the sum over the members of a named axis, of which each keeps its slice along a dimension",
+    "the sum over the members of a named axis; each member keeps its slice along a dimension",
     {"dimension": INT, "size": INT},
     infer=_infer_psum_scatter,
     move=_move_psum_scatter,
@@ -296,14 +296,14 @@ def _infer_all_to_all(
     x: TensorType, axes: tuple[str, ...], split: int, concat: int, size: int
 ) -> TensorType:
     _check_divided("all_to_all", x, split, size)
-    require(0 <= concat < x.rank, "all_to_all", f"no place {concat} for a dimension of {x}")
+    require(0 <= concat < x.rank, "all_to_all", f"no position {concat} in {x}")
     return x.with_shape(_insert(_without(x.shape, split), concat, size))
 
 
 def _move_all_to_all(
     x: ir.Value, dim: int | None, size: int, params: Params
 ) -> tuple[ir.Value, int | None]:
-    # What was the members' becomes a dimension, and a dimension becomes the members'.
+    # Exchange the batch dimension with the dimension that is split among the members.
     split, concat = params["split"], params["concat"]
     if dim is None:
         x, dim = broadcast_new_dim(x, size), 0
@@ -315,7 +315,8 @@ def _move_all_to_all(
 
 all_to_all = _movement(
     "all_to_all",
-    "a dimension distributed over the members of a named axis, gathered where another begins",
+    "one dimension is split over the members of a named axis, and the parts that each member "
+    "receives are joined in front of another",
     {"split": INT, "concat": INT, "size": INT},
     infer=_infer_all_to_all,
     move=_move_all_to_all,
@@ -341,7 +342,7 @@ def _infer_ppermute(
 def _move_ppermute(
     x: ir.Value, dim: int | None, size: int, params: Params
 ) -> tuple[ir.Value, int | None]:
-    # A source beyond the end gives zero: nothing is sent to those members.
+    # Members without a source read out of bounds, which gives zero.
     sources = np.full(size, size, np.int32)
     for source, destination in params["permutation"]:
         sources[destination] = source

@@ -1,4 +1,4 @@
-"""Rule combinators: what the facets of a whole family of ops have in common, written once."""
+"""Rule combinators: facets that a whole family of ops shares."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Tangents: TypeAlias = "Sequence[ir.Value | None]"
 def stablehlo(
     name: str, operands: Values, types: Sequence[TensorType], **attributes: ir.Attribute
 ) -> list[ir.Value]:
-    """Create a StableHLO op at the current insertion point; its results."""
+    """Create a StableHLO op at the current insertion point; return its results."""
     created = ir.Operation.create(
         f"stablehlo.{name}",
         results=[mlir_type(t) for t in types],
@@ -50,22 +50,22 @@ def stablehlo(
 
 
 def lower_to(name: str) -> Rule:
-    """The lowering to one StableHLO op of the same operands and results, without attributes."""
+    """A lowering to one StableHLO op with the same operands and results and no attributes."""
     return lambda inst: stablehlo(name, inst.operands, inst.result_types)
 
 
 def parse(text: str) -> ir.Attribute:
-    """A StableHLO attribute from its text form."""
+    """Parse a StableHLO attribute."""
     return ir.Attribute.parse(text)
 
 
 def describe(types: Sequence[TensorType]) -> str:
-    """Types in an error message."""
+    """Format types for an error message."""
     return ", ".join(map(str, types))
 
 
 def require(condition: bool, op: str, message: str) -> None:
-    """Raise `TypeRuleError` in the name of ``op`` unless ``condition`` holds."""
+    """Raise a `TypeRuleError` that names ``op`` unless ``condition`` holds."""
     if not condition:
         raise TypeRuleError(f"gnomon.{op}: {message}")
 
@@ -83,7 +83,7 @@ def require_dtype(op: str, type_: TensorType, dtypes: Collection[np.dtype]) -> N
 def batch_elementwise(
     inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
 ) -> tuple[list[ir.Value], list[int]]:
-    """The batching rule of ops that act on each element: align the batch dimensions, apply."""
+    """The batching rule of elementwise ops: align the batch dimensions, then apply the op."""
     at = next(d for d in dims if d is not None)
     aligned = [at_dim(x, d, axis.size, at) for x, d in zip(operands, dims, strict=True)]
     results = inst.op.build(aligned, inst.params)
@@ -93,7 +93,7 @@ def batch_elementwise(
 def to_front(
     operands: Values, dims: Sequence[int | None], axis: MappedAxis, only_batched: bool = False
 ) -> list[ir.Value]:
-    """Operands with the batch dimension in front; unbatched ones repeated, or left alone."""
+    """Move batch dimensions to the front; repeat unbatched operands unless ``only_batched``."""
     return [
         x if only_batched and d is None else at_dim(x, d, axis.size, 0)
         for x, d in zip(operands, dims, strict=True)
@@ -103,7 +103,7 @@ def to_front(
 def batch_structural(shift: Callable[[Mapping[str, Any], int], dict[str, Any]]) -> Rule:
     """The batching rule of one-operand ops whose parameters only shift past a leading batch dim.
 
-    ``shift(params, size)`` gives the parameters for an operand with the batch dimension in front.
+    ``shift(params, size)`` returns the parameters for an operand with a leading batch dimension.
     """
 
     def rule(
@@ -130,7 +130,7 @@ def jvp_linear(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Valu
 
 
 def jvp_linear_in(*positions: int) -> Rule:
-    """The jvp of an op that is linear in each of ``positions`` alone; others carry no tangent."""
+    """The jvp of an op linear in each operand of ``positions``; other tangents are zero."""
 
     def rule(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
         total: ir.Value | None = None
@@ -151,7 +151,7 @@ Partial: TypeAlias = "Callable[..., ir.Value]"
 def jvp_partials(*partials: Partial | None) -> Rule:
     """The jvp of an elementwise op: each tangent times its partial derivative, summed.
 
-    A partial gets ``(*operands, out)``; ``None`` says that the derivative by that operand is zero.
+    A partial gets ``(*operands, out)``; ``None`` means a zero derivative by that operand.
     """
 
     def rule(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
@@ -187,13 +187,14 @@ def nary(
     """Declare an elementwise op: all operands have one type; the result has their shape.
 
     Args:
-      name, arity, doc: what it is.
-      dtypes: the dtypes that it takes.
+      name, arity, doc: the name, the number of operands, and the description.
+      dtypes: the operand dtypes that the op accepts.
       evaluate: the NumPy function, on arrays (and parameters).
       jvp: a rule (see `jvp_partials`, `jvp_linear`) or a verdict.
-      transpose: where the op is linear.
+      transpose: the transpose rule of a linear op, or a verdict.
       lower: a rule, or the name of the StableHLO op.
-      result_dtype: the result's dtype from the operands' and the parameters (default: the same).
+      result_dtype: the result dtype from the operands' dtype and the parameters; by default the
+        operands' dtype.
     """
     operands = {1: ("x",), 2: ("x", "y"), 3: ("x", "y", "z")}[arity]
 
@@ -227,7 +228,7 @@ def nary(
 def unary(
     name: str, *, jvp: Partial | Verdict | None = None, rule: Rule | None = None, **facets: Any
 ) -> Op:
-    """`nary` of one operand; ``jvp``: ``(x, out) -> partial`` (or give ``rule``), or a verdict."""
+    """`nary` of one operand; ``jvp`` is ``(x, out) -> partial``, or a verdict, or see ``rule``."""
     chosen: Facet = rule or (jvp if isinstance(jvp, Verdict) else jvp_partials(jvp))
     return nary(name, 1, jvp=chosen, **facets)
 
@@ -256,7 +257,7 @@ def shape_of(x: ir.Value) -> tuple[int, ...]:
 
 
 def normalized(dims: Sequence[int], rank: int, op: str) -> tuple[int, ...]:
-    """Check that ``dims`` are distinct dimensions of an operand of ``rank``; sorted or not."""
+    """Check that ``dims``, in any order, are distinct dimensions of an operand of ``rank``."""
     require(
         all(0 <= d < rank for d in dims) and len(set(dims)) == len(dims),
         op,
@@ -269,7 +270,7 @@ def normalized(dims: Sequence[int], rank: int, op: str) -> tuple[int, ...]:
 
 
 def stablehlo_constant(value: np.ndarray) -> ir.Value:
-    """A StableHLO literal; a complex one is joined from its parts (see `emit.constant`)."""
+    """A StableHLO literal; a complex one is built from its parts (see `emit.constant`)."""
     type_ = TensorType(value.shape, value.dtype)
     if is_complex(value.dtype):
         parts = [stablehlo_constant(value.real), stablehlo_constant(value.imag)]
@@ -282,7 +283,7 @@ def stablehlo_region(
     types: Sequence[TensorType],
     emit: Callable[..., Sequence[ir.Value]],
 ) -> None:
-    """Fill the region of a StableHLO op: ``emit`` makes the results from the block arguments."""
+    """Fill the region of a StableHLO op; ``emit`` maps the block arguments to the results."""
     location = ir.Location.unknown()
     block = region.blocks.append(*(mlir_type(t) for t in types), arg_locs=[location] * len(types))
     with ir.InsertionPoint(block):
@@ -298,7 +299,7 @@ def stablehlo_reduce(
 ) -> list[ir.Value]:
     """Reduce operands of one shape together over ``axes``.
 
-    ``combine`` gets the accumulated scalars, then the next ones, and gives the new scalars.
+    ``combine`` takes the accumulated scalars, then the next ones, and returns the new ones.
     """
     types = [type_of(x) for x in operands]
     scalars = [t.with_shape(()) for t in types]
@@ -315,7 +316,7 @@ def stablehlo_reduce(
 
 
 def stablehlo_full(type_: TensorType, value: Any) -> ir.Value:
-    """A StableHLO literal with one value everywhere (stored once)."""
+    """A StableHLO literal that repeats one value, stored as a splat."""
     return stablehlo_constant(np.broadcast_to(np.asarray(value).astype(type_.dtype), type_.shape))
 
 
@@ -340,7 +341,7 @@ class _Lowered:
         return stablehlo_full(type_of(x), value)
 
 
-# How a lowering rule is composed of others: ``lowered.mul(x, lowered.cos(y))`` emits StableHLO.
+# Composes lowering rules: ``lowered.mul(x, lowered.cos(y))`` emits StableHLO.
 lowered: Any = _Lowered()
 
 
@@ -350,19 +351,19 @@ _ACCUMULATORS = {d: np.dtype(np.float32) for d in FLOATING if d.itemsize < 4}
 
 
 def accumulator(dtype: np.dtype) -> np.dtype:
-    """The dtype in which sums and products are formed; they are rounded once, at the end."""
+    """The dtype in which sums and products are accumulated before one final rounding."""
     return _ACCUMULATORS.get(dtype, dtype)
 
 
 @functools.cache
 def lowest(dtype: np.dtype) -> np.ndarray:
-    """The value that no other value of the dtype is below, as a rank-0 array."""
+    """The identity of max: the lowest value of the dtype, as a rank-0 array."""
     return _extreme(dtype, -1)
 
 
 @functools.cache
 def highest(dtype: np.dtype) -> np.ndarray:
-    """The value that no other value of the dtype is above, as a rank-0 array."""
+    """The identity of min: the highest value of the dtype, as a rank-0 array."""
     return _extreme(dtype, 1)
 
 
@@ -386,7 +387,7 @@ def _extreme(dtype: np.dtype, sign: int) -> np.ndarray:
 
 
 def combiner(name: str) -> Rule:
-    """The StableHLO form of an op of two scalars; the op is found when a reduction is lowered."""
+    """The StableHLO form of an op on two scalars; the op is looked up at lowering time."""
 
     def combine(x: ir.Value, y: ir.Value) -> ir.Value:
         return getattr(lowered, name)(x, y)
@@ -413,6 +414,6 @@ def _beyond(x: ir.Value, y: ir.Value, native: str, is_beyond: Rule) -> ir.Value:
         return stablehlo(native, [x, y], [type_])[0]
     x_real, y_real = lowered.real(x), lowered.real(y)
     tie = lowered.and_(lowered.eq(x_real, y_real), is_beyond(lowered.imag(x), lowered.imag(y)))
-    # An ordered comparison says nothing of a nan in the other part: y must equal itself.
+    # An ordered comparison of one part does not notice a nan in the other: y must equal itself.
     first = lowered.and_(lowered.or_(is_beyond(x_real, y_real), tie), lowered.eq(y, y))
     return lowered.select(lowered.or_(first, lowered.ne(x, x)), x, y)

@@ -1,7 +1,7 @@
-"""``gnomon.composite``: an operation under a name of its own, that means what its body says.
+"""``gnomon.composite``: a named operation that is defined by its body.
 
-A compiler that knows the name may have something better than the body. None here does: the body
-takes the op's place when the program is lowered.
+A compiler that knows the name may use a better implementation than the body. No backend here does:
+lowering replaces the op by its body.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _no_derivative(inst: Instance, tangents: Tangents) -> NoReturn:
 def _batch(
     inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
 ) -> tuple[list[ir.Value], list[int | None]]:
-    """The decomposition mapped: the name is that of the operation on one element."""
+    """Inline the batched body: the name denotes the operation on one element."""
     body, out = inst.engine.batch(inst.bodies[0], [d is not None for d in dims], axis)
     results = body.inline(in_front(operands, dims))
     return list(results), [0 if mapped else None for mapped in out]
@@ -66,7 +66,7 @@ _EXAMPLE = """\
 
 composite = Op(
     name="composite",
-    doc="an operation under a name of its own, which means what its body says",
+    doc="a named operation that is defined by its body",
     example=_EXAMPLE,
     attributes={"consts": INT, "name": STRING, "version": INT, "keywords": STRING},
     results=None,

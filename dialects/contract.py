@@ -1,37 +1,37 @@
 """The op contract: every op declares every facet, as a rule or as a named verdict.
 
-An `Op` is declared once, in the room of its family; declaring it registers it, and registration
-fails where a facet is missing. Its facets:
+An `Op` is declared once, in the module of its family. Declaring it registers it, and registration
+fails when a facet is missing. The facets are:
 
 ``infer(*operand_types, **params)``
-    The type rule: result types from operand types; raises `TypeRuleError`. Region ops get
-    ``bodies=`` too.
+    The type rule: result types from operand types; raises `TypeRuleError`. Region ops also get
+    ``bodies=``.
 ``evaluate(*arrays, **params)``
-    The meaning, in NumPy. Returns one array, or a tuple where the op has several results. Region
-    ops get ``bodies=``: callables on arrays that know their ``result_types``.
+    The meaning, in NumPy. Returns one array, or a tuple if the op has several results. Region
+    ops get ``bodies=``: callables on arrays with an attribute ``result_types``.
     A rule that only raises is annotated ``NoReturn``.
 ``jvp(inst, outs, tangents)``
-    The tangents of the results. ``None`` stands for a symbolic zero, on both sides.
+    The tangents of the results. ``None`` is a symbolic zero, in arguments and results.
 ``transpose(inst, cotangents, linear)``
-    For ops linear in the operands where ``linear[i]``: one cotangent (or ``None``) an operand.
-    ``inst.operands[i]`` is ``None`` where ``linear[i]``.
+    For an op that is linear in the operands for which ``linear[i]`` is true: one cotangent (or
+    ``None``) per operand. ``inst.operands[i]`` is ``None`` if ``linear[i]``.
 ``batch(inst, operands, dims, axis)``
-    ``(results, result_dims)`` when operand ``i`` carries the batch dimension at ``dims[i]``
+    ``(results, result_dims)`` when operand ``i`` has its batch dimension at ``dims[i]``
     (``None``: not batched). ``inst`` describes the unbatched op; ``axis`` is the `MappedAxis`.
 ``lower(inst)``
-    The StableHLO form: the values of ``inst.operands`` are StableHLO-typed, the results replace the
-    op's. The same types serve both dialects.
+    The StableHLO form: ``inst.operands`` are values of the StableHLO program, and the returned
+    values replace the op's results. Both dialects use the same types.
 
 Rules build IR by calling ops on SSA values at the current insertion point: ``mul(t, cos(x))``.
 
-``example`` is IR: a few statements in generic form, with the op among them. `dialects.example`
-makes a program of it, and the tests run that program.
+``example`` is IR: a few statements in generic form that use the op. `dialects.example` builds a
+program from it, and the tests run that program.
 
 - Values that no statement defines are the arguments of ``@main``; results that no statement uses
   are its results.
 - ``@f`` is a function from ``tensor<f32>`` to ``tensor<f32>``.
 - A collective is over the axis ``"i"`` of four members. ``@main`` maps the example over that axis.
-- A terminator, or another part of a region op, is shown inside of an op that holds it.
+- A terminator, or another part of a region op, is shown inside an op that contains it.
 - Operands or results of several types are packed by ``builtin.unrealized_conversion_cast``.
 - Callbacks have the number 0.
 """
@@ -54,11 +54,11 @@ class TypeRuleError(TypeError):
 
 
 class Verdict(enum.Enum):
-    """A facet's answer when it is not a rule: what is so, and why that is right."""
+    """The reason why a facet of an op has no rule."""
 
     ZERO_TANGENT = "the result is constant, integer or boolean: its tangent is zero everywhere"
-    NOT_LINEAR = "the op is not linear in any operand: it never stands in a linear program"
-    EXPANDED = "a pass replaces the op before this facet could be asked for"
+    NOT_LINEAR = "the op is not linear in any operand: it never occurs in a linear program"
+    EXPANDED = "a pass replaces the op before this facet is needed"
     ENGINE = "the transformation itself gives the rule: the op calls another function"
     NO_DERIVATIVE = "no derivative is known: differentiation raises an error that names the op"
     NO_REVERSE = "the op has no transpose: reverse mode raises an error that names it"
@@ -76,10 +76,10 @@ STRUCTURE = Verdict.STRUCTURE
 Rule = Callable[..., Any]
 Facet = Rule | Verdict
 
-# The attribute of calls and transformations whose function has effects.
+# The attribute that marks calls and transformations of functions with effects.
 EFFECTS_MARK = "effects"
 
-# So many combinations of types and parameters of an op are remembered.
+# The number of combinations of types and parameters that each op caches.
 _MADE_SIZE = 4096
 
 FACETS = ("infer", "evaluate", "jvp", "transpose", "batch", "lower")
@@ -98,11 +98,11 @@ class Instance:
 
     Attributes:
       op: the `Op`.
-      operands: SSA values (``None`` where a rule may not look).
+      operands: SSA values; ``None`` for those that are not available to the rule.
       operand_types, result_types: logical types.
       params: attributes as Python values.
       bodies: closed bodies of the regions.
-      engine: the transformation that runs, for ops whose regions must be transformed.
+      engine: the running transformation, for ops whose regions must be transformed.
     """
 
     __slots__ = ("bodies", "engine", "op", "operand_types", "operands", "params", "result_types")
@@ -146,25 +146,26 @@ class Op:
     """An op of the dialect with all its facets; see the module's docstring.
 
     Attributes:
-      name: the name after ``gnomon.`` (or the full name of an upstream op that takes part).
-      doc: what it computes, one sentence.
+      name: the name without ``gnomon.``, or the full name of an upstream op that is supported.
+      doc: the value that the op computes, in one sentence.
       example: statements of IR that use the op; see the module's docstring.
       attributes: parameter name to attribute kind.
       operands: operand names; ``...`` for any number.
-      results: the number of results; ``None`` where the type rule tells.
+      results: the number of results; ``None`` if it depends on the types or parameters.
       regions: region names; ``...`` for any number (each in a ``gnomon.branch``).
-      linearize: for ops whose derivative computes the results anew (region ops, sorts), the rule
-        that keeps primal and tangent ops apart, so that reverse mode can split them:
-        ``linearize(inst, tangents) -> (outs, tangents_out)``. Where it is given, ``jvp`` has that
-        signature too.
-      inline: for region ops that mean what their first body says (the others are rules of it): what
-        replaces the op once nothing is left to transform; ``inline(inst) -> values``. The first
-        body alone is evaluated.
-      collective: the batching rule is asked even if no operand is batched.
-      terminator: the op ends a body.
-      effects: running the op does more than to give its results (it prints, it calls back): no pass
-        may drop, merge, repeat, hoist or speculate it. `has_effects` asks an operation.
-      resolve: what else the type rule gets, found from the operation (the callee's signature).
+      linearize: for ops whose derivative recomputes the results (region ops, sorts), the rule that
+        keeps primal and tangent ops apart, so that reverse mode can split them:
+        ``linearize(inst, tangents) -> (outs, tangents_out)``. If it is given, ``jvp`` has the same
+        signature.
+      inline: for region ops that are defined by their first body (the other bodies are rules for
+        it): the values that replace the op after all transformations,
+        ``inline(inst) -> values``. Only the first body is evaluated.
+      collective: whether the batching rule also applies when no operand is batched.
+      terminator: whether the op terminates a body.
+      effects: whether the op has effects besides its results (it prints, it calls back): no pass
+        may drop, merge, repeat, hoist or speculate it. See `has_effects`.
+      resolve: finds additional arguments of the type rule from the operation, such as the callee's
+        signature.
     """
 
     name: str
@@ -186,7 +187,8 @@ class Op:
     terminator: bool = False
     effects: bool = False
     resolve: Callable[[ir.Operation], dict[str, Any]] | None = None
-    # Result types and attributes by operand types and parameters, where these tell all.
+    # A cache of result types and attributes by operand types and parameters, for ops without
+    # regions.
     _made: dict[Any, tuple[list[ir.Type], dict[str, ir.Attribute]]] | None = field(
         default=None, init=False, repr=False
     )
@@ -197,7 +199,7 @@ class Op:
             if not (callable(rule) or isinstance(rule, Verdict)):
                 raise TypeError(f"op {self.name}: facet {facet} is neither a rule nor a verdict")
         if not self.doc or not self.example:
-            raise TypeError(f"op {self.name}: the one-line doc and the IR example are facets too")
+            raise TypeError(f"op {self.name}: the doc and the IR example are mandatory")
         if self.full_name in REGISTRY:
             raise ValueError(f"op {self.name} is declared twice")
         REGISTRY[self.full_name] = self
@@ -214,18 +216,18 @@ class Op:
 
     @property
     def is_control_flow(self) -> bool:
-        """True for ops that hold regions."""
+        """Whether the op has regions."""
         return bool(self.regions)
 
     def __repr__(self) -> str:
         return f"<op {self.full_name}>"
 
     def decode(self, attributes: ir.DictAttr) -> dict[str, Any]:
-        """Python parameters of MLIR attributes; the inverse of `encode`."""
+        """Convert MLIR attributes to Python parameters; the inverse of `encode`."""
         return {name: kind.decode(attributes[name]) for name, kind in self.attributes.items()}
 
     def encode(self, params: Mapping[str, Any]) -> dict[str, ir.Attribute]:
-        """MLIR attributes of Python parameters."""
+        """Convert Python parameters to MLIR attributes."""
         if params.keys() != self.attributes.keys():
             missing = self.attributes.keys() - params.keys()
             extra = params.keys() - self.attributes.keys()
@@ -238,7 +240,7 @@ class Op:
     def infer_types(
         self, types: Sequence[TensorType], params: Mapping[str, Any], bodies: Sequence[Body] = ()
     ) -> tuple[TensorType, ...]:
-        """Result types by the type rule."""
+        """The result types, from the type rule."""
         if self.operands is not ... and len(types) != len(self.operands):
             raise TypeRuleError(
                 f"{self.full_name} takes {len(self.operands)} operands, got {len(types)}"
@@ -253,7 +255,7 @@ class Op:
     def build(
         self, operands: Sequence[ir.Value], params: Mapping[str, Any], bodies: Sequence[Body] = ()
     ) -> list[ir.Value]:
-        """Create the op at the current insertion point; all its results."""
+        """Create the op at the current insertion point; return all its results."""
         if self.operands is not ... and not self.regions:
             result_types, attributes = self._make(operands, params)
             return list(
@@ -277,7 +279,7 @@ class Op:
     def _make(
         self, operands: Sequence[ir.Value], params: Mapping[str, Any]
     ) -> tuple[list[ir.Type], dict[str, ir.Attribute]]:
-        """Result types and attributes of an op without regions."""
+        """The result types and attributes of an op without regions, cached."""
         made = self._made
         key = None
         if made is not None:
@@ -286,7 +288,7 @@ class Op:
                 return made[key]
             except KeyError:
                 pass
-            except TypeError:  # a list among the parameters
+            except TypeError:  # unhashable: a list among the parameters
                 key = None
         attributes = self.encode(params)
         types = self.infer_types([type_of(v) for v in operands], params)
@@ -298,8 +300,10 @@ class Op:
         return result
 
     def __call__(self, *operands: ir.Value, bodies: Sequence[Body] = (), **params: Any) -> Any:
-        """Create the op at the current insertion point; its result, or a list where ``results``
-        is not 1.
+        """Create the op at the current insertion point.
+
+        Returns:
+          The result, or a list of results if ``results`` is not 1.
         """
         results = self.build(operands, params, bodies)
         return results[0] if self.results == 1 else results
@@ -328,7 +332,7 @@ def bodies_of(operation: ir.Operation) -> list[Body]:
 
 
 def all_operations(body: Body) -> Iterator[ir.Operation]:
-    """The operations of a body, and behind each that steers control flow those of its bodies."""
+    """Every operation in program order; a control-flow op is followed by those nested in it."""
     for op in body.operations:
         yield op
         if lookup(op).is_control_flow:
@@ -337,15 +341,15 @@ def all_operations(body: Body) -> Iterator[ir.Operation]:
 
 
 def is_literal(operation: ir.Operation) -> bool:
-    """Whether an operation makes the same value wherever it stands, of nothing."""
+    """Whether an operation has no operands and gives the same value anywhere in the program."""
     return not (operation.operands or operation.regions or has_effects(operation))
 
 
 def has_effects(operation: ir.Operation) -> bool:
-    """Whether an operation, or one inside of it or of what it calls, has effects.
+    """Whether an operation, an operation nested in it, or its callee has effects.
 
-    A call or transformation of a function with effects says so itself, by a unit attribute that
-    `functions.emit_call` gives it.
+    A call or transformation of a function with effects carries a unit attribute, which
+    `functions.emit_call` sets.
     """
     op = REGISTRY.get(operation.name)
     if op is None:
@@ -371,7 +375,7 @@ _decoded: dict[tuple[Kind, ir.Attribute], Any] = {}
 
 
 def params_of(operation: ir.Operation, op: Op | None = None) -> dict[str, Any]:
-    """Attributes of an operation as Python values."""
+    """The attributes of an operation as Python values."""
     op = op or lookup(operation)
     if not op.attributes:
         return {}
@@ -398,7 +402,7 @@ def params_of(operation: ir.Operation, op: Op | None = None) -> dict[str, Any]:
 def instance_of(
     operation: ir.Operation, operands: Sequence[Any] | None = None, engine: Any = None
 ) -> Instance:
-    """What the rules of an operation see; ``operands`` replaces its own operands."""
+    """The `Instance` of an operation for its rules; ``operands`` overrides its own operands."""
     op = lookup(operation)
     own = operands_of(operation)
     return Instance(
@@ -413,7 +417,7 @@ def instance_of(
 
 
 def result_types(operation: ir.Operation) -> tuple[TensorType, ...]:
-    """The types of an operation's results, one by one."""
+    """The types of an operation's results, unpacked."""
     types = [r.type for r in operation.results]
     if len(types) == 1 and isinstance(types[0], ir.TupleType):
         types = [types[0].get_type(i) for i in range(types[0].num_types)]
@@ -421,7 +425,7 @@ def result_types(operation: ir.Operation) -> tuple[TensorType, ...]:
 
 
 def verify(operation: ir.Operation) -> bool:
-    """The verifier of every op of the dialect: its attributes decode and its type rule agrees."""
+    """Verify an op of the dialect: its attributes decode, and its types match the type rule."""
     op = REGISTRY[operation.name]
     try:
         params = params_of(operation, op)
@@ -455,9 +459,10 @@ def _define(dialect: Any, op: Op) -> None:
         annotations["outputs"] = Sequence[ext.Result[Any]]
     else:
         annotations |= {f"result{i}": ext.Result[Any] for i in range(op.results)}
-    # A part of a region op stays as long as that op does: it has no results that anyone could use.
-    # A region op may hold one with effects, which upstream's passes would not see behind a trait of
-    # its holder: dead ones are dropped by ``drop-unused-results``, which does look inside.
+    # A structural part of a region op has no results: if it were pure, upstream would erase it as
+    # dead. A region op may contain an op with effects, which upstream's passes would not see if the
+    # region op were pure. Dead region ops are dropped by ``drop-unused-results``, which looks
+    # inside.
     stays = op.evaluate is STRUCTURE or op.effects or bool(regions)
     traits: list[type] = [] if stays else [ext.Pure]
     if op.terminator:
@@ -474,8 +479,9 @@ def _define(dialect: Any, op: Op) -> None:
 
 
 def load_dialect() -> None:
-    """Load the dialect with every registered op into the process's context; once, after all
-    rooms.
+    """Load the dialect with every registered op into the process's context.
+
+    Called once, after all modules of the dialect have been imported.
     """
 
     class GnomonDialect(ext.Dialect, name="gnomon"):  # type: ignore[call-arg]
@@ -485,8 +491,8 @@ def load_dialect() -> None:
         if op.full_name.startswith("gnomon."):
             _define(GnomonDialect, op)
     ensure_context()
-    # Loading by ``GnomonDialect.load`` would merge equal constraints, and a constraint that two
-    # operands share forces their types to be equal.
+    # ``GnomonDialect.load`` would merge equal constraints, and two operands that share a
+    # constraint must have equal types.
     module = GnomonDialect._emit_module()
     GnomonDialect._mlir_module = module
     irdl.load_dialects(module)

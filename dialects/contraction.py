@@ -1,4 +1,4 @@
-"""Contraction: ``dot_general``, the one op behind every matrix product."""
+"""Contraction: ``dot_general``, the one op to which every matrix product is traced."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _check_dtypes(lhs: TensorType, rhs: TensorType, dtype: np.dtype) -> None:
 
 
 def _split_precision(precision: str) -> tuple[str, str]:
-    """What holds of either operand; of an algorithm each part is the whole, its operand first."""
+    """The precision of each operand; for an algorithm, itself and itself with operands swapped."""
     if is_algorithm(precision):
         return precision, str(algorithm_of(precision).swapped())
     parts = precision.split(",")
@@ -114,7 +114,7 @@ def _infer(
     require(
         not is_algorithm(precision) or all(is_floating(d) for d in (lhs.dtype, rhs.dtype, dtype)),
         "dot_general",
-        f"the algorithm {precision} is one of floating point numbers, got {lhs} and {rhs}",
+        f"the algorithm {precision} takes floating point operands, got {lhs} and {rhs}",
     )
     normalized((*lhs_batch, *lhs_contracting), lhs.rank, "dot_general")
     normalized((*rhs_batch, *rhs_contracting), rhs.rank, "dot_general")
@@ -142,7 +142,7 @@ def _infer(
 
 
 class _Plan(NamedTuple):
-    """How NumPy computes one signature: views, a ``matmul``, a view; ``None``: as it is."""
+    """How NumPy computes one signature: views, a ``matmul``, a view; ``None`` means no change."""
 
     lhs_permutation: Dims | None
     lhs_shape: Dims | None
@@ -171,7 +171,8 @@ def _plan(
     lhs_dtype: np.dtype,
     dtype: np.dtype,
 ) -> _Plan:
-    # Contracting dims are pairs in any order; the larger operand's own order keeps it a view.
+    # The pairs of contracting dims may come in any order; that of the larger operand lets it stay
+    # a view.
     by_lhs = _product(lhs) >= _product(rhs)
     pairs = sorted(
         zip(lhs_contracting, rhs_contracting, strict=True), key=lambda p: p[0 if by_lhs else 1]
@@ -187,7 +188,7 @@ def _plan(
     rhs_permutation = (*rhs_batch, *rhs_contracting, *rhs_free)
     lhs_permuted = tuple(lhs[d] for d in lhs_permutation)
     rhs_permuted = tuple(rhs[d] for d in rhs_permutation)
-    # Without batch dims a missing free dim stays missing: matrix-vector products go to gemv.
+    # Without batch dims, a missing free dim is not added: matrix-vector products then use gemv.
     keep = bool(batch)
     lhs_matrix = (*batch, *((_product(m),) if m or keep else ()), k)
     rhs_matrix = (*batch, k, *((_product(n),) if n or keep else ()))
@@ -207,9 +208,10 @@ def _plan(
 def _multiplier(
     operand: np.dtype, result: np.dtype, m: int, k: int, n: int, batch: int
 ) -> Multiply:
-    """The product of matrices: ``operand`` dtype in, ``result`` dtype out."""
+    """A matrix product that takes the ``operand`` dtype and returns the ``result`` dtype."""
     if operand == BOOL and result == BOOL:
-        # The sum of non-negative terms is positive exactly where one is: BLAS does the or of ands.
+        # A sum of non-negative terms is positive if and only if one term is, so BLAS computes the
+        # or of ands.
         return lambda a, b: np.matmul(a.astype(np.float32), b.astype(np.float32)) > 0
     if is_integer(result):
         return _integer_multiplier(operand, result, m, k, n)
@@ -222,19 +224,19 @@ def _multiplier(
 
 
 def _working_dtype(operand: np.dtype, result: np.dtype) -> np.dtype:
-    """The dtype of BLAS in which inexact products are computed, and rounded once at the end."""
+    """The BLAS dtype in which inexact products are computed before one final rounding."""
     if is_complex(result):
         return max(operand, result, key=lambda d: d.itemsize)
     double = np.dtype(np.float64) in (operand, result)
     return np.dtype(np.float64 if double else np.float32)
 
 
-# Below this many products NumPy's own integer loops beat the conversions.
+# Below this many products, NumPy's own integer loops are faster than conversion to floats.
 _FEW_PRODUCTS = 1 << 15
 
 
 def _integer_multiplier(operand: np.dtype, result: np.dtype, m: int, k: int, n: int) -> Multiply:
-    """Products of integers, that wrap; in BLAS wherever its floats hold them exactly."""
+    """A wrapping integer matrix product, in BLAS wherever its floats are exact."""
     largest = 1 if operand == BOOL else _magnitude(operand)
     bound = largest * largest * k
     if bound <= 1 << 24:
@@ -249,7 +251,7 @@ def _integer_multiplier(operand: np.dtype, result: np.dtype, m: int, k: int, n: 
         )
     if operand.itemsize == result.itemsize == 4 and m * n * k >= _FEW_PRODUCTS and k < 1 << 20:
         return lambda a, b: _matmul_by_halves(a, b).astype(result)
-    # Wrapping commutes with sums and products, so the wider of both serves.
+    # Wrapping commutes with sums and products, so the wider dtype gives the same result.
     wide = max(operand, result, key=lambda d: d.itemsize)
     return lambda a, b: np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False)).astype(
         result, copy=False
@@ -262,7 +264,7 @@ def _magnitude(dtype: np.dtype) -> int:
 
 
 def _matmul_by_halves(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A product of 32-bit integers modulo 2**32, from exact products of their 16-bit halves."""
+    """A product of 32-bit integers modulo 2**32 from exact products of their 16-bit halves."""
     a_low, a_high = (a & 0xFFFF).astype(np.float64), (a >> 16).astype(np.float64)
     b_low, b_high = (b & 0xFFFF).astype(np.float64), (b >> 16).astype(np.float64)
     low = np.matmul(a_low, b_low).astype(np.int64)
@@ -316,7 +318,7 @@ def _evaluate(
 
 
 def _transpose_operand(inst: Instance, cotangent: ir.Value, which: int) -> ir.Value:
-    """The cotangent of operand ``which``: the result's cotangent contracted with the other one."""
+    """The cotangent of operand ``which``: contract the cotangent with the other operand."""
     sides = ("lhs", "rhs")
     own, other = sides[which], sides[1 - which]
     params = inst.params
@@ -329,14 +331,14 @@ def _transpose_operand(inst: Instance, cotangent: ir.Value, which: int) -> ir.Va
     batch_rank = len(own_batch)
     start = batch_rank + (len(own_free) if which == 0 else 0)
     other_in_result = tuple(range(start, start + len(other_free)))
-    # A result dtype unlike the operands' (bf16 x bf16 -> f32) makes this a product of two dtypes:
-    # the wider of both holds either without loss.
+    # If the result dtype differs from the operands' (bf16 x bf16 -> f32), the cotangent and the
+    # other operand have different dtypes; the wider one represents both exactly.
     result_dtype = inst.type.dtype
     work = max(result_dtype, other_type.dtype, key=lambda d: d.itemsize)
     lhs_precision, rhs_precision = _split_precision(params["precision"])
     other_precision = rhs_precision if which == 0 else lhs_precision
     own_precision = lhs_precision if which == 0 else rhs_precision
-    # The other operand's contracted dims keep its order in the product.
+    # In the product, the other operand's contracted dims keep that operand's order.
     contracted = tuple(
         own for _, own in sorted(zip(other_contracting, own_contracting, strict=True))
     )
@@ -347,7 +349,7 @@ def _transpose_operand(inst: Instance, cotangent: ir.Value, which: int) -> ir.Va
         (inst.operands[1 - which], other_free, other_batch, other_precision),
     ]
     if order != in_place and (*own_batch, *contracted, *own_free) == in_place:
-        # The other way round nothing is left to transpose, as for the weights in x @ w.
+        # With the operands swapped, no transpose is needed, as for the weights in x @ w.
         order = in_place
         factors.reverse()
     (lhs, lhs_dims, lhs_batch, lhs_precision), (rhs, rhs_dims, rhs_batch, rhs_precision) = factors
@@ -382,7 +384,7 @@ def _transpose(
 
 
 def _shifted(dims: Dims, batch_dim: int | None) -> Dims:
-    """``dims`` of the unbatched operand, counted in the one with a dimension at ``batch_dim``."""
+    """Renumber ``dims`` of the unbatched operand for the operand with a dim at ``batch_dim``."""
     if batch_dim is None:
         return dims
     return tuple(d + (d >= batch_dim) for d in dims)
@@ -400,7 +402,7 @@ def _batch(
         params["lhs_batch"] = (lhs_dim, *params["lhs_batch"])
         params["rhs_batch"] = (rhs_dim, *params["rhs_batch"])
         return inst.op.build(operands, params), [0]
-    # Batched on one side only: one more free dimension there, no data moves.
+    # If one side alone is batched, its batch dim becomes one more free dim: no data moves.
     result_dim = len(params["lhs_batch"])
     lhs_rank, rhs_rank = (type_of(x).rank for x in operands)
     lhs_free = _free(lhs_rank, params["lhs_batch"], params["lhs_contracting"])
@@ -443,7 +445,7 @@ def _lower(inst: Instance) -> list[ir.Value]:
 
 dot_general = Op(
     name="dot_general",
-    doc="Products summed over paired dimensions; result dims: batch, lhs free, rhs free",
+    doc="products summed over paired dimensions; result dims: batch, lhs free, rhs free",
     example=(
         '%r = "gnomon.dot_general"(%lhs, %rhs) {lhs_contracting = array<i64: 1>, '
         "rhs_contracting = array<i64: 0>, lhs_batch = array<i64>, rhs_batch = array<i64>, "

@@ -1,4 +1,4 @@
-"""Arrays from nothing: literals and index ramps."""
+"""Ops without operands: literals and index ramps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gnomon.dialects.types import NUMERIC, TensorType, is_complex, real_dtype, s
 def _batch_nothing(
     inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
 ) -> tuple[list[ir.Value], list[int | None]]:
-    """Without operands nothing is batched: the op stands as it is."""
+    """An op without operands is never batched: repeat it unchanged."""
     return inst.op.build([], inst.params), [None]
 
 
@@ -93,7 +93,7 @@ def _infer_iota(*, dtype: np.dtype, shape: tuple[int, ...], dimension: int) -> T
 
 
 def _evaluate_iota(*, dtype: np.dtype, shape: tuple[int, ...], dimension: int) -> np.ndarray:
-    # Counting in integers and converting once: NumPy's float ramps add the step up.
+    # Count in integers and convert once: NumPy's float ramps accumulate rounding errors.
     ramp = np.arange(shape[dimension]).astype(dtype)
     if len(shape) == 1:
         return ramp

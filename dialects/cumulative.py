@@ -32,7 +32,7 @@ from gnomon.dialects.emit import full_like, ops, reshape, slice_along, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import INEXACT, NUMERIC, TensorType, is_complex, mlir_type, type_of
 
-# Combines what came before with what comes next; each side is a list of arrays of one shape.
+# Combines the accumulated arrays with the next ones; each side is a list of arrays of one shape.
 Combine: TypeAlias = "Callable[[Values, Values], list[ir.Value]]"
 
 
@@ -40,7 +40,7 @@ Combine: TypeAlias = "Callable[[Values, Values], list[ir.Value]]"
 
 
 def _interleave(even: ir.Value, odd: ir.Value, axis: int) -> ir.Value:
-    """``even[0], odd[0], even[1], ...`` along an axis."""
+    """Interleave two values along an axis: ``even[0], odd[0], even[1], ...``."""
     shape = type_of(even).shape
     pairs, total = shape[axis], shape[axis] + type_of(odd).shape[axis]
     if total < 2 * pairs:
@@ -57,8 +57,8 @@ def _interleave(even: ir.Value, odd: ir.Value, axis: int) -> ir.Value:
 def prefix_scan(combine: Combine, parts: Values, axis: int) -> list[ir.Value]:
     """Cumulative results of an associative combination, in work linear in the size of the axis.
 
-    G. E. Blelloch, Prefix Sums and Their Applications (1990): combine neighbours, scan those, half
-    as many, and complete the places between.
+    After G. E. Blelloch, Prefix Sums and Their Applications (1990): combine neighbours, scan the
+    pairs recursively, and combine each odd result with the next element for those in between.
     """
     n = type_of(parts[0]).shape[axis]
     if n < 2:
@@ -76,7 +76,7 @@ def prefix_scan(combine: Combine, parts: Values, axis: int) -> list[ir.Value]:
 
 
 def _jvp_scan(combine: Combine) -> Rule:
-    """The jvp by a scan over pairs (value, tangent), which ``combine`` takes and gives."""
+    """A jvp rule that scans over pairs (value, tangent) with ``combine``."""
 
     def rule(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
         axis, reverse = inst.params["axis"], inst.params["reverse"]
@@ -99,7 +99,7 @@ def _reversed(x: np.ndarray, axis: int) -> np.ndarray:
 def _reduce_window(
     x: ir.Value, axis: int, reverse: bool, identity: np.ndarray, combine: Rule
 ) -> ir.Value:
-    """A window over all elements up to each one: compilers recognize it as a cumulative op."""
+    """Lower to a window that ends at each element, which compilers know as a cumulative op."""
     type_ = type_of(x)
     n = type_.shape[axis]
     edges = np.zeros((type_.rank, 2), np.int64)
@@ -196,7 +196,7 @@ def _transpose_sum(
 
 cumsum = _cumulative(
     "cumsum",
-    doc="cumulative sums along an axis, from the other end if reverse",
+    doc="cumulative sums along an axis, starting at the end if reverse",
     dtypes=NUMERIC,
     ufunc=np.add,
     identity=lambda dtype: np.zeros((), dtype),
@@ -214,7 +214,7 @@ def _product_rule(before: Values, after: Values) -> list[ir.Value]:
 
 cumprod = _cumulative(
     "cumprod",
-    doc="cumulative products along an axis, from the other end if reverse",
+    doc="cumulative products along an axis, starting at the end if reverse",
     dtypes=NUMERIC,
     ufunc=np.multiply,
     identity=lambda dtype: np.ones((), dtype),
@@ -227,7 +227,7 @@ cumprod = _cumulative(
 
 
 def _extremum_rule(name: str) -> Combine:
-    """The tangent of the chosen side; where both are equal, the mean."""
+    """The tangent of the chosen side; the mean of both if the values are equal."""
 
     def combine(before: Values, after: Values) -> list[ir.Value]:
         (x, t), (y, u) = before, after
@@ -241,7 +241,7 @@ def _extremum_rule(name: str) -> Combine:
 
 cummax = _cumulative(
     "cummax",
-    doc="cumulative maxima along an axis, from the other end if reverse; nan from a nan on",
+    doc="cumulative maxima along an axis, starting at the end if reverse; nan from a nan on",
     dtypes=NUMERIC,
     ufunc=np.maximum,
     identity=lowest,
@@ -250,7 +250,7 @@ cummax = _cumulative(
 )
 cummin = _cumulative(
     "cummin",
-    doc="cumulative minima along an axis, from the other end if reverse; nan from a nan on",
+    doc="cumulative minima along an axis, starting at the end if reverse; nan from a nan on",
     dtypes=NUMERIC,
     ufunc=np.minimum,
     identity=highest,
@@ -264,7 +264,7 @@ cummin = _cumulative(
 def logaddexp(build: Any, x: ir.Value, y: ir.Value) -> ir.Value:
     """log(exp(x) + exp(y)) without overflow; ``build`` is `emitted`, or `lowered` for StableHLO.
 
-    Equal infinities have no difference: their sum, the same infinity, is the result.
+    The difference of equal infinities is nan, so their sum, the same infinity, is used instead.
     """
     if is_complex(type_of(x).dtype):
         return _complex_logaddexp(build, x, y)
@@ -274,9 +274,9 @@ def logaddexp(build: Any, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _complex_logaddexp(build: Any, x: Any, y: Any) -> Any:
-    """Likewise of complex numbers, also by `evaluated`: the imaginary part is in [-pi, pi].
+    """The same for complex numbers; the imaginary part of the result is in [-pi, pi].
 
-    Where exp of one is zero, the other is the result as it is.
+    ``build`` may also be `evaluated`. If exp of one operand is zero, the result is the other.
     """
     high = build.max(x, y)
     difference = build.sub(build.add(x, y), build.mul(high, build.full_like(high, 2)))
@@ -292,11 +292,11 @@ def _complex_logaddexp(build: Any, x: Any, y: Any) -> Any:
 
 
 class _Accumulation:
-    """``accumulate`` as a ufunc has it, of a function that is none; the sides are halved.
+    """``ufunc.accumulate`` for a function that is not a ufunc, by recursive halving.
 
     Args:
-      ufunc: for real dtypes.
-      combine: an associative function of two arrays, for complex ones.
+      ufunc: the ufunc for real dtypes.
+      combine: an associative function of two arrays, for complex dtypes.
     """
 
     def __init__(self, ufunc: np.ufunc, combine: Callable[..., np.ndarray]) -> None:
@@ -323,14 +323,14 @@ def _logsumexp_identity(dtype: np.dtype) -> np.ndarray:
 
 
 def _logaddexp_rule(before: Values, after: Values) -> list[ir.Value]:
-    """Each tangent times its share in the sum; equal infinities share equally."""
+    """Weight each tangent by its share in the sum; equal infinities share equally."""
     (x, t), (y, u) = before, after
     out = logaddexp(emitted, x, y)
     zero, one, half = (full_like(x, value) for value in (0.0, 1.0, 0.5))
     is_x, is_y = ops.eq(x, out), ops.eq(y, out)
 
     def share(v: ir.Value, is_out: ir.Value, other_is_out: ir.Value) -> ir.Value:
-        # The exponent is made safe before exp, so that no nan is hidden in an unused branch.
+        # Select before exp, so that the branch not taken cannot give a nan derivative.
         weight = ops.exp(ops.select(is_out, zero, ops.sub(v, out)))
         return ops.mul(weight, ops.select(ops.and_(is_out, other_is_out), half, one))
 
@@ -340,7 +340,7 @@ def _logaddexp_rule(before: Values, after: Values) -> list[ir.Value]:
 
 cumlogsumexp = _cumulative(
     "cumlogsumexp",
-    doc="cumulative log(sum(exp(x))) along an axis, from the other end if reverse",
+    doc="cumulative log(sum(exp(x))) along an axis, starting at the end if reverse",
     dtypes=INEXACT,
     ufunc=_Accumulation(np.logaddexp, lambda x, y: _complex_logaddexp(evaluated, x, y)),
     identity=_logsumexp_identity,

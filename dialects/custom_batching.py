@@ -1,12 +1,12 @@
 """``gnomon.custom_vmap``: a function with a batching rule of its own.
 
-The op means what its body says. Its rule is Python code, which the program names by the number of a
-`Callback`: what it traces depends on the size of the mapped axis and on which arguments are mapped,
-and only the transformation knows those. A rule takes the size and, per argument, whether it is
-mapped; it gives a function of a program of its own, on arguments with the mapped axis in front, and
-per result whether it is mapped.
+The op is defined by its body. Its rule is Python code, to which the program refers by the number
+of a `Callback`: the traced code depends on the size of the mapped axis and on which arguments are
+mapped, which only the transformation knows. A rule takes the size and a mask of the mapped
+arguments. It returns a function in a program of its own, which takes arguments with the mapped
+axis in front, and a mask of the mapped results.
 
-In forward mode the op becomes one of primals and tangents, whose rule is the jvp of the rule.
+Forward mode turns the op into one on primals and tangents, whose rule is the jvp of the rule.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from gnomon.dialects.functions import Program, call, emit_call
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType
 
-# Size of the mapped axis and mask of the arguments, to a function and the mask of its results.
+# Takes the size of the mapped axis and the mask of mapped arguments; returns a program, the name of
+# a function in it, and the mask of mapped results.
 BatchingRule = Callable[[int, Sequence[bool]], tuple[Program, str, list[bool]]]
 
 
@@ -61,7 +62,7 @@ def _batch(
             "takes arguments only. Pass the value as an argument"
         )
     if not any(mapped):
-        # A collective inside of it names the axis.
+        # No operand is mapped: the op is batched because a collective in its body names the axis.
         body, out = inst.engine.batch(inst.bodies[0], mapped, axis)
         results = inst.op.build(front, inst.params, [body])
     else:
@@ -99,9 +100,9 @@ def _jvp_of(
     out_nonzero: Sequence[bool],
     differentiator: Callable[[Program], Any],
 ) -> BatchingRule:
-    """The rule of the jvp of a function: the jvp of its rule.
+    """The batching rule of a function's jvp: the jvp of its batching rule.
 
-    An argument counts as mapped where it or its tangent is.
+    An argument counts as mapped if it or its tangent is mapped.
     """
 
     def derived(size: int, mapped: Sequence[bool]) -> tuple[Program, str, list[bool]]:
@@ -134,8 +135,8 @@ def _jvp_of(
 
 def _no_reverse_mode(inst: Instance, tangents: Tangents) -> NoReturn:
     raise TypeError(
-        "custom_vmap functions have no reverse mode (grad, vjp, jacrev): nothing tells how "
-        f"cotangents flow through the rule of {inst.params['name']}. Wrap the function in "
+        "custom_vmap functions have no reverse mode (grad, vjp, jacrev): the batching rule of "
+        f"{inst.params['name']} does not define how cotangents flow. Wrap the function in "
         "custom_vjp, with custom_vmap inside"
     )
 
@@ -150,7 +151,7 @@ _EXAMPLE = """\
 
 custom_vmap = Op(
     name="custom_vmap",
-    doc="a function whose batching is what a rule of its own, a Python function, says",
+    doc="a function with a batching rule of its own, a Python function",
     example=_EXAMPLE,
     attributes={"consts": INT, "rule": INT, "name": STRING},
     results=None,

@@ -1,12 +1,13 @@
 """Functions with derivative rules of their own: ``custom_jvp``, ``custom_vjp`` and its tangents.
 
 The function and its rules are the closed bodies of one op, so a program is complete without the
-Python code that it came from. The op means what its first body says, and is replaced by it once
-nothing is left to differentiate. Where nothing could differentiate it, the op has that body only.
+Python code from which it was traced. The op is defined by its first body, which replaces it once
+nothing is left to differentiate. An op that nothing can differentiate has only that body.
 
-The first ``consts`` operands are what the bodies close over. A rule does not tell how the result
-depends on those, so a tangent of one that the function reads is an error. One that the rules alone
-read has no effect on the first derivative; the rules in its place are differentiated by it.
+The first ``consts`` operands are the values that the bodies close over. A rule does not give the
+derivative with respect to these, so a tangent of one that the function reads is an error. One that
+only the rules read has no effect on the first derivative; for higher derivatives, the expanded
+rules are differentiated with respect to it.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ from gnomon.dialects.errors import UnexpectedTracerError
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_inexact, type_of
 
-# Why rules that raised when they were traced did so, by the text in the op. A rule that fails is an
-# error only where it is asked for, and then it is the error of the user's own code.
+# The errors that rules raised while they were traced, by the text in the op. The failure of a rule
+# is an error only if the rule is used; then the user's original exception is raised.
 _failures: OrderedDict[str, Exception] = OrderedDict()
 _FAILURES_KEPT = 256
 
 
 def remember_failure(error: Exception) -> str:
-    """Keep the error of a rule until the rule is asked for; the text that finds it again."""
+    """Keep the error of a rule until the rule is used; return the text that identifies it."""
     text = f"{type(error).__name__}: {error}"
     _failures[text] = error
     while len(_failures) > _FAILURES_KEPT:
@@ -54,7 +55,7 @@ def remember_failure(error: Exception) -> str:
 
 
 def raise_failure(inst: Instance) -> None:
-    """Raise the error of an op's rule, if it raised one when it was traced."""
+    """Raise the error that an op's rule raised while it was traced, if any."""
     failure, name = inst.params["failure"], inst.params["name"]
     if failure in _failures:
         raise _failures[failure]
@@ -72,9 +73,9 @@ def _no_rule(inst: Instance) -> NoReturn:
 
 
 def _check_closed_over(inst: Instance, tangents: Tangents) -> None:
-    """Raise where the function depends on a value with a tangent that is no argument.
+    """Raise an error if the function closes over a value that has a tangent.
 
-    What the rules alone close over does not matter here: the result does not depend on it.
+    Values that only the rules close over are allowed: the result does not depend on them.
     """
     closed_over = inst.bodies[0].arguments[: inst.params["consts"]]
     for argument, tangent in zip(closed_over, tangents, strict=False):
@@ -89,16 +90,16 @@ _ADVICE = {
 
 
 def closed_over_error(kind: str, name: str) -> UnexpectedTracerError:
-    """The error about a function with rules that reads a value which it does not take."""
+    """The error for a tangent of a value that a function with rules closes over."""
     return UnexpectedTracerError(
         f"differentiation of the {kind} function {name} by a value that it closes over: its "
-        "rule tells the derivative by its arguments only. Pass the value as an argument, and "
+        "rule gives the derivative by its arguments only. Pass the value as an argument, and "
         f"{_ADVICE[kind]}."
     )
 
 
 def _is_constant(inst: Instance, tangents: Tangents) -> bool:
-    """Whether no argument has a tangent, or no result can have one."""
+    """Whether the tangents of all results are zero: none goes in, or none can come out."""
     given = tangents[inst.params["consts"] :]
     return all(t is None for t in given) or not _inexact(inst.result_types)
 
@@ -151,12 +152,12 @@ def _infer_jvp(
 
 
 def _depends_through_bodies(body: Body, first: int) -> bool:
-    """Whether a region op or a call takes what depends on the arguments from ``first`` on."""
+    """Whether a region op or call uses a value that depends on arguments from ``first`` on."""
     dependent = set(body.arguments[first:])
     for op in body.operations:
         if any(v in dependent for v in operands_of(op)):
             definition = lookup(op)
-            # What means its body is linear where that is, and is transposed by it.
+            # An op that is defined by its body is linear if the body is, and transposes with it.
             mixes = op.regions or "callee" in op.attributes or definition.linearize
             if mixes and not definition.inline:
                 return True
@@ -180,9 +181,9 @@ def _tangents_by_rule(
     if not (keep_apart and _depends_through_bodies(rule, len(inst.operands))):
         values = rule.inline([*inst.operands, *given])
         return values[:count], spread(values[count:], inexact)
-    # A loop of the rule may hold primal and tangent values together. The rule is linear in the
-    # tangents, so its derivative in their direction, taken anywhere, is the rule itself; and the
-    # linearization of a loop keeps the two apart.
+    # A loop in the rule may mix primal and tangent values, but its linearization separates them.
+    # The rule is linear in the tangents, so its derivative in their direction, at any point, is
+    # the rule itself.
     nonzero = [False] * len(inst.operands) + [True] * len(given)
     parts = inst.engine.linearize(rule, nonzero)
     results = len(parts.out_nonzero)
@@ -235,7 +236,7 @@ _EXAMPLE_JVP = """\
 
 custom_jvp = Op(
     name="custom_jvp",
-    doc="a function (the first body) whose tangents are what a rule (the second body) gives",
+    doc="a function (the first body) whose tangents are given by a rule (the second body)",
     example=_EXAMPLE_JVP,
     attributes={"consts": INT, "wrt": INTS, "name": STRING, "failure": STRING},
     results=None,
@@ -290,9 +291,9 @@ def _infer_vjp(
 
 
 FORWARD_MODE = (
-    "can't apply forward-mode autodiff (jvp) to a custom_vjp function: it tells how cotangents "
-    "flow back, not how tangents flow on. Use reverse mode (grad, vjp, jacrev), or custom_jvp, "
-    "which serves both"
+    "can't apply forward-mode autodiff (jvp) to a custom_vjp function: its rule propagates "
+    "cotangents backward, not tangents forward. Use reverse mode (grad, vjp, jacrev), or "
+    "custom_jvp, which supports both"
 )
 
 
@@ -358,9 +359,7 @@ def _batch_vjp(
 
 
 def _summed(body: Body, over_batch: Sequence[bool]) -> Body:
-    """A backward rule in which an argument that all elements share gets the sum of their
-    cotangents.
-    """
+    """A backward rule that sums the cotangents of unbatched arguments over the batch."""
 
     def emit(*arguments: ir.Value) -> list[ir.Value]:
         return [
@@ -395,8 +394,8 @@ _EXAMPLE_VJP = """\
 
 custom_vjp = Op(
     name="custom_vjp",
-    doc="a function (the first body) whose cotangents a backward rule (the third body) makes of "
-    "the residuals that a forward rule (the second body) gives beside the results",
+    doc="a function (the first body) with a forward rule (the second body), which returns results "
+    "and residuals, and a backward rule (the third body), which takes residuals and cotangents",
     example=_EXAMPLE_VJP,
     attributes={"consts": INT, "wrt": INTS, "name": STRING, "failure": STRING},
     results=None,
@@ -477,7 +476,7 @@ _EXAMPLE_TANGENTS = """\
 
 custom_vjp_tangents = Op(
     name="custom_vjp_tangents",
-    doc="the tangents of a custom_vjp function, known by their transpose only: the body takes "
+    doc="the tangents of a custom_vjp function, defined by their transpose: the body maps "
     "residuals and cotangents of the results to cotangents of the operands after ``consts``",
     example=_EXAMPLE_TANGENTS,
     attributes={"consts": INT, "name": STRING},

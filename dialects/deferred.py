@@ -1,4 +1,4 @@
-"""Modules that are imported when they are first used."""
+"""Modules that are imported at their first use."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ __all__ = ["Deferred"]
 
 
 class Deferred(types.ModuleType):
-    """Stands for a module that costs much to import, and is imported at its first use.
+    """A placeholder for a module that is expensive to import; imports it at the first use.
 
-    From then on it holds what the module holds, at a module's speed.
+    After that it has the module's attributes, and attribute access is as fast as a module's.
 
     Args:
-      name: the module.
+      name: the name of the module.
     """
 
     def __getattr__(self, attribute: str) -> Any:
-        if attribute.startswith("__"):  # asked for by `inspect` and the like: no use of it
+        if attribute.startswith("__"):  # `inspect` and others probe these; that is not a use
             raise AttributeError(attribute)
         module = importlib.import_module(self.__name__)
         vars(self).update(vars(module))
-        # A plain module is what the interpreter reads fastest.
+        # The interpreter reads attributes of a plain module fastest.
         object.__setattr__(self, "__class__", types.ModuleType)
         return getattr(module, attribute)

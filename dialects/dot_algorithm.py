@@ -1,8 +1,9 @@
-"""Algorithms of contractions: what operands are rounded to, and in what the products are summed.
+"""Algorithms of contractions: the formats of the operands and of the accumulator.
 
-The parameter ``precision`` of `contraction` names a mode of the hardware, or an algorithm:
-``"bf16*bf16->f32"`` rounds both operands to bf16 and sums in f32. ``x3`` behind it says that three
-such products stand for one of the operands unrounded, ``fast`` that steps may be summed in less.
+The parameter ``precision`` of `contraction` names a mode of the hardware or an algorithm:
+``"bf16*bf16->f32"`` rounds both operands to bf16 and accumulates in f32. The suffix ``x3`` means
+that three such products emulate one product of unrounded operands; ``fast`` permits accumulation in
+lower precision.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from gnomon.dialects.emit import convert, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import FLOATING, bfloat16, element_type, short_name, type_of
 
-# The format of 19 bits that NVIDIA's matrix units take; no array has it.
+# NVIDIA's 19-bit format of operands of matrix units; there are no arrays of this dtype.
 TF32 = "tf32"
-# In a preset: the operand's own format, which must be one of 8 bits.
+# In a preset: the operand's own format, which must have 8 bits.
 ANY_F8 = "any_f8"
 _TF32_BITS = {"exponent_bits": 8, "mantissa_bits": 10}
 
@@ -32,7 +33,7 @@ _FORM = re.compile(rf"{_SIDE}\*{_SIDE}->([a-z0-9_]+)(?: x(\d+))?( fast)?")
 
 
 class Algorithm(NamedTuple):
-    """An algorithm; the fields are those of StableHLO's, types by their short names."""
+    """An algorithm, with the fields of StableHLO's; types are given by their short names."""
 
     lhs: str
     rhs: str
@@ -52,12 +53,12 @@ class Algorithm(NamedTuple):
 
     @property
     def dtype(self) -> np.dtype:
-        """The dtype in which products are summed: that of the result."""
+        """The dtype of the accumulator and of the result."""
         return _BY_NAME[self.accumulation]
 
     @property
     def rounds(self) -> bool:
-        """Whether operands are rounded: several products make up for that."""
+        """Whether operands are rounded; algorithms of several products do not round them."""
         return self.operations == 1
 
     def swapped(self) -> Algorithm:
@@ -77,7 +78,7 @@ def _preset(name: str) -> Algorithm:
     return Algorithm(lhs, rhs, accumulation, operations=times, imprecise="fast" in words)
 
 
-# The algorithms that have names.
+# The named algorithms.
 PRESETS = {
     name: _preset(name)
     for name in (
@@ -107,18 +108,18 @@ def is_algorithm(precision: str) -> bool:
 
 @functools.cache
 def algorithm_of(text: str) -> Algorithm:
-    """An algorithm from its text.
+    """Parse an algorithm.
 
     Raises:
-      TypeRuleError: the text has another form, or names a type that is not floating point.
+      TypeRuleError: the text is malformed or names a type that is not floating point.
     """
     found = _FORM.fullmatch(text)
     names = set(found.group(1, 3, 5)) if found else set()
     require(
         found is not None and names <= {*_BY_NAME, TF32} and found.group(5) != TF32,
         "dot_general",
-        "an algorithm is written 'bf16*bf16->f32', with ' x3' for three operations and ' fast' for "
-        f"imprecise sums behind, of floating point types; got '{text}'",
+        "an algorithm is written 'bf16*bf16->f32', of floating point types, followed by ' x3' for "
+        f"three operations or ' fast' for imprecise sums; got '{text}'",
     )
     assert found is not None
     lhs, lhs_count, rhs, rhs_count, accumulation, times, fast = found.groups()
@@ -136,7 +137,7 @@ def algorithm_of(text: str) -> Algorithm:
 def rounded_arrays(
     lhs: np.ndarray, rhs: np.ndarray, algorithm: Algorithm
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The operands as an algorithm rounds them, in a dtype of BLAS that holds them both."""
+    """Round the operands as an algorithm does, in a BLAS dtype that represents both."""
     if not algorithm.rounds:
         return lhs.astype(algorithm.dtype), rhs.astype(algorithm.dtype)
     formats = algorithm.lhs, algorithm.rhs
@@ -153,7 +154,7 @@ def _rounded_array(x: np.ndarray, name: str) -> np.ndarray:
 
 
 def without_algorithm(inst: Instance) -> ir.Value:
-    """A contraction by an algorithm as conversions around one that has none."""
+    """Expand a contraction with an algorithm to conversions and a contraction without one."""
     algorithm = algorithm_of(inst.params["precision"])
     operands = list(inst.operands)
     if algorithm.rounds:
@@ -176,7 +177,7 @@ def _rounded(x: ir.Value, name: str) -> ir.Value:
 
 
 def lower_algorithm(inst: Instance, attributes: dict[str, ir.Attribute]) -> list[ir.Value]:
-    """StableHLO's contraction by an algorithm, on operands of the dtypes that platforms take."""
+    """Lower to StableHLO's contraction with an algorithm, on dtypes that platforms accept."""
     algorithm = algorithm_of(inst.params["precision"])
     formats = algorithm.lhs, algorithm.rhs
     operands = [
@@ -191,7 +192,7 @@ def lower_algorithm(inst: Instance, attributes: dict[str, ir.Attribute]) -> list
 
 
 def _storage(name: str, dtype: np.dtype, rounds: bool) -> np.dtype:
-    """The dtype of an operand: f32 for what is wider than its format is written for."""
+    """The dtype of an operand as passed to StableHLO; it may be wider than the format."""
     if name == TF32 or not rounds:
         return _F32
     return dtype if _BY_NAME[name] == bfloat16 and dtype == _F32 else _BY_NAME[name]

@@ -1,6 +1,6 @@
-"""Slices whose place is computed: `dynamic_slice` reads one, `dynamic_update_slice` replaces one.
+"""Slices at computed indices: `dynamic_slice` reads one, `dynamic_update_slice` replaces one.
 
-The indices are rank-0 integers, one a dimension. They are clamped so that the slice lies inside.
+The indices are rank-0 integers, one per dimension, clamped so that the slice is in bounds.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def _window(x: np.ndarray, sizes: Sequence[int], indices: Sequence[np.ndarray]) 
 
 
 def _index_matrix(indices: Values, dims: Dims, axis: MappedAxis) -> ir.Value:
-    """Indices of each example, ``[axis.size, rank]``, in a dtype that holds every size."""
+    """The indices of each batch element, ``[axis.size, rank]``, in a dtype that holds each size."""
     columns = []
     for index, dim in zip(indices, dims, strict=True):
-        # Clamping happens in the dtype of the indices: a narrow one may not hold the bound.
+        # Clamping is done in the dtype of the indices, and a narrow one may not hold the bound.
         wide = convert(index, _I32) if type_of(index).dtype.itemsize < 4 else index
         columns.append(reshape(at_dim(wide, dim, axis.size), (axis.size, 1)))
     return ops.concatenate(*columns, dimension=1)
@@ -120,7 +120,7 @@ def _batch_slice(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis)
         slice_sizes=(1, *sizes) if batched else sizes,
         mode="clip",
         fill_value=0,
-        unique_indices=batched,  # each example reads its own part
+        unique_indices=batched,  # each batch element reads its own part
         indices_are_sorted=False,
     )
     return [windows], [0]
@@ -142,7 +142,7 @@ _EXAMPLE_SLICE = """\
 
 dynamic_slice = Op(
     name="dynamic_slice",
-    doc="the slice of given sizes that begins at indices, which are clamped so that it lies inside",
+    doc="the slice of given sizes that starts at the indices, clamped so that it is in bounds",
     example=_EXAMPLE_SLICE,
     attributes={"sizes": INTS},
     operands=...,
@@ -210,7 +210,7 @@ def _batch_update(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis
         scatter_indices_batching_dims=(0,),
         scatter_dims_to_operand_dims=window,
         mode="clip",
-        unique_indices=True,  # each example writes to its own part
+        unique_indices=True,  # each batch element writes to its own part
         indices_are_sorted=False,
     )
     return [updated], [0]
@@ -225,7 +225,7 @@ _EXAMPLE_UPDATE = """\
 
 dynamic_update_slice = Op(
     name="dynamic_update_slice",
-    doc="x with the slice at the indices, which are clamped so that it lies inside, set to update",
+    doc="x with the slice that starts at the indices, clamped to be in bounds, set to update",
     example=_EXAMPLE_UPDATE,
     operands=...,
     infer=_infer_update,

@@ -1,6 +1,6 @@
-"""How rules write IR: ``ops.mul(t, ops.cos(x))`` and a few composites of every-day use.
+"""Building IR in rules: ``ops.mul(t, ops.cos(x))`` and a few common composites.
 
-``ops`` finds an op in the registry when it is called, so that rooms may refer to each other's ops
+``ops`` looks up an op in the registry when it is called, so that modules can use each other's ops
 without importing each other. A trailing underscore is dropped: ``ops.and_``.
 """
 
@@ -32,9 +32,7 @@ ops: Any = _Ops()
 
 
 def constant(value: Any) -> ir.Value:
-    """A literal array. Complex values are stored as real pairs: MLIR's bindings cannot hold
-    them.
-    """
+    """A literal array; complex values are stored as pairs of reals, for lack of MLIR bindings."""
     array = np.asarray(value)
     dtype = array.dtype
     if is_complex(dtype):
@@ -43,11 +41,11 @@ def constant(value: Any) -> ir.Value:
 
 
 def full(type_: TensorType, value: Any) -> ir.Value:
-    """A constant array with one value everywhere (stored once)."""
+    """A constant that repeats one value, stored as a splat."""
     array = np.asarray(value).astype(type_.dtype)
     if array.ndim:
         return constant(np.broadcast_to(array, type_.shape))
-    # The same as broadcasting, in a tenth of the time.
+    # The same as np.broadcast_to, in a tenth of the time.
     return constant(np.ndarray(type_.shape, type_.dtype, array, 0, (0,) * len(type_.shape)))
 
 
@@ -67,19 +65,19 @@ def scale(x: ir.Value, factor: Any) -> ir.Value:
 
 
 def convert(x: ir.Value, dtype: np.dtype) -> ir.Value:
-    """``x`` as another dtype; ``x`` itself where it has it."""
+    """Convert ``x`` to a dtype; ``x`` itself if it has that dtype."""
     dtype = np.dtype(dtype)
     return x if type_of(x).dtype == dtype else ops.convert(x, dtype=dtype)
 
 
 def reshape(x: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """``x`` in another shape; ``x`` itself where it has it."""
+    """Reshape ``x``; ``x`` itself if it has that shape."""
     shape = tuple(shape)
     return x if type_of(x).shape == shape else ops.reshape(x, shape=shape)
 
 
 def transpose(x: ir.Value, permutation: Sequence[int]) -> ir.Value:
-    """Permute dimensions; ``x`` itself for the identity."""
+    """Permute the dimensions of ``x``; ``x`` itself for the identity permutation."""
     permutation = tuple(permutation)
     if permutation == tuple(range(len(permutation))):
         return x
@@ -87,21 +85,21 @@ def transpose(x: ir.Value, permutation: Sequence[int]) -> ir.Value:
 
 
 def move_dim(x: ir.Value, source: int, destination: int) -> ir.Value:
-    """Move one dimension, the others keep their order."""
+    """Move one dimension; the others keep their order."""
     order = [d for d in range(type_of(x).rank) if d != source]
     order.insert(destination, source)
     return transpose(x, order)
 
 
 def broadcast_new_dim(x: ir.Value, size: int, dim: int = 0) -> ir.Value:
-    """A new dimension of ``size`` at ``dim``, along which ``x`` is repeated."""
+    """Repeat ``x`` along a new dimension of ``size`` at ``dim``."""
     shape = type_of(x).shape
     new = (*shape[:dim], size, *shape[dim:])
     return ops.broadcast_in_dim(x, shape=new, dims=tuple(d for d in range(len(new)) if d != dim))
 
 
 def broadcast_scalar(x: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """A rank-0 value repeated to a shape."""
+    """Broadcast a rank-0 value to a shape."""
     return ops.broadcast_in_dim(x, shape=tuple(shape), dims=()) if shape else x
 
 
@@ -124,7 +122,7 @@ def add_tangents(a: ir.Value | None, b: ir.Value | None) -> ir.Value | None:
 
 
 def slice_along(x: ir.Value, dimension: int, start: int, limit: int, stride: int = 1) -> ir.Value:
-    """A slice in one dimension, whole in the others."""
+    """Slice one dimension and keep the others whole."""
     shape = type_of(x).shape
     return ops.slice(
         x,
@@ -143,15 +141,16 @@ def take(
     mode: str = "promise_in_bounds",
     unique: bool = False,
 ) -> ir.Value:
-    """``x`` at places along a dimension; the result's dimensions stand in the order of ``x``.
+    """Take elements of ``x`` along a dimension; the result keeps the order of dimensions of ``x``.
 
     Args:
       x: an array.
-      places: integers; their dimensions are, in the order of ``x``, ``dimension`` and ``along``.
-      dimension: where in ``x`` they point to.
-      along: dimensions that ``x`` and the places have in common; the others are read whole.
-      mode: what becomes of places out of bounds; to ``"fill"`` is with zeros.
-      unique: no place is read twice.
+      places: integer indices; their dimensions are ``dimension`` and ``along``, in the order of
+        ``x``.
+      dimension: the dimension of ``x`` that is indexed.
+      along: dimensions that ``x`` and ``places`` share; the other dimensions are read whole.
+      mode: the treatment of indices out of bounds; ``"fill"`` gives zeros.
+      unique: whether no element is read twice.
     """
     shape = type_of(x).shape
     own = sorted((*along, dimension))

@@ -1,4 +1,4 @@
-"""Errors about traced values that rules of ops raise, too; the others are the frontend's."""
+"""Errors about traced values that rules of ops raise; the frontend defines the others."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ class GnomonTypeError(TypeError):
 
 
 class UnexpectedTracerError(GnomonTypeError):
-    """A traced value was used where it does not belong.
+    """A traced value was used outside of the trace that it belongs to.
 
-    Mostly after the function that made it had been traced: it escaped through a side effect (a
-    global, an attribute, a list, a cache). Return it instead. Or a function with a derivative rule
-    of its own closes over it: the rule does not tell the derivative by it. Make it an argument.
+    In most cases the value escaped from a traced function through a side effect (a global, an
+    attribute, a list, a cache): return it instead. Otherwise a function with a custom derivative
+    rule closes over the value, and the rule does not give the derivative with respect to it: pass
+    it as an argument.
     """
 
     def __init__(self, message: str) -> None:

@@ -1,6 +1,7 @@
-"""Programs of the ops' examples: what docs/ops.md prints and the tests run is the same text.
+"""Programs built from the ops' examples, which docs/ops.md prints and the tests run.
 
-The facet ``example`` is a few statements in generic form; `contract` says what they may name.
+The facet ``example`` is a few statements in generic form; see `contract` for the names that it may
+use.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from gnomon.dialects.contract import Op
 from gnomon.dialects.functions import Program, emit_call, vmap
 from gnomon.dialects.mlir import context, ensure_context, ir
 
-WIDTH = 100  # columns of a line of an example, as in the rest of the project
+WIDTH = 100  # the maximum line length, as in the rest of the project
 
 # The function that examples of calls and transformations name.
 CALLEE = """\
@@ -22,12 +23,12 @@ func.func private @f(%x: tensor<f32>) -> tensor<f32> {
   return %y : tensor<f32>
 }"""
 
-# The axis that examples of collectives name, and the number of its members.
+# The axis that examples of collectives name, and its size.
 AXIS = "i"
 MEMBERS = 4
 
-# Where a long statement is cut: before its attributes and before its types. These are cut after a
-# comma between two of them, and before the arrow.
+# A long statement is broken before its attributes and before its types. Attributes and types are
+# broken after a comma between two of them and before the arrow.
 _PARTS = re.compile(r" (?=\{\w+ = |: \()")
 _FIXED_SPACE = re.compile(r"(?<!,) (?!->)|(?<=,) (?!\w+ = |tensor)")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -42,12 +43,12 @@ _STATEMENT = re.compile(
 
 
 def example_text(op: Op) -> str:
-    """The example of an op, its long lines wrapped."""
+    """The example of an op with long lines wrapped."""
     return "\n".join(part for line in op.example.splitlines() for part in _wrapped(line))
 
 
 def _wrapped(line: str) -> list[str]:
-    """A statement on several lines, if need be: operands, attributes and types."""
+    """Wrap a long statement: operands, attributes and types go on lines of their own."""
     if len(line) <= WIDTH:
         return [line]
     head, *parts = _PARTS.split(line)
@@ -84,7 +85,7 @@ def example_program(op: Op) -> Program:
 
 
 def _function(name: str, text: str, *, public: bool) -> str:
-    """A function of an example's free values that returns the results that nothing uses."""
+    """A function whose arguments are the free values of an example, and its results the unused."""
     defined: dict[str, str] = {}
     arguments: dict[str, str] = {}
     used: set[str] = set()
@@ -105,7 +106,7 @@ def _function(name: str, text: str, *, public: bool) -> str:
 
 
 def _outermost(text: str) -> str:
-    """The text without strings, attributes and regions, which name no free values."""
+    """The text without strings, attributes and regions, which cannot contain free values."""
     text = _STRING.sub('""', text)
     found = 1
     while found:
@@ -114,7 +115,7 @@ def _outermost(text: str) -> str:
 
 
 def _names(text: str | None) -> list[str]:
-    """The values that a text names, one by one: ``%r:2`` is ``%r#0`` and ``%r#1``."""
+    """The values that a text names; ``%r:2`` gives ``%r#0`` and ``%r#1``."""
     names: list[str] = []
     for name, count in _VALUE.findall(text or ""):
         names += [f"{name}#{i}" for i in range(int(count))] if count else [name]

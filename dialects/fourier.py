@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms: ``fft``, of the trailing dimensions, in four kinds."""
+"""Discrete Fourier transforms: ``fft`` over the trailing dimensions, in four kinds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _complex_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def half(length: int) -> int:
-    """How many coefficients of a real signal of this length are not conjugates of others."""
+    """The number of non-redundant Fourier coefficients of a real signal of this length."""
     return length // 2 + 1
 
 
@@ -80,7 +80,7 @@ def _evaluate(x: np.ndarray, *, kind: str, lengths: Dims) -> np.ndarray:
 
 
 def _weights(x: ir.Value, length: int) -> ir.Value:
-    """How often each coefficient of a real signal stands in its whole spectrum: once or twice."""
+    """How often each coefficient occurs in the full spectrum of a real signal: once or twice."""
     type_ = type_of(x)
     counts = np.full(half(length), 2, type_.dtype)
     counts[0] = 1
@@ -98,14 +98,14 @@ def _transpose(
     kind, lengths = inst.params["kind"], inst.params["lengths"]
     count = math.prod(lengths)
     if kind == "RFFT":
-        # Each coefficient that stands for two is shared among them.
+        # The cotangent of a coefficient that represents two is divided between them.
         shared = ops.div(ops.conj(cotangent), _weights(cotangent, lengths[-1]))
         return [scale(ops.fft(shared, kind="IRFFT", lengths=lengths), count)]
     if kind == "IRFFT":
         spectrum = ops.fft(cotangent, kind="RFFT", lengths=lengths)
         weighted = ops.mul(spectrum, _weights(spectrum, lengths[-1]))
         return [ops.conj(scale(weighted, 1 / count if count else 0))]
-    # The matrix of a transform is symmetric.
+    # The matrix of the transform is symmetric, so the op is its own transpose.
     return [ops.fft(cotangent, kind=kind, lengths=lengths)]
 
 
@@ -127,7 +127,7 @@ def _lower(inst: Instance) -> list[ir.Value]:
 
 fft = Op(
     name="fft",
-    doc="The discrete Fourier transform of the trailing dimensions",
+    doc="the discrete Fourier transform of the trailing dimensions",
     example=(
         '%r = "gnomon.fft"(%x) {kind = "RFFT", lengths = array<i64: 8>} '
         ": (tensor<4x8xf32>) -> tensor<4x5xcomplex<f32>>"

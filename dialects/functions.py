@@ -1,8 +1,7 @@
 """Functions, calls, and the transformations as ops that name a function.
 
-``gnomon.jvp``, ``gnomon.vjp`` and ``gnomon.vmap`` are what `grad`, `jvp` and `vmap` become when a
-program is traced; the pass ``expand-transformations`` replaces them, innermost first, by calls of
-functions that it derives.
+Tracing turns `grad`, `jvp` and `vmap` into ``gnomon.vjp``, ``gnomon.jvp`` and ``gnomon.vmap``. The
+pass ``expand-transformations`` replaces these, innermost first, by calls of derived functions.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def signature(function: ir.Operation) -> Signature:
 class Program:
     """A module and its functions by name.
 
-    All functions of one traced program stand in one module; `add` makes names unique.
+    All functions of one traced program are in one module; `add` makes names unique.
     """
 
     def __init__(self, module: ir.Module | None = None) -> None:
@@ -54,9 +53,9 @@ class Program:
         self._functions: dict[str, ir.Operation] = {}
         self._numbers: dict[str, int] = {}
         self._effects: dict[str, bool] = {}
-        # Functions that eager code runs as compiled code, and those derived from them.
+        # Functions that eager code runs compiled, and the functions derived from them.
         self.staged: set[str] = set()
-        # The Python functions that its functions call, kept for as long as the program is.
+        # The Python functions that its functions call, kept alive with the program.
         self.callbacks: list[Callback] = []
         for op in self.module.body.operations:
             if op.operation.name == "func.func":
@@ -66,13 +65,13 @@ class Program:
         return name in self._functions
 
     def has_effects(self, name: str) -> bool:
-        """Whether calling a function does more than to give its results."""
+        """Whether a function has effects besides its results."""
         if name not in self._effects:
             self._effects[name] = any(map(has_effects, self.body(name).operations))
         return self._effects[name]
 
     def mark_effects(self) -> None:
-        """Mark the calls of functions with effects in text that was not traced."""
+        """Mark the calls of functions with effects in a program that was parsed, not traced."""
         done: set[str] = set()
 
         def visit(name: str) -> None:
@@ -121,13 +120,13 @@ class Program:
         like: str | None = None,
         location: ir.Location | None = None,
     ) -> str:
-        """Make a function of a detached body; returns its name, made unique in the module.
+        """Make a function from a detached body; return its name, made unique in the module.
 
-        ``like`` names the function that it was derived from.
+        ``like`` names the function from which it is derived.
         """
         base = name
         while name in self._functions:
-            # Counted on from the last: of n functions of one name, each is found at once.
+            # Continue from the last number, so that n functions of one name take linear time.
             self._numbers[base] = self._numbers.get(base, 0) + 1
             name = f"{base}_{self._numbers[base]}"
         location = location or ir.Location.unknown(context())
@@ -173,7 +172,7 @@ class Program:
         self._effects.pop(name, None)
 
     def import_body(self, source: Program, body: Body, imported: dict[str, str]) -> Body:
-        """Copy a body that names functions of another program, and these with it.
+        """Copy a body of another program together with the functions that it names.
 
         ``imported`` is as in `import_function`.
         """
@@ -186,9 +185,9 @@ class Program:
         return copy
 
     def import_function(self, source: Program, name: str, imported: dict[str, str]) -> str:
-        """Copy a function of another program with all that it calls; the name here.
+        """Copy a function of another program with its callees; return its name in this program.
 
-        ``imported`` maps names there to names here, and is extended.
+        ``imported`` maps names in the source to names in this program; new names are added to it.
         """
         if name in imported:
             return imported[name]
@@ -210,7 +209,7 @@ def callee(op: ir.Operation) -> str:
 
 
 def symbol_users(body: Body) -> list[ir.Operation]:
-    """All operations in a body, at any depth, that name a function."""
+    """All operations in a body, at any depth, that refer to a function."""
     found: list[ir.Operation] = []
 
     def visit(body: Body) -> None:
@@ -297,7 +296,7 @@ def _infer_vmap(
 
 
 def with_axis(type_: TensorType, axis: int, size: int) -> TensorType:
-    """A type with a mapped axis put in; ``-1``: not mapped."""
+    """A type with a mapped axis inserted at ``axis``; unchanged if ``axis`` is ``-1``."""
     if axis < 0:
         return type_
     return type_.with_shape((*type_.shape[:axis], size, *type_.shape[axis:]))
@@ -312,7 +311,7 @@ def enclosing_module(operation: ir.Operation) -> ir.Operation:
 
 
 def callee_signature(operation: ir.Operation) -> Signature:
-    """The signature of the function that an operation names, by its module's symbol table."""
+    """The signature of an operation's callee, from the symbol table of its module."""
     name = callee(operation)
     table = ir.SymbolTable(enclosing_module(operation))
     if name not in table:
@@ -343,8 +342,8 @@ call = Op(
 
 jvp = Op(
     name="jvp",
-    doc="the results of a function, and the tangents of its inexact results, "
-    "from primals and the tangents of the arguments ``wrt``",
+    doc="the results of a function and the tangents of its inexact results, "
+    "from the primals and the tangents of the arguments ``wrt``",
     example='%y, %dy = "gnomon.jvp"(%x, %dx) {callee = @f, wrt = array<i64: 0>} : '
     "(tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)",
     attributes={"callee": SYMBOL, "wrt": INTS},
@@ -360,8 +359,8 @@ jvp = Op(
 
 vjp = Op(
     name="vjp",
-    doc="the results of a function, and the cotangents of the arguments ``wrt``, "
-    "from primals and the cotangents of the results ``outputs``",
+    doc="the results of a function and the cotangents of the arguments ``wrt``, "
+    "from the primals and the cotangents of the results ``outputs``",
     example='%y, %ct = "gnomon.vjp"(%x, %one) {callee = @f, wrt = array<i64: 0>, '
     "outputs = array<i64: 0>} : (tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)",
     attributes={"callee": SYMBOL, "wrt": INTS, "outputs": INTS},
@@ -377,7 +376,7 @@ vjp = Op(
 
 vmap = Op(
     name="vmap",
-    doc="a function applied along an axis of its arguments; axis -1 stands for not mapped",
+    doc="a function applied along an axis of its arguments; an axis of -1 means not mapped",
     example='%y = "gnomon.vmap"(%x) {callee = @f, in_axes = array<i64: 0>, '
     'out_axes = array<i64: 0>, axis_size = 4 : i64, axis_name = ""} : '
     "(tensor<4xf32>) -> tensor<4xf32>",
@@ -412,7 +411,7 @@ def emit_call(
     attributes = op.encode(params)
     if program.has_effects(name):
         attributes[EFFECTS_MARK] = ir.UnitAttr.get(context())
-    if op is call:  # an upstream op: it takes operands of any types
+    if op is call:  # an upstream op, whose operands are not packed
         created = ir.Operation.create(
             op.full_name, results=mlir_types, operands=list(operands), attributes=attributes
         )

@@ -1,8 +1,8 @@
-"""``gnomon.host_call``: an op that is evaluated by Python in the middle of a compiled program.
+"""``gnomon.host_call``: an op that Python evaluates in the middle of a compiled program.
 
-A backend whose compiler has no code for an op (a callback, a factorization that LAPACK does better)
-puts this op in its place. What it holds is enough to call the op's ``evaluate`` facet in another
-process: the op's name, its attributes as they stand in the IR, and the types of the results.
+A backend uses it in place of an op for which its compiler has no code (a callback) or LAPACK is
+faster (a factorization). The op's name, its encoded attributes and the types of the results are
+enough to call the op's ``evaluate`` facet in another process.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ def _infer(
 def evaluate_on_host(
     op: Op, params: dict[str, Any], results: Sequence[TensorType], arrays: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """The results of an op, each of the type that the program expects.
+    """Evaluate an op and check that each result has the type that the program expects.
 
     Args:
-      op: the op, with an ``evaluate`` rule.
+      op: an op with an ``evaluate`` rule.
       params: its parameters.
-      results: their types.
-      arrays: the operands.
+      results: the types of its results.
+      arrays: its operands.
+
     Raises:
-      TypeError: the op gave something else.
+      TypeError: a result does not have the expected shape.
     """
     rule: Any = op.evaluate
     out = rule(*arrays, **params)
@@ -46,7 +47,7 @@ def evaluate_on_host(
     for value, type_ in zip(converted, results, strict=True):
         if value.shape != type_.shape:
             raise TypeError(
-                f"{op.full_name} gave an array of shape {value.shape} to a program that "
+                f"{op.full_name} returned an array of shape {value.shape} to a program that "
                 f"expects {type_}"
             )
     return converted
@@ -71,13 +72,13 @@ def _lower(inst: Instance) -> list[ir.Value]:
 
 host_call = Op(
     name="host_call",
-    doc="the op of the dialect that is named, evaluated by Python; ``symbol`` is the function "
-    "that compiled code calls for it",
+    doc="the named op of the dialect, evaluated by Python; ``symbol`` is the function that "
+    "compiled code calls for it",
     example='%l = "gnomon.host_call"(%a) {op = "sin", params = {}, given = [tensor<4xf32>], '
     'symbol = "host.f0"} : (tensor<4xf32>) -> tensor<4xf32>',
     attributes={"op": STRING, "params": DICTIONARY, "given": TYPES, "symbol": STRING},
     results=None,
-    # What is called may be a user's function, so it is called as often as the program says.
+    # The op may call a user's function, which must run exactly as often as the program says.
     effects=True,
     infer=_infer,
     evaluate=_evaluate,
@@ -89,10 +90,10 @@ host_call = Op(
 
 
 def call_on_host(inst: Instance) -> list[ir.Value]:
-    """A rewriting rule: the same op, evaluated by Python.
+    """A rewrite rule that replaces an op by a host call of it.
 
     Raises:
-      TypeError: the op has regions, which no Python function can be made of without the program.
+      TypeError: the op has regions, whose evaluation needs the whole program.
     """
     if inst.op.is_control_flow:
         raise TypeError(f"{inst.op.full_name} has regions: it cannot be called on the host")

@@ -1,7 +1,7 @@
 """``gnomon.linear_call``: a linear function together with its transpose.
 
-The operands are what the bodies close over, residuals, in which the function need not be linear,
-and what it is linear in. The transpose of the op is the op with its two bodies exchanged.
+The operands are, in order, the constants that the bodies close over, the residuals, in which the
+function need not be linear, and the linear arguments. Transposing the op exchanges its two bodies.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _infer(
         require(
             bodies[1].result_types == list(types[fixed:]),
             op,
-            "the transpose must return what is like the linear operands",
+            "the transpose must return values of the types of the linear operands",
         )
     return tuple(results)
 
@@ -86,8 +86,8 @@ def _transpose(
     fixed, name = _fixed(inst), inst.params["name"]
     if any(linear[:fixed]):
         raise TypeError(
-            f"the transpose of linear_call of {name} by its residual arguments: it is linear in "
-            "the linear arguments only"
+            f"the transpose of linear_call of {name} by its residual arguments does not exist: the "
+            "function is linear in the linear arguments only"
         )
     raise_failure(inst)
     seeds = instantiated(cotangents, inst.result_types, [True] * len(cotangents))

@@ -1,8 +1,8 @@
 """``gnomon.custom_linear_solve``: the solution of a linear system, differentiated as one.
 
-The bodies are a solver and the linear map, and, where the transposed system can be solved too,
-their transposes. Whatever the solver does, the derivative is that of the equation ``A x = b``:
-``A dx = db - dA x``, and a cotangent of ``b`` solves the transposed system.
+The bodies are a solver and the linear map, followed by their transposes if the transposed system
+can be solved. The derivative does not depend on the solver: it follows from the equation
+``A x = b`` as ``A dx = db - dA x``, and the cotangent of ``b`` solves the transposed system.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _infer(*types: TensorType, consts: int, bodies: Sequence[Body]) -> tuple[Ten
         require(
             body.result_types[: len(system)] == system,
             op,
-            f"the {name} must return what is like the right-hand side",
+            f"the {name} must return values of the types of the right-hand side",
         )
     return tuple(bodies[0].result_types)
 
@@ -61,7 +61,7 @@ def _differentiate(
     outs = _solve(inst, inst.operands)
     solution = outs[:count]
     if any(t is not None for t in d_consts):
-        # The linear map's own change, kept apart from its value for reverse mode.
+        # The tangent of the linear map, kept apart from its value for reverse mode.
         parts = inst.engine.linearize(inst.bodies[1], [*nonzero_mask(d_consts), *[False] * count])
         residuals = parts.forward.inline([*consts, *solution])[len(parts.out_nonzero) :]
         change = spread(parts.linear.inline([*residuals, *present(d_consts)]), parts.out_nonzero)
@@ -106,7 +106,7 @@ def _batch(
     return results, [0] * len(results)
 
 
-# The system of a diagonal matrix.
+# A diagonal system.
 _EXAMPLE = """\
 %x = "gnomon.custom_linear_solve"(%diagonal, %b) ({
   "gnomon.branch"() ({
@@ -124,8 +124,8 @@ _EXAMPLE = """\
 
 custom_linear_solve = Op(
     name="custom_linear_solve",
-    doc="the solution of a linear system by a solver (the first body), with the derivative of the "
-    "equation that the linear map (the second body) states",
+    doc="the solution of a linear system by a solver (the first body); its derivative is that of "
+    "the equation with the linear map (the second body)",
     example=_EXAMPLE,
     attributes={"consts": INT},
     results=None,

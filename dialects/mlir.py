@@ -1,7 +1,7 @@
 """The one module that names the package of the MLIR Python bindings.
 
-Everything else imports ``ir``, ``func``, ``ext``, ``passmanager`` and ``stablehlo`` from here, so
-that another build of the same bindings can take the place of this one by a change of this file.
+All other modules import ``ir``, ``func``, ``ext``, ``passmanager`` and ``stablehlo`` from here, so
+that changing to another build of the bindings means changing this file only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch_mlir._mlir_libs import _stablehlo as stablehlo
     from torch_mlir.dialects import ext, func, irdl
 else:
-    # They take a third of the time of `import gnomon`, and eager code does not need them.
+    # The bindings would take a third of the time of `import gnomon`, and eager code needs none.
     ir = Deferred("torch_mlir.ir")
     passmanager = Deferred("torch_mlir.passmanager")
     _mlir = Deferred("torch_mlir._mlir_libs._mlir")
@@ -50,8 +50,8 @@ _BINDINGS = "torch_mlir"
 def register_dialect_module(namespace: str) -> None:
     """Tell the bindings that a dialect has no generated Python module.
 
-    Without this every look at an op of the dialect as an ``OpView`` retries an import that fails,
-    at about fifty microseconds an op.
+    Without this, each access to an op of the dialect as an ``OpView`` retries an import that fails,
+    which takes about fifty microseconds.
     """
     name = f"{_BINDINGS}.dialects.{namespace}"
     sys.modules.setdefault(name, types.ModuleType(name))
@@ -64,12 +64,12 @@ _thread = threading.local()
 
 
 def when_loaded(loader: Callable[[], None]) -> None:
-    """Have a function called when the context has been made, to load a dialect into it."""
+    """Register a function that loads a dialect into the context once the context is created."""
     _loaders.append(loader)
 
 
 def context() -> ir.Context:
-    """The process's one MLIR context, made when it is first asked for."""
+    """The process's only MLIR context, created at the first use."""
     return _contexts[0] if _contexts and not _loaders else _make_context()
 
 
@@ -79,8 +79,8 @@ def _make_context() -> ir.Context:
             for namespace in ("gnomon", "stablehlo", "chlo"):
                 register_dialect_module(namespace)
             made = ir.Context()
-            # Verifiers and passes written in Python need the interpreter's lock, which a thread
-            # that waits for MLIR's worker threads would hold.
+            # Verifiers and passes written in Python need the GIL, which a thread that waits for
+            # MLIR's worker threads would hold.
             made.enable_multithreading(False)
             stablehlo.register_dialect(made)
             _contexts.append(made)
@@ -92,7 +92,7 @@ def _make_context() -> ir.Context:
 
 
 def ensure_context() -> None:
-    """Make the process's one MLIR context current on this thread, for the thread's lifetime."""
+    """Make the process's MLIR context current on this thread, for the thread's lifetime."""
     if not getattr(_thread, "entered", False):
         made = context()
         made.__enter__()
@@ -107,7 +107,7 @@ _users_of_other_dialects: list[None] = []
 def other_dialects(context: ir.Context) -> Iterator[None]:
     """Allow ops and attributes of dialects that the bindings do not know, such as the compiler's.
 
-    Threads share the context: it takes them until the last one is done.
+    Threads share the context, so they stay allowed until the last thread leaves.
     """
     with _lock:
         _users_of_other_dialects.append(None)

@@ -1,4 +1,4 @@
-"""Random bits: ``threefry2x32``, the counter-based generator behind every random number."""
+"""Random bits: ``threefry2x32``, the counter-based generator of the default random numbers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ PARITY = 0x1BD11BDA
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 GROUPS = 5
 
-# Elements a block: its four arrays together stay in a core's second-level cache.
+# Elements per block: the four arrays of a block fit in a core's L2 cache.
 _BLOCK = 1 << 14
-# Up to this many elements the rounds cost less in Python's integers than in NumPy calls.
+# Up to this many elements, Python integers are faster than NumPy calls.
 _FEW = 8
 _MASK = 0xFFFFFFFF
 
@@ -46,7 +46,7 @@ def _infer(*types: TensorType) -> tuple[TensorType, TensorType]:
 
 
 def _threefry_integers(k0: int, k1: int, x0: int, x1: int) -> tuple[int, int]:
-    """The function on one pair of words, in Python's integers."""
+    """The hash of one pair of words, in Python integers."""
     keys = (k0, k1, k0 ^ k1 ^ PARITY)
     x0 = (x0 + k0) & _MASK
     x1 = (x1 + k1) & _MASK
@@ -67,7 +67,7 @@ _COUNTS = [np.array(group + 1, UINT32) for group in range(GROUPS)]
 def _threefry_in_place(
     k0: np.ndarray, k1: np.ndarray, x0: np.ndarray, x1: np.ndarray, work: np.ndarray
 ) -> None:
-    """Overwrite the counters ``x0``, ``x1`` by their bits; ``work`` is scratch space."""
+    """Overwrite the counters ``x0``, ``x1`` by their hashes; ``work`` is scratch space."""
     keys = (k0, k1, k0 ^ k1 ^ np.array(PARITY, UINT32))
     np.add(x0, k0, out=x0)
     np.add(x1, k1, out=x1)
@@ -84,7 +84,7 @@ def _threefry_in_place(
 
 
 def _flat_key(key: np.ndarray) -> np.ndarray:
-    """The key words in a row; a key repeated by broadcasting stays one word."""
+    """Flatten the key words; a broadcast key stays one word."""
     if key.size and not any(key.strides):
         return key[(slice(0, 1),) * key.ndim].reshape(1)
     return key.reshape(-1)
@@ -154,7 +154,7 @@ def _lower(inst: Instance) -> list[ir.Value]:
 
 threefry2x32 = Op(
     name="threefry2x32",
-    doc="The Threefry-2x32 hash (20 rounds) of the counters x0, x1 under the key k0, k1",
+    doc="the Threefry-2x32 hash (20 rounds) of the counters x0, x1 under the key k0, k1",
     example=(
         '%r:2 = "gnomon.threefry2x32"(%k0, %k1, %x0, %x1) : '
         "(tensor<4xui32>, tensor<4xui32>, tensor<4xui32>, tensor<4xui32>) "

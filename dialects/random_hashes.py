@@ -1,8 +1,7 @@
-"""Counter-based random numbers beside Threefry-2x32: Philox and Threefry of four words, and the
-generator of bits that XLA calls ``rng_bit_generator``.
+"""Further counter-based generators: Philox, four-word Threefry, and ``rng_bit_generator``.
 
-A rule is written once, over a namespace ``f`` of elementwise and structural ops: `evaluated` means
-NumPy, `lowered` StableHLO. Both use integers of 32 bits alone, which every target has.
+Each rule is written once, over a namespace ``f`` of elementwise and structural ops: `evaluated`
+for NumPy, `lowered` for StableHLO. Both use only 32-bit integers, which every target supports.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from gnomon.dialects.types import TensorType, type_of
 UINT32 = np.dtype(np.uint32)
 UINT64 = np.dtype(np.uint64)
 
-# Elements a block: the arrays that a hash works on stay in a core's second-level cache.
+# Elements per block: the arrays of a block fit in a core's L2 cache.
 _BLOCK = 1 << 13
 
 Words = tuple[Any, ...]
@@ -58,7 +57,7 @@ def _product(f: Any, x: Any, factor: int) -> tuple[Any, Any]:
     low = f.mul(x, f.full_like(x, factor))
     if f is evaluated:
         return low, f.mulhi(x, f.full_like(x, factor))
-    # By halves: not every target has integers of 64 bits.
+    # Multiply by halves: not every target has 64-bit integers.
     half, mask = f.full_like(x, 16), f.full_like(x, 0xFFFF)
 
     def upper(v: Any) -> Any:
@@ -125,7 +124,7 @@ def _threefry4x32(f: Any, *words: Any) -> Words:
 
     inject(0)
     for round_ in range(_THREEFRY_ROUNDS):
-        # The words that are mixed, in turns: 0 with 1 and 2 with 3, 0 with 3 and 2 with 1.
+        # Rounds alternate between mixing word 0 with 1, 2 with 3, and word 0 with 3, 2 with 1.
         partners = ((0, 1), (2, 3)) if round_ % 2 == 0 else ((0, 3), (2, 1))
         for (a, b), left in zip(partners, _ROTATIONS[round_ % 8], strict=True):
             x[a] = f.add(x[a], x[b])
@@ -147,7 +146,7 @@ def _threefry2x32(f: Any, *words: Any) -> Words:
 
 
 def _hash_op(name: str, keys: int, counters: int, doc: str, rounds: Callable[..., Words]) -> Op:
-    """An op on words of one shape: those of a key, then those of counters."""
+    """Declare a hash op on words of one shape: the key words, then the counter words."""
     operands = tuple(f"k{i}" for i in range(keys)) + tuple(f"x{i}" for i in range(counters))
 
     def infer(*types: TensorType) -> tuple[TensorType, ...]:
@@ -162,7 +161,7 @@ def _hash_op(name: str, keys: int, counters: int, doc: str, rounds: Callable[...
 
     def evaluate(*words: np.ndarray) -> Words:
         shape, size = words[0].shape, words[0].size
-        # A key repeated by broadcasting is not written out.
+        # A broadcast key is not materialized.
         rows = [w.reshape(-1) if any(w.strides) or not w.size else w.flat[:1] for w in words]
         out = np.empty((counters, size), UINT32)
         for start in range(0, size, _BLOCK):
@@ -196,16 +195,16 @@ def _hash_op(name: str, keys: int, counters: int, doc: str, rounds: Callable[...
 
 
 philox2x32 = _hash_op(
-    "philox2x32", 1, 2, "The Philox-2x32 hash (10 rounds) of two words under a key", _philox2x32
+    "philox2x32", 1, 2, "the Philox-2x32 hash (10 rounds) of two words under a key", _philox2x32
 )
 philox4x32 = _hash_op(
-    "philox4x32", 2, 4, "The Philox-4x32 hash (10 rounds) of four words under a key", _philox4x32
+    "philox4x32", 2, 4, "the Philox-4x32 hash (10 rounds) of four words under a key", _philox4x32
 )
 threefry4x32 = _hash_op(
     "threefry4x32",
     4,
     4,
-    "The Threefry-4x32 hash (20 rounds) of four words under a key",
+    "the Threefry-4x32 hash (20 rounds) of four words under a key",
     _threefry4x32,
 )
 
@@ -230,19 +229,19 @@ def _infer_generator(
     require(
         algorithm in ALGORITHMS,
         name,
-        f"has the algorithms {', '.join(ALGORITHMS)}; got {algorithm!r}",
+        f"the algorithm must be one of {', '.join(ALGORITHMS)}; got {algorithm!r}",
     )
     return key, TensorType(tuple(shape), dtype)
 
 
 def _split_dimension(shape: Sequence[int]) -> int:
-    """Along which the two words that Threefry gives for a counter stand one after the other."""
+    """The dimension along which the two words of each Threefry counter are adjacent."""
     even = [d for d, n in enumerate(shape) if n % 2 == 0]
     return even[0] if even else int(np.argmax(shape))
 
 
 def counters_used(shape: Sequence[int], dtype: np.dtype, algorithm: str) -> int:
-    """By how much the counter of the state goes on."""
+    """The number of counter values that generating an array uses up."""
     size = math.prod(shape)
     wide = dtype.itemsize == UINT64.itemsize
     if algorithm == "philox":
@@ -254,7 +253,7 @@ def counters_used(shape: Sequence[int], dtype: np.dtype, algorithm: str) -> int:
 
 
 def _add_wide(f: Any, words: Sequence[Any], addend: Sequence[Any]) -> list[Any]:
-    """The sum of two integers of several words, the lowest first, modulo its width."""
+    """The wrapping sum of two multi-word integers, lowest word first."""
     out: list[Any] = []
     carry = None
     for i, word in enumerate(words):
@@ -269,7 +268,7 @@ def _add_wide(f: Any, words: Sequence[Any], addend: Sequence[Any]) -> list[Any]:
 
 
 def _counts(f: Any, count: int) -> list[Any]:
-    """0, 1, 2, ... in words, the lowest first."""
+    """The numbers 0, 1, 2, ... as multi-word integers, lowest word first."""
     if count <= 2**32:
         return [f.iota(dtype=UINT32, shape=(count,), dimension=0)]
     wide = f.iota(dtype=UINT64, shape=(count,), dimension=0)
@@ -278,7 +277,7 @@ def _counts(f: Any, count: int) -> list[Any]:
 
 
 def _joined(f: Any, words: Sequence[Any], at: int) -> Any:
-    """Arrays of one shape interleaved along a dimension."""
+    """Interleave arrays of one shape along a dimension."""
     shape = _shape(words[0])
     parts = [f.reshape(w, shape=(*shape[: at + 1], 1, *shape[at + 1 :])) for w in words]
     joined = f.concatenate(*parts, dimension=at + 1)
@@ -290,7 +289,7 @@ def _shape(x: Any) -> tuple[int, ...]:
 
 
 def _taken(f: Any, x: Any, shape: Sequence[int]) -> Any:
-    """The first elements along each dimension."""
+    """Keep the first elements along each dimension, to ``shape``."""
     if _shape(x) == tuple(shape):
         return x
     start, strides = (0,) * len(shape), (1,) * len(shape)
@@ -317,7 +316,7 @@ def _generate(
     )
     is_wide = dtype.itemsize == UINT64.itemsize
     if algorithm == "philox":
-        # The upper half of the counter is the key once more.
+        # The upper half of the counter repeats the key.
         words = _hashed(f, "philox4x32", k0, k1, *_add_wide(f, (c0, c1, k0, k1), _counts(f, count)))
         if is_wide:
             words = (_wide(f, *words[:2]), _wide(f, *words[2:]))
@@ -347,10 +346,10 @@ def _empty(f: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
 def _batch_generator(
     inst: Instance, operands: Sequence[Any], dims: Sequence[int | None], axis: MappedAxis
 ) -> tuple[list[ir.Value], list[int]]:
-    """One generator makes the bits of all, from the first state; the others stay as they are.
+    """Generate the bits of all batch elements from the first state; keep the other states.
 
-    This is JAX's rule: a hash of each state would cost as much again, and what the generator gives
-    is a matter of the compiler anyhow.
+    This is JAX's rule. Hashing each state would double the cost, and the bits that the generator
+    gives are up to the compiler in any case.
     """
     (keys,), (dim,) = operands, dims
     assert dim is not None
@@ -374,7 +373,7 @@ def _lower_generator(inst: Instance) -> list[ir.Value]:
 
 rng_bit_generator = Op(
     name="rng_bit_generator",
-    doc="Random bits from a state of four words, a key and a counter; the state that follows",
+    doc="the next state and random bits, from a state of four words: a key and a counter",
     example=(
         '%s, %bits = "gnomon.rng_bit_generator"(%state) '
         '{shape = array<i64: 3>, dtype = ui32, algorithm = "philox"} : '

@@ -45,7 +45,7 @@ from gnomon.dialects.types import (
 Dims = Sequence[int | None]
 Batched: TypeAlias = "tuple[list[ir.Value], list[int | None]]"
 
-# A scalar combiner in a `stablehlo.reduce`: the accumulated value and the next one, to a new one.
+# A scalar combiner in a `stablehlo.reduce`: maps the accumulated and the next value to a new one.
 Combine: TypeAlias = "Callable[[ir.Value, ir.Value], ir.Value]"
 
 Identity = Callable[[np.dtype], np.ndarray]
@@ -56,7 +56,7 @@ def _remaining(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _spread(inst: Instance, y: ir.Value) -> ir.Value:
-    """A value of the reduced shape, repeated along the reduced axes."""
+    """Broadcast a value of the reduced shape along the reduced axes."""
     (x,), axes = inst.operand_types, inst.params["axes"]
     kept = tuple(d for d in range(x.rank) if d not in axes)
     return ops.broadcast_in_dim(y, shape=x.shape, dims=kept)
@@ -86,10 +86,10 @@ def _reducer(
 
     Args:
       name, doc, dtypes, jvp, transpose: see `Op`.
-      ufunc: the NumPy function of two arguments that is repeated.
-      identity: the result over no elements, from the dtype.
+      ufunc: the binary NumPy ufunc that combines elements.
+      identity: maps a dtype to the identity of the reduction.
       combine: the StableHLO form of ``ufunc`` on scalars.
-      accumulates: form the result in the dtype's `accumulator`, and round once.
+      accumulates: whether to compute in the `accumulator` of the dtype and round once.
     """
 
     def infer(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
@@ -151,7 +151,7 @@ reduce_sum = _reducer(
 
 
 def _jvp_prod(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    """The product rule along a tree of products: no division, so zeros are no special case."""
+    """The product rule along a tree of products; it does not divide, so zeros need no care."""
     (x,), (t,), (type_,) = inst.operands, tangents, inst.operand_types
     axes = inst.params["axes"]
     if type_.size == 0:
@@ -188,17 +188,17 @@ reduce_prod = _reducer(
 
 
 def _jvp_extremum(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    """The mean of the tangents where the operand is extreme: ties share equally, as in JAX."""
+    """The mean of the tangents of the extreme elements: ties share equally, as in JAX."""
     (x,), (t,) = inst.operands, tangents
     chosen = convert(ops.eq(x, _spread(inst, outs[0])), inst.type.dtype)
     total = ops.reduce_sum(ops.mul(t, chosen), **inst.params)
-    # A nan equals nothing: the count is then zero, and the derivative nan.
+    # A nan result equals no element: the count is then zero, and the derivative nan.
     return [ops.div(total, ops.reduce_sum(chosen, **inst.params))]
 
 
 reduce_max = _reducer(
     "reduce_max",
-    doc="the largest element over axes; nan if there is one; complex numbers order by parts",
+    doc="the largest element over axes; nan if any is; complex numbers compare by real part first",
     dtypes=ANY,
     ufunc=np.maximum,
     identity=lowest,
@@ -207,7 +207,7 @@ reduce_max = _reducer(
 )
 reduce_min = _reducer(
     "reduce_min",
-    doc="the smallest element over axes; nan if there is one; complex numbers order by parts",
+    doc="the smallest element over axes; nan if any is; complex numbers compare by real part first",
     dtypes=ANY,
     ufunc=np.minimum,
     identity=highest,
@@ -255,7 +255,7 @@ def _arg_extremum(name: str, *, doc: str, method: str, direction: str, identity:
         require_dtype(name, x, (BOOL, *INTEGER, *FLOATING))
         require(0 <= axis < x.rank, name, f"axis {axis} is not a dimension of {x}")
         size = x.shape[axis]
-        require(size > 0, name, f"axis {axis} of {x} is empty: no element to choose")
+        require(size > 0, name, f"axis {axis} of {x} is empty: there is no element to choose")
         require(
             is_integer(index_dtype) and size - 1 <= int(highest(index_dtype)),
             name,
@@ -265,7 +265,7 @@ def _arg_extremum(name: str, *, doc: str, method: str, direction: str, identity:
         return TensorType(_remaining(x.shape, (axis,)), index_dtype)
 
     def evaluate(x: np.ndarray, *, axis: int, index_dtype: np.dtype) -> np.ndarray:
-        # NumPy takes the first nan for the extreme element, as XLA does.
+        # NumPy takes the first nan as the extreme element, as XLA does.
         return np.asarray(getattr(x, method)(axis), index_dtype)
 
     def batch(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis) -> Batched:
@@ -292,7 +292,7 @@ def _arg_extremum(name: str, *, doc: str, method: str, direction: str, identity:
         (x_type,), axis = inst.operand_types, inst.params["axis"]
         index_dtype = inst.params["index_dtype"]
         index = lowered.iota(dtype=index_dtype, shape=x_type.shape, dimension=axis)
-        # Where every element equals the identity, the index that goes with it is right too.
+        # If every element equals the identity, the initial index 0 is correct as well.
         initial = [identity(x_type.dtype), np.zeros((), index_dtype)]
         return stablehlo_reduce(
             [inst.operand, index], [stablehlo_constant(v) for v in initial], (axis,), combine

@@ -1,14 +1,15 @@
 """Sorting: ``gnomon.sort`` orders several arrays by the first of them, ``gnomon.top_k`` selects.
 
-Keys are compared lexicographically, those of one dtype so:
+Several keys are compared lexicographically. The order of one key is:
 
-- numbers as numbers; -0 and 0 are equal, as are all nans, which come last;
+- real numbers by value; -0 and 0 are equal, as are all nans, which come last;
 - complex numbers by real part, then by imaginary part, each as above;
 - False before True.
 
-``top_k`` takes the total order of IEEE 754 instead, as XLA does: nan above infinity, 0 above -0.
+``top_k`` uses the total order of IEEE 754 instead, as XLA does: nan above infinity, 0 above -0.
 
-Both are differentiated through the permutation, which one more operand, the position, brings out.
+Both are differentiated through their permutation, which is found by sorting the positions along
+with the operands.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _F32 = np.dtype(np.float32)
 
 
 def take_along(x: ir.Value, positions: ir.Value, dimension: int, *, unique: bool) -> ir.Value:
-    """The elements of ``x`` at positions along a dimension, all others running along."""
+    """Take the elements of ``x`` at positions along a dimension, as ``np.take_along_axis``."""
     others = [d for d in range(type_of(x).rank) if d != dimension]
     return take(x, positions, dimension, others, unique=unique)
 
@@ -75,10 +76,11 @@ def _permuted(
 
 
 def ordered_integers(x: np.ndarray, *, total: bool) -> np.ndarray:
-    """Integers in the order of real numbers (or bools).
+    """Map real numbers or bools to integers with the same order.
 
-    The bits of a float are those of its magnitude behind a sign: flipped where that is set, they
-    are in order. In the ``total`` order -0 comes before 0 and nans count by their bits.
+    The bits of a float are a sign followed by a magnitude; with the magnitude bits flipped where
+    the sign is set, they are in order. In the ``total`` order -0 comes before 0, and nans are
+    ordered by their bits.
     """
     if not is_floating(x.dtype):
         return x.astype(np.int8) if x.dtype.itemsize == 1 and x.dtype.kind not in "iu" else x
@@ -92,17 +94,17 @@ def ordered_integers(x: np.ndarray, *, total: bool) -> np.ndarray:
 
 
 def _packed(keys: np.ndarray, dimension: int) -> np.ndarray:
-    """Keys of at most 32 bits with their positions behind them: one sort, stable by itself."""
+    """Pack keys of at most 32 bits above their positions, so that one sort is stable by itself."""
     shape = tuple(-1 if d == dimension else 1 for d in range(keys.ndim))
     numbers = keys.astype(np.int64)
-    # Unsigned numbers of 32 bits in the range of signed ones.
+    # Shift unsigned 32-bit keys into the range of signed ones.
     packed = (numbers - 2**31 if keys.dtype == np.uint32 else numbers) << 32
     packed |= np.arange(keys.shape[dimension]).reshape(shape)
     return packed
 
 
 def _columns(keys: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Real keys in the order of complex ones, the most significant first."""
+    """Split complex keys into real ones with the same order, most significant first."""
     return [part for k in keys for part in ((k.real, k.imag) if is_complex(k.dtype) else (k,))]
 
 
@@ -129,7 +131,7 @@ def _evaluate(
     if len(operands) == 1 and not is_complex(first.dtype):
         small = is_floating(first.dtype) and first.dtype.kind != "f"
         values = np.sort(first.astype(_F32) if small else first, dimension)
-        # Equal keys look alike, but for zeros of both signs: those keep their order.
+        # Equal keys are indistinguishable except zeros of either sign, which keep their order.
         zeros = values[values == 0] if is_floating(first.dtype) else values[:0]
         if np.signbit(zeros).any() and not np.signbit(zeros).all():
             values = np.sort(first.astype(_F32) if small else first, dimension, kind="stable")
@@ -138,7 +140,7 @@ def _evaluate(
     return tuple(np.take_along_axis(x, order, dimension) for x in operands)
 
 
-# Rows from which on the k first are selected row by row, without a look at the order of the others.
+# Rows at least this long are partitioned one by one, which does not sort the other elements.
 _LONG_ROW = 1 << 12
 
 
@@ -158,7 +160,7 @@ def _evaluate_top_k(x: np.ndarray, *, k: int, axis: int) -> tuple[np.ndarray, np
 
 
 def _first_of_row(row: np.ndarray, k: int) -> np.ndarray:
-    """The positions of the k smallest elements in order; of equal ones the first."""
+    """The positions of the k smallest elements in order; of equal ones the first come first."""
     limit = np.partition(row, k - 1)[k - 1]
     candidates = np.flatnonzero(row <= limit)
     return candidates[np.argsort(row[candidates], kind="stable")][:k]
@@ -193,7 +195,7 @@ def _infer(
 
 
 def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
-    """Sort the positions too: they are the permutation that the tangents undergo."""
+    """Sort the positions as well: they are the permutation to apply to the tangents."""
     type_, dimension = inst.operand_types[0], inst.params["dimension"]
     position = ops.iota(dtype=_I32, shape=type_.shape, dimension=dimension)
     *outs, order = inst.op.build([*inst.operands, position], inst.params)
@@ -228,7 +230,7 @@ def _compare(direction: str, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _canonical(x: ir.Value) -> list[ir.Value]:
-    """Real keys whose total order is the order of sorting."""
+    """Real keys whose IEEE total order is the sorting order."""
     dtype = type_of(x).dtype
     if is_complex(dtype):
         return [key for part in (lowered.real(x), lowered.imag(x)) for key in _canonical(part)]
@@ -240,7 +242,7 @@ def _canonical(x: ir.Value) -> list[ir.Value]:
 
 
 def _comes_before(left: Values, right: Values) -> ir.Value:
-    """Whether one row of keys comes before another."""
+    """Whether one tuple of keys sorts before another."""
     x_keys = [k for x in left for k in _canonical(x)]
     y_keys = [k for y in right for k in _canonical(y)]
     result: ir.Value | None = None
@@ -283,7 +285,7 @@ def _lower(inst: Instance) -> list[ir.Value]:
 
 sort = Op(
     name="sort",
-    doc="arrays ordered together along a dimension by the first num_keys of them, "
+    doc="arrays sorted together along a dimension by the first num_keys of them, "
     "compared lexicographically",
     example='%r = "gnomon.sort"(%x) {dimension = 0 : i64, num_keys = 1 : i64, is_stable = true} '
     ": (tensor<4xf32>) -> tensor<4xf32>",
@@ -350,7 +352,7 @@ def _lower_top_k(inst: Instance) -> list[ir.Value]:
 top_k = Op(
     name="top_k",
     doc="the k largest elements along an axis in descending order, and their positions; "
-    "of equal ones the first",
+    "equal elements keep their order",
     example='%v, %i = "gnomon.top_k"(%x) {k = 2 : i64, axis = 0 : i64} '
     ": (tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi32>)",
     attributes={"k": INT, "axis": INT},

@@ -1,4 +1,4 @@
-"""Ops that move elements and compute nothing: each is linear, total, and exact in every dtype."""
+"""Ops that only move elements: each is linear, total, and exact in every dtype."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from gnomon.dialects.types import BOOL, TensorType, type_of
 Dims = Sequence[int | None]
 Batched: TypeAlias = "tuple[list[ir.Value], list[int | None]]"
 
-# Up to this many elements a copy costs less than making a view with repeated elements.
+# Up to this many elements, a copy is faster than creating a broadcast view.
 _SMALL = 1 << 14
 
 
 def _shifted(dims: Sequence[int], batch_dim: int) -> tuple[int, ...]:
-    """Dimensions of the unbatched operand as dimensions of the batched one."""
+    """Renumber dimensions of the unbatched operand for the batched one."""
     return tuple(d + (d >= batch_dim) for d in dims)
 
 
 def _inserted(values: Sequence[int], batch_dim: int, value: int) -> tuple[int, ...]:
-    """One value a dimension, with ``value`` for the batch dimension."""
+    """Insert ``value`` for the batch dimension into a list with one entry per dimension."""
     return (*values[:batch_dim], value, *values[batch_dim:])
 
 
@@ -134,7 +134,7 @@ def _infer_reshape(x: TensorType, *, shape: tuple[int, ...]) -> TensorType:
     require(
         result.size == x.size and all(n >= 0 for n in shape),
         "reshape",
-        f"{x} has {x.size} elements, shape {tuple(shape)} holds {result.size}",
+        f"{x} has {x.size} elements, but shape {tuple(shape)} has {result.size}",
     )
     return result
 
@@ -348,7 +348,7 @@ def _lower_slice(inst: Instance) -> list[ir.Value]:
 
 slice_ = Op(
     name="slice",
-    doc="the elements from start to below limit, strides apart, in each dimension",
+    doc="every strides-th element from start up to, not including, limit in each dimension",
     example='%r = "gnomon.slice"(%x) '
     "{start = array<i64: 1>, limit = array<i64: 6>, strides = array<i64: 2>} "
     ": (tensor<8xf32>) -> tensor<3xf32>",
@@ -394,7 +394,7 @@ def _infer_pad(
     require(
         all(n >= 0 for n in shape),
         "pad",
-        f"negative padding removes more than there is: {x} with {given} would have shape {shape}",
+        f"negative padding removes too many elements: {x} with {given} would have shape {shape}",
     )
     return x.with_shape(shape)
 
@@ -446,7 +446,7 @@ def _transpose_pad(
 
 
 def _is_padding(inst: Instance) -> ir.Value:
-    """A bool of the result's shape: where the padding value stands."""
+    """A mask of the result's shape that is true at the padding."""
     x = inst.operand_types[0].with_dtype(BOOL)
     return ops.pad(full(x, False), full(x.with_shape(()), True), **inst.params)
 
@@ -457,7 +457,7 @@ def _batch_pad(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis) -
         assert at is not None
         params = {name: _inserted(inst.params[name], at, 0) for name in inst.params}
         return inst.op.build([x, value], params), [at]
-    # One padding value an example: pad with anything, then put the values in.
+    # One padding value per batch element: pad with zeros, then select the values.
     zero = zeros(inst.operand_types[1])
     (x,) = to_front([x], [at], axis)
     params = {name: _inserted(inst.params[name], 0, 0) for name in inst.params}
@@ -481,7 +481,7 @@ def _lower_pad(inst: Instance) -> list[ir.Value]:
 
 pad = Op(
     name="pad",
-    doc="a value around x and between its elements; negative edge padding cuts elements off",
+    doc="x with a padding value around it and between its elements; negative padding crops",
     example='%r = "gnomon.pad"(%x, %v) '
     "{low = array<i64: 1>, high = array<i64: -1>, interior = array<i64: 2>} "
     ": (tensor<3xf32>, tensor<f32>) -> tensor<7xf32>",
@@ -524,7 +524,7 @@ def _lower_rev(inst: Instance) -> list[ir.Value]:
 
 rev = Op(
     name="rev",
-    doc="the order of the elements reversed along dims",
+    doc="x with the order of its elements reversed along dims",
     example='%r = "gnomon.rev"(%x) {dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>',
     attributes={"dims": INTS},
     operands=("x",),

@@ -1,6 +1,4 @@
-"""Types of values: a shape and a NumPy dtype, in one-to-one correspondence with MLIR tensor
-types.
-"""
+"""Types of values, a shape and a NumPy dtype, in bijection with static MLIR tensor types."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ COMPLEX = tuple(d for d, (e, _) in _ELEMENTS.items() if e.startswith("complex"))
 INEXACT = FLOATING + COMPLEX
 NUMERIC = INTEGER + INEXACT
 ANY = (BOOL, *NUMERIC)
-# Several of these fit in a byte; NumPy gives each a byte of its own.
+# Dtypes narrower than a byte; NumPy stores each element in a byte of its own.
 SUB_BYTE = tuple(d for d in INTEGER if ml_dtypes.iinfo(d).bits < 8)
 FLOAT8 = tuple(d for d in FLOATING if d.itemsize == 1)
 
@@ -70,22 +68,22 @@ _kind_sets = {
 
 
 def is_integer(dtype: np.dtype) -> bool:
-    """True for signed and unsigned integers of any width, not for bool."""
+    """Whether a dtype is a signed or unsigned integer of any width; bool is not."""
     return dtype in _kind_sets["integer"]
 
 
 def is_floating(dtype: np.dtype) -> bool:
-    """True for real floating point types, bf16 and the f8 types included."""
+    """Whether a dtype is real floating point; bf16 and the f8 types are."""
     return dtype in _kind_sets["floating"]
 
 
 def is_complex(dtype: np.dtype) -> bool:
-    """True for complex64 and complex128."""
+    """Whether a dtype is complex64 or complex128."""
     return dtype in _kind_sets["complex"]
 
 
 def is_inexact(dtype: np.dtype) -> bool:
-    """True for types that have tangents: floating point and complex."""
+    """Whether a dtype has tangents: floating point and complex dtypes do."""
     return dtype in _kind_sets["inexact"]
 
 
@@ -138,7 +136,7 @@ _from_mlir: dict[ir.Type, TensorType] = {}
 
 
 def element_type(dtype: np.dtype) -> ir.Type:
-    """The MLIR element type of a dtype; raises ``TypeError`` where MLIR has none."""
+    """The MLIR element type of a dtype; raises ``TypeError`` if there is none."""
     try:
         return _element_types()[np.dtype(dtype)]
     except KeyError:

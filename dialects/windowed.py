@@ -1,11 +1,11 @@
-"""Reductions of windows: pooling, and the places of the extrema that its derivative needs.
+"""Reductions of windows: pooling, and the positions of extrema for its derivatives.
 
 A window slides over an operand that is dilated (``base_dilation``), then padded with the
-reduction's identity; its own elements may stand apart (``window_dilation``).
+reduction's identity. The window itself may be dilated as well (``window_dilation``).
 
-The sum is linear. The tangent of an extremum is the tangent at its place, which
-``window_argmax`` and ``window_argmin`` give: so all derivatives of the extrema are reads and
-additions at those places, and where elements are equal the first one counts, as in XLA.
+The sum is linear. The tangent of an extremum is the tangent at its position, which
+``window_argmax`` and ``window_argmin`` compute. All derivatives of the extrema are therefore reads
+and additions at those positions. Of equal elements, the first is the extremum, as in XLA.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def window_shape(
     base_dilation: Dims,
     window_dilation: Dims,
 ) -> tuple[int, ...]:
-    """How many windows there are along each dimension."""
+    """The number of windows along each dimension."""
     result = []
     for n, w, stride, low, high, base, apart in zip(
         shape,
@@ -113,19 +113,19 @@ def fold_windows(
     take: Callable[[T, int, int, int, int], T],
     combine: Callable[[Sequence[T], Sequence[T]], Sequence[T]],
 ) -> list[T]:
-    """Combine the elements of every window, by an associative combination.
+    """Combine the elements of every window with an associative function.
 
-    One dimension after the other, the last one first: the order within a window is kept, so the
-    combination need not be commutative. Along one dimension, windows of twice a size are two of
-    that size side by side; so a window of n elements takes about 2 log2(n) combinations of whole
-    arrays.
+    The dimensions are folded one after the other, the last one first. This keeps the order within a
+    window, so the function need not be commutative. Along one dimension, a window of twice a size
+    combines two adjacent windows of that size, so a window of n elements takes about 2 log2(n)
+    combinations of whole arrays.
 
     Args:
-      parts: what is combined, dilated and padded before: values of one shape.
-      shape: theirs.
+      parts: the dilated and padded values to combine, all of one shape.
+      shape: the shape of ``parts``.
       params: the window's parameters.
-      take: ``take(part, dimension, start, limit, stride)``, a slice along a dimension.
-      combine: combines values element by element.
+      take: ``take(part, dimension, start, limit, stride)`` slices a part along a dimension.
+      combine: combines values elementwise.
     """
     values = list(parts)
     for d, size in reversed(list(enumerate(params["window_dimensions"]))):
@@ -150,7 +150,7 @@ def _fold_dimension(
     span = (count - 1) * stride + 1 if count else 0
 
     def starts(given: Sequence[T], offset: int) -> list[T]:
-        """The values at the first element of each window, moved by an offset."""
+        """The values at the first element of each window plus an offset."""
         return [take(v, d, offset, offset + span, stride) for v in given]
 
     result: list[T] | None = None
@@ -162,7 +162,7 @@ def _fold_dimension(
         assert result is not None
         return result
     while True:
-        # ``run`` combines ``reach`` elements from each place on.
+        # ``run`` combines the ``reach`` elements that start at each position.
         if size & reach:
             piece = starts(run, offset * apart)
             result = piece if result is None else list(combine(result, piece))
@@ -189,7 +189,7 @@ def _take(x: np.ndarray, d: int, start: int, limit: int, stride: int) -> np.ndar
 
 
 def _padded(x: np.ndarray, value: Any, params: Mapping[str, Any]) -> np.ndarray:
-    """Dilated and padded; negative padding cuts off."""
+    """Dilate and pad; negative padding crops."""
     low, high, base = (params[k] for k in ("padding_low", "padding_high", "base_dilation"))
     shape = [
         max(0, _dilated(n, b) + p + q) for n, b, p, q in zip(x.shape, base, low, high, strict=True)
@@ -225,7 +225,7 @@ def _infer_windows(name: str, x: TensorType, params: Mapping[str, Any]) -> tuple
 
 
 def _with_batch_dim(params: Mapping[str, Any], at: int) -> dict[str, Any]:
-    """The parameters where one more dimension is at ``at``, of which windows take one element."""
+    """The parameters for one more dimension at ``at``, along which windows have size one."""
     return {
         key: (*values[:at], 0 if key.startswith("padding") else 1, *values[at:])
         for key, values in params.items()
@@ -339,9 +339,9 @@ def _empty(type_: TensorType) -> ir.Value:
 def _transpose_sum(
     inst: Instance, cotangents: Tangents, linear: Sequence[bool]
 ) -> list[ir.Value | None]:
-    """Each element collects the cotangents of the windows that it is in: a sum of windows again.
+    """Sum the cotangents of the windows that contain each element.
 
-    The roles of strides and base dilation are exchanged.
+    This is again a sum of windows, with strides and base dilation exchanged.
     """
     (cotangent,), (x,), params = cotangents, inst.operand_types, inst.params
     assert cotangent is not None
@@ -415,12 +415,12 @@ reduce_window_min = _windowed(
 
 
 def first_of_two(build: Any, beyond: str, a: Values, b: Values) -> list[ir.Value]:
-    """Of two values with their places the extreme one; of equal ones the first.
+    """Choose the more extreme of two values with their positions; of equal values, the first.
 
     Args:
       build: `ops`, or `lowered` for StableHLO.
-      beyond: the op by which one value is more extreme than another.
-      a, b: a value and its place; a nan is the most extreme.
+      beyond: the op that tests whether one value is more extreme than another.
+      a, b: a value and its position; a nan is the most extreme.
     """
     (x, i), (y, j) = a, b
     first, same = getattr(build, beyond)(x, y), build.eq(x, y)
@@ -435,7 +435,7 @@ def first_of_two(build: Any, beyond: str, a: Values, b: Values) -> list[ir.Value
 def _place_of_extremum(
     name: str, *, doc: str, identity: Callable[[np.dtype], np.ndarray], beyond: str
 ) -> Op:
-    """Declare where the extremum of each window stands."""
+    """Declare the op that gives the position of the extremum of each window."""
     numpy_beyond = np.greater if beyond == "gt" else np.less
 
     def infer(x: TensorType, **params: Any) -> TensorType:
@@ -469,7 +469,7 @@ def _place_of_extremum(
         assert at is not None
         params = _with_batch_dim(inst.params, 0)
         places = inst.op(move_dim(x, at, 0), **params)
-        # Counted from the start of each member; what is in the padding is beyond its end.
+        # Positions count from the start of each batch element; those of padding are out of bounds.
         size = inst.operand_types[0].size
         type_ = type_of(places)
         member = ops.iota(dtype=_I32, shape=type_.shape, dimension=0)
@@ -507,15 +507,15 @@ def _place_of_extremum(
 
 window_argmax = _place_of_extremum(
     "window_argmax",
-    doc="where in the flat operand the first largest element of each window stands; "
-    "its size for a window of padding",
+    doc="the position in the flat operand of the first largest element of each window; "
+    "the operand's size for a window of padding",
     identity=lowest,
     beyond="gt",
 )
 window_argmin = _place_of_extremum(
     "window_argmin",
-    doc="where in the flat operand the first smallest element of each window stands; "
-    "its size for a window of padding",
+    doc="the position in the flat operand of the first smallest element of each window; "
+    "the operand's size for a window of padding",
     identity=highest,
     beyond="lt",
 )

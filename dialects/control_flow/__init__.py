@@ -1,4 +1,4 @@
-"""Control flow: ops that hold closed bodies and decide which of them runs, and how often."""
+"""Control flow: ops that run their closed bodies conditionally or repeatedly."""
 
 from __future__ import annotations
 

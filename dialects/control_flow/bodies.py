@@ -1,4 +1,4 @@
-"""What the rules of region ops have in common: partitions, fixed points, and masks of bodies."""
+"""Helpers of the rules of region ops: partitions, fixed points, and masks of bodies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _I32 = np.dtype(np.int32)
 
 
 def split(values: Sequence[T], *counts: int) -> list[list[T]]:
-    """Cut a list in parts of the given lengths; the last part is the rest."""
+    """Split a list into parts of the given lengths, followed by the rest."""
     parts, at = [], 0
     for count in counts:
         parts.append(list(values[at : at + count]))
@@ -39,7 +39,7 @@ def split(values: Sequence[T], *counts: int) -> list[list[T]]:
 
 
 def nonzero_mask(tangents: Sequence[Tangent]) -> list[bool]:
-    """Which tangents are not symbolic zeros."""
+    """The mask of the tangents that are not symbolic zeros."""
     return [t is not None for t in tangents]
 
 
@@ -49,12 +49,12 @@ def present(tangents: Sequence[Tangent]) -> list[ir.Value]:
 
 
 def chosen(values: Sequence[T], mask: Sequence[bool]) -> list[T]:
-    """The values where the mask holds."""
+    """The values for which the mask is true."""
     return [v for v, keep in zip(values, mask, strict=True) if keep]
 
 
 def spread(values: Sequence[T], mask: Sequence[bool]) -> list[T | None]:
-    """The inverse of `chosen`: ``None`` where the mask does not hold."""
+    """The inverse of `chosen`: ``None`` where the mask is false."""
     given = iter(values)
     return [next(given) if keep else None for keep in mask]
 
@@ -62,7 +62,7 @@ def spread(values: Sequence[T], mask: Sequence[bool]) -> list[T | None]:
 def instantiated(
     tangents: Sequence[Tangent], types: Sequence[TensorType], mask: Sequence[bool]
 ) -> list[ir.Value]:
-    """The tangents where the mask holds; symbolic zeros become arrays of zeros."""
+    """The tangents for which the mask is true; symbolic zeros become arrays of zeros."""
     return [
         zeros(type_) if tangent is None else tangent
         for tangent, type_, keep in zip(tangents, types, mask, strict=True)
@@ -71,7 +71,7 @@ def instantiated(
 
 
 def is_used(value: ir.Value) -> bool:
-    """Whether anything uses a value."""
+    """Whether a value has uses."""
     return next(iter(value.uses), None) is not None
 
 
@@ -83,9 +83,12 @@ def either(a: Sequence[bool], b: Sequence[bool]) -> list[bool]:
 def least_fixed_point(
     start: Sequence[bool], step: Callable[[list[bool]], tuple[T, Sequence[bool]]]
 ) -> tuple[T, list[bool]]:
-    """Grow a mask of the carries until a step adds nothing; what the last step made, and the mask.
+    """Grow a mask of the carries until a step adds nothing.
 
-    ``step`` takes the mask on entry to an iteration and returns the mask on exit.
+    ``step`` takes the mask on entry to an iteration and returns a result and the mask on exit.
+
+    Returns:
+      The result of the last step, and the mask.
     """
     mask = list(start)
     while True:
@@ -97,16 +100,16 @@ def least_fixed_point(
 
 
 def rebuild(inst: Instance) -> list[ir.Value]:
-    """The op as it is, on its operands, at the current insertion point; its results."""
+    """Create the same op on ``inst.operands`` at the current insertion point; its results."""
     return inst.op.build(inst.operands, inst.params, [body.clone() for body in inst.bodies])
 
 
 def needed_operations(
     body: Body, wanted: Sequence[ir.Value]
 ) -> tuple[list[ir.Operation], set[ir.Value]]:
-    """The ops, in order, that values of a body are made by, and all values that those use.
+    """The ops, in order, on which values of a body depend, and all values that those ops use.
 
-    Ops with effects are needed in any case.
+    Ops with effects are always included.
     """
     needed = set(wanted)
     found: list[ir.Operation] = []
@@ -118,7 +121,7 @@ def needed_operations(
 
 
 def needed_arguments(body: Body, results: Sequence[bool]) -> list[bool]:
-    """Which arguments the results in the mask depend on."""
+    """The mask of the arguments on which the results in a mask depend."""
     _, needed = needed_operations(body, chosen(body.results, results))
     return [a in needed for a in body.arguments]
 
@@ -126,9 +129,9 @@ def needed_arguments(body: Body, results: Sequence[bool]) -> list[bool]:
 def inline_values(
     body: Body, operands: Sequence[ir.Value | None], wanted: Sequence[ir.Value]
 ) -> list[ir.Value]:
-    """Like `Body.inline`, for any values of the body, and only with the ops that they need.
+    """Like `Body.inline`, for any values of the body; clones only the ops that they depend on.
 
-    Operands may be ``None`` where those do not use the argument.
+    An operand may be ``None`` if those ops do not use the argument.
     """
     env = dict(zip(body.arguments, operands, strict=True))
     for op in needed_operations(body, wanted)[0]:
@@ -142,25 +145,25 @@ def inline_values(
 def evaluate_body(
     *operands: np.ndarray, bodies: Sequence[Callable[..., Any]], **params: Any
 ) -> Any:
-    """The evaluation of an op that means its first body."""
+    """Evaluate an op that is defined by its first body."""
     return bodies[0](*operands)
 
 
 def inline_body(inst: Instance) -> list[ir.Value]:
-    """What replaces an op that means its first body."""
+    """Inline an op that is defined by its first body."""
     return inst.bodies[0].inline(inst.operands)
 
 
 def transpose_body(
     inst: Instance, cotangents: Sequence[Tangent], linear: Sequence[bool]
 ) -> list[Tangent]:
-    """The cotangents of an op that means its first body, where that is applied to a tangent."""
+    """Transpose an op that is defined by its first body, which is linear in some operands."""
     body = inst.engine.transpose(inst.bodies[0], linear, nonzero_mask(cotangents))
     return spread(body.inline([*present(inst.operands), *present(cotangents)]), linear)
 
 
 def in_front(operands: Sequence[ir.Value], dims: Sequence[int | None]) -> list[ir.Value]:
-    """Operands with their batch dimension, where they have one, in front."""
+    """Move the batch dimension of batched operands to the front."""
     return [v if d is None else move_dim(v, d, 0) for v, d in zip(operands, dims, strict=True)]
 
 
@@ -170,7 +173,7 @@ def in_front(operands: Sequence[ir.Value], dims: Sequence[int | None]) -> list[i
 def check_arguments(
     op: str, body: str, expected: Sequence[TensorType], given: Sequence[TensorType], what: str
 ) -> None:
-    """Raise unless a body takes what the op passes to it."""
+    """Raise `TypeRuleError` unless a body has the argument types that the op passes to it."""
     if list(expected) != list(given):
         raise TypeRuleError(
             f"gnomon.{op}: the {body} takes ({describe(given)}), "
@@ -181,7 +184,7 @@ def check_arguments(
 def check_carry(
     op: str, body: str, entering: Sequence[TensorType], leaving: Sequence[TensorType]
 ) -> None:
-    """Raise unless every carry leaves a body with the type that it had on entry."""
+    """Raise `TypeRuleError` unless a body returns every carry with the type that it takes."""
     if len(entering) > len(leaving):
         raise TypeRuleError(
             f"gnomon.{op}: the {body} must return the {len(entering)} carries "
@@ -199,7 +202,7 @@ def check_carry(
 
 
 def dependent_results(body: Body, arguments: Sequence[bool]) -> list[bool]:
-    """Which results depend on the arguments where the mask holds."""
+    """The mask of the results that depend on the arguments in a mask."""
     dependent = set(chosen(body.arguments, arguments))
     for op in body.operations:
         if any(operand in dependent for operand in operands_of(op)):
@@ -208,9 +211,9 @@ def dependent_results(body: Body, arguments: Sequence[bool]) -> list[bool]:
 
 
 def may_not_end(op: ir.Operation, program: Program | None = None) -> bool:
-    """Whether an op holds a ``gnomon.while`` at any depth, so that it may run forever.
+    """Whether an op contains a ``gnomon.while`` at any depth, so that it may not terminate.
 
-    A call is looked through where its program is given; otherwise it may.
+    Callees are examined if the program is given; otherwise a call counts as one that may not.
     """
     if op.name == "gnomon.while":
         return True
@@ -223,17 +226,17 @@ def may_not_end(op: ir.Operation, program: Program | None = None) -> bool:
 
 
 def body_may_not_end(body: Body, program: Program | None = None) -> bool:
-    """Whether any op of a body may run forever; see `may_not_end`."""
+    """Whether any op of a body may not terminate; see `may_not_end`."""
     return any(may_not_end(op, program) for op in body.operations)
 
 
 class Partition(NamedTuple):
-    """A body cut in two by dependence on its late arguments.
+    """A body split in two by dependence on its late arguments.
 
     Attributes:
-      early: early arguments to the results asked for, then the crossing values.
-      late: early arguments, crossing values and late arguments, to all results of the body.
-      crossing: types of the values that early ops give to late ones or to the results.
+      early: maps the early arguments to the requested results, followed by the crossing values.
+      late: maps early arguments, crossing values and late arguments to all results of the body.
+      crossing: the types of the values from early ops that late ops or results use.
     """
 
     early: Body
@@ -247,19 +250,20 @@ def partition(
     stays: Callable[[ir.Operation], bool] = lambda op: False,
     results: Sequence[int] = (),
 ) -> Partition:
-    """Cut a body in two; the body is left as it is.
+    """Split a body in two; the body itself is not changed.
 
     Args:
-      body: what to cut.
-      is_late: which arguments are known late only.
-      stays: ops that are late even if their operands are early, besides those with effects.
-      results: positions of results, none of them late, that the early body gives too.
+      body: the body to split.
+      is_late: the mask of the late arguments.
+      stays: a predicate of ops that are late even if all their operands are early. Ops with effects
+        are always late.
+      results: positions of results, none of them late, that the early body also returns.
     """
     arguments = body.arguments
     late_values = set(chosen(arguments, is_late))
     early_ops: list[ir.Operation] = []
     late_ops: list[ir.Operation] = []
-    # An op without operands (a literal, a ramp) is made again wherever it is used.
+    # An op without operands (a literal, a ramp) is duplicated in both halves.
     literals: dict[ir.Value, ir.Operation] = {}
     for op in body.operations:
         if has_effects(op):
@@ -305,10 +309,10 @@ def partition(
 
 
 def without_effects(body: Body) -> Body:
-    """A copy of a body that leaves out the ops with effects.
+    """A copy of a body without its ops with effects.
 
     Raises:
-      TypeRuleError: a result depends on one.
+      TypeRuleError: a result depends on an op with effects.
     """
 
     def strip(body: Body, arguments: Sequence[ir.Value]) -> list[ir.Value]:
@@ -343,7 +347,7 @@ def without_effects(body: Body) -> Body:
 
 
 def select_elements(predicate: ir.Value, on_true: ir.Value, on_false: ir.Value) -> ir.Value:
-    """Select between values with a leading batch dimension by a predicate of that dimension."""
+    """Select between values with a leading batch dimension by one predicate per batch element."""
     shape = type_of(on_true).shape
     if len(shape) > 1:
         predicate = ops.broadcast_in_dim(predicate, shape=shape, dims=(0,))
@@ -353,11 +357,11 @@ def select_elements(predicate: ir.Value, on_true: ir.Value, on_false: ir.Value) 
 def replace_unselected(
     predicate: ir.Value, values: Sequence[ir.Value], batched: Sequence[bool]
 ) -> list[ir.Value]:
-    """Put the first selected batch element in the place of every unselected one.
+    """Replace every unselected batch element by the first selected one.
 
-    A loop that ends for each selected element need not end for the others: with this their result,
-    which nobody reads, is that of a selected one. Some element must be selected for the result to
-    mean anything.
+    A loop that terminates for each selected element may not terminate for the others. After the
+    replacement they compute the result of a selected element, which is not used. At least one
+    element must be selected.
     """
     (size,) = type_of(predicate).shape
     if size == 0:

@@ -1,10 +1,10 @@
-"""What a differentiated loop keeps of each iteration, and what it makes again of that.
+"""The residuals that a differentiated loop saves per iteration, and those that it recomputes.
 
-A value kept is written and read once for each iteration, which is what the backward pass of a loop
-takes most of its time for. So a value is not kept where a few elementwise ops make it of others
-that are there in any case: the loop's constants and inputs, its stacked results, and what must be
-kept. ``1 - h * h`` is made of ``h``, ``s * (1 - s)`` of ``s``. What repeats a smaller value is kept
-as that value.
+A saved value is written and read once per iteration, and this memory traffic dominates the backward
+pass of a loop. A value is therefore recomputed if a few elementwise ops give it from values that
+are available in any case: the loop's constants and inputs, its stacked results, and other saved
+values. For example, ``1 - h * h`` is recomputed from ``h``, and ``s * (1 - s)`` from ``s``. A value
+that is a broadcast of a smaller one is saved as the smaller one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gnomon.dialects.mlir import ir
 __all__ = ["Remade", "remake"]
 
 _REPEATS = "gnomon.broadcast_in_dim"
-# Ops that cost less than a number's way to memory and back.
+# Elementwise ops that are cheaper than writing a value to memory and reading it back.
 _CHEAP = frozenset(
     f"gnomon.{name}"
     for name in (
@@ -33,12 +33,12 @@ _MOST_OPS = 8
 
 
 class Remade(NamedTuple):
-    """How a value is made again.
+    """How the backward pass obtains a value.
 
     Attributes:
       value: the value.
-      operations: the ops that make it, in order; none where the value itself is kept.
-      leaves: the values that those start from.
+      operations: the ops that recompute it, in order; empty if the value itself is saved.
+      leaves: the values on which those ops depend.
     """
 
     value: ir.Value
@@ -46,7 +46,7 @@ class Remade(NamedTuple):
     leaves: list[ir.Value]
 
     def emit(self, env: dict[ir.Value, ir.Value]) -> ir.Value:
-        """Make the value at the current insertion point; ``env`` has the leaves."""
+        """Recompute the value at the current insertion point; ``env`` maps the leaves."""
         env = dict(env)
         for op in self.operations:
             clone_into(op, env)
@@ -54,12 +54,12 @@ class Remade(NamedTuple):
 
 
 def remake(body: Body, values: Sequence[ir.Value], free: Iterable[ir.Value]) -> list[Remade]:
-    """How values of a body are made again of as few as possible.
+    """Choose how to obtain values of a body while saving as few as possible.
 
     Args:
-      body: what the values are computed in.
+      body: the body that computes the values.
       values: the values.
-      free: values that are there in any case.
+      free: values that are available at no cost.
     """
     place: dict[ir.Value, int] = dict.fromkeys(body.arguments, -1)
     maker: dict[ir.Value, ir.Operation] = {}
@@ -68,7 +68,7 @@ def remake(body: Body, values: Sequence[ir.Value], free: Iterable[ir.Value]) -> 
             place[result], maker[result] = i, op
     there = set(free)
     made: dict[ir.Value, Remade] = {}
-    # What a value is made of comes before it, so that is decided by then.
+    # In program order, so that a value's operands are decided before the value.
     for value in sorted(dict.fromkeys(values), key=place.__getitem__):
         chain = _chain(value, there, maker)
         if chain is None:
@@ -83,7 +83,7 @@ def remake(body: Body, values: Sequence[ir.Value], free: Iterable[ir.Value]) -> 
 def _chain(
     value: ir.Value, there: set[ir.Value], maker: dict[ir.Value, ir.Operation]
 ) -> list[ir.Operation] | None:
-    """The cheap ops that make a value of what is there; None where there are none, or too many."""
+    """The cheap ops that compute a value from available ones; None if it takes others or many."""
     found: dict[ir.Operation, None] = {}
 
     def visit(value: ir.Value) -> bool:
@@ -101,7 +101,7 @@ def _chain(
 
 
 def _repetition(value: ir.Value, maker: dict[ir.Value, ir.Operation]) -> list[ir.Operation]:
-    """The ops that repeat a smaller value, in order."""
+    """The ops, in order, that broadcast a smaller value to a value."""
     found: list[ir.Operation] = []
     while (op := maker.get(value)) is not None and op.name == _REPEATS:
         found.append(op)

@@ -1,8 +1,8 @@
-"""``gnomon.scan``: a loop of known length that carries values, takes slices and stacks results.
+"""``gnomon.scan``: a loop of known length with carries, sliced inputs and stacked results.
 
-Operands are constants, carries and stacked inputs; the body maps constants, carries and one slice
-of each input to carries and one slice of each stacked result. It differentiates both ways: what
-the backward pass needs of an iteration is stacked like any other result.
+The operands are constants, carries and stacked inputs. The body maps constants, carries and one
+slice of each input to carries and one slice of each stacked result. Forward and reverse mode are
+both supported: the residuals of an iteration are stacked like any other result.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LONGEST = int(np.iinfo(np.int32).max)
 
 
 def _parts(inst: Instance, values: Sequence[Any]) -> list[list[Any]]:
-    """Constants, carries, stacked inputs (or what belongs to each of them)."""
+    """Split a list with one entry per operand into constants, carries and stacked inputs."""
     return split(values, inst.params["consts"], inst.params["carry"])
 
 
@@ -58,9 +58,9 @@ def _build(
     *,
     reverse: bool | None = None,
 ) -> tuple[list[ir.Value], list[ir.Value]]:
-    """A scan of the same length over other values; its final carries and stacked results.
+    """Build a scan of the same length over other values; return final carries, stacked results.
 
-    ``emit(consts, carry, slices)`` gives the values that the body returns.
+    ``emit(consts, carry, slices)`` returns the values that the body yields.
     """
     operands = [*consts, *carry, *xs]
     types = [
@@ -131,7 +131,7 @@ def _evaluate(
     constants, state, xs = split(operands, consts, carry)
     ys = [np.empty((length, *t.shape), t.dtype) for t in body.result_types[carry:]]
     for i in range(length - 1, -1, -1) if reverse else range(length):
-        # The ellipsis keeps a slice of rank 0 an array.
+        # With the ellipsis, a slice of rank 0 is an array, not a scalar.
         values = body(*constants, *state, *[x[i, ...] for x in xs])
         state = values[:carry]
         for y, value in zip(ys, values[carry:], strict=True):
@@ -184,7 +184,7 @@ def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Va
 
 
 class _Residual(NamedTuple):
-    """Where the linear scan finds a residual: ``consts``, ``xs`` or ``ys``, and at which place."""
+    """The source of a residual of the linear scan: ``consts``, ``xs`` or ``ys``, and an index."""
 
     source: str
     place: int
@@ -206,8 +206,8 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
     if not any(parts.out_nonzero):
         return rebuild(inst), [None] * result_count
 
-    # What depends on constants only is computed before the loop, and never stacked. A scan of
-    # length 0 must not run what may not end.
+    # Values that depend on constants only are computed before the loop and never stacked. Ops that
+    # may not terminate stay inside, because a scan of length 0 must not run them.
     is_late = [False] * len(consts) + [True] * (len(carry) + len(xs))
     length = inst.params["length"]
     before, inner, _ = partition(
@@ -255,7 +255,7 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
     linear_arguments = split(
         parts.linear.arguments, len(remade), len(tangent_consts), len(entering)
     )
-    # What is used outside the loop only would carry a sum of zeros through the backward pass.
+    # A constant that the loop does not use would carry a sum of zeros through the backward pass.
     const_used = [is_used(a) for a in linear_arguments[1]]
     x_used = [is_used(a) for a in linear_arguments[3]]
 
@@ -295,7 +295,7 @@ def _transpose(
         dependent = dependent_results(body, [*const_linear, *mask, *x_linear])
         return dependent, dependent[:carry_count]
 
-    # A carry that starts from a fixed value, a literal zero, may become linear on the way.
+    # A carry that starts from a nonlinear value (a literal zero) may become linear in the loop.
     dependent, carry_linear = least_fixed_point(carry_given, step)
     fixed_consts, fixed_xs = present(consts), present(xs)
     fixed_carry = _carried_values(inst, [*const_linear, *carry_linear, *x_linear])
@@ -337,7 +337,7 @@ def _transpose(
     ct_consts, ct_initial = split(final, len(const_types))
     return [
         *spread(ct_consts, const_linear),
-        # Nothing flows back into a fixed value, be it the start of a linear carry.
+        # A nonlinear value gets no cotangent, even if it is the initial value of a linear carry.
         *(
             ct if given else None
             for ct, given in zip(spread(ct_initial, carry_linear), carry_given, strict=True)
@@ -347,9 +347,9 @@ def _transpose(
 
 
 def _carried_values(inst: Instance, linear: Sequence[bool]) -> list[ir.Value]:
-    """The values that the carries which are not linear have in each iteration, stacked.
+    """The stacked values of the nonlinear carries at the start of each iteration.
 
-    The transposed scan meets iterations in the opposite order, so it needs them beforehand.
+    The transposed scan runs the iterations in reverse order, so it needs these values beforehand.
     """
     _, carry_linear, _ = _parts(inst, linear)
     fixed = [i for i, is_linear in enumerate(carry_linear) if not is_linear]
@@ -392,7 +392,7 @@ def _batch(
         return (made, leaving), leaving[:carry_count]
 
     (batched, out_mapped), mapped = least_fixed_point(carry_mapped, step)
-    # Slices are taken along dimension 0: the batch dimension of what is stacked comes second.
+    # Slices are taken along dimension 0, so the batch dimension of stacked values is dimension 1.
     front = [v if d is None else move_dim(v, d, 0) for v, d in zip(consts, const_dims, strict=True)]
     entering = [
         at_dim(v, d, axis.size) if m else v
@@ -419,8 +419,8 @@ _EXAMPLE = """\
 
 scan = Op(
     name="scan",
-    doc="apply a body to carried values and to slices along dimension 0, a fixed number of times, "
-    "and stack what it gives for each slice",
+    doc="apply a body a fixed number of times to carried values and to slices along dimension 0, "
+    "and stack the results for each slice",
     example=_EXAMPLE,
     attributes={"consts": INT, "carry": INT, "length": INT, "reverse": BOOL, "unroll": INT},
     results=None,

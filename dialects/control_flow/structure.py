@@ -1,6 +1,6 @@
 """The parts of region ops: ``gnomon.yield`` ends a body, ``gnomon.branch`` holds one of several.
 
-They mean nothing alone: every facet is the business of the op that holds them.
+They have no meaning on their own: the enclosing op implements every facet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _YIELD = """\
 
 yield_ = Op(
     name="yield",
-    doc="end a body and give its results to the op that holds it",
+    doc="end a body and pass its results to the enclosing op",
     example=_YIELD,
     results=0,
     terminator=True,

@@ -1,4 +1,4 @@
-"""``gnomon.switch``: one of several branches, chosen by an index. ``lax.cond`` is built on it."""
+"""``gnomon.switch``: run one of several branches, chosen by an index; the basis of ``lax.cond``."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _evaluate(
 def _with_zeros(
     tangents: Values, nonzero: Sequence[bool], wanted: Sequence[bool], types: Sequence[TensorType]
 ) -> list[ir.Value]:
-    """A branch's tangents, with zeros where only another branch has one."""
+    """The tangents of a branch, with zeros for those that only other branches have."""
     return [
         zeros(type_) if tangent is None else tangent
         for tangent, type_, keep in zip(spread(tangents, nonzero), types, wanted, strict=True)
@@ -119,7 +119,7 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
     if not any(joined):
         return rebuild(inst), [None] * count
 
-    # Only one branch runs, so branches share the places of residuals of equal type.
+    # Only one branch runs, so branches share slots for residuals of equal type.
     slots: list[TensorType] = []
     places: list[list[int | None]] = []
     for part in parts:
@@ -128,7 +128,7 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
             free[type_].append(i)
         taken: list[int | None] = []
         for type_, argument in zip(part.residual_types, part.residual_arguments, strict=True):
-            if argument is not None:  # an operand of the switch: nothing to keep
+            if argument is not None:  # an operand of the switch need not be saved
                 taken.append(None)
             elif free[type_]:
                 taken.append(free[type_].pop(0))
@@ -157,7 +157,7 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
     )
 
     shared = sorted({a for part in parts for a in part.residual_arguments if a is not None})
-    # Tangents that no branch uses would get cotangents of zeros.
+    # Leave out tangents that no branch uses: they would get zero cotangents.
     used = [
         any(map(is_used, arguments))
         for arguments in zip(
@@ -234,7 +234,7 @@ def _batch_by_element(
     mapped: Sequence[bool],
     axis: MappedAxis,
 ) -> tuple[list[ir.Value], list[int | None]]:
-    """Each element chooses for itself: all branches run on all elements, and the index selects."""
+    """Run all branches on all batch elements and select by the index of each element."""
     last = len(inst.bodies) - 1
     results: list[ir.Value] | None = None
     for i in reversed(range(len(inst.bodies))):
@@ -259,9 +259,9 @@ def _batch_by_element(
 
 
 def _shield(predicate: ir.Value, values: Values, mapped: Sequence[bool]) -> list[ir.Value]:
-    """The same values; no derivative flows back into elements that do not run the branch.
+    """The same values, with no cotangent for elements that do not choose the branch.
 
-    Their cotangents are zero times a derivative that may be infinite: nan without this.
+    Otherwise these elements would get zero times a derivative that may be infinite: nan.
     """
     return [
         select_elements(predicate, v, ops.stop_gradient(v))
@@ -274,7 +274,7 @@ def _shield(predicate: ir.Value, values: Values, mapped: Sequence[bool]) -> list
 def _run_if_any(
     switch_op: Op, body: Body, predicate: ir.Value, values: Values, mapped: Sequence[bool]
 ) -> list[ir.Value]:
-    """Run a branch that may not end on elements that do not choose it: they get one that does."""
+    """Run a branch that may not terminate; elements that do not choose it are replaced."""
     some = ops.reduce_or(predicate, axes=(0,))
     result_types = body.result_types
 
@@ -294,7 +294,7 @@ def _run_if_any(
 
 def _lower(inst: Instance) -> list[ir.Value]:
     index, *operands = inst.operands
-    # StableHLO takes the last branch for every index out of range.
+    # StableHLO's case runs the last branch for every index out of range; ours clamps.
     bounds = [stablehlo_constant(np.asarray(n, np.int32)) for n in (0, len(inst.bodies) - 1)]
     (clamped,) = stablehlo("clamp", [bounds[0], index, bounds[1]], [_INDEX])
     created = ir.Operation.create(
@@ -327,7 +327,7 @@ _EXAMPLE = """\
 
 switch = Op(
     name="switch",
-    doc="run the branch of an index, clamped to the branches that there are, on the operands",
+    doc="run on the operands the branch with the given index, clamped to the range of branches",
     example=_EXAMPLE,
     results=None,
     regions=...,

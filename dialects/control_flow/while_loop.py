@@ -1,7 +1,7 @@
 """``gnomon.while``: repeat a body on carried values as long as a condition holds.
 
-It differentiates forwards only: reverse mode would have to keep every iteration's values, and their
-number is not known before the loop has run.
+Only forward mode is supported: reverse mode would have to save the residuals of every iteration,
+and the number of iterations is not known before the loop has run.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ Arrays = Sequence[np.ndarray]
 
 
 class ReverseModeWhileError(ValueError):
-    """Reverse-mode differentiation reached a loop whose number of iterations is not known."""
+    """Reverse-mode differentiation reached a loop with an unknown number of iterations."""
 
 
 def _parts(inst: Instance, values: Sequence[Any]) -> list[list[Any]]:
-    """Constants of the condition, constants of the body, carries."""
+    """Split a list into constants of the condition, constants of the body, and carries."""
     return split(values, inst.params["cond_consts"], inst.params["body_consts"])
 
 
@@ -136,14 +136,14 @@ def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Va
 
 
 def _ignoring_last(cond: Body, extra: Sequence[TensorType]) -> Body:
-    """The condition, with more carries that it does not look at."""
+    """The condition with additional carries that it ignores."""
     taken = cond.argument_types
     return Body.build([*taken, *extra], lambda *arguments: cond.inline(arguments[: len(taken)]))
 
 
 def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
-    # The values of each iteration are not kept, so the linear part runs the loop once more, without
-    # the effects of its ops.
+    # The residuals of the iterations are not saved, so the linear part runs the primal loop again,
+    # without its effects.
     primal = inst.bodies
     inst.bodies = [without_effects(b) if any(map(has_effects, b.operations)) else b for b in primal]
     outs, tangents_out = _jvp(inst, tangents)
@@ -159,7 +159,7 @@ def _transpose(
     raise ReverseModeWhileError(
         "reverse-mode differentiation (grad, vjp, jacrev) of a while_loop, or of a fori_loop whose "
         "bounds are not static, is not possible: the number of iterations is not known before the "
-        "loop has run, so the values that the backward pass needs have no place to stand. "
+        "loop has run, so the values that the backward pass needs cannot be saved. "
         "Use lax.scan, or lax.fori_loop with bounds that are Python integers; or forward mode "
         "(jvp, jacfwd), which differentiates this loop. The loop is at "
         f"{ir.Location.current}"
@@ -184,7 +184,7 @@ def _batch(
     batched, mapped = least_fixed_point(carry_mapped, step)
     _, (by_element,) = inst.engine.batch(cond, [*cond_mapped, *mapped], axis)
     if by_element:
-        # Elements stop at different times, so what changes differs between them.
+        # Elements stop after different numbers of iterations, so every changing carry is batched.
         passed = body.arguments[len(for_body) :]
         changes = [r != a for r, a in zip(body.results, passed, strict=True)]
         starting = [m or c for m, c in zip(mapped, changes, strict=True)]

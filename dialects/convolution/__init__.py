@@ -1,4 +1,4 @@
-"""Convolution: one op for every convolution, its derivatives and stacks of them."""
+"""Convolution: one op covers every convolution, its derivatives and batches of convolutions."""
 
 from gnomon.dialects.convolution.geometry import Geometry
 from gnomon.dialects.convolution.op import conv_general_dilated

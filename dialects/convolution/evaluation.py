@@ -1,7 +1,7 @@
-"""Convolution in NumPy: the windows laid out as the rows of a matrix, and one matrix product.
+"""Convolution in NumPy: lay out the windows as the rows of a matrix, and multiply (im2col).
 
-Groups of either kind become a leading dimension, along which the product is batched. The matrix of
-windows is made a few images at a time, so that it stays in the cache.
+Groups of either kind become a leading batch dimension of the product. The matrix of windows is
+built for a few images at a time, so that it stays in the cache.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.convolution.geometry import Dims, Geometry, dilated, inverse, permuted
 from gnomon.dialects.emit import ops
 
-# Bytes of the matrix of windows that are made at a time.
+# The maximum size in bytes of the matrix of windows.
 _CHUNK_BYTES = 1 << 21
-# So many convolutions of vectors are made one by one.
+# Up to this many convolutions of vectors are computed one by one.
 _FEW_VECTORS = 64
 
 
@@ -51,9 +51,7 @@ def _grouped(geometry: Geometry, lhs: np.ndarray, rhs: np.ndarray) -> tuple[np.n
 
 
 def _spread(geometry: Geometry, x: np.ndarray) -> np.ndarray:
-    """The left operand with holes and padding filled with zeros, or cut where padding is
-    negative.
-    """
+    """Dilate and pad the left operand with zeros; negative padding crops it."""
     if all(pads == (0, 0) for pads in geometry.padding) and set(geometry.lhs_dilation) <= {1}:
         return x
     source: list[slice] = [slice(None)] * 3
@@ -63,8 +61,8 @@ def _spread(geometry: Geometry, x: np.ndarray) -> np.ndarray:
         x.shape[3:], geometry.padding, geometry.lhs_dilation, strict=True
     ):
         total = dilated(size, step) + low + high
-        first = max(0, -(low // step))  # the first element at or behind 0
-        last = min(size, (total - 1 - low) // step + 1)  # behind the last one before the end
+        first = max(0, -(low // step))  # the first element at or after 0
+        last = min(size, (total - 1 - low) // step + 1)  # one past the last element in bounds
         last = max(first, last)
         source.append(slice(first, last))
         start = low + first * step
@@ -73,7 +71,7 @@ def _spread(geometry: Geometry, x: np.ndarray) -> np.ndarray:
     cut = x[tuple(source)]
     if cut.shape == tuple(shape):
         return cut
-    # The order of dimensions in memory is kept, since windows are read along it.
+    # Keep the order of dimensions in memory, because windows are read in that order.
     order = _memory_order(x)
     out = np.zeros(permuted(tuple(shape), order), x.dtype).transpose(inverse(order))
     out[tuple(target)] = cut
@@ -87,7 +85,7 @@ def _memory_order(x: np.ndarray) -> Dims:
 def _windows(geometry: Geometry, x: np.ndarray, kernel: Dims, out: Dims) -> np.ndarray:
     """A view ``[group, batch, feature, *kernel, *out]``."""
     steps = x.strides[3:]
-    # Not all dtypes of a byte take part in NumPy's array interface.
+    # NumPy's array interface does not support all one-byte dtypes.
     windows = as_strided(
         x.view(np.uint8) if x.dtype.itemsize == 1 else x,
         (*x.shape[:3], *kernel, *out),
@@ -111,7 +109,7 @@ def _is_of_vectors(geometry: Geometry, x: np.ndarray, w: np.ndarray) -> bool:
 def _of_vectors(
     geometry: Geometry, x: np.ndarray, w: np.ndarray, shape: Dims, dtype: np.dtype
 ) -> np.ndarray:
-    """By NumPy's own convolution, which needs no matrix of windows."""
+    """Convolve with np.convolve, which needs no matrix of windows."""
     groups, batch = x.shape[:2]
     work = np.promote_types(accumulator(x.dtype), accumulator(dtype))
     (stride,) = geometry.window_strides
@@ -131,8 +129,8 @@ def _by_products(
     windows = _windows(geometry, x, kernel, sizes)
     batch, out_features = x.shape[1], w.shape[1]
 
-    # One window is a column of `terms`; both are ordered as they lie in memory, and the matrix has
-    # as its rows what lies closest.
+    # One window is a column of `terms`. Windows and terms keep their order in memory, and those
+    # that are closest in memory become the rows of the matrix.
     strides = windows.strides
     terms = sorted((2, *range(3, 3 + rank)), key=lambda d: -strides[d])
     columns = sorted((1, *range(3 + rank, 3 + 2 * rank)), key=lambda d: -strides[d])
@@ -145,7 +143,7 @@ def _by_products(
     else:
         weights = w.transpose((0, 1, *terms)).reshape(groups, out_features, depth)
 
-    # The result has the windows' order in memory; it is filled along the first of its dimensions.
+    # The result has the windows' order in memory and is filled along its first dimension.
     column_sizes = [(batch, *sizes)[0 if d == 1 else d - 2 - rank] for d in columns]
     at = 1 if rows_are_windows else 2
     result_shape = [groups, *column_sizes]
@@ -172,13 +170,13 @@ def _by_products(
 
 
 def _run(x: np.ndarray, dims: Sequence[int]) -> tuple[int, int]:
-    """How close the elements along some dimensions lie: the larger, the closer."""
+    """A measure of how close in memory the elements along some dimensions are; larger is closer."""
     strides = [(-x.strides[d], x.shape[d]) for d in dims if x.shape[d] > 1]
     return max(strides, default=(-x.itemsize * x.size - 1, 0))
 
 
 def _matmul(a: np.ndarray, b: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Stacks of matrices multiplied by the rules of `dot_general`: one stack is a plain product."""
+    """Multiply batches of matrices as `dot_general` does; a batch of one is a plain product."""
     params = {"dtype": dtype, "precision": "default"}
     if len(a) == 1:
         return ops.dot_general.evaluate(

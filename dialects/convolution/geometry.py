@@ -1,4 +1,4 @@
-"""Where a convolution's windows stand: dimension numbers, padding and dilation, resolved once."""
+"""The geometry of a convolution's windows: dimension numbers, padding and dilation."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def inverse(order: Dims) -> Dims:
 
 @dataclass(frozen=True)
 class Geometry:
-    """The parameters that say which elements meet.
+    """The parameters that determine which elements are multiplied.
 
-    A spec lists the dimensions of an array in canonical order: ``(batch, feature, *spatial)`` of
-    ``lhs`` and of the result, ``(out feature, in feature, *spatial)`` of ``rhs``.
+    A spec lists the dimensions of an array in canonical order: ``(batch, feature, *spatial)`` for
+    ``lhs`` and the result, ``(out feature, in feature, *spatial)`` for ``rhs``.
     """
 
     lhs_spec: Dims
@@ -51,7 +51,7 @@ class Geometry:
 
     @staticmethod
     def of(params: Mapping[str, Any]) -> Geometry:
-        """The geometry among an op's parameters."""
+        """Extract the geometry from an op's parameters."""
         return Geometry(*(params[name] for name in Geometry.__dataclass_fields__))
 
     @property
@@ -66,7 +66,7 @@ class Geometry:
 
     @property
     def groups(self) -> int:
-        """How many convolutions stand side by side: at most one of the two counts is not 1."""
+        """The number of groups; at most one of the two group counts is not 1."""
         return self.feature_group_count * self.batch_group_count
 
     def check(self, lhs: TensorType, rhs: TensorType) -> None:
@@ -75,7 +75,7 @@ class Geometry:
         require(
             lhs.rank == rhs.rank == rank + 2,
             OP,
-            f"{rank} window strides go with operands of rank {rank + 2}, got {lhs} and {rhs}",
+            f"{rank} window strides require operands of rank {rank + 2}, got {lhs} and {rhs}",
         )
         for spec in (self.lhs_spec, self.rhs_spec, self.out_spec):
             require(
@@ -88,7 +88,7 @@ class Geometry:
             require(
                 len(given) == rank,
                 OP,
-                f"{name} must have one entry a spatial dimension ({rank}), got {given}",
+                f"{name} must have one entry per spatial dimension ({rank}), got {given}",
             )
         for name in ("window_strides", "lhs_dilation", "rhs_dilation"):
             given = getattr(self, name)
@@ -100,8 +100,8 @@ class Geometry:
             require(
                 dilated(size, dilation) + sum(pads) >= 0,
                 OP,
-                f"padding {pads} takes more away than there is: the dilated size of {lhs} is "
-                f"{dilated(size, dilation)}",
+                f"padding {pads} takes more away than the dilated size {dilated(size, dilation)} "
+                f"of {lhs}",
             )
 
     def _check_groups(self, lhs: TensorType, rhs: TensorType) -> None:
@@ -117,13 +117,13 @@ class Geometry:
         require(
             features == in_features * self.feature_group_count,
             OP,
-            f"{features} features of lhs {lhs} must be those of rhs {rhs}, {in_features}, times "
-            f"feature_group_count, {self.feature_group_count}",
+            f"the {features} features of lhs {lhs} must equal the {in_features} input features of "
+            f"rhs {rhs} times feature_group_count = {self.feature_group_count}",
         )
         require(
             out_features % self.groups == 0,
             OP,
-            f"{out_features} output features of rhs {rhs} cannot be split into {self.groups} "
+            f"the {out_features} output features of rhs {rhs} cannot be split into {self.groups} "
             "groups",
         )
         require(

@@ -1,7 +1,7 @@
 """``conv_general_dilated``: every convolution, and every derivative of one.
 
-With batch and feature groups, dilation of both operands and padding of either sign, the derivatives
-by both operands are convolutions again, and so is a stack of convolutions.
+Batch groups, feature groups, dilation of both operands and padding of either sign make the op
+closed under differentiation by either operand and under batching.
 """
 
 from __future__ import annotations
@@ -82,21 +82,22 @@ def _swap_precision(precision: str) -> str:
 
 
 def _split_dim(x: ir.Value, dim: int, groups: int) -> ir.Value:
-    """Dimension ``dim`` as two, the groups first."""
+    """Split dimension ``dim`` into two, the groups first."""
     shape = type_of(x).shape
     return reshape(x, (*shape[:dim], groups, shape[dim] // groups, *shape[dim + 1 :]))
 
 
 def _merge_dim(x: ir.Value, dim: int, into: int) -> ir.Value:
-    """Take dimension ``dim`` out and make it the major part of the one that is then ``into``."""
+    """Move dimension ``dim`` and merge it as the major part into dimension ``into`` of the rest."""
     moved = move_dim(x, dim, into)
     shape = type_of(moved).shape
     return reshape(moved, (*shape[:into], shape[into] * shape[into + 1], *shape[into + 2 :]))
 
 
 def _by_lhs(inst: Instance, cotangent: ir.Value, rhs: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The cotangent of ``lhs``: that of the result, dilated by the strides, with the reversed
-    kernel.
+    """The cotangent of ``lhs``: convolve the cotangent, dilated, with the reversed kernel.
+
+    The cotangent is dilated by the window strides.
     """
     g = Geometry.of(inst.params)
     lhs_type, rhs_type = inst.operand_types
@@ -110,13 +111,13 @@ def _by_lhs(inst: Instance, cotangent: ir.Value, rhs: ir.Value, dtype: np.dtype)
         span = dilated(sizes[d], g.lhs_dilation[d])
         high = span - dilated(out_sizes[d], g.window_strides[d]) + g.padding[d][0]
         padding.append((low, high))
-    # In each group the kernel's features trade places: [(group, out), in] -> [(group, in), out].
+    # Exchange the kernel's features in each group: [(group, out), in] -> [(group, in), out].
     out_dim, in_dim = g.rhs_spec[:2]
     split = _split_dim(rhs, out_dim, g.groups)
     kernel_value = _merge_dim(split, out_dim, in_dim)
     if g.rank:
         kernel_value = ops.rev(kernel_value, dims=tuple(sorted(g.rhs_spec[2:])))
-    # Groups of the batch come out as groups of features and are put back.
+    # Batch groups come out as feature groups: move them back into the batch dimension.
     batch_dim, feature_dim = g.lhs_spec[:2]
     result = ops.conv_general_dilated(
         cotangent,
@@ -142,8 +143,10 @@ def _by_lhs(inst: Instance, cotangent: ir.Value, rhs: ir.Value, dtype: np.dtype)
 
 
 def _by_rhs(inst: Instance, cotangent: ir.Value, lhs: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The cotangent of ``rhs``: that of the result as a kernel, dilated by the strides, over
-    ``lhs`` with batch and features exchanged; groups of features become groups of the batch.
+    """The cotangent of ``rhs``: convolve ``lhs`` with the cotangent as kernel.
+
+    The kernel is dilated by the window strides. The batch and feature dimensions of ``lhs`` are
+    exchanged, so feature groups become batch groups.
     """
     g = Geometry.of(inst.params)
     lhs_type, rhs_type = inst.operand_types
@@ -192,7 +195,7 @@ def _transpose(
     if 0 in (own.size, other.size, inst.type.size):
         found[which] = zeros(own)
         return found
-    # Where the result is wider than the operands, or narrower, the wider dtype holds both.
+    # The result dtype may be wider or narrower than the operands'; the wider one represents both.
     dtype = max(inst.type.dtype, other.dtype, key=lambda d: d.itemsize)
     rule = _by_rhs if which else _by_lhs
     result = rule(inst, convert(cotangent, dtype), convert(inst.operands[1 - which], dtype), dtype)
@@ -206,7 +209,7 @@ def _transpose(
 def _batch(
     inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
 ) -> tuple[list[ir.Value], list[int]]:
-    """A stack of convolutions is one with a larger batch, more features, or more groups."""
+    """Batch as one convolution with a larger batch dimension, more features, or more groups."""
     g = Geometry.of(inst.params)
     params = dict(inst.params)
     (lhs, rhs), (lhs_dim, rhs_dim) = operands, dims
@@ -238,7 +241,7 @@ def _batch(
 
 
 def _merge_within(x: ir.Value, dim: int, into: int, groups: int) -> ir.Value:
-    """Merge the stack into a dimension, below its groups: ``[(group, stack, rest)]``."""
+    """Merge the batch dimension into a grouped one, inside its groups: (group, batch, rest)."""
     moved = move_dim(x, dim, into)  # [..., stack, (group, rest), ...]
     shape = type_of(moved).shape
     size, whole = shape[into], shape[into + 1]
@@ -289,7 +292,7 @@ def _lower(inst: Instance) -> list[ir.Value]:
 
 conv_general_dilated = Op(
     name=OP,
-    doc="Sums of products over sliding windows, with strides, padding, dilation and groups",
+    doc="sums of products over sliding windows, with strides, padding, dilation and groups",
     example=(
         '%r = "gnomon.conv_general_dilated"(%lhs, %rhs) {lhs_spec = array<i64: 0, 1, 2>, '
         "rhs_spec = array<i64: 0, 1, 2>, out_spec = array<i64: 0, 1, 2>, "

@@ -1,4 +1,4 @@
-"""The elementwise rooms: ops whose result at an index depends on the operands at that index only.
+"""Elementwise ops: the result at an index depends on the operands at that index only.
 
 Importing this package registers all of them.
 """

@@ -61,7 +61,7 @@ def _transpose_mul(
 
 
 def _lower_by_dtype(number: str, truth: str) -> Rule:
-    """One StableHLO op on numbers, and one on bools: compilers differ on sums of i1."""
+    """Lower to one op for numbers and another for bools: compilers disagree on sums of i1."""
 
     def rule(inst: Instance) -> list[ir.Value]:
         name = truth if inst.type.dtype == BOOL else number
@@ -132,14 +132,14 @@ def _integer_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _with_infinities(x: np.ndarray, y: np.ndarray, quotient: np.ndarray) -> np.ndarray:
-    """A complex quotient where one operand is infinite, as in C: NumPy has nan there."""
+    """Complex quotients with one infinite operand, as in C; NumPy gives nan for them."""
     lost = np.isnan(quotient.real) & np.isnan(quotient.imag)
     if not lost.any():
         return quotient
     for numerator, factor in ((True, np.inf), (False, 0)):
         infinite, finite = (x, y) if numerator else (y, x)
         rule = lost & np.isinf(infinite) & np.isfinite(finite)
-        # An infinite part counts as a unit, a finite one beside it as nothing.
+        # Replace an infinite part by one and a finite part next to it by zero.
         a, b = (np.copysign(np.isinf(p), p).astype(p.dtype) for p in (infinite.real, infinite.imag))
         c, d = finite.real, finite.imag
         sign = 1 if numerator else -1
@@ -161,7 +161,7 @@ def _jvp_rem(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value 
     if b is None:
         return [a]
     x, y = inst.operands
-    # x - out is a multiple of y up to rounding: the quotient is the integer next to the division.
+    # x - out is a multiple of y up to rounding, so round the quotient to the nearest integer.
     multiple = ops.round(ops.div(ops.sub(x, outs[0]), y), rounding_method="TO_NEAREST_EVEN")
     return [add_tangents(a, ops.neg(ops.mul(b, multiple)))]
 
@@ -176,7 +176,7 @@ def _jvp_div(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value 
 
 div = binary(
     "div",
-    doc="x / y; on integers the quotient rounds to zero, and x / 0 has all bits set",
+    doc="x / y; on integers the quotient rounds toward zero, and x / 0 has all bits set",
     dtypes=NUMERIC,
     evaluate=_evaluate_div,
     rule=_jvp_div,
@@ -188,7 +188,7 @@ div = binary(
 )
 rem = binary(
     "rem",
-    doc="the remainder of x / y with the sign of x; on integers x itself where y is 0",
+    doc="the remainder of x / y with the sign of x; on integers, x if y is 0",
     dtypes=(*INTEGER, *FLOATING),
     evaluate=_evaluate_rem,
     rule=_jvp_rem,
@@ -221,7 +221,7 @@ def _evaluate_sign(x: np.ndarray) -> np.ndarray:
 def _lower_sign(inst: Instance) -> list[ir.Value]:
     if inst.type.dtype not in UNSIGNED:
         return stablehlo("sign", inst.operands, inst.result_types)
-    # StableHLO's sign takes signed integers only.
+    # StableHLO's sign does not take unsigned integers.
     return stablehlo(
         "minimum", [inst.operand, lowered.full_like(inst.operand, 1)], inst.result_types
     )
@@ -240,7 +240,7 @@ def _jvp_abs(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]
 
 abs_ = unary(
     "abs",
-    doc="absolute value; of a complex number its magnitude, a real number",
+    doc="the absolute value; for complex numbers the magnitude, a real number",
     dtypes=(*SIGNED, *FLOATING, *COMPLEX),
     evaluate=_evaluate_abs,
     rule=_jvp_abs,
@@ -249,10 +249,10 @@ abs_ = unary(
 )
 sign = unary(
     "sign",
-    doc="-1, 0 or 1 with the sign of x (zeros keep their sign); x / |x| on complex",
+    doc="-1, 0 or 1 with the sign of x (zeros keep their sign); x / |x| on complex numbers",
     dtypes=NUMERIC,
     evaluate=_evaluate_sign,
-    # On complex numbers too, by convention: the function is not holomorphic.
+    # Zero by convention on complex numbers as well, where the function is not holomorphic.
     jvp=ZERO_TANGENT,
     lower=_lower_sign,
 )
@@ -263,7 +263,7 @@ sign = unary(
 def _evaluate_round(x: np.ndarray, rounding_method: str) -> np.ndarray:
     if rounding_method == "TO_NEAREST_EVEN":
         return np.rint(x)
-    # x + 0.5 may round up below a half: compare what truncation leaves.
+    # x + 0.5 may round up for x just below a half, so compare the fractional part instead.
     whole = np.trunc(x)
     up = np.abs(x - whole) >= x.dtype.type(0.5)
     return np.where(up, whole + np.copysign(x.dtype.type(1), x), whole)
@@ -299,7 +299,7 @@ ceil = unary(
 )
 round_ = unary(
     "round",
-    doc="the nearest integer; halves AWAY_FROM_ZERO or TO_NEAREST_EVEN",
+    doc="the nearest integer; halves round AWAY_FROM_ZERO or TO_NEAREST_EVEN",
     dtypes=FLOATING,
     evaluate=_evaluate_round,
     jvp=ZERO_TANGENT,

@@ -1,7 +1,7 @@
 """The regularized incomplete beta function.
 
-By the continued fraction of DLMF 8.17.22, which converges on one side of the mean of the beta
-distribution; the other side is its mirror image.
+It is computed by the continued fraction of DLMF 8.17.22, which converges on one side of the mean of
+the beta distribution; the other side follows by symmetry.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gnomon.dialects.types import FLOATING
 Value = Any
 
 _EPSILON = 2.0**-50
-# Rounding keeps some fractions of large parameters from settling to the last digit.
+# With large parameters, rounding keeps some fractions from converging to the last digit.
 _SETTLED = 1e-9
 _LARGE = 10.0
 
@@ -33,8 +33,8 @@ def _number(o: Any, x: Value, value: float) -> Value:
 def _log_weight(o: Any, a: Value, b: Value, x: Value, y: Value) -> Value:
     """log(x**a y**b / beta(a, b)), where x + y = 1.
 
-    The logarithms of gamma functions of large parameters would cancel: those are put together by
-    Stirling's formula first.
+    For large parameters the log-gamma functions would cancel, so they are first combined by
+    Stirling's formula.
     """
     limit, half = _number(o, a, _LARGE), _number(o, a, 0.5)
     small, large = o.min(a, b), o.max(a, b)
@@ -63,7 +63,7 @@ def _log_weight(o: Any, a: Value, b: Value, x: Value, y: Value) -> Value:
 
 
 def _fraction(o: Any, a: Value, b: Value, x: Value) -> Value:
-    """The continued fraction by Lentz's method, two of its terms at a time."""
+    """The continued fraction by Lentz's method, two terms at a time."""
     tiny = 1e-290
 
     def guarded(value: Value) -> Value:
@@ -97,7 +97,7 @@ def _fraction(o: Any, a: Value, b: Value, x: Value) -> Value:
     one, zero = o.div(a, a), o.sub(a, a)
     first = o.div(o.mul(o.add(a, b), x), o.add(a, one))
     d = o.div(one, guarded(o.sub(one, first)))
-    # How many terms a fraction needs grows with the square root of the larger parameter.
+    # The number of terms grows with the square root of the larger parameter.
     root = o.mul(_number(o, a, 6), o.sqrt(o.max(a, b)))
     limit = o.min(o.add(_number(o, a, 100), root), _number(o, a, 1e5))
     n, _, _, _, h, change = o.loop(pending, step, [a, b, x], [zero, limit, one, d, d, one])
@@ -126,7 +126,7 @@ def _betainc(o: Any, a: Value, b: Value, x: Value) -> Value:
     value = _regular(
         o, o.select(regular, a, one), o.select(regular, b, one), o.select(regular, x, half)
     )
-    # All mass at zero, or at one.
+    # All mass is at zero or at one.
     at_zero, at_one = o.or_(o.eq(a, zero), o.eq(b, inf)), o.or_(o.eq(b, zero), o.eq(a, inf))
     is_one = o.or_(o.eq(x, one), at_zero)
     edge = o.select(is_one, one, zero)
@@ -150,7 +150,7 @@ def _density(a: ir.Value, b: ir.Value, x: ir.Value, out: ir.Value) -> ir.Value:
 regularized_incomplete_beta = nary(
     "regularized_incomplete_beta",
     3,
-    doc="the distribution function at z of the beta distribution of parameters x and y",
+    doc="the cumulative distribution function at z of the beta distribution of parameters x and y",
     dtypes=FLOATING,
     jvp=only_by("a parameter", "regularized_incomplete_beta", (None, None, _density)),
     **in_f64("regularized_incomplete_beta", _betainc),

@@ -34,7 +34,7 @@ def _unsigned(x: np.ndarray) -> np.ndarray:
 
 
 def _integer_op(name: str, arity: int, **facets: Any) -> Op:
-    """An op on integers: no tangent, and an example in their type."""
+    """Declare an op on integers, which has no tangent and an example with an integer type."""
     operands = ", ".join(("%x", "%y")[:arity])
     types = ", ".join(["tensor<4xi32>"] * arity)
     declare = (unary, binary)[arity - 1]
@@ -83,8 +83,8 @@ not_ = _integer_op(
 
 # ---------------------------------------------------------------------------------------- shifts
 
-# NumPy defines shifts by the width and beyond as StableHLO does: a negative amount counts as
-# unsigned, so it is beyond the width too.
+# NumPy defines shifts by the width or more as StableHLO does. A negative amount is read as
+# unsigned, so it exceeds the width as well.
 
 
 @same_dtype
@@ -95,7 +95,7 @@ def _evaluate_shift_right_logical(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _evaluate_shift_right_arithmetic(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.dtype.kind == "i":
         return np.right_shift(x, y)
-    # The highest bit is the sign bit, of unsigned integers too.
+    # The highest bit is the sign bit, even of unsigned integers.
     signed = _SIGNED.get(x.dtype, x.dtype)
     shifted = np.right_shift(x.view(signed), y.view(signed))
     return shifted.astype(signed, copy=False).view(x.dtype)
@@ -104,7 +104,7 @@ def _evaluate_shift_right_arithmetic(x: np.ndarray, y: np.ndarray) -> np.ndarray
 shift_left = _integer_op(
     "shift_left",
     2,
-    doc="x << y; 0 where y is not in [0, width)",
+    doc="x << y; 0 if y is not in [0, width)",
     dtypes=INTEGER,
     evaluate=same_dtype(np.left_shift),
     lower="shift_left",
@@ -112,7 +112,7 @@ shift_left = _integer_op(
 shift_right_logical = _integer_op(
     "shift_right_logical",
     2,
-    doc="x >> y with zeros shifted in; 0 where y is not in [0, width)",
+    doc="x >> y with zeros shifted in; 0 if y is not in [0, width)",
     dtypes=INTEGER,
     evaluate=_evaluate_shift_right_logical,
     lower="shift_right_logical",
@@ -120,7 +120,7 @@ shift_right_logical = _integer_op(
 shift_right_arithmetic = _integer_op(
     "shift_right_arithmetic",
     2,
-    doc="x >> y with the sign bit shifted in; all sign bits where y is not in [0, width)",
+    doc="x >> y with the sign bit shifted in; all sign bits if y is not in [0, width)",
     dtypes=INTEGER,
     evaluate=_evaluate_shift_right_arithmetic,
     lower="shift_right_arithmetic",
@@ -178,7 +178,7 @@ def _high_word(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     carried = a0 * b1 + (middle & mask)
     high = a1 * b1 + (middle >> half) + (carried >> half)
     if x.dtype.kind == "i":
-        # A negative factor is 2**64 too large when read as unsigned.
+        # Reading a negative factor as unsigned adds 2**64 to it.
         high = high - np.where(x < 0, b, np.uint64(0)) - np.where(y < 0, a, np.uint64(0))
     return high.view(x.dtype)
 
@@ -223,7 +223,7 @@ def _lower_high_word(x: ir.Value, y: ir.Value) -> ir.Value:
 mulhi = _integer_op(
     "mulhi",
     2,
-    doc="the high half of the bits of the exact product",
+    doc="the upper half of the bits of the exact product",
     dtypes=INTEGER,
     evaluate=_evaluate_mulhi,
     lower=_lower_mulhi,

@@ -1,4 +1,4 @@
-"""Comparisons, and what chooses between values: max, min, select, clamp."""
+"""Comparisons and the ops that choose between values: max, min, select, clamp."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ ge = _comparison("ge", ">=", np.greater_equal, REAL)
 
 
 def _share(x: ir.Value, y: ir.Value, out: ir.Value) -> ir.Value:
-    """1 where x is the result, 0 where y is, one half where both are."""
+    """The derivative of max or min by x: 1 if x is the result, 0 if y is, 0.5 if both are."""
     one = full_like(x, 1)
     taken = ops.select(ops.eq(x, out), one, full_like(x, 0))
     return ops.div(taken, ops.select(ops.eq(y, out), full_like(x, 2), one))
@@ -179,7 +179,7 @@ def _batch_select(
     else:
         at = 0
         if scalar and shape:
-            # One bool per example becomes a predicate of the choices' shape.
+            # Broadcast one bool per batch element to the choices' shape.
             predicate = ops.broadcast_in_dim(predicate, shape=(axis.size, *shape), dims=(0,))
         else:
             predicate = at_dim(predicate, dims[0], axis.size, 0)
@@ -253,14 +253,14 @@ def _batch_clamp(
         elif dim is None:
             aligned.append(x)
         else:
-            # One bound per example becomes a bound of the operand's shape.
+            # Broadcast one bound per batch element to the operand's shape.
             aligned.append(ops.broadcast_in_dim(x, shape=(axis.size, *shape), dims=(0,)))
     return [ops.clamp(*aligned)], [0]
 
 
 clamp = Op(
     name="clamp",
-    doc="x, or the bound that it is beyond: min(max(low, x), high); bounds may have rank 0",
+    doc="x limited to [low, high], min(max(low, x), high); the bounds may have rank 0",
     example='%r = "gnomon.clamp"(%low, %x, %high) : '
     "(tensor<f32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>",
     operands=("low", "x", "high"),

@@ -50,7 +50,7 @@ def _evaluate_convert(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 @cache
 def _converter(source: np.dtype, target: np.dtype) -> Callable[[np.ndarray], np.ndarray]:
-    """NumPy's conversion from a dtype to another, or ours where NumPy's is another one."""
+    """The conversion between two dtypes: NumPy's where it agrees with the op, otherwise ours."""
     if source == target:
         return lambda x: x
     if is_complex(source) and not is_complex(target) and target != BOOL:
@@ -66,10 +66,10 @@ def _converter(source: np.dtype, target: np.dtype) -> Callable[[np.ndarray], np.
 
 
 def _saturating(source: np.dtype, target: np.dtype) -> Callable[[np.ndarray], np.ndarray]:
-    """Float to integer: towards zero, what is out of range to the ends, nan to 0."""
+    """Convert floats to integers toward zero, saturating; nan gives 0."""
     info = ml_dtypes.iinfo(target)
     wide = np.dtype(np.float32) if source.kind == "V" else source
-    # The bounds round to the nearest float, away from zero: what is strictly inside converts.
+    # The bounds round away from zero to a float, so values strictly between them convert exactly.
     with np.errstate(over="ignore"):
         low, high = (np.array(float(n)).astype(wide) for n in (info.min, info.max))
     least, most, zero = (np.array(n).astype(target) for n in (info.min, info.max, 0))
@@ -108,8 +108,8 @@ def _lower_convert(inst: Instance) -> list[ir.Value]:
 
 convert = unary(
     "convert",
-    doc="x as another dtype: to integers towards zero and saturating (nan gives 0), to bool "
-    "x != 0, complex to real the real part",
+    doc="x converted to a dtype: to integers toward zero, saturating (nan gives 0); to bool by "
+    "x != 0; from complex to real by taking the real part",
     dtypes=ANY,
     evaluate=_evaluate_convert,
     rule=_jvp_convert,
@@ -201,7 +201,7 @@ stop_gradient = unary(
 
 
 def bit_width(dtype: np.dtype) -> int:
-    """The number of bits of an element in a program (NumPy gives two or four bits a byte)."""
+    """The number of bits of an element in a program; NumPy stores 2 or 4 bits in a whole byte."""
     return int(ml_dtypes.iinfo(dtype).bits) if dtype in SUB_BYTE else 8 * dtype.itemsize
 
 
@@ -213,7 +213,7 @@ def _infer_bitcast(x: TensorType, *, dtype: np.dtype) -> TensorType:
         require(
             d != BOOL and not is_complex(d),
             "bitcast_convert",
-            f"bool and complex values have no bit pattern of another dtype; got {x} to "
+            f"bool and complex values have no bit pattern in another dtype; got {x} to "
             f"{short_name(dtype)}",
         )
     source, target = bit_width(x.dtype), bit_width(dtype)
@@ -225,14 +225,14 @@ def _infer_bitcast(x: TensorType, *, dtype: np.dtype) -> TensorType:
     require(
         x.shape[-1:] == (parts,),
         "bitcast_convert",
-        f"{parts} values of {source} bits make one {short_name(dtype)}: the last dimension must "
+        f"{parts} values of {source} bits form one {short_name(dtype)}: the last dimension must "
         f"be {parts}, got {x}",
     )
     return TensorType(x.shape[:-1], dtype)
 
 
 def _evaluate_bitcast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Integers of less than a byte meet other dtypes as bytes, and each other as parts."""
+    """Reinterpret bits; sub-byte integers are packed into bytes before and unpacked after."""
     source, target = bit_width(x.dtype), bit_width(dtype)
     if source == target:
         return x.view(dtype)
@@ -252,14 +252,14 @@ def _evaluate_bitcast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _joined(x: np.ndarray, bits: int, count: int) -> np.ndarray:
-    """Each ``count`` values along the last dimension in one byte, the first one lowest."""
+    """Pack each ``count`` values along the last dimension into a byte, the first one lowest."""
     parts = x.reshape(*x.shape[:-1], x.shape[-1] // count, count)
     shifted: np.ndarray = parts << np.arange(0, bits * count, bits, dtype=np.uint8)
     return np.bitwise_or.reduce(shifted, axis=-1)
 
 
 def _split(octets: np.ndarray, bits: int, count: int) -> np.ndarray:
-    """The parts of each byte in a new last dimension, the lowest first."""
+    """Unpack the parts of each byte into a new last dimension, the lowest first."""
     shifted = octets[..., None] >> np.arange(0, bits * count, bits, dtype=np.uint8)
     parts: np.ndarray = shifted & np.uint8(2**bits - 1)
     return parts
@@ -268,7 +268,7 @@ def _split(octets: np.ndarray, bits: int, count: int) -> np.ndarray:
 def _batch_bitcast(
     inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
 ) -> tuple[list[ir.Value], list[int]]:
-    # The last dimension may come or go: the batch dimension stays in front.
+    # The op may add or drop the last dimension, so the batch dimension goes in front.
     return [ops.bitcast_convert(*to_front(operands, dims, axis), **inst.params)], [0]
 
 

@@ -1,4 +1,4 @@
-"""Adapters that give NumPy's functions the dtypes and the precision of the dialect's ops."""
+"""Adapters that give NumPy functions the dtypes and the precision of the dialect's ops."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Function = Callable[..., np.ndarray]
 
 
 def same_dtype(function: Function) -> Function:
-    """The function with the result in the dtype of the first operand.
+    """Convert the result of a function to the dtype of the first operand.
 
-    NumPy widens the four-bit integers; integer casts wrap, so narrowing afterwards is exact.
+    NumPy widens 4-bit integers. Integer casts wrap, so narrowing the result is exact.
     """
 
     @wraps(function)
@@ -26,7 +26,7 @@ def same_dtype(function: Function) -> Function:
 
 
 def from_parts(real: np.ndarray, imaginary: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Complex numbers from their parts, whatever the parts are (``x + 1j * y`` is not exact)."""
+    """Complex numbers from their parts, exact for nan and infinity, unlike ``x + 1j * y``."""
     result = np.empty(real.shape, dtype)
     result.real, result.imag = real, imaginary
     return result
@@ -46,19 +46,19 @@ def _through(wide: np.dtype) -> Callable[[Function], Function]:
     return through
 
 
-# A composite function of real numbers, computed in a wider dtype and rounded once.
+# Decorators that compute a composite real function in a wider dtype and round once.
 through_f32 = _through(np.dtype(np.float32))
 through_f64 = _through(np.dtype(np.float64))
 
 
-# Up to here copies are cheaper than NumPy's conversion in pieces, which takes time to start.
+# Up to this size, copies are cheaper than NumPy's buffered conversion, which has setup costs.
 _IN_ONE_PIECE = 4096
 
 
 def of_f32_in_f64(function: Any) -> Function:
-    """One of NumPy's ufuncs; f32 is computed in f64.
+    """Wrap a NumPy ufunc to compute f32 in f64.
 
-    Where a processor has AVX-512, NumPy's own code for f32 is off by up to four units in the last
+    On processors with AVX-512, NumPy's own f32 code has errors of up to four units in the last
     place.
     """
 

@@ -1,7 +1,7 @@
-"""Lowering of ops that StableHLO lacks, by the StableHLO forms of ops that it has.
+"""Lowering of ops that StableHLO lacks to ops that it has.
 
-An expansion is a function of SSA values written with `lowered`. It is given f32, f64, or the real
-and imaginary parts of a complex number, never a narrower type.
+An expansion is a function of SSA values written with `lowered`. Its operands are f32, f64, or the
+real and imaginary parts of a complex number, never a narrower type.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Parts: TypeAlias = "tuple[ir.Value, ir.Value]"
 def expand(real: Expansion, complex_: Callable[[ir.Value, ir.Value], Parts] | None = None) -> Rule:
     """A lowering rule: ``real`` on floating operands, ``complex_`` on the parts of a complex one.
 
-    Operands narrower than f32 are widened before and rounded once afterwards.
+    Operands narrower than f32 are widened, and the result is rounded once.
     """
 
     def lower(inst: Instance) -> list[ir.Value]:
@@ -52,9 +52,9 @@ def expand(real: Expansion, complex_: Callable[[ir.Value, ir.Value], Parts] | No
 
 
 def widen_bytes(rule: Rule) -> Rule:
-    """A lowering rule with operands of the 8-bit formats widened to f32, and the result rounded.
+    """Wrap a lowering rule to widen 8-bit floats to f32 and to round the result.
 
-    Their ranges are too small for what an op computes on the way.
+    The range of these formats is too small for intermediate values.
     """
 
     def lower(inst: Instance) -> list[ir.Value]:
@@ -74,7 +74,7 @@ def widen_bytes(rule: Rule) -> Rule:
 
 
 def widened(x: ir.Value) -> ir.Value:
-    """A narrow floating value in f32."""
+    """Widen a narrow floating value to f32."""
     return stablehlo("convert", [x], [type_of(x).with_dtype(np.dtype(np.float32))])[0]
 
 
@@ -92,9 +92,9 @@ def copysign(magnitude: ir.Value, x: ir.Value) -> ir.Value:
 
 
 class _Evaluated:
-    """The NumPy side of what `lowered` is for StableHLO: the ops of the registry, on arrays.
+    """The ops of the registry as NumPy functions: the counterpart of `lowered`.
 
-    An algorithm that takes either as its first argument is written once.
+    An algorithm that takes either as its first argument is written only once.
     """
 
     def __getattr__(self, name: str) -> Callable[..., np.ndarray]:
@@ -103,7 +103,7 @@ class _Evaluated:
         return rule
 
     def full_like(self, x: np.ndarray, value: Any) -> np.ndarray:
-        """A constant of the dtype of ``x``; NumPy repeats it."""
+        """A rank-0 constant of the dtype of ``x``, which NumPy broadcasts."""
         return x.dtype.type(value)
 
 
@@ -119,13 +119,14 @@ def dtype_of(x: Any) -> np.dtype:
 
 @dataclass(frozen=True)
 class Series:
-    """An algorithm over the ops of the dialect, which a backend may expand by itself.
+    """An algorithm over the ops of the dialect, which a backend may expand on its own.
 
     Attributes:
-        algorithm: of the ops and the operands.
-        wide: whether it loses digits on the way, so that all narrower formats are computed in f64
-            where there is one.
-        first: a part of it that loses none, and gives its last operand.
+        algorithm: a function of a namespace of ops and of the operands.
+        wide: whether the algorithm loses digits, so that narrower formats are computed in f64 on
+            targets that have it.
+        first: an initial part that loses no digits; its result becomes the last operand of
+            ``algorithm``.
     """
 
     algorithm: Algorithm
@@ -133,25 +134,25 @@ class Series:
     first: Algorithm | None
 
     def __call__(self, o: Any, *operands: Any) -> Any:
-        """All of it in the format of the operands."""
+        """Run the whole algorithm in the format of the operands."""
         if self.first is not None:
             operands = (*operands, self.first(o, *operands))
         return self.algorithm(o, *operands)
 
 
-# By op name, those of `both`.
+# The algorithms of `both`, by op name.
 SERIES: dict[str, Series] = {}
 
 
 def both(
     name: str, algorithm: Algorithm, *, wide: bool = True, first: Algorithm | None = None
 ) -> dict[str, Any]:
-    """The facets ``evaluate`` and ``lower`` of an algorithm over `evaluated` or `lowered`.
+    """The facets ``evaluate`` and ``lower`` from one algorithm over `evaluated` or `lowered`.
 
     Args:
-        name: of the op.
-        algorithm: of the ops and the operands.
-        wide: whether f32 is evaluated in f64, too.
+        name: the name of the op.
+        algorithm: a function of a namespace of ops and of the operands.
+        wide: whether f32 is computed in f64 as well.
         first: see `Series`.
     """
     series = SERIES[f"gnomon.{name}"] = Series(algorithm, wide, first)
@@ -165,11 +166,12 @@ def both(
 # ----------------------------------------------------------------------- algorithms with a loop
 
 Condition = Callable[..., Any]
-"""Of the carries: which elements are not done, a boolean array. The loop runs while there is one;
-elements that are done keep their carries.
+"""Maps the carries to a mask of the unfinished elements; the loop runs while there are any.
+
+Finished elements keep their carries.
 """
 Step = Callable[..., Sequence[Any]]
-"""Of the constants and the carries: the next carries."""
+"""Maps the constants and the carries to the next carries."""
 
 
 def _masked(o: Any, pending: Any, new: Sequence[Any], old: Sequence[Any]) -> list[Any]:
@@ -233,7 +235,7 @@ def _loop_emitted(
 
 
 class _Emitted:
-    """The same on the dialect itself: for backends that cannot take what `lowered` gives."""
+    """The same for the dialect itself, for backends that cannot use the StableHLO form."""
 
     loop = staticmethod(_loop_emitted)
     full_like = staticmethod(emit.full_like)
@@ -246,17 +248,17 @@ emitted: Any = _Emitted()
 evaluated.loop = _loop_evaluated
 lowered.loop = _loop_lowered
 
-# The algorithms of `in_f64`, by op name: a backend may expand them as ops of the dialect.
+# The algorithms of `in_f64`, by op name; a backend may expand them to ops of the dialect.
 WITH_LOOPS: dict[str, Algorithm] = {}
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def in_f64(name: str, algorithm: Algorithm) -> dict[str, Any]:
-    """`both` of an algorithm that is computed in f64, whatever the dtype, and rounded at the end.
+    """`both` for an algorithm that always computes in f64 and rounds the result.
 
-    Powers and gamma functions of large arguments meet in them, whose logarithms have to agree in
-    more digits than f32 has.
+    These algorithms combine powers and gamma functions of large arguments, whose logarithms cancel
+    and need more digits than f32 has.
     """
 
     def compute(o: Any, *operands: Any) -> Any:

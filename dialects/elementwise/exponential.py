@@ -47,7 +47,7 @@ _evaluate_real_expm1 = of_f32_in_f64(np.expm1)
 def _evaluate_expm1(x: np.ndarray) -> np.ndarray:
     if not is_complex(x.dtype):
         return _evaluate_real_expm1(x)
-    # NumPy's own loses the real part next to 0 and gives nan for 0 * inf.
+    # NumPy's expm1 loses the real part near 0 and gives nan for 0 * inf.
     a, b = x.real, x.imag
     sine = np.sin(b * b.dtype.type(0.5))
     real = np.expm1(a) * np.cos(b) - (sine * sine) * b.dtype.type(2)
@@ -58,7 +58,7 @@ def _evaluate_expm1(x: np.ndarray) -> np.ndarray:
 def _evaluate_log1p(x: np.ndarray) -> np.ndarray:
     if not is_complex(x.dtype):
         return np.log1p(x)
-    # |1 + z|² - 1 = a (2 + a) + b²: next to 0 nothing cancels, far out it would overflow.
+    # |1 + z|² - 1 = a (2 + a) + b² does not cancel near 0, but would overflow for large z.
     a, b = x.real, x.imag
     half, one, two = (a.dtype.type(n) for n in (0.5, 1, 2))
     near = half * np.log1p(a * (two + a) + b * b)
@@ -69,7 +69,7 @@ def _evaluate_log1p(x: np.ndarray) -> np.ndarray:
 
 @through_f64
 def _evaluate_real_logistic(x: np.ndarray) -> np.ndarray:
-    # Of the exponential that does not overflow.
+    # Use the exponential that does not overflow.
     one = x.dtype.type(1)
     decayed = np.exp(-np.abs(x))
     return np.divide(np.where(x < 0, decayed, one), one + decayed)
@@ -79,7 +79,7 @@ def _evaluate_logistic(x: np.ndarray) -> np.ndarray:
     if not is_complex(x.dtype):
         return _evaluate_real_logistic(x)
     one = x.dtype.type(1)
-    # A complex exponential that overflows has no quotient: take the one that decays.
+    # Use the decaying exponential: the quotient of an overflowing complex one would be nan.
     negative = x.real < 0
     decaying = np.exp(np.where(negative, x, -x))
     return np.where(negative, decaying, one) / (one + decaying)
@@ -167,7 +167,7 @@ cbrt = unary(
     doc="cube root, negative for negative x",
     dtypes=FLOATING,
     evaluate=np.cbrt,
-    # As one power: its derivative in turn is infinite at zero and zero at infinity.
+    # Written as one power, so that its own derivative is infinite at zero and zero at infinity.
     jvp=lambda x, out: scale(ops.integer_pow(out, y=-2), 1 / 3),
     lower="cbrt",
 )
@@ -176,8 +176,8 @@ cbrt = unary(
 
 
 def _pow_by_base(x: ir.Value, y: ir.Value, out: ir.Value) -> ir.Value:
-    # Where y is 0 the power is 1 for every x, zero included: its derivative is 0, not 0 * inf.
-    # Only there is the exponent replaced: elsewhere this is differentiated by y in turn.
+    # If y is 0, the power is 1 for every x including zero, so its derivative is 0, not 0 * inf.
+    # The exponent is replaced only there, because this expression is differentiated by y in turn.
     zero, one = full_like(y, 0), full_like(y, 1)
     at_origin = ops.and_(ops.eq(x, zero), ops.eq(y, zero))
     return ops.mul(y, ops.pow(x, ops.select(at_origin, one, ops.sub(y, one))))
@@ -192,7 +192,7 @@ def _evaluate_pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     result = np.power(x, y)
     if not is_complex(x.dtype):
         return result
-    # NumPy multiplies for whole exponents, and has nan where a product overflows on the way.
+    # For integer exponents NumPy multiplies, and gives nan if an intermediate product overflows.
     lost = np.isnan(result) & np.isfinite(x) & np.isfinite(y)
     return np.where(lost, np.exp(y * np.log(x)), result) if lost.any() else result
 

@@ -1,7 +1,7 @@
-"""Multiplication and addition with one rounding.
+"""Fused multiply-add, with a single rounding.
 
-Compilers contract ``x * y + z`` where the processor has an instruction for it; so does XLA in the
-scaling of uniform random numbers. The op says that this is wanted, so that evaluation and compiled
+Compilers contract ``x * y + z`` if the processor has an instruction for it, as XLA does in the
+scaling of uniform random numbers. The op requests the contraction, so that evaluation and compiled
 code give the same bits.
 """
 
@@ -29,7 +29,7 @@ def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fused_f64(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """By error-free transformations: the errors of the product and of the sum are added last.
+    """Compute with error-free transformations: add the errors of product and sum at the end.
 
     T. J. Dekker, A floating-point technique for extending the available precision (1971); D. E.
     Knuth, The Art of Computer Programming, volume 2, section 4.2.2.
@@ -41,13 +41,13 @@ def _fused_f64(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     part = total - product
     total_error = (product - (total - part)) + (z - part)
     fused = total + (total_error + product_error)
-    # Near overflow the splitting itself overflows; infinities and nans need no second look.
+    # Near overflow the splitting overflows, too; then, and for inf and nan, the plain sum is used.
     return np.where(np.isfinite(fused), fused, total)
 
 
 def _evaluate(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     if x.dtype == np.float32:
-        # 48 bits hold the product: what is left is the rounding of the sum, in f64 and then in f32.
+        # The product is exact in 48 bits, so only the sum is rounded, in f64 and then in f32.
         return (x.astype(np.float64) * y + z).astype(np.float32)
     if x.dtype == np.float64:
         return _fused_f64(x, y, z)
@@ -88,7 +88,7 @@ def _lower(inst: Instance) -> list[ir.Value]:
 fma = nary(
     "fma",
     3,
-    doc="x * y + z; evaluation rounds once, compiled code where the processor does",
+    doc="x * y + z; evaluation rounds once, and so does compiled code if the processor can",
     dtypes=FLOATING,
     evaluate=_evaluate,
     jvp=_jvp,

@@ -1,15 +1,15 @@
-"""The incomplete gamma functions, and the derivatives by their parameter.
+"""The incomplete gamma functions and their derivatives by the parameter.
 
-With P the regularized lower function and Q = 1 - P the upper one, and p = x**a exp(-x) / (gamma(a)
-x) the density of the gamma distribution, three regions are told apart:
+P is the regularized lower function, Q = 1 - P the upper one, and p = x**a exp(-x) / (gamma(a) x)
+the density of the gamma distribution. There are three regions:
 
 - x < a + 1: a power series of P;
-- otherwise: a continued fraction of Q;
-- a > 10 000 and x within a tenth of it: Temme's uniform expansion, where the others need thousands
-  of terms.
+- a > 10 000 and x within a tenth of it: Temme's uniform expansion, because the other methods need
+  thousands of terms;
+- otherwise: a continued fraction of Q.
 
-In each the numbers sought are those without the factor p, which may vanish while they matter: P or
-Q over x p, and the derivative of P by a over -p. The latter is how a sample moves with a.
+Each method computes quantities without the factor p, which may underflow: P / (x p) or Q / (x p),
+and the derivative of P by a over -p. The latter is the derivative of a sample by a.
 
 NIST Digital Library of Mathematical Functions, sections 8.7, 8.9, 8.12; M. Figurnov, S. Mohamed,
 A. Mnih, Implicit Reparameterization Gradients (2018).
@@ -49,7 +49,7 @@ def _number(o: Any, x: Value, value: float) -> Value:
 
 
 def log1p_rest(o: Any, m: Value) -> Value:
-    """M - log1p(m), of m >= -1, without loss next to zero."""
+    """The function m - log1p(m) for m >= -1, without cancellation near zero."""
     two = _number(o, m, 2)
     s = o.div(m, o.add(m, two))
     square = o.mul(s, s)
@@ -60,13 +60,13 @@ def log1p_rest(o: Any, m: Value) -> Value:
 
 
 def stirling_rest(o: Any, a: Value) -> Value:
-    """What lgamma(a) is above (a - 1/2) log(a) - a + log(2 pi) / 2, for a >= 10."""
+    """The difference of lgamma(a) and (a - 1/2) log(a) - a + log(2 pi) / 2, for a >= 10."""
     inverse = o.div(_number(o, a, 1), a)
     return o.mul(inverse, horner(o, o.mul(inverse, inverse), STIRLING))
 
 
 def _log_weight(o: Any, a: Value, x: Value) -> Value:
-    """log(x**a exp(-x) / gamma(a)); for large a without the logarithm of gamma, which cancels."""
+    """log(x**a exp(-x) / gamma(a)); for large a without lgamma, which would cancel."""
     direct = o.sub(o.sub(o.mul(a, o.log(x)), x), o.lgamma(a))
     ten = _number(o, a, 10)
     large = o.max(a, ten)
@@ -80,7 +80,7 @@ def _log_weight(o: Any, a: Value, x: Value) -> Value:
 
 
 def _series(o: Any, a: Value, x: Value) -> Value:
-    """P / (x p)."""
+    """P / (x p), by the power series."""
     one, zero = o.div(a, a), o.sub(a, a)
 
     def step(a: Value, x: Value, n: Value, term: Value, total: Value) -> list[Value]:
@@ -97,7 +97,7 @@ def _series(o: Any, a: Value, x: Value) -> Value:
 
 
 def _series_moved(o: Any, a: Value, x: Value) -> Value:
-    """The derivative of P by a over -p: each term with its derivative."""
+    """The derivative of P by a over -p, by the power series and the derivative of each term."""
     one, zero = o.div(a, a), o.sub(a, a)
 
     def step(a: Value, x: Value, *carries: Value) -> list[Value]:
@@ -127,7 +127,7 @@ def _series_moved(o: Any, a: Value, x: Value) -> Value:
 
 
 def _fraction(o: Any, a: Value, x: Value) -> Value:
-    """Q / (x p), by Lentz's method."""
+    """Q / (x p), by Lentz's method for the continued fraction."""
     one, zero = o.div(a, a), o.sub(a, a)
 
     def step(a: Value, x: Value, *carries: Value) -> list[Value]:
@@ -151,7 +151,7 @@ def _fraction(o: Any, a: Value, x: Value) -> Value:
 
 
 def _fraction_moved(o: Any, a: Value, x: Value) -> Value:
-    """The derivative of P by a over -p: Lentz's numbers with their derivatives."""
+    """The derivative of P by a over -p, by Lentz's method and the derivatives of its terms."""
     one, zero = o.div(a, a), o.sub(a, a)
 
     def step(a: Value, x: Value, *carries: Value) -> list[Value]:
@@ -239,7 +239,7 @@ _TEMME = (
 
 
 def _at_eta(o: Any, a: Value, x: Value) -> tuple[Value, Value, Value, Value]:
-    """The numbers x / a - 1, eta, the sum of the expansion, and what it is multiplied by."""
+    """The numbers x / a - 1, eta, the sum of the expansion, and its factor."""
     m = o.div(o.sub(x, a), a)
     rest = log1p_rest(o, m)
     eta = o.sqrt(o.add(rest, rest))
@@ -252,7 +252,7 @@ def _at_eta(o: Any, a: Value, x: Value) -> tuple[Value, Value, Value, Value]:
 
 
 def _expansion(o: Any, a: Value, x: Value, sign: int) -> Value:
-    """P (for the sign -1) or Q (for the sign 1)."""
+    """P (for sign -1) or Q (for sign 1) by Temme's expansion."""
     _, eta, total, factor = _at_eta(o, a, x)
     half, side = _number(o, a, 0.5), _number(o, a, sign)
     z = o.mul(o.mul(side, eta), o.sqrt(o.mul(half, a)))
@@ -260,7 +260,7 @@ def _expansion(o: Any, a: Value, x: Value, sign: int) -> Value:
 
 
 def _expansion_moved(o: Any, a: Value, x: Value) -> Value:
-    """The derivative of P by a over -p."""
+    """The derivative of P by a over -p by Temme's expansion."""
     m, eta, total, _ = _at_eta(o, a, x)
     # The derivative of the sum by a, through eta and through the powers of a.
     by_eta, slope = _ratio(o, m, eta), _number(o, a, 0)
@@ -277,7 +277,7 @@ def _expansion_moved(o: Any, a: Value, x: Value) -> Value:
 
 
 def _ratio(o: Any, x: Value, eta: Value) -> Value:
-    """A quotient that tends to one at zero."""
+    """The quotient x / eta, which tends to one at zero."""
     is_zero = o.eq(eta, _number(o, eta, 0))
     one = _number(o, eta, 1)
     return o.select(is_zero, one, o.div(x, o.select(is_zero, one, eta)))
@@ -292,9 +292,9 @@ Method = Callable[[Value, Value], Value]
 def _chosen(
     o: Any, a: Value, x: Value, series: Method, fraction: Method, expansion: Method
 ) -> Value:
-    """Of positive finite numbers, the method that their region asks for.
+    """Choose the method for the region of each pair of positive finite numbers.
 
-    A method gets easy numbers in place of those that it is not meant for.
+    Each method gets harmless numbers in place of those outside of its region.
     """
     one = o.div(a, a)
     below = o.lt(x, o.add(a, one))
@@ -319,7 +319,7 @@ def _weight(o: Any, a: Value, x: Value) -> Value:
 
 
 def _rest(o: Any, value: Value) -> Value:
-    """One less a probability, which rounding may have taken above one."""
+    """One minus a probability, which may exceed one by rounding."""
     return o.max(o.sub(_number(o, value, 1), value), _number(o, value, 0))
 
 
@@ -346,7 +346,7 @@ def _q(o: Any, a: Value, x: Value) -> Value:
 
 
 def _moved(o: Any, a: Value, x: Value) -> Value:
-    """The derivative of P by a over -p."""
+    """The derivative of P by a over -p, by the method for the region."""
     return _chosen(
         o,
         a,
@@ -358,12 +358,12 @@ def _moved(o: Any, a: Value, x: Value) -> Value:
 
 
 def _at_ends(o: Any, a: Value, x: Value, at_zero: float, at_infinity: float, inner: Any) -> Value:
-    """A function of positive finite numbers, with its values at the ends: nan where undefined."""
+    """Extend a function of positive finite numbers to the ends; nan where it is undefined."""
     zero, inf, nan = (_number(o, a, v) for v in (0, np.inf, np.nan))
     regular = o.and_(o.and_(o.gt(a, zero), o.lt(a, inf)), o.and_(o.gt(x, zero), o.lt(x, inf)))
     one = _number(o, a, 1)
     value = inner(o.select(regular, a, one), o.select(regular, x, one))
-    # a = 0 puts all mass at zero, a = infinity at infinity; both are nan together with x.
+    # a = 0 puts all mass at zero, a = infinity at infinity; nan if x is at the same end.
     is_start = o.or_(o.eq(x, zero), o.eq(a, inf))
     is_end = o.or_(o.eq(x, inf), o.eq(a, zero))
     edge = o.select(is_end, _number(o, a, at_infinity), nan)
@@ -396,19 +396,19 @@ def _random_gamma_grad(o: Any, a: Value, x: Value) -> Value:
 
 
 def density(a: ir.Value, x: ir.Value) -> ir.Value:
-    """The density of the gamma distribution at x, which is the derivative of P by x."""
+    """The density of the gamma distribution at x: the derivative of P by x."""
     one = full_like(x, 1)
     logarithm = ops.mul(ops.sub(a, one), ops.log(x))
     return ops.exp(ops.sub(ops.sub(logarithm, x), ops.lgamma(a)))
 
 
 def _score(a: ir.Value, x: ir.Value) -> ir.Value:
-    """The derivative of the density's logarithm by a."""
+    """The derivative of the log-density by a."""
     return ops.sub(ops.log(x), ops.digamma(a))
 
 
 def only_by(name: str, op: str, partials: tuple[Callable[..., ir.Value] | None, ...]) -> Any:
-    """A jvp rule with partial derivatives by some operands; by those of ``None`` it raises."""
+    """A jvp rule of partial derivatives; raises for tangents of operands with ``None``."""
 
     def rule(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
         total: ir.Value | None = None
@@ -489,7 +489,7 @@ def _jvp_gamma_sample(inst: Instance, outs: Values, tangents: Tangents) -> list[
         return [by_sample]
     if not inst.params["log_space"]:
         return [add_tangents(ops.mul(by_a, ops.random_gamma_grad(a, sample)), by_sample)]
-    # A sample too small for the dtype has a logarithm all the same.
+    # A sample that underflows the dtype still has a finite logarithm.
     tiny = float(np.finfo(np.float32).tiny if type_of(a).dtype.itemsize < 8 else 1e-300)
     drawn = ops.max(ops.exp(sample), full_like(sample, tiny))
     slope = ops.div(ops.random_gamma_grad(a, drawn), drawn)
@@ -499,7 +499,8 @@ def _jvp_gamma_sample(inst: Instance, outs: Values, tangents: Tangents) -> list[
 gamma_sample = nary(
     "gamma_sample",
     2,
-    doc="y, a sample (or its logarithm) of the gamma distribution of parameter x, moving with x",
+    doc="y, a sample (or its logarithm) of the gamma distribution of parameter x, differentiable "
+    "by x",
     dtypes=FLOATING,
     attributes={"log_space": BOOL},
     evaluate=lambda a, sample, log_space: sample,

@@ -1,8 +1,8 @@
 """Hyperbolic functions and their inverses.
 
-StableHLO has ``tanh`` alone: the others are expanded. Complex inverses follow W. Kahan, "Branch
-cuts for complex elementary functions" (1987): square roots of ``1 - z`` and ``1 + z`` taken apart
-keep the branch cuts and the signs of zero, and do not overflow.
+StableHLO only has ``tanh``; the others are expanded. Complex inverses follow W. Kahan, "Branch
+cuts for complex elementary functions" (1987): separate square roots of ``1 - z`` and ``1 + z``
+preserve branch cuts and signs of zero, and do not overflow.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _expand_cosh(x: ir.Value) -> ir.Value:
 
 
 def _times(x: ir.Value, y: ir.Value, at: ir.Value) -> ir.Value:
-    """``x * y``, but a zero with its sign where ``at`` is a zero: 0 * inf must not be nan there."""
+    """``x * y``; a signed zero where ``at`` is zero, so that 0 * inf does not give nan there."""
     return lowered.select(
         lowered.eq(at, literal(at, 0)), lowered.mul(copysign_one(x), at), lowered.mul(x, y)
     )
@@ -95,7 +95,7 @@ tanh = unary(
 
 
 def _is_huge(x: ir.Value) -> ir.Value:
-    """True where the square of ``x`` swallows 1, and may overflow."""
+    """A mask of the x so large that ``x² + 1`` rounds to ``x²``, which may overflow."""
     return lowered.gt(x, literal(x, 2.0 ** (np.finfo(type_of(x).dtype).nmant + 3)))
 
 
@@ -184,7 +184,7 @@ def complex_atanh(x: ir.Value, y: ir.Value) -> Parts:
         lowered.add(y, y), lowered.sub(lowered.mul(beside, lowered.add(one, magnitude)), square)
     )
     near_imaginary = lowered.mul(literal(x, 0.5), angle)
-    # Far out the real part tends to Re(1 / z), the imaginary one to a right angle.
+    # For large z, the real part tends to Re(1 / z), the imaginary part to a right angle.
     largest = lowered.max(lowered.abs(x), lowered.abs(y))
     u, v = lowered.div(x, largest), lowered.div(y, largest)
     inverse = lowered.div(
@@ -213,7 +213,7 @@ acosh = unary(
     doc="inverse hyperbolic cosine",
     dtypes=INEXACT,
     evaluate=np.arccosh,
-    # Two roots, not the root of the product: the product is on another branch where Re z < 0.
+    # Two roots, not the root of the product, which is on another branch if Re z < 0.
     jvp=lambda x, out: ops.mul(
         ops.rsqrt(ops.sub(x, full_like(x, 1))), ops.rsqrt(ops.add(x, full_like(x, 1)))
     ),

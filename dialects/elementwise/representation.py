@@ -24,7 +24,7 @@ from gnomon.dialects.types import BOOL, FLOATING, bfloat16
 
 is_finite = unary(
     "is_finite",
-    doc="True where x is neither infinite nor nan",
+    doc="true if x is neither infinite nor nan",
     dtypes=FLOATING,
     evaluate=np.isfinite,
     jvp=ZERO_TANGENT,
@@ -37,12 +37,12 @@ is_finite = unary(
 
 
 def _evaluate_nextafter(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    # NumPy keeps x, not y, where two f16 zeros differ in sign.
+    # NumPy returns x, not y, for two f16 zeros of different signs.
     return np.where(x == y, y, np.nextafter(x, y))
 
 
 def _jvp_nextafter(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    # One unit in the last place away from x, whatever y: the spacing is piecewise constant.
+    # The distance to x is one unit in the last place, which is piecewise constant.
     return [tangents[0]]
 
 
@@ -53,7 +53,7 @@ def _lower_nextafter(inst: Instance) -> list[ir.Value]:
     target = lowered.bitcast_convert(y, dtype=integer)
     one = lowered.full_like(bits, 1)
     sign = lowered.full_like(bits, np.iinfo(integer).min)
-    # Away from zero the bit pattern grows by one, towards zero it falls by one.
+    # The bit pattern grows by one away from zero and falls by one toward zero.
     outwards = lowered.eq(lowered.lt(x, y), lowered.gt(x, lowered.full_like(x, 0)))
     stepped = lowered.add(bits, lowered.select(outwards, one, lowered.full_like(bits, -1)))
     from_zero = lowered.or_(lowered.and_(target, sign), one)
@@ -68,7 +68,7 @@ def _lower_nextafter(inst: Instance) -> list[ir.Value]:
 
 nextafter = binary(
     "nextafter",
-    doc="the number next to x towards y; y where they are equal",
+    doc="the next representable number after x toward y; y if they are equal",
     dtypes=tuple(np.dtype(d) for d in (np.float16, bfloat16, np.float32, np.float64)),
     evaluate=_evaluate_nextafter,
     rule=_jvp_nextafter,
@@ -83,7 +83,7 @@ def _reduce_precision_dtype(dtype: np.dtype, exponent_bits: int, mantissa_bits: 
     require(
         exponent_bits >= 1 and mantissa_bits >= 0,
         "reduce_precision",
-        "a format has at least one exponent bit and no negative number of mantissa bits, got "
+        "a format needs at least one exponent bit and a non-negative number of mantissa bits, got "
         f"exponent_bits={exponent_bits}, mantissa_bits={mantissa_bits}",
     )
     return dtype
@@ -92,7 +92,7 @@ def _reduce_precision_dtype(dtype: np.dtype, exponent_bits: int, mantissa_bits: 
 def _evaluate_reduce_precision(x: np.ndarray, exponent_bits: int, mantissa_bits: int) -> np.ndarray:
     dtype = x.dtype
     if dtype.itemsize == 1:
-        # The 8-bit formats differ in what they do without: round a wider number.
+        # The 8-bit formats differ in encoding (some lack infinities or -0): round in f32.
         wide = _evaluate_reduce_precision(x.astype(np.float32), exponent_bits, mantissa_bits)
         return wide.astype(dtype)
     info = ml_dtypes.finfo(dtype)
@@ -130,7 +130,7 @@ def _lower_reduce_precision(inst: Instance) -> list[ir.Value]:
 
 reduce_precision = unary(
     "reduce_precision",
-    doc="x rounded to a format of fewer bits (to even; beyond its range infinite, below it zero)",
+    doc="x rounded to a format of fewer bits: ties to even, overflow to infinity, underflow to 0",
     dtypes=FLOATING,
     evaluate=_evaluate_reduce_precision,
     rule=jvp_linear,

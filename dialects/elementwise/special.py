@@ -1,7 +1,7 @@
-"""Special functions: the error function and its kin, gamma, zeta and Bessel functions.
+"""Special functions: error functions, gamma, zeta and Bessel functions.
 
-StableHLO has none of them. Each is an algorithm over the ops of the dialect, taken both for
-evaluation and for lowering: ``o`` is `evaluated` or `lowered`.
+StableHLO has none of them. Each is an algorithm over the ops of the dialect that serves both
+evaluation and lowering: ``o`` is `evaluated` or `lowered`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _number(o: Any, x: Value, value: float) -> Value:
 
 
 def horner(o: Any, t: Value, coefficients: Sequence[float]) -> Value:
-    """A polynomial; the coefficient of the lowest power comes first."""
+    """Evaluate a polynomial; the coefficient of the lowest power comes first."""
     total = _number(o, t, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         total = o.add(o.mul(total, t), _number(o, t, coefficient))
@@ -48,14 +48,14 @@ def horner(o: Any, t: Value, coefficients: Sequence[float]) -> Value:
 
 
 def _fitted(o: Any, x: Value, table: Polynomial, low: float, high: float) -> Value:
-    """A tabled polynomial, whose variable runs over [-1, 1] where x runs over [low, high]."""
+    """Evaluate a tabulated polynomial, whose variable maps x in [low, high] to [-1, 1]."""
     half = (high - low) / 2
     t = o.mul(o.sub(x, _number(o, x, low + half)), _number(o, x, 1 / half))
     return horner(o, t, table[dtype_of(x)])
 
 
 def _signed(o: Any, magnitude: Value, x: Value) -> Value:
-    """``magnitude`` for x >= 0, its negative for x < 0."""
+    """``magnitude`` if x >= 0, its negative if x < 0."""
     return o.select(o.lt(x, _number(o, x, 0)), o.neg(magnitude), magnitude)
 
 
@@ -63,18 +63,18 @@ def _signed(o: Any, magnitude: Value, x: Value) -> Value:
 
 
 def _erf_near(o: Any, x: Value) -> Value:
-    """Erf of a number in [-1, 1]."""
+    """The error function of a number in [-1, 1]."""
     return o.add(x, o.mul(x, _fitted(o, o.mul(x, x), ERF, 0, 1)))
 
 
 def _erfc_positive(o: Any, x: Value) -> Value:
-    """Erfc of a number that is not negative."""
-    # Beyond 30 the result is 0 in every dtype; infinity would make a nan of the fraction.
+    """The complementary error function of a non-negative number."""
+    # Beyond 30 the result is 0 in every dtype; infinity would give nan.
     x = o.min(x, _number(o, x, 30))
     four, one = _number(o, x, 4), _number(o, x, 1)
     fraction = o.div(o.sub(x, four), o.add(x, four))
     scaled = o.div(horner(o, fraction, ERFCX[dtype_of(x)]), o.add(one, o.add(x, x)))
-    # exp would magnify the rounding error of x * x; the square of a short number has none.
+    # exp amplifies the rounding error of x * x, but the square of a shortened number is exact.
     bits = (np.finfo(dtype_of(x)).nmant - 1) // 2
     short = o.reduce_precision(x, exponent_bits=8, mantissa_bits=bits)
     rest = o.mul(o.sub(x, short), o.add(x, short))
@@ -97,7 +97,7 @@ def _erfc(o: Any, x: Value) -> Value:
 
 
 def _erf_inv_place(o: Any, x: Value) -> Value:
-    """Where the polynomials are taken; they lose none of its digits."""
+    """The argument of the polynomials, which are well conditioned in it."""
     one = _number(o, x, 1)
     return o.neg(o.log(o.mul(o.sub(one, x), o.add(one, x))))
 
@@ -112,7 +112,7 @@ def _erf_inv(o: Any, x: Value, w: Value) -> Value:
         ratio = o.select(o.lt(root, _number(o, x, 4.25)), ratio, tail)
     ratio = o.select(o.lt(w, _number(o, x, 6.25)), center, ratio)
     end = o.eq(o.abs(x), one)
-    # The logarithm of a negative number has made w a nan outside of [-1, 1].
+    # Outside of [-1, 1], w is nan as the logarithm of a negative number.
     return o.mul(x, o.select(end, _number(o, x, np.inf), o.select(o.ne(w, w), w, ratio)))
 
 
@@ -125,14 +125,14 @@ erf = unary(
 )
 erfc = unary(
     "erfc",
-    doc="1 - erf(x), accurate where erf(x) is next to 1",
+    doc="1 - erf(x), accurate if erf(x) is close to 1",
     dtypes=FLOATING,
     jvp=lambda x, out: scale(ops.exp(ops.neg(ops.mul(x, x))), -2 / math.sqrt(math.pi)),
     **both("erfc", _erfc),
 )
 erf_inv = unary(
     "erf_inv",
-    doc="the number whose error function is x; infinite at -1 and 1, nan beyond",
+    doc="the inverse of the error function; infinite at -1 and 1, nan beyond",
     dtypes=FLOATING,
     jvp=lambda x, out: scale(ops.exp(ops.mul(out, out)), math.sqrt(math.pi) / 2),
     **both("erf_inv", _erf_inv, first=_erf_inv_place),
@@ -151,16 +151,16 @@ _SHIFTS = 6
 
 
 def _lgamma_positive(o: Any, x: Value) -> Value:
-    """Lgamma of a number from one half upwards."""
+    """The lgamma of a number of at least one half."""
     one = _number(o, x, 1)
-    # Move into [1.5, 2.5): up by one, or down while a product gathers what is taken off.
+    # Shift into [1.5, 2.5): up by one, or down while accumulating the product of the factors.
     is_small = o.lt(x, _number(o, x, 1.5))
     moved, product = o.select(is_small, o.add(x, one), x), one
     for _ in range(_SHIFTS):
         above = o.ge(moved, _number(o, x, 2.5))
         moved = o.select(above, o.sub(moved, one), moved)
         product = o.select(above, o.mul(product, moved), product)
-    # x + 1 - 2 would lose the digits in which x differs from 1.
+    # Computing x + 1 - 2 would lose the digits in which x differs from 1.
     from_two = o.select(is_small, o.sub(x, one), o.sub(moved, _number(o, x, 2)))
     zeros = o.mul(o.add(from_two, one), from_two)
     center = o.mul(zeros, _fitted(o, moved, LGAMMA, 1.5, 2.5))
@@ -168,14 +168,14 @@ def _lgamma_positive(o: Any, x: Value) -> Value:
     near = o.add(center, o.select(is_small, o.neg(logarithm), logarithm))
     inverse = o.div(one, x)
     series = o.mul(inverse, horner(o, o.mul(inverse, inverse), STIRLING))
-    # (x - 1/2) log x - x, arranged so that infinity stays infinity.
+    # (x - 1/2) log x - x, arranged so that infinity gives infinity.
     half = _number(o, x, 0.5)
     grown = o.mul(o.sub(x, half), o.sub(o.log(x), one))
     far = o.add(grown, o.add(_number(o, x, math.log(2 * math.pi) / 2 - 0.5), series))
     return o.select(o.lt(x, _number(o, x, 8)), near, far)
 
 
-# Of sin(pi d) / d in powers of d * d; all that f64 holds for d up to one half.
+# The series of sin(pi d) / d in powers of d * d, exact to f64 for d up to one half.
 _SINE = tuple((-1) ** k * math.pi ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(12))
 
 
@@ -198,7 +198,7 @@ def _lgamma(o: Any, x: Value) -> Value:
     mirrored = o.sub(o.sub(_number(o, x, math.log(math.pi)), o.log(sine)), value)
     is_pole = o.or_(o.eq(sine, _number(o, x, 0)), o.eq(x, _number(o, x, -np.inf)))
     mirrored = o.select(is_pole, _number(o, x, np.inf), mirrored)
-    # The product of pi and a subnormal number has few digits; there the logarithm is all.
+    # For subnormal x, pi x has few digits; there -log |x| is accurate.
     size = o.abs(x)
     mirrored = o.select(o.lt(size, _number(o, x, 1e-20)), o.neg(o.log(size)), mirrored)
     return o.select(reflected, mirrored, value)
@@ -211,7 +211,7 @@ def _digamma(o: Any, x: Value) -> Value:
     one, zero = _number(o, x, 1), _number(o, x, 0)
     reflected = o.lt(x, _number(o, x, 0.5))
     y = o.select(reflected, o.sub(one, x), x)
-    # The recurrence takes y up to where the asymptotic series holds.
+    # The recurrence increases y until the asymptotic series is accurate.
     is_small = o.lt(y, _number(o, x, _DIGAMMA_SHIFTS))
     total = zero
     for i in range(_DIGAMMA_SHIFTS):
@@ -223,7 +223,7 @@ def _digamma(o: Any, x: Value) -> Value:
     series = o.mul(square, horner(o, square, _DIGAMMA_SERIES))
     half = o.mul(_number(o, x, 0.5), inverse)
     value = o.sub(o.sub(o.sub(o.log(y), half), series), total)
-    # psi(x) = psi(1 - x) - pi / tan(pi x), of the distance to the next integer.
+    # psi(x) = psi(1 - x) - pi / tan(pi x), with the tangent of the distance to the next integer.
     offset = o.sub(x, o.round(x, rounding_method="TO_NEAREST_EVEN"))
     pi, size = _number(o, x, math.pi), o.abs(offset)
     cosine = _sine(o, o.sub(_number(o, x, 0.5), size))
@@ -256,12 +256,12 @@ digamma = unary(
 # -------------------------------------------------------------------------------------------- zeta
 
 _ZETA_TERMS = 10
-# B(2k) / (2k)!, of the Euler-Maclaurin formula
+# B(2k) / (2k)!, the coefficients of the Euler-Maclaurin formula.
 _ZETA_SERIES = tuple(b / math.factorial(2 * k + 2) for k, b in enumerate(_BERNOULLI))
 
 
 def _zeta_positive(o: Any, x: Value, q: Value) -> Value:
-    """The sum for x > 1 and q > 0: ten terms, and the rest by the Euler-Maclaurin formula."""
+    """The sum for x > 1 and q > 0: ten terms, then the Euler-Maclaurin formula for the rest."""
     power = o.neg(x)
     total = o.pow(q, power)
     for i in range(1, _ZETA_TERMS):
@@ -269,7 +269,7 @@ def _zeta_positive(o: Any, x: Value, q: Value) -> Value:
     a = o.add(q, _number(o, x, _ZETA_TERMS))
     last = o.pow(a, power)
     integral = o.div(o.mul(last, a), o.sub(x, _number(o, x, 1)))
-    # 0 * infinity is 0 here: a sum of nothings.
+    # Here 0 * infinity is 0, a sum of zeros.
     integral = o.select(o.eq(a, _number(o, x, np.inf)), last, integral)
     total = o.add(total, o.add(integral, o.mul(_number(o, x, 0.5), last)))
     term = o.div(o.mul(last, x), a)
@@ -286,20 +286,21 @@ def _zeta(o: Any, x: Value, q: Value) -> Value:
     one, zero, two = _number(o, x, 1), _number(o, x, 0), _number(o, x, 2)
     nan, inf = _number(o, x, np.nan), _number(o, x, np.inf)
     is_negative = o.lt(q, zero)
-    # The bases go up from q by ones. The negative ones are, with the sign of a whole power, those
-    # from the fraction of -q up to -q: a difference of two sums. The others start at that of q.
+    # The bases are q, q + 1, ... Those that are negative equal, up to the sign of an integer power,
+    # the numbers from the fraction of -q up to -q: a difference of two sums. The others start at
+    # the fraction of q.
     mirrored = o.neg(q)
     first = o.sub(mirrored, o.floor(mirrored))
     whole, above = _zeta_positive(o, x, first), _zeta_positive(o, x, o.sub(one, q))
     is_even = o.eq(o.rem(x, two), zero)
     value = _zeta_positive(o, x, o.select(is_negative, o.sub(q, o.floor(q)), q))
-    # What nearly cancels goes together: at half a number the first two terms are equal.
+    # Subtract the nearly equal terms first: for half-integers the first two terms are equal.
     both = o.sub(
         o.add(value, o.select(is_even, whole, o.neg(whole))), o.select(is_even, above, o.neg(above))
     )
     value = o.select(is_negative, both, value)
     value = o.select(o.lt(x, one), nan, value)
-    # With a base of zero, or a negative one to a broken power.
+    # Undefined: a base of zero, or a negative base to a fractional power.
     is_pole = o.eq(q, o.floor(q))
     is_whole = o.eq(x, o.floor(x))
     lost = o.and_(is_negative, o.not_(is_whole))
@@ -310,7 +311,7 @@ def _zeta(o: Any, x: Value, q: Value) -> Value:
 
 
 def _zeta_by_exponent(o: Any, x: Value, q: Value) -> Value:
-    """The derivative by the exponent for q > 0, term by term of `_zeta_positive`."""
+    """The derivative by the exponent for q > 0, term by term as in `_zeta_positive`."""
 
     def falling(base: Value) -> tuple[Value, Value]:
         """A power and its derivative by x."""
@@ -373,7 +374,7 @@ zeta = binary(
 )
 polygamma = binary(
     "polygamma",
-    doc="the derivative of digamma of whole order n (the first operand)",
+    doc="the n-th derivative of digamma, for an integer n (the first operand)",
     dtypes=FLOATING,
     rule=_jvp_polygamma,
     **both("polygamma", _polygamma),
@@ -383,7 +384,7 @@ polygamma = binary(
 
 
 def _bessel(o: Any, x: Value, near: Polynomial, far: Polynomial) -> Value:
-    """exp(-x) I(x) of a number that is not negative, without the factor x of odd orders."""
+    """exp(-x) I(x) of a non-negative number, without the factor x of odd orders."""
     eight = _number(o, x, 8)
     inner = _fitted(o, o.min(x, eight), near, 0, 8)
     beyond = o.max(x, eight)
@@ -402,12 +403,12 @@ def _bessel_i1e(o: Any, x: Value) -> Value:
     return o.select(is_far, _signed(o, value, x), o.mul(value, x))
 
 
-# Of I1(x) / x in x * x; enough for f64 where x is below one.
+# The series of I1(x) / x in powers of x * x, exact to f64 for x below one.
 _I1_SERIES = tuple(0.5 / (4**k * math.factorial(k) * math.factorial(k + 1)) for k in range(10))
 
 
 def _slope_of_i1e(x: ir.Value, out: ir.Value) -> ir.Value:
-    # i1e(x) / x, by its series near zero: what the quotient leaves is lost in a second derivative.
+    # i1e(x) / x near zero by its series, because the quotient has an inaccurate second derivative.
     zero, one, size = full_like(x, 0), full_like(x, 1), ops.abs(x)
     is_near = ops.lt(size, one)
     near = ops.select(is_near, x, zero)
@@ -415,7 +416,7 @@ def _slope_of_i1e(x: ir.Value, out: ir.Value) -> ir.Value:
     total = full_like(x, _I1_SERIES[-1])
     for coefficient in reversed(_I1_SERIES[:-1]):
         total = ops.add(ops.mul(total, square), full_like(x, coefficient))
-    # Not by abs, whose derivative at zero is one: that of an even function is zero.
+    # Not with abs, whose derivative at zero is one, while that of an even function is zero.
     series = ops.mul(total, ops.exp(ops.neg(ops.mul(near, ops.sign(near)))))
     quotient = ops.div(out, ops.select(is_near, one, x))
     quotient = ops.select(is_near, series, quotient)

@@ -1,8 +1,8 @@
 """Polynomials of the special functions, in f32 and f64.
 
 Each is the Chebyshev interpolation of a smooth function, computed with 50 digits, in powers of a
-variable that runs over [-1, 1]; the lowest power comes first. Their errors are a few percent of a
-unit in the last place. The tests hold the functions to SciPy's.
+variable in [-1, 1]; the lowest power comes first. The errors are a few percent of a unit in the
+last place. The tests compare the functions with SciPy's.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ tan = unary(
 
 
 def _root_of_complement(x: ir.Value) -> ir.Value:
-    """``sqrt(1 - x²)``, accurate next to 1."""
+    """``sqrt(1 - x²)``, accurate near 1."""
     one = literal(x, 1)
     return lowered.sqrt(lowered.mul(lowered.sub(one, x), lowered.add(one, x)))
 
@@ -108,8 +108,8 @@ def _lower_atan2(inst: Instance) -> list[ir.Value]:
 
 atan2 = binary(
     "atan2",
-    doc="the angle of the point (y, x), first operand upwards, in [-pi, pi]; "
-    "of complex numbers -i log((x + iy) / sqrt(x² + y²))",
+    doc="the angle in [-pi, pi] of the point with ordinate x and abscissa y; "
+    "for complex operands, -i log((y + ix) / sqrt(x² + y²))",
     dtypes=INEXACT,
     evaluate=_evaluate_atan2,
     jvp=(

@@ -1,7 +1,8 @@
 """Indexing: ``gather`` and the scatter family, with the dimension numbers of XLA.
 
-An index row, the last dimension of ``indices``, is the start of one window of the operand; gather
-reads windows, scatter writes them. `windows` resolves the dimension numbers, for all six ops alike.
+An index row (a slice along the last dimension of ``indices``) is the start of one window of the
+operand. Gather reads windows, scatter writes them. `windows` resolves the dimension numbers for
+all six ops.
 """
 
 from gnomon.dialects.indexing.gather import default_fill_value, gather

@@ -46,7 +46,8 @@ from gnomon.dialects.types import (
     type_of,
 )
 
-# What a read out of bounds gives. "promise_in_bounds" leaves it open; it clamps, as XLA does.
+# The treatment of reads out of bounds. "promise_in_bounds" leaves it undefined; the implementation
+# clamps, as XLA does.
 MODES = ("clip", "fill", "promise_in_bounds")
 
 
@@ -54,7 +55,7 @@ MODES = ("clip", "fill", "promise_in_bounds")
 
 
 def default_fill_value(dtype: np.dtype) -> Any:
-    """What a read out of bounds gives if nobody says otherwise: NaN, or the extreme integer."""
+    """The default fill value for reads out of bounds: NaN, or an extreme integer."""
     if is_inexact(dtype):
         return np.array(np.nan, dtype)
     if dtype == BOOL:
@@ -76,7 +77,7 @@ def _encode_scalar(value: Any) -> ir.Attribute:
             "it may be 0"
         )
     array = np.asarray(value)
-    # MLIR's bindings cannot hold complex elements: the parts are stored.
+    # MLIR's bindings cannot represent complex elements, so the parts are stored.
     return DENSE.encode(np.stack([array.real, array.imag]) if is_complex(array.dtype) else array)
 
 
@@ -188,7 +189,7 @@ def _evaluate(
             batch_first = np.moveaxis(out, range(axis, axis + rank), range(rank))
     else:
         permutation = windows.permutation
-        # With the mask at hand only rows out of bounds need clamping; "fill" may have none.
+        # With "fill" the mask is known: clamp only if some row is out of bounds.
         if mode != "fill" or in_bounds is not None:
             starts = windows.clamp(starts)
         out = np.asarray(windows.view(operand)[windows.indices(starts)])
@@ -237,7 +238,7 @@ def _batch(
     numbers = Dimensions.of_gather(params)
     sizes = list(params["slice_sizes"])
     if indices_dim is None:
-        # The batch dimension is a whole dimension of every window: no data moves.
+        # Every window spans the whole batch dimension, so no data moves.
         assert operand_dim is not None
         numbers = numbers.with_operand_dim(operand_dim)
         sizes.insert(operand_dim, axis.size)
@@ -250,7 +251,7 @@ def _batch(
         result_dim = 0
         indices = move_dim(indices, indices_dim, 0)
         if operand_dim is None:
-            # Batch elements may read the same place, and each starts anew.
+            # Batch elements may read the same positions, and each has its own order.
             params |= {"unique_indices": False, "indices_are_sorted": False}
         else:
             numbers = numbers.with_operand_dim(operand_dim)
@@ -284,7 +285,7 @@ def _lower(inst: Instance) -> list[ir.Value]:
         return [stablehlo_constant(np.zeros(type_.shape, type_.dtype))]
     operand, indices = inst.operands
     starts = signed_indices(indices, operand_type.shape)
-    # StableHLO clamps the starts of a gather by definition.
+    # StableHLO's gather clamps the starts by definition.
     (gathered,) = stablehlo(
         "gather",
         [operand, starts],
@@ -306,7 +307,7 @@ def _lower(inst: Instance) -> list[ir.Value]:
 
 gather = Op(
     name="gather",
-    doc="The windows of an operand that start at the rows of indices, by XLA's dimension numbers",
+    doc="the windows of an operand that start at the rows of indices, with XLA's dimension numbers",
     example=(
         '%r = "gnomon.gather"(%x, %i) {offset_dims = array<i64: 1>, '
         "collapsed_slice_dims = array<i64: 0>, start_index_map = array<i64: 0>, "

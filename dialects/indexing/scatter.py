@@ -1,4 +1,4 @@
-"""The scatter family: write windows into an operand, or combine them with what is there."""
+"""The scatter family: write updates to windows of an operand, or combine them with the windows."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ from gnomon.dialects.types import (
     type_of,
 )
 
-# What a write out of bounds does; a window that is partly out is out. "promise_in_bounds" leaves
-# it open; it drops, as XLA does.
+# The treatment of writes out of bounds; a window that is partly out of bounds counts as out of
+# bounds. "promise_in_bounds" leaves it undefined; the implementation drops the write, as XLA does.
 MODES = ("clip", "drop", "promise_in_bounds")
 
 UINT32 = np.dtype(np.uint32)
@@ -57,7 +57,7 @@ UINT32 = np.dtype(np.uint32)
 
 
 def _sizes(dims: Dimensions, operand_rank: int, updates: Dims) -> Dims:
-    """The window's size in each operand dimension."""
+    """The window size in each operand dimension."""
     sizes = [1] * operand_rank
     for operand_dim, update_dim in zip(dims.kept(operand_rank), dims.window, strict=True):
         sizes[operand_dim] = updates[update_dim]
@@ -171,13 +171,13 @@ def _sizes_of(inst: Instance) -> Dims:
 
 
 def _writes_nothing(inst: Instance) -> bool:
-    """Whether the operand passes through because something has size zero."""
+    """Whether the result is the operand because there are no updates."""
     operand, _, updates = inst.operand_types
     return operand.size == 0 or updates.size == 0
 
 
 def _read_back(inst: Instance, source: ir.Value, fill: Any) -> ir.Value:
-    """The gather that mirrors the scatter: what ``source`` holds where each update goes."""
+    """The gather that mirrors the scatter: the elements of ``source`` at each update's target."""
     params = inst.params
     return ops.gather(
         source,
@@ -216,10 +216,10 @@ def _transpose_add(
 
 
 def _winners(inst: Instance) -> tuple[ir.Value, ir.Value]:
-    """Which operand elements stay, and which updates are the ones that are written.
+    """The masks of the operand elements that remain and of the updates that are written.
 
-    Where several updates go to one place only one of them counts. Numbers that stand for the
-    updates are scattered in their place; those that can be read back have won.
+    Of several updates of one element, only one is written. To find it, scatter the numbers of the
+    updates and read them back: an update that reads back its own number was written.
     """
     operand, indices, updates = inst.operand_types
     dims = Dimensions.of_scatter(inst.params)
@@ -234,7 +234,7 @@ def _winners(inst: Instance) -> tuple[ir.Value, ir.Value]:
     none = zeros(operand.with_dtype(UINT32))
     written = ops.scatter(none, inst.operands[1], numbers, **inst.params)
     stays = ops.eq(written, none)
-    # A dropped update reads back some other number, or zero: it has not won.
+    # A dropped update reads back another number or zero, so it counts as not written.
     wins = ops.eq(numbers, _read_back(inst, written, 0))
     return stays, wins
 
@@ -285,8 +285,9 @@ def _require_unique(inst: Instance) -> None:
     if not inst.params["unique_indices"]:
         raise NotImplementedError(
             "gnomon.scatter_mul has a derivative by its updates only where unique_indices is true: "
-            "the factors of one place depend on each other. Pass unique_indices=True if no index "
-            "repeats, or multiply by the exponential of a scatter_add of logarithms"
+            "the derivative by one factor depends on the other factors of the same element. Pass "
+            "unique_indices=True if no index repeats, or multiply by the exponential of a "
+            "scatter_add of logarithms"
         )
 
 
@@ -319,7 +320,7 @@ def _transpose_mul(
 
 
 def _jvp_extremal(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    """The tangent of an extremum: the mean over all that attain it, operand and updates alike."""
+    """The tangent of an extremum: the mean over the operand and updates that attain it."""
     operand, _, updates = tangents
     if _writes_nothing(inst) or (operand is None and updates is None):
         return [operand]
@@ -332,13 +333,13 @@ def _jvp_extremal(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.V
     kept = zeros(inst.type) if operand is None else _masked(attained, ops.div(operand, count))
     if updates is None:
         return [kept]
-    # The count of a dropped update is never zero: its share is dropped, and must be finite.
+    # A dropped update reads a count of 1, not 0: its share is dropped but must be finite.
     share = ops.div(updates, _read_back(inst, count, 1))
     return [_scatter_add_like(inst, kept, _masked(attaining, share))]
 
 
 def _attains(x: ir.Value, extremum: ir.Value) -> ir.Value:
-    """Where ``x`` is the extremum; a NaN is, wherever it is."""
+    """A mask that is true where ``x`` is the extremum; a NaN always is."""
     return ops.or_(ops.eq(x, extremum), ops.ne(x, x))
 
 
@@ -350,7 +351,7 @@ def _batch(
     operand, updates = to_front([operand, updates], [operand_dim, updates_dim], axis)
     numbers = Dimensions.of_scatter(inst.params).with_operand_dim(0)
     if indices_dim is None:
-        # The batch dimension is a whole dimension of every window.
+        # Every window spans the whole batch dimension.
         numbers = numbers._replace(window=(0, *(d + 1 for d in numbers.window)))
     else:
         indices = move_dim(indices, indices_dim, 0)
@@ -374,7 +375,7 @@ def _dimension_numbers(dims: Dimensions, index_vector_dim: int) -> ir.Attribute:
 
 
 def _explicit_starts(inst: Instance, dims: Dimensions) -> ir.Value:
-    """The indices, such that StableHLO's element-wise dropping does what the mode says."""
+    """Adapt the indices so that StableHLO's elementwise dropping implements the mode."""
     operand_type, _, _ = inst.operand_types
     starts = signed_indices(inst.operands[1], operand_type.shape)
     sizes = _sizes_of(inst)
@@ -383,7 +384,7 @@ def _explicit_starts(inst: Instance, dims: Dimensions) -> ir.Value:
         return clamped(starts, bounds)
     if all(sizes[d] == 1 for d in dims.start_map):
         return starts
-    # Of a window that is partly out of bounds nothing is written: all of it moves out.
+    # Move windows that are partly out of bounds entirely out, so that none of them is written.
     starts_type = type_of(starts)
     rows = mask_in_bounds(starts, bounds)
     mask = broadcast(rows, starts_type.shape, range(starts_type.rank - 1))
@@ -463,7 +464,7 @@ def _scatter(
 
 scatter = _scatter(
     "scatter",
-    "The operand with windows replaced by the updates",
+    "the operand with windows replaced by the updates",
     write=assign,
     working_dtype=unchanged,
     update=None,
@@ -472,7 +473,7 @@ scatter = _scatter(
 )
 scatter_add = _scatter(
     "scatter_add",
-    "The operand with the updates added to windows",
+    "the operand with the updates added to windows",
     write=combine(np.add),
     working_dtype=native,
     update="add",
@@ -481,7 +482,7 @@ scatter_add = _scatter(
 )
 scatter_mul = _scatter(
     "scatter_mul",
-    "The operand with windows multiplied by the updates",
+    "the operand with windows multiplied by the updates",
     write=combine(np.multiply),
     working_dtype=native,
     update="mul",
@@ -490,7 +491,7 @@ scatter_mul = _scatter(
 )
 scatter_min = _scatter(
     "scatter_min",
-    "The minimum of the operand's windows and the updates",
+    "the operand with windows replaced by the minimum of the windows and the updates",
     write=combine(np.minimum),
     working_dtype=native,
     update="min",
@@ -499,7 +500,7 @@ scatter_min = _scatter(
 )
 scatter_max = _scatter(
     "scatter_max",
-    "The maximum of the operand's windows and the updates",
+    "the operand with windows replaced by the maximum of the windows and the updates",
     write=combine(np.maximum),
     working_dtype=native,
     update="max",

@@ -1,7 +1,7 @@
-"""Windows: what the dimension numbers of gather and scatter say, resolved once a signature.
+"""Windows: the dimension numbers of gather and scatter, resolved once per signature.
 
-The two families name the same five lists differently; `Dimensions` has one name for each. The type
-rules, NumPy's evaluation and the lowerings of all six ops start here.
+The two families have different names for the same five lists; `Dimensions` has one name for each.
+The type rules, the evaluation and the lowerings of all six ops build on it.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Dimensions(NamedTuple):
     """The dimension numbers of either family.
 
     Attributes:
-      window: where the window's dimensions stand in the result (scatter: in the updates).
-      collapsed: operand dimensions whose window has size one and does not stand there.
+      window: the dimensions of the result (scatter: of the updates) that belong to the window.
+      collapsed: operand dimensions of window size one that are left out of the result.
       start_map: the operand dimension of each component of an index row.
-      operand_batching: operand dimensions that run along with dimensions of the indices:
-      indices_batching: these.
+      operand_batching: the operand dimensions that are batched with dimensions of the indices.
+      indices_batching: the dimensions of the indices with which those are batched.
     """
 
     window: Dims
@@ -64,29 +64,29 @@ class Dimensions(NamedTuple):
 
     @staticmethod
     def of_gather(params: Mapping[str, Any]) -> Dimensions:
-        """Those among the parameters of a gather."""
+        """Extract the dimension numbers from the parameters of a gather."""
         return Dimensions(*(tuple(params[name]) for name in GATHER_NAMES))
 
     @staticmethod
     def of_scatter(params: Mapping[str, Any]) -> Dimensions:
-        """Those among the parameters of a scatter."""
+        """Extract the dimension numbers from the parameters of a scatter."""
         return Dimensions(*(tuple(params[name]) for name in SCATTER_NAMES))
 
     def as_gather(self) -> dict[str, Dims]:
-        """The parameters of a gather."""
+        """The dimension numbers as parameters of a gather."""
         return dict(zip(GATHER_NAMES, self, strict=True))
 
     def as_scatter(self) -> dict[str, Dims]:
-        """The parameters of a scatter."""
+        """The dimension numbers as parameters of a scatter."""
         return dict(zip(SCATTER_NAMES, self, strict=True))
 
     def kept(self, operand_rank: int) -> Dims:
-        """The operand dimensions whose windows stand in the result, in order."""
+        """The operand dimensions that are window dimensions of the result, in order."""
         left_out = {*self.collapsed, *self.operand_batching}
         return tuple(d for d in range(operand_rank) if d not in left_out)
 
     def with_operand_dim(self, dim: int) -> Dimensions:
-        """The same, counted in an operand that has one more dimension, at ``dim``."""
+        """The same dimension numbers for an operand with one more dimension at ``dim``."""
 
         def shifted(dims: Dims) -> Dims:
             return tuple(d + (d >= dim) for d in dims)
@@ -100,7 +100,8 @@ class Dimensions(NamedTuple):
     def with_leading_batch(self, operand_dim: int | None) -> Dimensions:
         """The same with one more leading dimension of the indices and of the result.
 
-        ``operand_dim`` is the operand dimension (already counted) that runs along with it.
+        ``operand_dim`` is the operand dimension that is batched with it; the other numbers already
+        count that dimension.
         """
         pairs = zip(self.operand_batching, self.indices_batching, strict=True)
         along = [(o, i + 1) for o, i in pairs]
@@ -134,7 +135,7 @@ def check_dimensions(
     indices: TensorType,
     batched_rank: int,
 ) -> None:
-    """The conditions on dimension numbers that gather and scatter share.
+    """Check the conditions on dimension numbers that gather and scatter share.
 
     ``batched_rank`` is the rank of the result (or of the updates).
     """
@@ -191,29 +192,31 @@ def check_dimensions(
 
 
 class Windows(NamedTuple):
-    """One signature, resolved: how NumPy reaches the windows of an operand.
+    """One resolved signature: how NumPy accesses the windows of an operand.
 
-    The windows are reached by advanced indexing of a view of the operand: first its ``positions``
-    (the dimensions that an index row, or a batching dimension, moves along), then its ``block``
-    (what one position holds). Where no window is wider than one along a position, and narrower
-    than the operand, the view is a transposition; otherwise it is a strided view in which
-    neighbouring positions overlap.
+    The windows are accessed by advanced indexing of a view of the operand. The leading dimensions
+    of the view are ``positions``: the operand dimensions along which an index row or a batching
+    dimension moves the window. The others form the ``block`` at one position. If every window
+    narrower than the operand has size one along the positions, the view is a transpose; otherwise
+    it is a strided view in which neighbouring positions overlap.
 
     Attributes:
       bounds: the largest start in bounds, for each component of an index row.
-      movers: for each position, the component of the index row that says where, or the counter
-        of its batching dimension.
+      movers: for each position, the component of the index row that moves it, or the counter of
+        its batching dimension.
       batch_shape: the shape of the indices without the last dimension.
-      block_shape: the shape of what one position holds.
-      window_shape: the window's kept dimensions; ``block_shape`` but for dimensions of size one.
-      permutation: from (batch, window) to the result's order of dimensions; ``None``: the same.
+      block_shape: the shape of the block at one position.
+      window_shape: the window's kept dimensions; ``block_shape`` except for dimensions of size
+        one.
+      permutation: from (batch, window) to the result's order of dimensions; ``None`` for the
+        identity.
       inverse: the inverse of ``permutation``.
-      view_permutation: the transposition that is the view, or ``None`` for a strided one.
-      view_dims: operand dimensions of the view, positions first.
-      view_shape: the view's shape.
-      strides: its strides in a contiguous operand, in elements.
-      disjoint: windows at different positions do not overlap.
-      take_axis: the position where it is the only one and ``np.take`` applies, or ``None``.
+      view_permutation: the permutation that gives the view, or ``None`` for a strided view.
+      view_dims: the operand dimensions of the view, positions first.
+      view_shape: the shape of the view.
+      strides: the strides of the view in a contiguous operand, in elements.
+      disjoint: whether windows at different positions do not overlap.
+      take_axis: the position if it is the only one and ``np.take`` applies, otherwise ``None``.
       take_permutation: from ``np.take``'s order of dimensions to the result's.
     """
 
@@ -239,13 +242,13 @@ class Windows(NamedTuple):
         strides = [operand.strides[d] for d in self.view_dims]
         if not self.positions:
             strides.insert(0, 0)
-        # NumPy has no name for one-byte floating point types: their bytes are viewed.
+        # NumPy's array interface cannot describe one-byte floats: view their bytes.
         array = operand.view(np.uint8) if operand.itemsize == 1 else operand
         return as_strided(array, self.view_shape, strides).view(operand.dtype)
 
     @property
     def positions(self) -> int:
-        """The number of dimensions that the windows move along."""
+        """The number of dimensions along which the windows move."""
         return len(self.movers)
 
     def indices(self, starts: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -255,20 +258,20 @@ class Windows(NamedTuple):
         return tuple(starts[..., m] if isinstance(m, int) else m for m in self.movers)
 
     def rows_in_bounds(self, starts: np.ndarray) -> np.ndarray | None:
-        """Which index rows are in bounds; ``None``: all."""
-        # As unsigned numbers the negative ones are beyond every bound.
+        """The mask of the index rows in bounds; ``None`` if all are."""
+        # Read as unsigned, negative numbers exceed every bound.
         components = starts.view(UINTP) <= self.bounds
         if np.count_nonzero(components) == components.size:
             return None
         return np.asarray(components.all(-1))
 
     def clamp(self, starts: np.ndarray) -> np.ndarray:
-        """Each index row moved to the nearest one in bounds."""
+        """Clamp each index row to the nearest one in bounds."""
         return np.minimum(np.maximum(starts, 0), self.bounds.view(INTP))
 
 
 def starts_of(indices: np.ndarray) -> np.ndarray:
-    """Index rows as NumPy's index type; values beyond it become its largest."""
+    """Convert index rows to NumPy's index dtype; larger values become its maximum."""
     if indices.dtype == INTP:
         return indices
     if indices.dtype == np.uint64:
@@ -289,7 +292,7 @@ def resolve(operand: Dims, indices: Dims, dims: Dimensions, sizes: Dims) -> Wind
     component = {d: k for k, d in enumerate(dims.start_map)}
     along = dict(zip(dims.operand_batching, dims.indices_batching, strict=True))
 
-    # A window as large as the operand cannot move: that dimension is no position.
+    # A window as large as the operand cannot move, so that dimension is not a position.
     moving = [d for d in component if sizes[d] < operand[d]]
     positions = sorted(moving + list(along))
     narrow = all(sizes[d] == 1 for d in moving)
@@ -298,7 +301,7 @@ def resolve(operand: Dims, indices: Dims, dims: Dimensions, sizes: Dims) -> Wind
     whole = narrow and all(sizes[d] == operand[d] for d in (*fixed, *dropped))
     window_shape = tuple(sizes[d] for d in kept)
     if whole:
-        # The dropped dimensions have size one here, and vanish when the view is reshaped.
+        # The dropped dimensions have size one here and disappear when the view is reshaped.
         view_dims = (*positions, *dropped, *fixed)
         block_shape = tuple(sizes[d] for d in fixed)
         lead = tuple(operand[d] for d in positions)
@@ -318,7 +321,7 @@ def resolve(operand: Dims, indices: Dims, dims: Dimensions, sizes: Dims) -> Wind
     if whole and len(positions) == 1 and positions[0] in component and not along:
         take_axis = positions[0]
         if kept == tuple(d for d in range(rank) if d != take_axis):
-            # np.take puts the batch dimensions where the axis was.
+            # np.take puts the batch dimensions in place of the axis.
             order = [*range(take_axis), *range(take_axis + len(batch_shape), result_rank)]
             batch_in_take = range(take_axis, take_axis + len(batch_shape))
             source = [*batch_in_take, *order]
@@ -350,7 +353,7 @@ def _strides(operand: Dims, dims: Sequence[int]) -> Dims:
 
 
 def _counter(shape: Dims, dim: int) -> np.ndarray:
-    """``arange`` along one dimension, repeated to ``shape``."""
+    """``arange`` along one dimension, broadcast to ``shape``."""
     counter = np.arange(shape[dim], dtype=INTP)
     return np.broadcast_to(
         counter.reshape([-1 if d == dim else 1 for d in range(len(shape))]), shape
@@ -391,7 +394,7 @@ def broadcast(x: ir.Value, shape: Dims, dims: Sequence[int]) -> ir.Value:
 
 
 def signed_indices(indices: ir.Value, operand: Dims) -> ir.Value:
-    """Indices as i32 (i64 for operands that need it), no value of which wraps into bounds."""
+    """Convert indices to i32, or i64 for large operands, so that none wraps into bounds."""
     type_ = type_of(indices)
     target: np.dtype = np.dtype(np.int32 if max(operand, default=0) < 2**31 else np.int64)
     if type_.dtype in SIGNED and type_.dtype.itemsize > target.itemsize:
@@ -416,14 +419,14 @@ def _zero(type_: TensorType) -> ir.Value:
 
 
 def clamped(starts: ir.Value, bounds: Sequence[int]) -> ir.Value:
-    """Signed starts moved into ``[0, bound]``."""
+    """Clamp signed starts to ``[0, bound]``."""
     type_ = type_of(starts)
     (low,) = stablehlo("maximum", [starts, _zero(type_)], [type_])
     return stablehlo("minimum", [low, _bounds(starts, bounds)], [type_])[0]
 
 
 def mask_in_bounds(starts: ir.Value, bounds: Sequence[int]) -> ir.Value:
-    """A bool an index row: whether the whole window is in bounds."""
+    """One bool per index row: whether the whole window is in bounds."""
     type_ = type_of(starts)
     mask_type = type_.with_dtype(BOOL)
     sides = [

@@ -1,4 +1,4 @@
-"""How NumPy writes windows: assignment, and combination by a ufunc without a loop over the rows."""
+"""Writing windows in NumPy: assignment, and combination by a ufunc without a loop over rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from gnomon.dialects.indexing.windows import Windows, element_count
 from gnomon.dialects.types import SUB_BYTE, is_floating
 
-# (out, windows, rows, updates, unique): ``out`` is contiguous and changes in place, ``rows`` is the
-# advanced index into ``windows.view(out)``, ``unique`` says that no two updates share a place.
+# (out, windows, rows, updates, unique): ``out`` is contiguous and modified in place, ``rows`` is
+# the advanced index into ``windows.view(out)``, and ``unique`` means that no two updates overlap.
 Write = Callable[[np.ndarray, Windows, tuple[np.ndarray, ...], np.ndarray, bool], None]
 
 
@@ -22,19 +22,19 @@ def assign(
     updates: np.ndarray,
     unique: bool,
 ) -> None:
-    """Replace the windows; of several updates of one place the last one stays."""
-    # Advanced assignment goes through the rows in order.
+    """Replace the windows; of several updates of one element, the last one wins."""
+    # Advanced assignment processes the rows in order.
     windows.view(out)[rows] = updates
 
 
-# From this many elements on, a window is combined as a whole where that is possible.
+# Windows of at least this many elements are combined as a whole where possible.
 _BLOCK = 8
-# So many updates of one place go window by window; those beyond, element by element.
+# Up to this many updates of one position are combined by window; the rest, element by element.
 _ROUNDS = 4
 
 
 def combine(ufunc: np.ufunc) -> Write:
-    """Combine the windows with the updates; each one counts."""
+    """A write that combines each update with its window."""
 
     def write(
         out: np.ndarray,
@@ -59,14 +59,14 @@ def combine(ufunc: np.ufunc) -> Write:
         ):
             if n > 1:
                 positions = np.add.outer(positions, np.arange(0, n * stride, stride))
-        # On flat arrays of one native dtype this is a compiled loop.
+        # On flat arrays of one native dtype, ufunc.at is a compiled loop.
         ufunc.at(out.reshape(-1), positions.reshape(-1), updates.reshape(-1))
 
     return write
 
 
 def _positions(windows: Windows, rows: tuple[np.ndarray, ...]) -> np.ndarray:
-    """Where the windows start, in the flat operand."""
+    """The start of each window in the flat operand."""
     if not windows.positions:
         return rows[0]
     terms = [
@@ -83,9 +83,9 @@ def _combine_windows(
     positions: np.ndarray,
     updates: np.ndarray,
 ) -> np.ndarray:
-    """Combine windows that are equal or disjoint: all first ones, all second ones, and so on.
+    """Combine windows that are equal or disjoint: first updates of each, then second ones, etc.
 
-    Returns which updates are left, where a place has more of them than there are rounds.
+    Returns the updates that are left, at positions with more updates than there are rounds.
     """
     order = np.argsort(positions, kind="stable")
     in_order = positions[order]
@@ -100,14 +100,14 @@ def _combine_windows(
 
 
 def unchanged(dtype: np.dtype) -> np.dtype:
-    """The dtype itself: no arithmetic happens."""
+    """The dtype itself, for writes without arithmetic."""
     return dtype
 
 
 def native(dtype: np.dtype) -> np.dtype:
-    """The dtype in which NumPy's ufuncs have compiled loops: small floats combine in f32.
+    """The dtype in which NumPy's ufuncs have compiled loops; small floats are combined in f32.
 
-    Integers of 2 and 4 bits wrap when they come back, which commutes with sums and products.
+    Integers of 2 and 4 bits wrap when converted back, which commutes with sums and products.
     """
     if is_floating(dtype) and dtype.itemsize < 4:
         return np.dtype(np.float32)

@@ -1,4 +1,4 @@
-"""``cholesky``: positive definite matrices as the product of a triangular one and its adjoint."""
+"""``cholesky``: factor a positive definite matrix into a triangular one and its adjoint."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _infer(a: TensorType) -> TensorType:
 
 
 def _evaluate(a: np.ndarray) -> np.ndarray:
-    # LAPACK gives up at the first pivot that is not positive; nan pivots pass on.
+    # LAPACK fails at the first pivot that is not positive, but nan pivots propagate.
     factor: np.ndarray = by_member(
         np.linalg.cholesky, a, lambda: np.tril(nan_like(a.shape[-2:], a.dtype))
     )
@@ -63,7 +63,7 @@ def _jvp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
 
 def _lower(inst: Instance) -> Sequence[ir.Value]:
     (factor,) = stablehlo("cholesky", inst.operands, inst.result_types, lower=BOOL.encode(True))
-    # StableHLO leaves the other triangle undefined.
+    # StableHLO does not define the other triangle.
     type_ = inst.type
     rows, columns = (
         lowered.iota(dtype=np.dtype(np.int32), shape=type_.shape, dimension=d)
@@ -74,8 +74,8 @@ def _lower(inst: Instance) -> Sequence[ir.Value]:
 
 cholesky = Op(
     name="cholesky",
-    doc="the lower triangular L with L L^H = a; reads the lower triangle; nan where a is not "
-    "positive definite",
+    doc="the lower triangular L with L L^H = a; reads the lower triangle; nan if a is not positive "
+    "definite",
     example='%r = "gnomon.cholesky"(%a) : (tensor<3x3xf32>) -> tensor<3x3xf32>',
     operands=("a",),
     infer=_infer,

@@ -110,11 +110,11 @@ def _evaluate_eig(
 
 
 def _left_vectors(a: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Left eigenvectors, in the order of the eigenvalues: the right ones of the adjoint."""
+    """The left eigenvectors, in the order of the eigenvalues: right ones of the adjoint."""
     mirrored, vectors = np.linalg.eig(a.conj().swapaxes(-1, -2))
     distance = np.abs(values[..., :, None] - mirrored.conj()[..., None, :])
     order = np.empty(values.shape, np.intp)
-    # Each takes the nearest one left; in a cluster any will do.
+    # Match each eigenvalue with the nearest one left; within a cluster, any match is correct.
     for i in range(values.shape[-1]):
         nearest = distance[..., i, :].argmin(-1)
         order[..., i] = nearest
@@ -129,7 +129,7 @@ def _jvp_eig(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]
     vectors_asked = params["compute_left"] or params["compute_right"]
     if vectors_asked and not params["enable_eigvec_derivs"]:
         raise NotImplementedError(
-            "the derivative of eigenvectors of a general matrix holds only for distinct "
+            "the derivative of eigenvectors of a general matrix is defined only for distinct "
             "eigenvalues and vectors of one largest component, which cannot be checked here; "
             "gnomon.lax.linalg.eig(..., enable_eigvec_derivs=True) takes it on trust, and the "
             "derivative of the eigenvalues alone needs compute_left_eigenvectors=False and "
@@ -140,7 +140,7 @@ def _jvp_eig(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]
     if params["compute_right"]:
         right = outs[-1]
     else:
-        # The multiples of the vectors cancel in what is asked for, so their derivatives do no harm.
+        # The scaling of the vectors cancels in the result, and so does its derivative.
         _, right = ops.eig(a, compute_left=False, compute_right=True, enable_eigvec_derivs=True)
     inner = ops.solve(right, matmul(da, right), transpose_a=False)
     found = [diagonal(inner)]
@@ -156,7 +156,8 @@ def _jvp_eig(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]
 def _vector_tangents(values: ir.Value, vectors: ir.Value, inner: ir.Value) -> ir.Value:
     """Tangents of eigenvectors of unit length whose largest component is real (LAPACK's geev).
 
-    Perturbation theory leaves a multiple of each vector free; the two conditions determine it.
+    Perturbation theory determines each tangent up to a multiple of the vector. The two conditions,
+    on the length and on the largest component, determine the multiple.
     """
     type_ = type_of(vectors)
     rank = type_.rank
@@ -188,7 +189,7 @@ _EXAMPLE_EIG = """\
 
 eig = Op(
     name="eig",
-    doc="eigenvalues of general matrices, with left and right eigenvectors (as columns) if asked",
+    doc="eigenvalues of general matrices, with left or right eigenvectors (as columns) on request",
     example=_EXAMPLE_EIG,
     attributes=dict.fromkeys(("compute_left", "compute_right", "enable_eigvec_derivs"), BOOL),
     operands=...,

@@ -1,6 +1,4 @@
-"""Gaussian elimination with partial pivoting, over batches: LAPACK's, or NumPy's operations on
-blocks of columns.
-"""
+"""Batched Gaussian elimination with partial pivoting, by LAPACK or in blocks by NumPy."""
 
 from __future__ import annotations
 
@@ -15,13 +13,14 @@ BLOCK = 32
 
 
 def factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """``a[permutation] = L U``: LAPACK's getrf.
+    """Factor ``a[permutation] = L U``, as LAPACK's getrf.
 
     Args:
       a: ``[..., m, n]``.
+
     Returns:
-      L (without its unit diagonal) and U in one array; the row that each step's row was swapped
-      with; and the permutation of the rows that these swaps make.
+      L (without its unit diagonal) and U in one array; the pivots, the row with which each step's
+      row was swapped; and the permutation of the rows, the product of these swaps.
     """
     *batch, m, n = a.shape
     members = a.reshape(math.prod(batch), m, n)
@@ -42,7 +41,7 @@ def _factor_in_blocks(members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     pivots = np.empty((count, k), np.int32)
     for start in range(0, k, BLOCK):
         stop = min(start + BLOCK, k)
-        # Columns side by side: the loop over them reads and writes contiguous memory.
+        # In column-major order the loop over columns accesses contiguous memory.
         panel = lu[:, start:, start:stop].transpose(0, 2, 1).copy()
         chosen = _factor_panel(panel)
         pivots[:, start:stop] = start + chosen
@@ -60,7 +59,7 @@ def _factor_in_blocks(members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _factor_panel(panel: np.ndarray) -> np.ndarray:
-    """Factor a few columns, ``[count, column, row]``, in place; the row chosen in each step."""
+    """Factor a few columns, ``[count, column, row]``, in place; return the pivot rows."""
     count, width, _ = panel.shape
     chosen = np.empty((count, width), np.int32)
     members = np.arange(count)
@@ -75,7 +74,7 @@ def _factor_panel(panel: np.ndarray) -> np.ndarray:
             panel[members, :, at] = panel[:, :, j]
             panel[:, :, j] = upper
         pivot = panel[:, j, j, None]
-        # A column of zeros is left alone, as LAPACK leaves it.
+        # A column of zeros is left unchanged, as in LAPACK.
         panel[:, j, j + 1 :] /= np.where(pivot == 0, 1, pivot)
         if j + 1 < width:
             panel[:, j + 1 :, j + 1 :] -= panel[:, j + 1 :, j, None] * panel[:, j, None, j + 1 :]
@@ -83,7 +82,7 @@ def _factor_panel(panel: np.ndarray) -> np.ndarray:
 
 
 def _swap_rows(rows: np.ndarray, chosen: np.ndarray) -> None:
-    """Swap rows of each member, in place: the first with the first that is chosen, and so on."""
+    """Swap rows of each matrix in place: row i with row ``chosen[i]``, in order."""
     order = permutation_of(chosen, rows.shape[1])
     if len(rows) != 1:
         rows[:] = np.take_along_axis(rows, order[..., None], axis=1)
@@ -93,7 +92,7 @@ def _swap_rows(rows: np.ndarray, chosen: np.ndarray) -> None:
 
 
 def _magnitude(column: np.ndarray) -> np.ndarray:
-    """What pivots are chosen by: BLAS compares complex numbers by the sum of their parts."""
+    """The magnitude for choosing pivots; as BLAS, compare complex numbers by |re| + |im|."""
     if column.dtype.kind == "c":
         size: np.ndarray = np.abs(column.real) + np.abs(column.imag)
         return size
@@ -101,7 +100,7 @@ def _magnitude(column: np.ndarray) -> np.ndarray:
 
 
 def permutation_of(pivots: np.ndarray, size: int) -> np.ndarray:
-    """The permutation of ``size`` rows that successive swaps with ``pivots`` make."""
+    """The permutation of ``size`` rows that results from successive swaps with ``pivots``."""
     *batch, k = pivots.shape
     swaps = pivots.reshape(math.prod(batch), k)
     permutation = np.tile(np.arange(size, dtype=np.int32), (swaps.shape[0], 1))

@@ -1,6 +1,6 @@
-"""The StableHLO form of factorizations, which StableHLO has no ops for: a custom call by our name.
+"""The StableHLO form of factorizations without a StableHLO op: a custom call with our name.
 
-A backend that runs such a program evaluates the op on the host, or knows a library that does.
+A backend that runs such a program evaluates the op on the host or maps it to a library.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def on_host(inst: Instance) -> list[ir.Value]:
         attributes={
             "call_target_name": ir.StringAttr.get(inst.op.full_name),
             "has_side_effect": ir.BoolAttr.get(False),
-            # The typed interface: the one that takes a dictionary of parameters.
+            # The typed FFI, which takes a dictionary of parameters.
             "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
             "backend_config": ir.DictAttr.get(parameters),
         },

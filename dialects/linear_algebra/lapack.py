@@ -1,16 +1,16 @@
-"""The LAPACK and BLAS that NumPy is linked with: elimination and substitution, which `numpy.linalg`
-has no functions for.
+"""Calls to NumPy's own LAPACK and BLAS for functions that `numpy.linalg` does not expose.
 
-The functions are found by the names that builds of NumPy give them, in the library that NumPy has
-loaded; where they are not found (Windows, Accelerate) `elimination` and `substitution` stay with
-NumPy's own operations. 256 rows are factored in a tenth of the time.
+These are elimination and substitution. The functions are looked up, by the names that builds of
+NumPy give them, in the library that NumPy has loaded. If they are not found (Windows, Accelerate),
+`elimination` and `substitution` use NumPy operations. With LAPACK, factoring a matrix of 256 rows
+takes a tenth of that time.
 
-A call costs two microseconds, so many small matrices are left to NumPy's operations, which take
-all of them at once.
+A call costs two microseconds, so batches of many small matrices are left to NumPy operations,
+which process all matrices at once.
 
-Fortran has columns side by side, so it takes our matrices as their transposes. Its numbers are
-passed by reference: as 64-bit ones here, whose low half comes first, so that a library which counts
-in 32 bits reads the same. What it writes is tried once, before it is used.
+Fortran is column-major, so it sees our matrices transposed. Integers are passed by reference as
+little-endian 64-bit numbers, which a library with 32-bit integers reads correctly, too. The width
+of the integers that a library writes is verified once, on a small matrix.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from typing import Any, Final
 
 import numpy as np
 
-# The letter by which a function's name says its dtype.
+# The letter for the dtype in a function's name.
 _LETTERS: Final = {
     np.dtype(np.float32): "s",
     np.dtype(np.float64): "d",
     np.dtype(np.complex64): "c",
     np.dtype(np.complex128): "z",
 }
-# How builds of NumPy name them, and how wide the integers are that they write.
+# The name patterns of builds of NumPy, and the width of the integers that the functions write.
 _NAMES: Final = (
     ("scipy_{}_64_", np.dtype(np.int64)),
     ("{}_64_", np.dtype(np.int64)),
@@ -39,11 +39,11 @@ _NAMES: Final = (
 
 
 def factor_in_place(columns: np.ndarray) -> np.ndarray | None:
-    """LAPACK's getrf on each of ``[count, n, m]`` matrices, transposed: their columns in order.
+    """Run LAPACK's getrf in place on transposed matrices, ``[count, n, m]``.
 
     Returns:
-      the rows that each step's row was swapped with, ``[count, min(m, n)]``, from zero; or None,
-      and nothing done, where there is no LAPACK or it does not pay.
+      The row with which each step's row was swapped, ``[count, min(m, n)]``, counted from zero; or
+      None, with the matrices unchanged, if there is no LAPACK or calling it is not faster.
     """
     found = _getrf(columns.dtype)
     count, n, m = columns.shape
@@ -63,19 +63,20 @@ def factor_in_place(columns: np.ndarray) -> np.ndarray | None:
 def substitute_in_place(
     matrix: np.ndarray, x: np.ndarray, *, lower: bool, unit_diagonal: bool
 ) -> bool:
-    """BLAS's trsm: ``matrix^-1 @ x`` in the place of ``x``, for each of a batch.
+    """Run BLAS's trsm: overwrite each ``x`` of a batch by ``matrix^-1 @ x``.
 
     Args:
-      matrix: ``[count, n, n]``, each one in order, or its transpose.
-      x: ``[count, n, k]``, in order.
+      matrix: ``[count, n, n]``; each matrix or its transpose is contiguous.
+      x: ``[count, n, k]``, contiguous.
+
     Returns:
-      False, and nothing is done, where there is no BLAS or it does not pay.
+      False, with ``x`` unchanged, if there is no BLAS or calling it is not faster.
     """
     found = _trsm(matrix.dtype)
     count, n, k = x.shape
     if found is None or not _pays(count, n):
         return False
-    # As Fortran sees it: x^T = b^T matrix^-T.
+    # Fortran sees the transposes: x^T = b^T matrix^-T.
     transposed = not matrix.flags.c_contiguous
     if transposed and not matrix.swapaxes(-1, -2).flags.c_contiguous:
         matrix, transposed = np.ascontiguousarray(matrix), False
@@ -93,7 +94,7 @@ def substitute_in_place(
 
 
 def _pays(count: int, size: int) -> bool:
-    """Whether a call for each matrix is faster than operations on all of them for each column."""
+    """Whether one call per matrix is faster than one NumPy operation per column on all of them."""
     return size >= 16 or count <= 8 * size
 
 
@@ -105,7 +106,7 @@ def _library() -> ctypes.CDLL | None:
     if sys.byteorder != "little":
         return None
     try:
-        # Looked up in this module, a name is found in the libraries that it was linked with.
+        # A symbol looked up in this extension is found in the libraries linked with it.
         return ctypes.CDLL(vars(np.linalg)["_umath_linalg"].__file__)
     except (KeyError, AttributeError, OSError):
         return None
@@ -125,12 +126,12 @@ _POINTER = ctypes.c_void_p
 
 @cache
 def _getrf(dtype: np.dtype) -> tuple[_Function, np.dtype] | None:
-    """The function, and the dtype of its pivots, if it factors a matrix rightly."""
+    """The getrf of a dtype and the dtype of its pivots, if it factors a test matrix correctly."""
     found = _find(f"{_LETTERS[dtype]}getrf", [_POINTER] * 6)
     if found is None:
         return None
     function, integer = found
-    # [[1, 3], [2, 4]] by columns: the second row comes first, 1 / 2 of it leaves 3 - 4 / 2.
+    # [[1, 3], [2, 4]] by columns: row 1 is the pivot; subtracting half of it leaves 3 - 4 / 2.
     columns = np.array([[1, 2], [3, 4]], dtype)
     pivots, info = np.zeros(4, integer), ctypes.c_int64(0)
     size = ctypes.byref(ctypes.c_int64(2))
@@ -141,6 +142,6 @@ def _getrf(dtype: np.dtype) -> tuple[_Function, np.dtype] | None:
 
 @cache
 def _trsm(dtype: np.dtype) -> _Function | None:
-    # The same library as that of the factors, whose integers were tried.
+    # Accept trsm only from the library whose integers were verified with getrf.
     found = _find(f"{_LETTERS[dtype]}trsm", [_POINTER] * 11)
     return found[0] if found is not None and _getrf(dtype) is not None else None

@@ -1,4 +1,4 @@
-"""``lu``: the factors of Gaussian elimination, and the permutation that its swaps make."""
+"""``lu``: the factors of Gaussian elimination and the permutation of its row swaps."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gnomon.dialects.linear_algebra import elimination
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
     batch_leading,
-    beside,
     check_matrix,
     columns,
+    concatenate_columns,
+    concatenate_rows,
     identity,
     lower_triangle,
     matmul,
     rows,
-    stacked,
     upper_triangle,
 )
 from gnomon.dialects.mlir import ir
@@ -35,14 +35,14 @@ def _infer(a: TensorType) -> tuple[TensorType, TensorType, TensorType]:
 
 
 def permuted_rows(x: ir.Value, permutation: ir.Value) -> ir.Value:
-    """``x[permutation]`` of matrices, each by its own permutation."""
+    """Permute the rows of each matrix of a batch by its own permutation: ``x[permutation]``."""
     type_ = type_of(x)
     batch = range(type_.rank - 2)
     return take(x, permutation, type_.rank - 2, batch, mode="clip", unique=True)
 
 
 def square_factors(lu: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """L and U of ``[m, n]`` factors, both filled up with ones on the diagonal to be square."""
+    """L and U of ``[m, n]`` factors, both padded to square with ones on the diagonal."""
     type_ = type_of(lu)
     *batch, m, n = type_.shape
     k = min(m, n)
@@ -50,17 +50,18 @@ def square_factors(lu: ir.Value) -> tuple[ir.Value, ir.Value]:
     lower = ops.add(lower, identity(type_of(lower)))
     if m > k:
         whole = identity(type_.with_shape((*batch, m, m)))
-        lower = beside(lower, columns(whole, k, m))
+        lower = concatenate_columns(lower, columns(whole, k, m))
     upper = upper_triangle(rows(lu, 0, k))
     if n > k:
         whole = identity(type_.with_shape((*batch, n, n)))
-        upper = stacked(upper, rows(whole, k, n))
+        upper = concatenate_rows(upper, rows(whole, k, n))
     return lower, upper
 
 
 def _jvp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    """``dL = L tril(G, -1)``, ``dU = triu(G) U`` with ``G = L^-1 P dA U^-1``
-    (de Hoog, Anderssen & Lukas 2011).
+    """``dL = L tril(G, -1)``, ``dU = triu(G) U`` with ``G = L^-1 P dA U^-1``.
+
+    See F. de Hoog, R. Anderssen, M. Lukas (2011).
     """
     (lu, _, permutation), (da,) = outs, tangents
     lower, upper = square_factors(lu)
@@ -88,8 +89,8 @@ def _jvp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | No
 
 lu = Op(
     name="lu",
-    doc="L (below the diagonal, its ones left out) and U in one, with L U = a[permutation]; the "
-    "pivots; the permutation",
+    doc="L (without its unit diagonal) and U in one matrix, with L U = a[permutation]; the pivots; "
+    "the permutation",
     example='%lu, %pivots, %permutation = "gnomon.lu"(%a) '
     ": (tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<3xi32>, tensor<3xi32>)",
     operands=("a",),
@@ -106,19 +107,19 @@ lu = Op(
 def _infer_permutation(pivots: TensorType, *, size: int) -> TensorType:
     name = "lu_pivots_to_permutation"
     require_dtype(name, pivots, (_I32,))
-    require(pivots.rank >= 1, name, f"takes vectors of pivots, got {pivots}")
+    require(pivots.rank >= 1, name, f"the pivots must have rank 1 or more, got {pivots}")
     require(
         size >= pivots.shape[-1],
         name,
-        f"a permutation of {size} rows has no {pivots.shape[-1]} pivots; "
-        "the size must be no less than their number",
+        f"the size {size} of the permutation must not be less than the number of pivots, "
+        f"{pivots.shape[-1]}",
     )
     return TensorType((*pivots.shape[:-1], size), _I32)
 
 
 lu_pivots_to_permutation = Op(
     name="lu_pivots_to_permutation",
-    doc="the permutation of rows that successive swaps make: step i swaps row i with row pivots[i]",
+    doc="the permutation of rows by successive swaps: step i swaps row i with row pivots[i]",
     example='%r = "gnomon.lu_pivots_to_permutation"(%pivots) {size = 4 : i64} '
     ": (tensor<3xi32>) -> tensor<4xi32>",
     attributes={"size": INT},

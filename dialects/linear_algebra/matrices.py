@@ -1,7 +1,7 @@
-"""What the rooms of linear algebra share: type rules, batching, and matrices in IR.
+"""Helpers for linear algebra: type rules, batching, and matrices in IR.
 
-The last two dimensions of an operand are those of a matrix, all dimensions before are batch
-dimensions; so batching an op only means to bring the mapped dimension to the front.
+The last two dimensions of an operand are those of a matrix, and all dimensions before them are
+batch dimensions. Batching an op therefore only moves the mapped dimension to the front.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from gnomon.dialects.emit import convert, ops, slice_along, transpose, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_complex, real_dtype, type_of
 
-# The dtypes of LAPACK; the small floats are refused, as they are in JAX.
+# The dtypes of LAPACK. Smaller floats are rejected, as in JAX.
 MATRIX_DTYPES = tuple(np.dtype(t) for t in (np.float32, np.float64, np.complex64, np.complex128))
 
 # ------------------------------------------------------------------------------------ type rules
 
 
 def check_matrix(op: str, type_: TensorType) -> tuple[int, int]:
-    """Rows and columns of an operand that must be a (batch of) matrices of LAPACK's dtypes."""
+    """Check that an operand is a batch of matrices of a LAPACK dtype; return rows and columns."""
     require_dtype(op, type_, MATRIX_DTYPES)
-    require(type_.rank >= 2, op, f"takes matrices, of two dimensions or more; got {type_}")
+    require(type_.rank >= 2, op, f"takes matrices of rank 2 or more, got {type_}")
     return type_.shape[-2], type_.shape[-1]
 
 
 def check_square(op: str, type_: TensorType) -> int:
-    """The size of an operand that must be a (batch of) square matrices."""
+    """Check that an operand is a batch of square matrices; return their size."""
     rows, columns = check_matrix(op, type_)
     require(
         rows == columns, op, f"takes square matrices, equal in the last two dimensions; got {type_}"
@@ -50,7 +50,7 @@ def complex_dtype(dtype: np.dtype) -> np.dtype:
 def batch_leading(
     inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
 ) -> tuple[list[ir.Value], list[int]]:
-    """The batching rule: the mapped dimension becomes the first of the batch dimensions."""
+    """The batching rule: make the mapped dimension the first of the batch dimensions."""
     results = inst.op.build(to_front(operands, dims, axis), inst.params)
     return results, [0] * len(results)
 
@@ -58,23 +58,24 @@ def batch_leading(
 def fold_into_columns(
     x: ir.Value, dim: int, apply: Callable[[ir.Value], ir.Value], side: int = -1
 ) -> ir.Value:
-    """Apply a function of matrices that treats columns alike to a batch of them, as one matrix.
+    """Batch a function that acts on columns independently, by applying it to one wide matrix.
 
     Args:
       x: matrices with one more dimension, at ``dim``.
-      apply: keeps the shape of its argument.
-      side: -1, the dimension is folded into the columns; -2, into the rows.
+      apply: a function that keeps the shape of its argument.
+      side: -1 to fold the dimension into the columns, -2 into the rows.
+
     Returns:
       The results, with the batch dimension in front.
     """
     rank = type_of(x).rank
     order = [d for d in range(rank) if d != dim]
     order.insert(rank + side, dim)
-    behind = transpose(x, order)
-    shape = list(type_of(behind).shape)
+    moved = transpose(x, order)
+    shape = list(type_of(moved).shape)
     at = rank + side
     flat = [*shape[: at - 1], shape[at - 1] * shape[at], *shape[at + 1 :]]
-    result = ops.reshape(apply(ops.reshape(behind, shape=tuple(flat))), shape=tuple(shape))
+    result = ops.reshape(apply(ops.reshape(moved, shape=tuple(flat))), shape=tuple(shape))
     front = [at, *(d for d in range(rank) if d != at)]
     return transpose(result, front)
 
@@ -83,7 +84,7 @@ def fold_into_columns(
 
 
 def matmul(a: ir.Value, b: ir.Value) -> ir.Value:
-    """The product of matrices with equal batch dimensions, in full precision."""
+    """The product of matrices with equal batch dimensions, in the highest precision."""
     type_ = type_of(a)
     batch = tuple(range(type_.rank - 2))
     return ops.dot_general(
@@ -126,7 +127,7 @@ def real_only(x: ir.Value) -> ir.Value:
 
 
 def below(type_: TensorType, offset: int = 0) -> ir.Value:
-    """A predicate: at or below the diagonal number ``offset`` (counted upwards)."""
+    """A mask that is true on and below diagonal ``offset``; positive offsets are above the main."""
     rank = type_.rank
     rows, columns = (
         ops.iota(dtype=np.dtype(np.int32), shape=type_.shape, dimension=d)
@@ -139,7 +140,7 @@ def below(type_: TensorType, offset: int = 0) -> ir.Value:
 
 
 def on_diagonal(type_: TensorType) -> ir.Value:
-    """A predicate: on the main diagonal."""
+    """A mask that is true on the main diagonal."""
     rank = type_.rank
     return ops.eq(
         *(
@@ -150,19 +151,19 @@ def on_diagonal(type_: TensorType) -> ir.Value:
 
 
 def lower_triangle(x: ir.Value, offset: int = 0) -> ir.Value:
-    """``x`` at and below a diagonal, zero above."""
+    """``x`` with zeros above a diagonal."""
     type_ = type_of(x)
     return ops.select(below(type_, offset), x, zeros(type_))
 
 
 def upper_triangle(x: ir.Value, offset: int = 0) -> ir.Value:
-    """``x`` at and above a diagonal, zero below."""
+    """``x`` with zeros below a diagonal."""
     type_ = type_of(x)
     return ops.select(below(type_, offset - 1), zeros(type_), x)
 
 
 def identity(type_: TensorType) -> ir.Value:
-    """The identity matrix (ones on the diagonal) of a type."""
+    """A matrix with ones on the main diagonal; it need not be square."""
     return convert(on_diagonal(type_), type_.dtype)
 
 
@@ -179,37 +180,37 @@ def trace(x: ir.Value) -> ir.Value:
 
 
 def as_rows(s: ir.Value, type_: TensorType) -> ir.Value:
-    """Vectors repeated as the rows of matrices: ``result[i, j] = s[j]``; converted."""
+    """Broadcast and convert vectors to the rows of matrices: ``result[i, j] = s[j]``."""
     dims = (*range(type_.rank - 2), type_.rank - 1)
     return ops.broadcast_in_dim(convert(s, type_.dtype), shape=type_.shape, dims=dims)
 
 
 def as_columns(s: ir.Value, type_: TensorType) -> ir.Value:
-    """Vectors repeated as the columns of matrices: ``result[i, j] = s[i]``; converted."""
+    """Broadcast and convert vectors to the columns of matrices: ``result[i, j] = s[i]``."""
     dims = tuple(range(type_.rank - 1))
     return ops.broadcast_in_dim(convert(s, type_.dtype), shape=type_.shape, dims=dims)
 
 
 def columns(x: ir.Value, start: int, limit: int) -> ir.Value:
-    """Columns ``start`` to ``limit``."""
+    """The columns from ``start`` to ``limit`` (excluded)."""
     return slice_along(x, type_of(x).rank - 1, start, limit)
 
 
 def rows(x: ir.Value, start: int, limit: int) -> ir.Value:
-    """Rows ``start`` to ``limit``."""
+    """The rows from ``start`` to ``limit`` (excluded)."""
     return slice_along(x, type_of(x).rank - 2, start, limit)
 
 
-def beside(*parts: ir.Value) -> ir.Value:
-    """Matrices side by side; those without columns are left out."""
+def concatenate_columns(*parts: ir.Value) -> ir.Value:
+    """Concatenate matrices horizontally; those without columns are left out."""
     kept = [x for x in parts if type_of(x).shape[-1]] or list(parts[:1])
     return (
         kept[0] if len(kept) == 1 else ops.concatenate(*kept, dimension=type_of(kept[0]).rank - 1)
     )
 
 
-def stacked(*parts: ir.Value) -> ir.Value:
-    """Matrices one below the other; those without rows are left out."""
+def concatenate_rows(*parts: ir.Value) -> ir.Value:
+    """Concatenate matrices vertically; those without rows are left out."""
     kept = [x for x in parts if type_of(x).shape[-2]] or list(parts[:1])
     return (
         kept[0] if len(kept) == 1 else ops.concatenate(*kept, dimension=type_of(kept[0]).rank - 2)
@@ -217,7 +218,7 @@ def stacked(*parts: ir.Value) -> ir.Value:
 
 
 def inverse_gaps(values: ir.Value, type_: TensorType) -> ir.Value:
-    """``1 / (values[j] - values[i])`` off the diagonal and 0 on it: infinite for equal values."""
+    """``1 / (values[j] - values[i])`` off the diagonal, 0 on it; infinite for equal values."""
     unit = identity(type_)
     gaps = ops.sub(as_rows(values, type_), as_columns(values, type_))
     one = ops.constant(
@@ -233,10 +234,10 @@ def inverse_gaps(values: ir.Value, type_: TensorType) -> ir.Value:
 def by_member(
     function: Callable[[np.ndarray], Any], a: np.ndarray, failed: Callable[[], Any]
 ) -> Any:
-    """A NumPy factorization of a batch; where NumPy refuses, ``failed`` gives the member's result.
+    """Factor a batch with NumPy; ``failed`` gives the results of members that NumPy rejects.
 
-    NumPy raises ``LinAlgError`` if any member of a batch fails (or is not finite); the contract is
-    JAX's: the results of that member are nan, those of the others stand.
+    NumPy raises ``LinAlgError`` if any member of a batch fails or is not finite. The contract is
+    that of JAX: only the results of that member are nan.
     """
     try:
         return function(a)
@@ -264,6 +265,6 @@ def _as_tuple(result: Any) -> tuple[np.ndarray, ...]:
 
 
 def nan_like(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """An array of nan, in both parts of complex numbers."""
+    """An array of nan; complex numbers are nan in both parts."""
     nan = complex(np.nan, np.nan) if is_complex(dtype) else np.nan
     return np.full(tuple(shape), nan, dtype)

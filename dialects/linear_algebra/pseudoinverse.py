@@ -1,4 +1,4 @@
-"""``pinv``: the Moore-Penrose inverse, with a derivative that does not pass through the vectors."""
+"""``pinv``: the Moore-Penrose inverse, with a derivative that needs no singular vectors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _infer(a: TensorType, rtol: TensorType) -> TensorType:
     require(
         rtol == TensorType(a.shape[:-2], real_dtype(a.dtype)),
         "pinv",
-        f"the tolerance must be one real number a matrix of {a}, got {rtol}",
+        f"the tolerance must be one real number for each matrix of {a}, got {rtol}",
     )
     return a.with_shape((*a.shape[:-2], n, m))
 
@@ -55,7 +55,7 @@ def _evaluate(a: np.ndarray, rtol: np.ndarray) -> np.ndarray:
 
 
 def _jvp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    """For matrices of constant rank (Golub & Pereyra 1973); the tolerance only chooses the rank.
+    """The jvp for constant rank (Golub & Pereyra 1973); the tolerance only determines the rank.
 
     ``dP = -P dA P + P P^H dA^H (1 - A P) + (1 - P A) dA^H P^H P``
     """

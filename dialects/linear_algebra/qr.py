@@ -1,4 +1,4 @@
-"""``qr``, and the reflectors that it is made of: ``geqrf`` and ``householder_product``."""
+"""``qr``, and its two halves ``geqrf`` and ``householder_product``."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
     adjoint,
     batch_leading,
-    beside,
     check_matrix,
     columns,
+    concatenate_columns,
+    concatenate_rows,
     identity,
     lower_triangle,
     matmul,
     on_diagonal,
     real_only,
     rows,
-    stacked,
 )
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
@@ -37,7 +37,7 @@ def _infer_geqrf(a: TensorType) -> tuple[TensorType, TensorType]:
 
 def _evaluate_geqrf(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     packed, taus = np.linalg.qr(a, mode="raw")
-    # NumPy shows LAPACK's array as it lies in memory: by columns.
+    # NumPy returns LAPACK's column-major array without transposing it.
     return packed.swapaxes(-1, -2), taus
 
 
@@ -114,7 +114,7 @@ def _evaluate_qr(a: np.ndarray, *, full_matrices: bool, pivoting: bool) -> tuple
 
 
 def _jvp_thin(q: ir.Value, r: ir.Value, da: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Square R, from ``Q^H dA R^-1 = Q^H dQ + dR R^-1``: skew-Hermitian plus upper triangular."""
+    """The jvp for square R: ``Q^H dA R^-1 = Q^H dQ + dR R^-1``, skew-Hermitian plus triangular."""
     scaled = ops.triangular_solve(
         r,
         da,
@@ -127,7 +127,7 @@ def _jvp_thin(q: ir.Value, r: ir.Value, da: ir.Value) -> tuple[ir.Value, ir.Valu
     inner = matmul(adjoint(q), scaled)
     strict = lower_triangle(inner, -1)
     skew = ops.sub(strict, adjoint(strict))
-    # The diagonal of R stays real: what of the diagonal is imaginary turns Q.
+    # The diagonal of R stays real, so the imaginary part of the diagonal belongs to dQ.
     imaginary = ops.sub(inner, real_only(inner))
     skew = ops.select(on_diagonal(type_of(inner)), imaginary, skew)
     rest = ops.sub(inner, skew)
@@ -137,8 +137,9 @@ def _jvp_thin(q: ir.Value, r: ir.Value, da: ir.Value) -> tuple[ir.Value, ir.Valu
 def _jvp_complement(q: ir.Value, dq: ir.Value, n: int) -> ir.Value:
     """The tangent of the columns of a full Q beyond the first ``n``.
 
-    LAPACK makes them as ``[Y; I + Z Y] ...`` of the reflectors of the first columns alone: with
-    ``Q = [[Qn, *], [Qp, *]]`` they depend on ``Z = Qp (Qn - I)^-1`` (arXiv:2409.13374, eq. 32).
+    LAPACK computes them from the reflectors of the first columns alone, as ``[Y; I + Z Y] ...``.
+    With ``Q = [[Qn, *], [Qp, *]]``, they depend on ``Z = Qp (Qn - I)^-1``. See arXiv:2409.13374,
+    equation 32.
     """
     m = type_of(q).shape[-2]
     first, others = columns(q, 0, n), columns(q, n, m)
@@ -166,16 +167,20 @@ def _jvp_qr(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value |
         # A = [A1 A2] = Q [R1 R2]: A1 gives Q, and R2 = Q^H A2.
         dq, dr1 = _jvp_thin(q, columns(r, 0, m), columns(da, 0, m))
         dr2 = ops.add(matmul(adjoint(dq), columns(a, m, n)), matmul(adjoint(q), columns(da, m, n)))
-        return [dq, beside(dr1, dr2), *no_tangents]
+        return [dq, concatenate_columns(dr1, dr2), *no_tangents]
     if m == n or not inst.params["full_matrices"]:
         return [*_jvp_thin(q, r, da), *no_tangents]
     dq, dr = _jvp_thin(columns(q, 0, n), rows(r, 0, n), da)
     below = zeros(type_of(r).with_shape((*type_of(r).shape[:-2], m - n, n)))
-    return [beside(dq, _jvp_complement(q, dq, n)), stacked(dr, below), *no_tangents]
+    return [
+        concatenate_columns(dq, _jvp_complement(q, dq, n)),
+        concatenate_rows(dr, below),
+        *no_tangents,
+    ]
 
 
 def permuted_columns(x: ir.Value, permutation: ir.Value) -> ir.Value:
-    """``x[:, permutation]`` of matrices, each by its own permutation."""
+    """Permute the columns of each matrix of a batch by its own permutation."""
     type_ = type_of(x)
     batch = range(type_.rank - 2)
     return take(x, permutation, type_.rank - 1, batch, mode="clip", unique=True)
@@ -190,8 +195,8 @@ _EXAMPLE_QR = """\
 
 qr = Op(
     name="qr",
-    doc="Q with orthonormal columns and the upper triangular R with Q R = a; with pivoting the "
-    "columns of a are permuted (third result)",
+    doc="Q with orthonormal columns and the upper triangular R with Q R = a; with pivoting, Q R = "
+    "a[:, permutation], and the permutation is the third result",
     example=_EXAMPLE_QR,
     attributes={"full_matrices": BOOL, "pivoting": BOOL},
     operands=...,

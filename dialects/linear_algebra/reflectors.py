@@ -1,4 +1,4 @@
-"""Householder reflectors in NumPy, over batches, by LAPACK's conventions.
+"""Batched Householder reflectors in NumPy, with LAPACK's conventions.
 
 A reflector is ``H = I - tau v v^H`` with ``v[0] = 1``. Arrays have one batch dimension here.
 """
@@ -9,23 +9,24 @@ import math
 
 import numpy as np
 
-# Reflectors that are applied together, as products of matrices.
+# The number of reflectors that are applied together, as matrix products.
 BLOCK = 32
 
 
 def reflector(column: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The reflector whose adjoint takes a column to a multiple of the first unit vector.
+    """The reflector whose adjoint maps a column to a multiple of the first unit vector.
 
     Args:
       column: ``[members, length]``.
+
     Returns:
-      v ``[members, length]``, tau ``[members]``, and the multiple (real) ``[members]``.
+      v ``[members, length]``, tau ``[members]``, and the real multiple ``[members]``.
     """
     alpha = column[:, 0]
     rest = np.linalg.norm(column[:, 1:], axis=-1)
     size = np.hypot(np.abs(alpha), rest)
     beta = -np.copysign(size, alpha.real)
-    # Nothing to annihilate: LAPACK then takes the identity.
+    # If there is nothing to annihilate, LAPACK takes the identity.
     trivial = (rest == 0) & (alpha.imag == 0)
     beta = np.where(trivial, alpha.real, beta)
     safe = np.where(trivial, 1, beta)
@@ -37,21 +38,22 @@ def reflector(column: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def apply_left(a: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
-    """``a -= tau v (v^H a)``, in place."""
+    """Apply a reflector from the left in place: ``a -= tau v (v^H a)``."""
     a -= (tau[:, None] * v)[:, :, None] * (v.conj()[:, None, :] @ a)
 
 
 def apply_right(a: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
-    """``a -= (a v) tau v^H``, in place."""
+    """Apply a reflector from the right in place: ``a -= (a v) tau v^H``."""
     a -= (a @ v[:, :, None]) * (tau[:, None] * v.conj())[:, None, :]
 
 
 def product(a: np.ndarray, taus: np.ndarray) -> np.ndarray:
-    """The first columns of ``H_1 H_2 ... H_k``: LAPACK's orgqr.
+    """The first columns of ``H_1 H_2 ... H_k``, as LAPACK's orgqr.
 
     Args:
-      a: ``[..., m, n]``, the reflectors' vectors below the diagonal.
+      a: ``[..., m, n]``, with the reflectors' vectors below the diagonal.
       taus: ``[..., k]``.
+
     Returns:
       ``[..., m, n]``.
     """
@@ -78,7 +80,7 @@ def product(a: np.ndarray, taus: np.ndarray) -> np.ndarray:
 
 
 def factor_with_pivoting(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """QR with column pivoting, LAPACK's geqp3: the longest column left comes next.
+    """QR with column pivoting, as LAPACK's geqp3: the next pivot is the longest column left.
 
     Returns:
       R with the reflectors' vectors below its diagonal, taus, and the permutation of columns.
@@ -104,7 +106,7 @@ def factor_with_pivoting(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def to_hessenberg(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Reduce to upper Hessenberg form, LAPACK's gehrd: the form with the vectors below, taus."""
+    """Reduce to upper Hessenberg form, as LAPACK's gehrd: the form with the vectors, and taus."""
     *batch, n, _ = a.shape
     packed = a.reshape(math.prod(batch), n, n).copy()
     taus = np.zeros((packed.shape[0], max(n - 1, 0)), a.dtype)
@@ -121,7 +123,7 @@ def to_hessenberg(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def to_tridiagonal(
     a: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Reduce Hermitian matrices, given by their lower triangles, to tridiagonal form: sytrd.
+    """Reduce the lower triangles of Hermitian matrices to tridiagonal form, as LAPACK's sytrd.
 
     Returns:
       The array with the reflectors' vectors below the subdiagonal, the diagonal, the subdiagonal,

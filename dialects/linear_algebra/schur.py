@@ -1,4 +1,4 @@
-"""``schur``: general matrices as triangular ones, in an orthonormal basis."""
+"""``schur``: unitary triangularization of general matrices."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def _evaluate(a: np.ndarray, *, compute_schur_vectors: bool) -> tuple[np.ndarray
 
 schur = Op(
     name="schur",
-    doc="T, and Q if asked for, with a = Q T Q^H; T is triangular, of a real matrix but for blocks "
-    "of two rows on the diagonal",
+    doc="T, and Q on request, with a = Q T Q^H; T is triangular, except that for a real matrix it "
+    "may have blocks of two rows on the diagonal",
     example='%t, %q = "gnomon.schur"(%a) {compute_schur_vectors = true} '
     ": (tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<3x3xf32>)",
     attributes={"compute_schur_vectors": BOOL},

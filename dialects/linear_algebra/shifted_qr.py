@@ -1,8 +1,10 @@
-"""The Schur form in NumPy, one matrix at a time: from LAPACK's eigenvectors where these give it to
-rounding, elsewhere by way of the Hessenberg form and QR steps with shifts.
+"""The Schur form in NumPy, one matrix at a time.
 
-Real matrices take Francis' double steps, which stay real; pairs of complex eigenvalues are left as
-blocks of two rows, in the standard form of LAPACK (Golub & Van Loan, chapter 7).
+It is computed from LAPACK's eigenvectors if these give it to rounding, otherwise by reduction to
+Hessenberg form and shifted QR steps.
+
+For real matrices these are Francis' double steps, which stay real. Pairs of complex eigenvalues
+remain as blocks of two rows, in LAPACK's standard form (Golub & Van Loan, chapter 7).
 """
 
 from __future__ import annotations
@@ -13,23 +15,26 @@ import numpy as np
 
 from gnomon.dialects.linear_algebra import reflectors
 
-# QR steps for one eigenvalue, after which the matrix is given up; at the tenth and twentieth an
-# unusual shift breaks cycles.
+# The maximum number of QR steps per eigenvalue. At the tenth and twentieth, an exceptional shift
+# breaks cycles.
 _STEPS = 40
 _EPSILON = float(np.finfo(np.float64).eps)
-# Relative to the matrix: what LAPACK's own Schur form of matrices of some hundred rows is off by.
+# The relative error of LAPACK's own Schur form for matrices of some hundred rows.
 _VANISHING = 16 * _EPSILON
 
 
 def schur(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``a = z @ t @ z^H``, in double precision.
+    """The Schur form ``a = z @ t @ z^H``, in double precision.
 
     Args:
       a: ``[n, n]``, real or complex.
+
     Returns:
-      ``(t, z)``: triangular (real: blocks of two rows on the diagonal), unitary.
+      ``(t, z)``: t is triangular (for a real matrix, with blocks of two rows on the diagonal), and
+      z is unitary.
+
     Raises:
-      np.linalg.LinAlgError: not finite, or no convergence.
+      np.linalg.LinAlgError: the matrix is not finite, or the steps do not converge.
     """
     if not np.isfinite(a).all():
         raise np.linalg.LinAlgError("the matrix is not finite")
@@ -39,15 +44,15 @@ def schur(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _from_eigenvectors(a: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The form in the basis that LAPACK's eigenvectors span one by one, made orthonormal.
+    """The Schur form in the orthonormalized basis of LAPACK's eigenvectors.
 
-    It is as good as any where what it should have below the diagonal vanishes to rounding; where
-    eigenvectors are nearly dependent it does not, and there is None.
+    Returns None if the entries below the diagonal do not vanish to rounding, which happens for
+    nearly dependent eigenvectors.
     """
     values, vectors = np.linalg.eig(a)
     basis, pairs = vectors, np.zeros(len(a), bool)
     if a.dtype.kind != "c":
-        # Of a pair of complex eigenvectors the real and the imaginary part span the same plane.
+        # The real and imaginary parts of a complex eigenvector span the plane of its pair.
         pairs = values.imag > 0
         basis = vectors.real.copy()
         basis[:, 1:][:, pairs[:-1]] = vectors.imag[:, :-1][:, pairs[:-1]]
@@ -89,7 +94,7 @@ def _by_steps(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _active(t: np.ndarray, high: int, norm: float) -> int:
-    """The first row of the unreduced block that ends at ``high``; small subdiagonals become 0."""
+    """The first row of the unreduced block that ends at ``high``; sets small subdiagonals to 0."""
     for k in range(high, 0, -1):
         near = abs(t[k, k]) + abs(t[k - 1, k - 1]) or norm
         if abs(t[k, k - 1]) <= _EPSILON * near:
@@ -105,9 +110,9 @@ def _turn(
 
     Args:
       at: the first of the rows.
-      rotation: unitary.
-      left: the first column that the rows reach to.
-      stop: behind the last row that the columns reach to.
+      rotation: a unitary matrix.
+      left: the first nonzero column of the rows.
+      stop: one past the last nonzero row of the columns.
     """
     span = slice(at, at + rotation.shape[0])
     adjoint = rotation.conj().T
@@ -117,7 +122,7 @@ def _turn(
 
 
 def _complex_step(t: np.ndarray, z: np.ndarray, low: int, high: int, unusual: bool) -> None:
-    """One implicit step with Wilkinson's shift."""
+    """One implicit QR step with Wilkinson's shift."""
     a, b, c, d = t[high - 1, high - 1], t[high - 1, high], t[high, high - 1], t[high, high]
     if unusual:
         shift = d + abs(c)
@@ -140,7 +145,7 @@ def _complex_step(t: np.ndarray, z: np.ndarray, low: int, high: int, unusual: bo
 
 
 def _real_step(t: np.ndarray, z: np.ndarray, low: int, high: int, unusual: bool) -> None:
-    """One implicit double step with the two eigenvalues of the last block as shifts."""
+    """One implicit double QR step whose shifts are the two eigenvalues of the last block."""
     a, b, c, d = t[high - 1, high - 1], t[high - 1, high], t[high, high - 1], t[high, high]
     total, product = a + d, a * d - b * c
     if unusual:
@@ -164,12 +169,12 @@ def _real_step(t: np.ndarray, z: np.ndarray, low: int, high: int, unusual: bool)
 
 
 def _standardize(t: np.ndarray, z: np.ndarray, k: int) -> None:
-    """Split a block of two real eigenvalues, or give one of two complex ones equal diagonals."""
+    """Split a block with real eigenvalues; give one with complex eigenvalues an equal diagonal."""
     a, b, c, d = (float(v) for v in (t[k, k], t[k, k + 1], t[k + 1, k], t[k + 1, k + 1]))
     half = (a - d) / 2
     discriminant = half * half + b * c
     if discriminant >= 0:
-        # Real: turn an eigenvector onto the first axis.
+        # Real eigenvalues: rotate an eigenvector onto the first axis.
         shift = half + math.copysign(math.sqrt(discriminant), half)
         size = math.hypot(shift, c)
         cosine, sine = (shift / size, c / size) if size else (1.0, 0.0)
@@ -177,11 +182,11 @@ def _standardize(t: np.ndarray, z: np.ndarray, k: int) -> None:
         t[k + 1, k] = 0
         return
     if half != 0:
-        # The angle at which both diagonal elements are the mean of the two.
+        # The rotation that makes both diagonal elements equal to their mean.
         angle = math.atan2(-2 * half, b + c) / 2
         cosine, sine = math.cos(angle), math.sin(angle)
         _turn(t, z, k, np.array([[cosine, sine], [-sine, cosine]]), k, k + 2)
         t[k, k] = t[k + 1, k + 1] = (t[k, k] + t[k + 1, k + 1]) / 2
         if t[k, k + 1] * t[k + 1, k] >= 0:
-            # Rounding made the two eigenvalues real.
+            # By rounding, the two eigenvalues became real.
             _standardize(t, z, k)

@@ -1,7 +1,7 @@
-"""``solve`` and the determinants: what is derived from a factorization without showing it.
+"""``solve`` and the determinants, which use a factorization without exposing it.
 
-Their derivatives are implicit: that of a solution is another solution, that of a determinant a
-solution or the matrix of cofactors; the factors themselves are not differentiated.
+Their derivatives are implicit, so the factors are not differentiated: the derivative of a solution
+is another solution, and that of a determinant needs a solution or the matrix of cofactors.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _evaluate_solve(a: np.ndarray, b: np.ndarray, *, transpose_a: bool) -> np.nd
     try:
         return np.linalg.solve(a, b)
     except np.linalg.LinAlgError:
-        # A pivot is zero: by substitution the systems that have one get infinities and nan.
+        # Some system has a zero pivot: substitution gives such systems infinities and nan.
         lu, _, permutation = elimination.factor(a)
         rhs = np.take_along_axis(b, permutation[..., None], axis=-2)
         half = substitute(lu, rhs, lower=True, unit_diagonal=True)
@@ -86,14 +86,14 @@ def _batch_solve(
     (a, b), (a_dim, b_dim) = operands, dims
     if a_dim is not None:
         return batch_leading(inst, operands, dims, axis)
-    # One matrix, many right-hand sides: one factorization.
+    # One matrix with many right-hand sides needs only one factorization.
     assert b_dim is not None
     return [fold_into_columns(b, b_dim, lambda rhs: ops.solve(a, rhs, **inst.params))], [0]
 
 
 solve = Op(
     name="solve",
-    doc="the x with a x = b (or a^T x = b); infinite or nan where a is singular",
+    doc="the x with a x = b (or a^T x = b); infinite or nan if a is singular",
     example='%r = "gnomon.solve"(%a, %b) {transpose_a = false} '
     ": (tensor<3x3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>",
     attributes={"transpose_a": BOOL},
@@ -122,12 +122,12 @@ def _infer_slogdet(a: TensorType) -> tuple[TensorType, TensorType]:
 
 def _evaluate_slogdet(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     sign, log = np.linalg.slogdet(a)
-    # NumPy counts the signs of pivots only: nan has none.
+    # NumPy only counts the signs of pivots, which ignores nan.
     return np.where(np.isnan(log), np.nan, sign).astype(a.dtype), log
 
 
 def _jvp_slogdet(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    """``d log det A = tr(A^-1 dA)``: its real part moves the logarithm, its imaginary the sign."""
+    """``d log det A = tr(A^-1 dA)``; the real part is for the logarithm, the other for the sign."""
     sign, _ = outs
     (da,) = tangents
     change = trace(_solved(inst.operand, da))
@@ -159,7 +159,7 @@ def _infer_det(a: TensorType) -> TensorType:
 
 
 def _jvp_det(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
-    """Jacobi's formula; through the cofactors it holds for singular matrices too."""
+    """Jacobi's formula with cofactors, which holds for singular matrices as well."""
     (da,) = tangents
     rank = type_of(inst.operand).rank
     return [ops.reduce_sum(ops.mul(ops.cofactors(inst.operand), da), axes=(rank - 2, rank - 1))]
@@ -185,7 +185,7 @@ def _infer_cofactors(a: TensorType) -> TensorType:
 
 
 def _evaluate_cofactors(a: np.ndarray) -> np.ndarray:
-    """By singular values, of which each cofactor takes all but one: no division, any rank."""
+    """Multiply all singular values but one, which needs no division and works for any rank."""
 
     def cofactors(a: np.ndarray) -> np.ndarray:
         u, s, vh = np.linalg.svd(a)
@@ -204,7 +204,7 @@ def _evaluate_cofactors(a: np.ndarray) -> np.ndarray:
 
 
 def _jvp_cofactors(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
-    """``C = det(A) A^-T``: ``dC = tr(X) C - C X^T`` with ``X = A^-1 dA``; A must be regular."""
+    """``dC = tr(X) C - C X^T`` with ``X = A^-1 dA``, for ``C = det(A) A^-T`` and invertible A."""
     (c,), (da,) = outs, tangents
     x = _solved(inst.operand, da)
     type_ = type_of(c)
@@ -214,7 +214,7 @@ def _jvp_cofactors(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.
 
 cofactors = Op(
     name="cofactors",
-    doc="the derivatives of the determinant by the matrix's elements: det(a) a^-T, at any rank",
+    doc="the derivative of the determinant by each element of the matrix, det(a) a^-T; any rank",
     example='%r = "gnomon.cofactors"(%a) : (tensor<3x3xf32>) -> tensor<3x3xf32>',
     operands=("a",),
     infer=_infer_cofactors,

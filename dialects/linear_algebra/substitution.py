@@ -1,5 +1,6 @@
-"""Forward and backward substitution, over batches: the kernel under LU and the triangular solves.
-BLAS's, or NumPy's operations on blocks.
+"""Batched forward and backward substitution, by BLAS or in blocks by NumPy.
+
+This is the kernel of the solves by LU factors and of triangular solves.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 
 from gnomon.dialects.linear_algebra import lapack
 
-# Rows that are eliminated one by one; whole blocks are eliminated by a matrix product.
+# Rows within a block are eliminated one by one; whole blocks, by a matrix product.
 BLOCK = 32
 
 

@@ -1,4 +1,4 @@
-"""``svd``: singular values, and the vectors."""
+"""``svd``: singular values and singular vectors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def _evaluate(a: np.ndarray, *, full_matrices: bool, compute_uv: bool) -> tuple[
 
 
 def _jvp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
-    """Giles 2008: ``dP = U^H dA V``; off its diagonal it turns the vectors, on it moves values."""
+    """The jvp from ``dP = U^H dA V`` (Giles 2008).
+
+    Its diagonal gives the tangents of the values, the other elements those of the vectors.
+    """
     (a,), (da,) = inst.operands, tangents
     m, n = inst.operand_types[0].shape[-2:]
     params = inst.params
@@ -73,12 +76,12 @@ def _jvp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
     inner = matmul(matmul(adjoint(u), da), v)
     type_ = type_of(inner)
     ds = real_part(diagonal(inner))
-    # 1 / (s_j^2 - s_i^2), as a product so that values close together lose no digits.
+    # 1 / (s_j^2 - s_i^2), computed as a product so that close values do not cancel.
     square_gaps = ops.div(inverse_gaps(s, type_), _sums(s, type_))
     by_row, by_column = ops.mul(as_rows(s, type_), inner), ops.mul(as_columns(s, type_), inner)
     turn_u = ops.mul(square_gaps, ops.add(by_row, adjoint(by_row)))
     turn_v = ops.mul(square_gaps, ops.add(by_column, adjoint(by_column)))
-    # Complex vectors have a phase each: that of V is held, that of U follows.
+    # Each pair of complex vectors has a free phase: keep that of V fixed, which determines U.
     phase = scale(ops.sub(inner, adjoint(inner)), 0.5)
     turn_u = ops.add(turn_u, ops.mul(phase, _inverse_on_diagonal(s, type_)))
     du, dv = matmul(u, turn_u), matmul(v, turn_v)
@@ -104,7 +107,7 @@ def _inverse_on_diagonal(s: ir.Value, type_: TensorType) -> ir.Value:
 
 
 def _outside(vectors: ir.Value, moved: ir.Value, s: ir.Value) -> ir.Value:
-    """What of ``moved`` leaves the space of the vectors, each column over its singular value."""
+    """The part of ``moved`` orthogonal to the vectors, with columns divided by singular values."""
     inside = matmul(vectors, matmul(adjoint(vectors), moved))
     type_ = type_of(moved)
     return ops.div(ops.sub(moved, inside), convert(as_rows(s, type_), type_.dtype))

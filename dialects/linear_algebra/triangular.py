@@ -57,7 +57,7 @@ def _infer(
 
 
 def _jvp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    """``op(A) X = B``: ``dX = op(A)^-1 (dB - op(dA) X)``, one solve for both tangents."""
+    """``dX = op(A)^-1 (dB - op(dA) X)`` for ``op(A) X = B``: one solve for both tangents."""
     (x,), (da, db) = outs, tangents
     params = inst.params
     rhs = db
@@ -90,7 +90,7 @@ def _batch(
     (a, b), (a_dim, b_dim) = operands, dims
     if a_dim is not None:
         return batch_leading(inst, operands, dims, axis)
-    # One matrix, many right-hand sides: they are columns (rows) of one system.
+    # One matrix with many right-hand sides: make them columns (rows) of one system.
     assert b_dim is not None
     side = -1 if inst.params["left_side"] else -2
     solved = fold_into_columns(
@@ -119,8 +119,8 @@ def _lower(inst: Instance) -> list[ir.Value]:
 
 triangular_solve = Op(
     name="triangular_solve",
-    doc="the x with op(a) x = b (or x op(a) = b); one triangle of a is read, op transposes and "
-    "conjugates",
+    doc="the x with op(a) x = b (or x op(a) = b), where op may transpose and conjugate; reads one "
+    "triangle of a",
     example='%r = "gnomon.triangular_solve"(%a, %b) {left_side = true, lower = true, '
     "transpose_a = false, conjugate_a = false, unit_diagonal = false} "
     ": (tensor<3x3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>",

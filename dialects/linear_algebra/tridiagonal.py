@@ -1,6 +1,4 @@
-"""``tridiagonal_solve``, and the reductions of matrices to narrow bands: ``hessenberg`` and
-``tridiagonal``.
-"""
+"""``tridiagonal_solve``, and the reductions ``hessenberg`` and ``tridiagonal``."""
 
 from __future__ import annotations
 
@@ -21,9 +19,9 @@ from gnomon.dialects.linear_algebra.matrices import (
     batch_leading,
     check_matrix,
     check_square,
+    concatenate_rows,
     fold_into_columns,
     rows,
-    stacked,
 )
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, real_dtype, type_of
@@ -38,14 +36,14 @@ def _infer_solve(dl: TensorType, d: TensorType, du: TensorType, b: TensorType) -
     require(
         dl == d == du == TensorType((*b.shape[:-2], size), b.dtype),
         name,
-        f"three diagonals [..., n] and right-hand sides [..., n, k] of one dtype are expected, got "
+        "takes three diagonals [..., n] and right-hand sides [..., n, k] of one dtype, got "
         f"{dl}, {d}, {du} and {b}",
     )
     return b
 
 
 def _evaluate_solve(dl: np.ndarray, d: np.ndarray, du: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Elimination with row swaps, as LAPACK's gtsv: all members of a batch in step."""
+    """Eliminate with row swaps, as LAPACK's gtsv, for all members of a batch at once."""
     *batch, n, k = b.shape
     if not b.size:
         return b
@@ -83,15 +81,17 @@ def _evaluate_solve(dl: np.ndarray, d: np.ndarray, du: np.ndarray, b: np.ndarray
 
 
 def _shifted(x: ir.Value, up: bool) -> ir.Value:
-    """Rows moved by one (``up``: row ``i`` becomes row ``i - 1``), with a row of zeros let in."""
+    """Shift rows by one and insert a row of zeros; ``up`` moves row ``i`` to row ``i - 1``."""
     type_ = type_of(x)
     n = type_.shape[-2]
     zero = zeros(type_.with_shape((*type_.shape[:-2], 1, type_.shape[-1])))
-    return stacked(rows(x, 1, n), zero) if up else stacked(zero, rows(x, 0, n - 1))
+    return (
+        concatenate_rows(rows(x, 1, n), zero) if up else concatenate_rows(zero, rows(x, 0, n - 1))
+    )
 
 
 def _jvp_solve(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    """``T X = B``: ``dX = T^-1 (dB - dT X)``."""
+    """``dX = T^-1 (dB - dT X)`` for ``T X = B``."""
     (x,) = outs
     dl, d, du, rhs = tangents
     type_ = type_of(x)
@@ -135,8 +135,8 @@ def _batch_solve(
 
 tridiagonal_solve = Op(
     name="tridiagonal_solve",
-    doc="the x with t x = b for the matrix t of three diagonals; dl[0] and du[-1] are not read; "
-    "nan where t is singular",
+    doc="the x with t x = b for the tridiagonal matrix t; dl[0] and du[-1] are not read; nan if t "
+    "is singular",
     example='%r = "gnomon.tridiagonal_solve"(%dl, %d, %du, %b) '
     ": (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>",
     operands=("dl", "d", "du", "b"),
@@ -183,15 +183,15 @@ def _infer_tridiagonal(a: TensorType, *, lower: bool) -> tuple[TensorType, ...]:
 def _evaluate_tridiagonal(a: np.ndarray, *, lower: bool) -> tuple[np.ndarray, ...]:
     if lower:
         return reflectors.to_tridiagonal(a)
-    # From the other corner the upper triangle is a lower one.
+    # With rows and columns reversed, the upper triangle is a lower one.
     packed, *others = reflectors.to_tridiagonal(a[..., ::-1, ::-1])
     return packed[..., ::-1, ::-1], *(x[..., ::-1] for x in others)
 
 
 tridiagonal = Op(
     name="tridiagonal",
-    doc="Hermitian matrices, one triangle of which is read, reduced to tridiagonal form: that with "
-    "Householder vectors beyond, the diagonal, the one beside it, and the factors",
+    doc="the tridiagonal form of Hermitian matrices with Householder vectors outside of it, its "
+    "diagonal, its off-diagonal, and the factors of the reflectors; reads one triangle",
     example='%t, %d, %e, %taus = "gnomon.tridiagonal"(%a) {lower = true} : (tensor<3x3xf32>) '
     "-> (tensor<3x3xf32>, tensor<3xf32>, tensor<2xf32>, tensor<2xf32>)",
     attributes={"lower": BOOL},

@@ -144,10 +144,10 @@ def test_the_stablehlo_form_is_a_portable_artifact(op: str) -> None:
     [
         ("cholesky", ["f32 2 3"], {}, "takes square matrices"),
         ("cholesky", ["bf16 2 2"], {}, "takes c128, c64, f32, f64; got bf16"),
-        ("lu", ["f32 3"], {}, "two dimensions or more"),
+        ("lu", ["f32 3"], {}, "matrices of rank 2 or more"),
         ("solve", ["f32 2 2", "f32 3 1"], {"transpose_a": False}, "a system"),
         ("householder_product", ["f32 2 3", "f32 3"], {}, "rows >= columns"),
-        ("lu_pivots_to_permutation", ["i32 3"], {"size": 2}, "no less than their number"),
+        ("lu_pivots_to_permutation", ["i32 3"], {"size": 2}, "less than the number of pivots"),
     ],
 )
 def test_type_rules_say_what_they_take(

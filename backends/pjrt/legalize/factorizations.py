@@ -33,8 +33,8 @@ from gnomon.dialects.emit import constant, convert, full, full_like, ops, zeros
 from gnomon.dialects.linear_algebra.lu import permuted_rows
 from gnomon.dialects.linear_algebra.matrices import (
     as_columns,
-    beside,
     columns,
+    concatenate_columns,
     conjugated,
     diagonal,
     identity,
@@ -217,7 +217,9 @@ def _qr(inst: Instance) -> list[ir.Value]:
     k = m if inst.params["full_matrices"] else min(m, n)
     vectors = columns(packed, 0, min(k, n))
     if k > n:
-        vectors = beside(vectors, zeros(type_of(packed).with_shape((*batch, m, k - n))))
+        vectors = concatenate_columns(
+            vectors, zeros(type_of(packed).with_shape((*batch, m, k - n)))
+        )
     q, r = product_of_reflectors(vectors, taus), upper_triangle(rows(packed, 0, k))
     return [q, r, permutation] if inst.params["pivoting"] else [q, r]
 

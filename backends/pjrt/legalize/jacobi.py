@@ -41,8 +41,9 @@ from gnomon.dialects.linear_algebra.matrices import (
     adjoint,
     as_columns,
     as_rows,
-    beside,
     columns,
+    concatenate_columns,
+    concatenate_rows,
     conjugated,
     diagonal,
     identity,
@@ -50,7 +51,6 @@ from gnomon.dialects.linear_algebra.matrices import (
     matmul,
     real_part,
     rows,
-    stacked,
     swapped,
 )
 from gnomon.dialects.mlir import ir
@@ -125,8 +125,8 @@ def _next_round(first: ir.Value, second: ir.Value) -> tuple[ir.Value, ir.Value]:
     if pairs == 1:
         return first, second
     return (
-        stacked(rows(first, 0, 1), rows(second, 0, 1), rows(first, 1, pairs - 1)),
-        stacked(rows(second, 1, pairs), rows(first, pairs - 1, pairs)),
+        concatenate_rows(rows(first, 0, 1), rows(second, 0, 1), rows(first, 1, pairs - 1)),
+        concatenate_rows(rows(second, 1, pairs), rows(first, pairs - 1, pairs)),
     )
 
 
@@ -143,10 +143,10 @@ def _orthogonalized(a: ir.Value, compute_v: bool = True) -> tuple[ir.Value, ir.V
     even = n + n % 2
     vectors = swapped(a)
     if compute_v:
-        vectors = beside(vectors, identity(type_.with_shape((*batch, n, n))))
+        vectors = concatenate_columns(vectors, identity(type_.with_shape((*batch, n, n))))
     width = type_of(vectors).shape[-1]
     if even > n:
-        vectors = stacked(vectors, zeros(type_.with_shape((*batch, 1, width))))
+        vectors = concatenate_rows(vectors, zeros(type_.with_shape((*batch, 1, width))))
     halves = rows(vectors, 0, even // 2), rows(vectors, even // 2, even)
     rounds = even - 1
 
@@ -166,7 +166,7 @@ def _orthogonalized(a: ir.Value, compute_v: bool = True) -> tuple[ir.Value, ir.V
     types = [type_of(v) for v in state]
     bodies = [Body.build(types, running), Body.build(types, step)]
     results = ops.while_.build(state, {"cond_consts": 0, "body_consts": 0}, bodies)
-    vectors = rows(stacked(*results[3:]), 0, n)
+    vectors = rows(concatenate_rows(*results[3:]), 0, n)
     return swapped(columns(vectors, 0, m)), swapped(columns(vectors, m, width))
 
 
@@ -230,7 +230,7 @@ def _orthonormal(w: ir.Value, count: int) -> ir.Value:
     packed, taus, _ = triangularized(w)
     if count > n:
         more = zeros(type_.with_shape((*batch, m, count - n)))
-        packed = beside(packed, more)
+        packed = concatenate_columns(packed, more)
     q = product_of_reflectors(packed, taus)
     # R is diagonal; what is negative in it turns a column.
     sign = real_part(diagonal(rows(columns(packed, 0, n), 0, n)))
