@@ -22,8 +22,10 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=0, help="the first program's (default: 0)")
     parser.add_argument("--programs", type=int, default=100, help="how many (default: 100)")
-    parser.add_argument("--minutes", type=float, help="begin no further program after so long")
-    parser.add_argument("--cells", type=int, default=8, help="independent parts of a program")
+    parser.add_argument("--minutes", type=float, help="end after so long")
+    parser.add_argument(
+        "--together", type=int, default=24, help="programs compiled as one (default: 24)"
+    )
     parser.add_argument(
         "--family", action="append", default=[], choices=sorted(FAMILIES), help="draw from these"
     )
@@ -44,6 +46,8 @@ def summary(report: Report, seconds: float) -> str:
         f"{len(report.findings)} findings, {sum(report.repeated.values())} repetitions",
     ]
     lines += [f"JAX refuses {count} times: {error}" for error, count in report.jax_refuses.items()]
+    lines += [f"known, {count} times: {reason}" for reason, count in report.known.items()]
+    lines += [f"repeated {count} times: {text}" for text, count in report.repeated.items()]
     return "\n".join(lines)
 
 
@@ -55,19 +59,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         work(given["seeds"], Settings(**given["settings"]))
         return 0
     settings = Settings(
-        options.cells,
+        options.together,
         tuple(options.family),
         jax_is_installed() and not options.no_jax,
         options.tries,
     )
     start = time.monotonic()
 
-    def told(seed: int, report: Report, finding: Finding | None) -> None:
+    def told(report: Report, finding: Finding | None) -> None:
         if finding is None:
             counts = report.counts
-            if counts.programs % 10 == 0:
-                text = f"{counts.programs} programs, {counts.checks} checks"
-                print(f"{text}, {len(report.findings)} findings", file=sys.stderr, flush=True)
+            text = f"{time.monotonic() - start:.0f} s: {counts.programs} programs"
+            text += f", {counts.checks} checks, {len(report.findings)} findings"
+            print(text, file=sys.stderr, flush=True)
             return
         print(f"{'-' * 80}\n{finding.script}", flush=True)
         if options.output:

@@ -1,4 +1,4 @@
-"""Random programs of cells that share nothing, so that one compilation checks many statements."""
+"""Random programs of a few statements each."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import random
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from gnomon.backends.iree.targets import find_target, what_is_missing
 from gnomon.tools.fuzz.catalog import (
     BOOL,
     COMPLEX,
@@ -36,6 +37,7 @@ from gnomon.tools.fuzz.program import (
     Splat,
     Statement,
     Variable,
+    cleaned,
     statement_lines,
     without_dead,
 )
@@ -82,6 +84,8 @@ VIEWS = (
     "[-1]",
 )
 PLACES = ("0", "-1", "1:", "::2", "::-1", "..., 0", "..., -1:", ":1", "..., ::-2", "...")
+# What programs are compiled for; mostly the processor they run on.
+TARGETS = ("", "", "", "x86-64-v2", "x86-64-v3")
 KEYS = ("random.key(0)", "random.key(7)", "random.PRNGKey(3)")
 
 # Nested functions: template, and what their parameters are (see `Generator.nested`).
@@ -113,10 +117,10 @@ class RefusedError(Exception):
 
 @dataclass
 class Cell:
-    """What is generated so far of one cell.
+    """What is generated so far of one function.
 
     Attributes:
-      prefix: of its names.
+      prefix: of its names; it ends with ``_`` where the function is one within another.
       values: the concrete value of every variable.
       arguments: the program's arguments that it added.
       statements: of the function.
@@ -165,24 +169,24 @@ class Generator:
         # Rules that were drawn, for the coverage report.
         self.drawn: list[str] = []
 
-    def program(self, cells: int = 8) -> Program:
-        """A program of so many cells."""
-        arguments: list[tuple[str, Array]] = []
-        statements: list[Statement] = []
-        results: list[str] = []
+    def program(self) -> Program:
+        """A program of one to three statements, those within other statements not counted."""
+        cell = Cell("")
         with _generating(self._x64):
-            for i in range(cells):
-                cell = Cell(chr(ord("a") + i))
-                cell_results = self._cell(cell)
-                arguments += cell.arguments
-                statements += cell.statements
-                results += cell_results
-        names = tuple(name for name, _ in arguments)
-        block = without_dead(Block(names, tuple(statements), tuple(results)))
-        return Program(tuple(arguments), block, self._x64)
+            results: list[str] = []
+            while not results:
+                results = self._results(cell)
+        block = Block((), tuple(cell.statements), tuple(results))
+        program = cleaned(Program(tuple(cell.arguments), block, self._x64))
+        target = self.random.choice(TARGETS)
+        # Factorizations are left to Python: there is no artifact of such a program.
+        if "linalg." in program.source() or (target and what_is_missing(find_target(target))):
+            return program
+        return replace(program, target=target)
 
-    def _cell(self, cell: Cell) -> list[str]:
-        wanted = self.random.choice((1, 2, 2, 3, 3, 4))
+    def _results(self, cell: Cell) -> list[str]:
+        """Draw the statements of a program, and what it returns; nothing where all is refused."""
+        wanted = self.random.choice((1, 1, 1, 2, 2, 3))
         statements: list[Statement] = []
         for _ in range(12):
             if len(statements) >= wanted:

@@ -7,7 +7,7 @@ the modules have the same names in both namespaces (`gnomon.tools.fuzz.running`)
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -175,11 +175,13 @@ class Program:
       arguments: name to value.
       block: the function.
       x64: whether it runs under `enable_x64`.
+      target: what it is compiled for; by default the machine it runs on.
     """
 
     arguments: tuple[tuple[str, Array], ...]
     block: Block
     x64: bool = False
+    target: str = ""
 
     def closed(self) -> tuple[Array, ...]:
         """The arrays that the function closes over."""
@@ -290,3 +292,43 @@ def mapped_statements(block: Block, change: Callable[[Statement], Statement]) ->
         blocks = tuple(mapped_statements(b, change) for b in statement.blocks)
         changed.append(change(replace(statement, blocks=blocks)))
     return replace(block, statements=tuple(changed))
+
+
+def combined(programs: Sequence[Program]) -> Program:
+    """One program that gives the results of all; they share ``x64`` and ``target``."""
+    parts = [_prefixed(program, f"q{i}_") for i, program in enumerate(programs)]
+    arguments = tuple(argument for part in parts for argument in part.arguments)
+    block = Block(
+        tuple(name for name, _ in arguments),
+        tuple(statement for part in parts for statement in part.block.statements),
+        tuple(result for part in parts for result in part.block.results),
+    )
+    return replace(programs[0], arguments=arguments, block=block)
+
+
+def _prefixed(program: Program, prefix: str) -> Program:
+    """A program all of whose names begin with a prefix."""
+    arguments = tuple((prefix + name, array) for name, array in program.arguments)
+    return replace(program, arguments=arguments, block=_prefixed_block(program.block, prefix))
+
+
+def _prefixed_block(block: Block, prefix: str) -> Block:
+    def named(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(prefix + name for name in names)
+
+    def operand(o: Operand) -> Operand:
+        source = o.source
+        if not isinstance(source, Variable):
+            return o
+        return replace(o, source=Variable(prefix + source.name))
+
+    statements = tuple(
+        replace(
+            s,
+            targets=named(s.targets),
+            operands=tuple((field, operand(o)) for field, o in s.operands),
+            blocks=tuple(_prefixed_block(b, prefix) for b in s.blocks),
+        )
+        for s in block.statements
+    )
+    return Block(named(block.parameters), statements, named(block.results))

@@ -343,6 +343,8 @@ def _simpler_dtypes(program: Program) -> Iterator[Program]:
             yield changed
     if program.x64:
         yield replace(program, x64=False)
+    if program.target:
+        yield replace(program, target="")
 
 
 def _retyped(program: Program, old: str, new: str) -> Program:

@@ -24,7 +24,10 @@ def reproducer(program: Program, failure: Failure) -> str:
             lines.append(f"import gnomon{module} as {name}")
     if program.x64:
         lines.append("gn.config.update('gnomon_enable_x64', True)")
-    lines += [body, "print(f(*arguments))", "print(gn.jit(f)(*arguments))"]
+    jitted = "gn.jit(f)"
+    if program.target:
+        jitted += f".lower(*arguments).compile(target={program.target!r})"
+    lines += [body, "print(f(*arguments))", f"print({jitted}(*arguments))"]
     if library == "jax":
         lines.append("# JAX gives another result for the same program.")
     return "\n".join(lines) + "\n"
@@ -32,5 +35,5 @@ def reproducer(program: Program, failure: Failure) -> str:
 
 def title(program: Program, failure: Failure) -> str:
     """What tells findings apart: the failure, and the statements that are left."""
-    statements = re.sub(r"\b[a-z]_?[a-z]?f?\d*_?[a-z]?\d+\b|\d+", "_", program.source())
+    statements = re.sub(r"\b(?:q\d+_)?(?:f\d+_)*[a-z]_?\d+\b|\d+", "_", program.source())
     return f"{failure.signature}\n{statements}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -78,6 +78,16 @@ class Library:
         exec(compile(program.source(), "<fuzz>", "exec"), scope)
         return scope["f"], [self.array(value_of(array)) for _, array in program.arguments]
 
+    def outcome(self, results: Any) -> Outcome:
+        """What a program returned; Python numbers become arrays in the same way as under jit."""
+        asarray = self.namespace["gnp"].asarray
+        leaves = self.package.tree.leaves(results)
+        arrays = [leaf if hasattr(leaf, "dtype") else asarray(leaf) for leaf in leaves]
+        return Outcome(
+            tuple(np.array(array) for array in arrays),
+            tuple(bool(getattr(array, "weak_type", False)) for array in arrays),
+        )
+
 
 GNOMON = Library("gnomon")
 JAX = Library("jax")
@@ -111,21 +121,51 @@ class Outcome:
 
 def run(library: Library, program: Program, *, jitted: bool) -> Outcome:
     """Run a program; errors are results too."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"), library.x64(program.x64):
-        warnings.simplefilter("ignore")
+    if jitted:
+        return run_together(library, [program])[0]
+    with _running(library, program):
         try:
             function, arguments = library.function(program)
-            if jitted:
-                function = library.package.jit(function)
-            leaves = library.package.tree.leaves(function(*arguments))
-            # Python numbers become arrays in the same way as under jit.
-            results = [
-                r if hasattr(r, "dtype") else library.namespace["gnp"].asarray(r) for r in leaves
-            ]
-            values = tuple(np.array(r) for r in results)
-            return Outcome(values, tuple(bool(getattr(r, "weak_type", False)) for r in results))
+            return library.outcome(function(*arguments))
         except Exception as error:
             return Outcome(error=error)
+
+
+def run_together(library: Library, programs: Sequence[Program]) -> list[Outcome]:
+    """Run programs of one width and target as one jitted function; the outcome of each.
+
+    A program that cannot be traced fails alone. An error of the compiler is the error of all.
+    """
+    failed: dict[int, BaseException] = {}
+    with _running(library, programs[0]):
+        made = [library.function(program) for program in programs]
+
+        def whole(*given: list[Any]) -> list[Any]:
+            results: list[Any] = []
+            for i, (function, _) in enumerate(made):
+                results.append(())
+                try:
+                    results[i] = function(*given[i])
+                except Exception as error:
+                    failed[i] = error
+            return results
+
+        arguments = [given for _, given in made]
+        try:
+            jitted = library.package.jit(whole)
+            if programs[0].target and library is GNOMON:
+                jitted = jitted.lower(*arguments).compile(target=programs[0].target)
+            outcomes = [library.outcome(results) for results in jitted(*arguments)]
+        except Exception as error:
+            outcomes = [Outcome(error=error) for _ in programs]
+    return [Outcome(error=failed[i]) if i in failed else o for i, o in enumerate(outcomes)]
+
+
+@contextmanager
+def _running(library: Library, program: Program) -> Iterator[None]:
+    with warnings.catch_warnings(), np.errstate(all="ignore"), library.x64(program.x64):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def evaluator_of(

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -20,19 +21,21 @@ from typing import Any
 from gnomon.tools.fuzz.checking import (
     Counts,
     Failure,
-    cells,
-    check,
+    known_difference,
     refused_by_gnomon_alone,
 )
 from gnomon.tools.fuzz.generating import Generator
 from gnomon.tools.fuzz.program import Program
 from gnomon.tools.fuzz.reducing import TRIES, reduce
 from gnomon.tools.fuzz.reporting import reproducer, title
+from gnomon.tools.fuzz.together import Seeded, check_together
 
 # Errors of one signature of which so many were reduced are counted only.
 REDUCED_OF_ONE_SIGNATURE = 3
+# JAX is asked so many times about statements of one rule that gnomon refuses.
+ASKED_OF_ONE_RULE = 2
 # A child is replaced after so many programs: compiled code is never unloaded.
-PROGRAMS_OF_A_CHILD = 60
+PROGRAMS_OF_A_CHILD = 240
 
 
 @dataclass(frozen=True)
@@ -57,13 +60,13 @@ class Settings:
     """What is run.
 
     Attributes:
-      cells: how many cells a program has.
+      together: how many programs are compiled as one, at most.
       families: those of the catalog; all by default.
       jax: whether JAX is compared with.
       tries: how many programs may be run to reduce a failure.
     """
 
-    cells: int = 8
+    together: int = 24
     families: tuple[str, ...] = ()
     jax: bool = True
     tries: int = TRIES
@@ -78,24 +81,26 @@ class Report:
       findings: title to the first finding of it.
       repeated: title or signature to how many more there were.
       jax_refuses: errors of JAX to how often it refused what gnomon computes.
+      known: reasons of differences to how often they were met.
     """
 
     counts: Counts = field(default_factory=Counts)
     findings: dict[str, Finding] = field(default_factory=dict)
-    repeated: dict[str, int] = field(default_factory=dict)
-    jax_refuses: dict[str, int] = field(default_factory=dict)
+    repeated: Counter[str] = field(default_factory=Counter)
+    jax_refuses: Counter[str] = field(default_factory=Counter)
+    known: Counter[str] = field(default_factory=Counter)
 
     def add(self, finding: Finding) -> bool:
         """Take a finding; tells whether it is new."""
         if finding.title in self.findings:
-            self.repeated[finding.title] = self.repeated.get(finding.title, 0) + 1
+            self.repeated[finding.title] += 1
             return False
         self.findings[finding.title] = finding
         return True
 
 
 class Explorer:
-    """Runs programs one after the other in this process.
+    """Runs programs in this process.
 
     Args:
       settings: what is run.
@@ -105,44 +110,54 @@ class Explorer:
     def __init__(self, settings: Settings, report: Report) -> None:
         self._settings = settings
         self._report = report
-        self._signatures: dict[str, int] = {}
-        self._refused: set[str] = set()
+        self._signatures: Counter[str] = Counter()
+        self._asked: Counter[str] = Counter()
+        self._made: list[Seeded] = []
 
-    def explore(self, seed: int) -> Iterator[Finding]:
-        """Run the program of a seed; new findings."""
-        settings, counts = self._settings, Counts(programs=1)
-        generator = Generator(seed, settings.families)
-        program = generator.program(settings.cells)
-        counts.statements = len(program.block.statements)
-        if settings.jax:
+    def make(self, seed: int) -> Iterator[Finding]:
+        """Draw the program of a seed, to be run by `explore`; findings on the way."""
+        generator = Generator(seed, self._settings.families)
+        self._made.append(Seeded(seed, generator.program()))
+        if self._settings.jax:
             yield from self._refusals(seed, generator)
-        whole = check(program, jax=settings.jax, counts=counts) if program.block.results else None
-        if whole is not None:
-            counts.checks = counts.undecided = 0
-            found = False
-            for cell in cells(program):
-                failure = check(cell, jax=settings.jax, counts=counts)
-                if failure is not None:
-                    found = True
-                    yield from self._failed(seed, cell, failure)
-            if not found:
-                yield from self._failed(seed, program, whole)
+
+    def batches(self) -> Iterator[list[Seeded]]:
+        """The programs that were made, in groups that can be compiled as one."""
+        groups: dict[tuple[bool, str], list[Seeded]] = {}
+        for member in self._made:
+            groups.setdefault((member.program.x64, member.program.target), []).append(member)
+        self._made = []
+        together = self._settings.together
+        for group in groups.values():
+            for i in range(0, len(group), together):
+                yield group[i : i + together]
+
+    def explore(self, batch: Sequence[Seeded]) -> Iterator[Finding]:
+        """Run a batch; new findings."""
+        counts = Counts(programs=len(batch))
+        counts.statements = sum(len(member.program.block.statements) for member in batch)
+        for member, failure in check_together(batch, jax=self._settings.jax, counts=counts):
+            yield from self._failed(member, failure)
         self._report.counts += counts
 
-    def _failed(self, seed: int, program: Program, failure: Failure) -> Iterator[Finding]:
-        signature = failure.signature
+    def _failed(self, member: Seeded, failure: Failure) -> Iterator[Finding]:
+        signature, program = failure.signature, member.program
         if failure.kind == "jax refuses":
-            refuses = self._report.jax_refuses
-            refuses[signature] = refuses.get(signature, 0) + 1
+            self._report.jax_refuses[signature] += 1
+            return
+        if reason := known_difference(program, failure):
+            self._report.known[reason] += 1
             return
         if failure.kind in ("compile", "eager"):
-            self._signatures[signature] = self._signatures.get(signature, 0) + 1
+            self._signatures[signature] += 1
             if self._signatures[signature] > REDUCED_OF_ONE_SIGNATURE:
-                repeated = self._report.repeated
-                repeated[signature] = repeated.get(signature, 0) + 1
+                self._report.repeated[signature] += 1
                 return
         program, failure = reduce(program, failure, self._settings.tries)
-        yield from self._new(seed, program, failure)
+        if reason := known_difference(program, failure):
+            self._report.known[reason] += 1
+            return
+        yield from self._new(member.seed, program, failure)
 
     def _new(self, seed: int, program: Program, failure: Failure) -> Iterator[Finding]:
         script = f"# seed {seed}\n{reproducer(program, failure)}"
@@ -153,10 +168,11 @@ class Explorer:
     def _refusals(self, seed: int, generator: Generator) -> Iterator[Finding]:
         """What gnomon refuses, and JAX takes; each rule once."""
         for refusal in generator.refusals:
-            if refusal.template in self._refused:
+            self._asked[refusal.template] += 1
+            if self._asked[refusal.template] > ASKED_OF_ONE_RULE:
                 continue
             if refused_by_gnomon_alone(refusal.program):
-                self._refused.add(refusal.template)
+                self._asked[refusal.template] = ASKED_OF_ONE_RULE
                 error = f"{type(refusal.error).__name__}: {str(refusal.error)[:300]}"
                 failure = Failure("refused", error.replace("\n", " "))
                 yield from self._new(seed, refusal.program, failure)
@@ -167,7 +183,10 @@ def explore(seeds: Sequence[int], settings: Settings) -> Report:
     report = Report()
     explorer = Explorer(settings, report)
     for seed in seeds:
-        for _ in explorer.explore(seed):
+        for _ in explorer.make(seed):
+            pass
+    for batch in explorer.batches():
+        for _ in explorer.explore(batch):
             pass
     return report
 
@@ -180,17 +199,25 @@ def work(seeds: Sequence[int], settings: Settings) -> None:
     report = Report()
     explorer = Explorer(settings, report)
     for seed in seeds:
-        _tell(begin=seed)
-        for finding in explorer.explore(seed):
+        _tell(begin=[seed])
+        for finding in explorer.make(seed):
+            _tell(finding=asdict(finding))
+    for batch in explorer.batches():
+        done = [member.seed for member in batch]
+        _tell(begin=done)
+        for finding in explorer.explore(batch):
             _tell(finding=asdict(finding))
         _tell(
-            end=seed,
+            end=done,
             counts=asdict(report.counts),
-            repeated=report.repeated,
-            jax_refuses=report.jax_refuses,
+            **{name: getattr(report, name) for name in _COUNTERS},
         )
         report.counts = Counts()
-        report.repeated, report.jax_refuses = {}, {}
+        for name in _COUNTERS:
+            getattr(report, name).clear()
+
+
+_COUNTERS = ("repeated", "jax_refuses", "known")
 
 
 def _tell(**event: object) -> None:
@@ -203,57 +230,79 @@ def explore_isolated(
     *,
     timeout: float = 600.0,
     deadline: float = float("inf"),
-    told: Callable[[int, Report, Finding | None], None] = lambda seed, report, finding: None,
+    told: Callable[[Report, Finding | None], None] = lambda report, finding: None,
 ) -> Report:
     """Run the programs of some seeds in children.
+
+    A batch whose process dies is run again, each program alone; if all survive that, the batch is
+    the finding.
 
     Args:
       seeds: of the programs.
       settings: what is run.
       timeout: seconds after which a silent child is ended: its program hangs.
-      deadline: a `time.monotonic` at which no further program is begun.
-      told: called at the end of each program, and with each finding.
+      deadline: a `time.monotonic` at which the run ends.
+      told: called at the end of each batch, and with each finding.
     """
-    report = Report()
-    rest = list(seeds)
-    while rest and time.monotonic() < deadline:
-        batch, failed = rest[:PROGRAMS_OF_A_CHILD], None
-        begun: int | None = None
+    return _Isolated(settings, timeout, deadline, told).run(seeds)
+
+
+@dataclass
+class _Isolated:
+    settings: Settings
+    timeout: float
+    deadline: float
+    told: Callable[[Report, Finding | None], None]
+    report: Report = field(default_factory=Report)
+
+    def run(self, seeds: Sequence[int]) -> Report:
+        rest = list(seeds)
+        while rest and time.monotonic() < self.deadline:
+            done = self._in_child(rest[:PROGRAMS_OF_A_CHILD], self.settings)
+            rest = [seed for seed in rest if seed not in done]
+        return self.report
+
+    def _in_child(self, seeds: Sequence[int], settings: Settings) -> set[int]:
+        """Run seeds in a child; those that are dealt with."""
+        report = self.report
         done: set[int] = set()
-        for event in _events(batch, settings, timeout, deadline):
+        begun: list[int] = []
+        for event in _events(seeds, settings, self.timeout, self.deadline):
             if "begin" in event:
                 begun = event["begin"]
             elif "finding" in event:
-                finding = Finding(**event["finding"])
-                if report.add(finding):
-                    told(finding.seed, report, finding)
+                self._add(Finding(**event["finding"]))
             elif "end" in event:
-                done.add(event["end"])
-                begun = None
+                done.update(event["end"])
+                begun = []
                 report.counts += Counts(**event["counts"])
-                for name in ("repeated", "jax_refuses"):
-                    total = getattr(report, name)
-                    for key, count in event[name].items():
-                        total[key] = total.get(key, 0) + count
-                told(event["end"], report, None)
-            else:
-                failed = event["died"]
-        if failed is not None and begun is not None and time.monotonic() < deadline:
-            finding = Finding(
-                begun, "crash", f"crash: {failed} (seed {begun})", _whole(begun, settings)
-            )
-            report.add(finding)
-            told(begun, report, finding)
-            done.add(begun)
-        elif failed is not None and not done and time.monotonic() < deadline:
-            raise RuntimeError(f"fuzz: the child process {failed} before its first program")
-        rest = [seed for seed in rest if seed not in done]
-    return report
+                for name in _COUNTERS:
+                    getattr(report, name).update(event[name])
+                self.told(report, None)
+            elif time.monotonic() < self.deadline:
+                if not begun:
+                    raise RuntimeError(f"fuzz: the child {event['died']}, and ran no program")
+                self._died(begun, event["died"])
+                done.update(begun)
+        return done
 
+    def _died(self, seeds: Sequence[int], how: str) -> None:
+        before = len(self.report.findings)
+        if len(seeds) > 1:
+            alone = Settings(**{**asdict(self.settings), "together": 1})
+            for seed in seeds:
+                self._in_child([seed], alone)
+        if len(self.report.findings) == before:
+            among = ", ".join(map(str, seeds))
+            script = f"# seeds {among}\n# crash: the process {how}\n"
+            if len(seeds) == 1:
+                program = Generator(seeds[0], self.settings.families).program()
+                script = f"# seed {seeds[0]}\n{reproducer(program, Failure('crash', how))}"
+            self._add(Finding(seeds[0], "crash", f"crash: {how} (seeds {among})", script))
 
-def _whole(seed: int, settings: Settings) -> str:
-    program = Generator(seed, settings.families).program(settings.cells)
-    return f"# seed {seed}\n{reproducer(program, Failure('crash', 'the process'))}"
+    def _add(self, finding: Finding) -> None:
+        if self.report.add(finding):
+            self.told(self.report, finding)
 
 
 def _events(
@@ -267,9 +316,14 @@ def _events(
         "--child",
         json.dumps({"seeds": list(seeds), "settings": asdict(settings)}),
     ]
-    environment = {"JAX_PLATFORMS": "cpu", **os.environ}
+    # What JAX computes is asked for, and not how fast.
+    ours = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**ours, **os.environ},
     ) as child:
         assert child.stdout is not None
         lines: queue.Queue[str] = queue.Queue()

@@ -1,0 +1,90 @@
+"""Checks many programs as one jitted function, so that what a compilation costs is shared.
+
+It is a harder test too: the compiler sees programs side by side that have nothing in common. Each
+result is judged by its own program alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gnomon.tools.fuzz.checking import (
+    JAX_FACTOR,
+    OWN_FACTOR,
+    Counts,
+    Failure,
+    check,
+    judged,
+    message,
+    reference,
+)
+from gnomon.tools.fuzz.judging import Judge
+from gnomon.tools.fuzz.program import Program, combined
+from gnomon.tools.fuzz.running import GNOMON, JAX, Library, Outcome, run_together
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """The program of a seed."""
+
+    seed: int
+    program: Program
+
+
+def check_together(
+    members: Sequence[Seeded], *, jax: bool, counts: Counts
+) -> Iterator[tuple[Seeded, Failure]]:
+    """Run programs of one width and target as one, and those that fail by themselves.
+
+    Args:
+      members: the programs.
+      jax: whether JAX is asked, too.
+      counts: gets what was compared.
+
+    Yields:
+      what fails: a program, or all as one where each of them is right alone.
+    """
+    judges: dict[int, Judge] = {}
+    sound: list[Seeded] = []
+    for member in members:
+        expected = reference(member.program)
+        if expected.error is not None:
+            yield member, Failure("eager", message(expected.error))
+            continue
+        judges[member.seed] = Judge(member.program, expected)
+        sound.append(member)
+    jitted = _outcomes(GNOMON, sound)
+    suspects = []
+    for member, outcome in zip(sound, jitted, strict=True):
+        if judged(outcome, judges[member.seed], OWN_FACTOR, counts) is not None:
+            suspects.append(member)
+    for member in suspects:
+        failure = check(member.program, jax=False, counts=counts)
+        yield (member, failure) if failure is not None else _in_company(sound, member)
+    if not jax:
+        return
+    agreeing = [member for member in sound if member not in suspects]
+    for member, outcome in zip(agreeing, _outcomes(JAX, agreeing), strict=True):
+        if judged(outcome, judges[member.seed], JAX_FACTOR, counts) is not None:
+            failure = check(member.program, jax=True, kinds="jax", counts=counts)
+            if failure is not None:
+                yield member, failure
+
+
+def _outcomes(library: Library, members: Sequence[Seeded]) -> list[Outcome]:
+    """The outcome of each; where they do not compile as one, of each half as one."""
+    if not members:
+        return []
+    outcomes = run_together(library, [member.program for member in members])
+    if len(members) > 1 and all(outcome.error is not None for outcome in outcomes):
+        half = len(members) // 2
+        return _outcomes(library, members[:half]) + _outcomes(library, members[half:])
+    return outcomes
+
+
+def _in_company(members: Sequence[Seeded], member: Seeded) -> tuple[Seeded, Failure]:
+    """The failure of all as one program, where one of them is right alone."""
+    whole = Seeded(member.seed, combined([m.program for m in members]))
+    failure = check(whole.program, jax=False)
+    return whole, failure or Failure("unsteady", "wrong once among others, and right when repeated")
