@@ -2,9 +2,12 @@
 
     gnomon-opt --passes=expand-transformations,inline,cse program.mlir
     gnomon-opt --pipeline=stablehlo --print-ir-after-all program.mlir
+    gnomon-opt --pipeline=iree --target=cuda:sm_90 program.mlir
+    gnomon-opt --passes=sorts --target=vulkan program.mlir
 
-The input may hold ops of the gnomon dialect, ``func`` and StableHLO. It is verified when it is read
-and after every pass.
+The pipeline ``iree`` prints what the backend gives to IREE's compiler. The legalizations of a
+target are passes too. The input may hold ops of the gnomon dialect, ``func`` and StableHLO. It is
+verified when it is read and after every pass.
 """
 
 from __future__ import annotations
@@ -12,28 +15,24 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gnomon.backends.iree.legalize import legalize
-from gnomon.backends.iree.targets import TARGETS
+from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.backends.iree.pipeline import Pipeline, legalization_passes
+from gnomon.backends.iree.targets import find_target
+from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir
 from gnomon.passes.pipeline import EXPAND, LOWER, PASSES, Pass, run_passes
 
-ALL_PASSES = {
-    **PASSES,
-    "legalize-for-iree": Pass(
-        "legalize-for-iree",
-        "rewrite what IREE cannot take or compiles wrongly (CPU)",
-        lambda module: legalize(module, TARGETS["cpu"]),
-    ),
-}
+# The pipeline that is the backend's own, and comes with a target.
+IREE = "iree"
 
 PIPELINES: dict[str, tuple[str, ...]] = {
     "none": (),
     "expand": EXPAND,
     "stablehlo": (*EXPAND, *LOWER),
-    "iree": (*EXPAND, "expand-scan", "legalize-for-iree", *LOWER),
+    IREE: (),
 }
 
 SPLIT = re.compile(r"^// -----.*$", re.MULTILINE)
@@ -51,6 +50,9 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--passes", default="", help="names of passes, separated by commas")
     parser.add_argument(
         "--pipeline", choices=sorted(PIPELINES), default="none", help="a pipeline, before --passes"
+    )
+    parser.add_argument(
+        "--target", default="cpu", help="of the pipeline iree and of legalizations (default: cpu)"
     )
     parser.add_argument("--print-ir-after-all", action="store_true", help="print after each pass")
     parser.add_argument(
@@ -82,14 +84,28 @@ def read_text(path: str) -> str:
         raise OptError(f"{path}: the file is not MLIR text") from None
 
 
-def pass_names(options: argparse.Namespace) -> list[str]:
+def all_passes(options: argparse.Namespace) -> dict[str, Pass]:
+    """The passes by name, the legalizations of the target among them.
+
+    Raises:
+      OptError: there is no such target.
+    """
+    try:
+        return {**PASSES, **legalization_passes(find_target(options.target))}
+    except ValueError as error:
+        raise OptError(str(error)) from None
+
+
+def pass_names(options: argparse.Namespace, passes: Mapping[str, Pass]) -> list[str]:
     """The passes to run, in order."""
     names = list(PIPELINES[options.pipeline])
     names += [name.strip() for name in options.passes.split(",") if name.strip()]
-    for name in (*names, *filter(None, options.print_ir_after.split(","))):
-        if name not in ALL_PASSES:
-            known = ", ".join(sorted(ALL_PASSES))
-            raise OptError(f"there is no pass '{name}'; the passes are {known}")
+    for name in names:
+        if name not in passes:
+            known = ", ".join(sorted(passes))
+            raise OptError(
+                f"there is no pass '{name}' for the target {options.target}; the passes are {known}"
+            )
     return names
 
 
@@ -108,13 +124,20 @@ def transform(text: str, options: argparse.Namespace, name: str) -> str:
             print(f"// -----// IR Dump After {done.name} //----- //\n{asm}", file=sys.stderr)
         verify(module, f"after {done.name}")
 
+    passes = all_passes(options)
+    names = pass_names(options, passes)
     try:
         module = ir.Module.parse(text, context())
     except ir.MLIRError as error:
         raise OptError(f"{name}: {error}") from error
     try:
-        run_passes(module, pass_names(options), after, ALL_PASSES)
-    except (TypeError, ValueError, ir.MLIRError) as error:
+        if options.pipeline == IREE:
+            pipeline = Pipeline(find_target(options.target))
+            lowered = pipeline.lower(Program(module), observe=after)
+            if not names:
+                return lowered.text
+        run_passes(module, names, after, passes)
+    except (TypeError, ValueError, UnsupportedOnTarget, ir.MLIRError) as error:
         raise OptError(f"{name}: {type(error).__name__}: {error}") from error
     return str(module.operation.get_asm(enable_debug_info=options.mlir_print_debuginfo))
 
@@ -149,8 +172,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point; the exit status."""
     options = parse_arguments(arguments)
     if options.list_passes:
-        width = max(map(len, ALL_PASSES))
-        for name, entry in sorted(ALL_PASSES.items()):
+        passes = all_passes(options)
+        width = max(map(len, passes))
+        for name, entry in sorted(passes.items()):
             print(f"{name:<{width}}  {entry.doc}")
         return 0
     try:

@@ -15,38 +15,19 @@ from gnomon.backends.iree.buffer import Buffer
 from gnomon.backends.iree.compiler import compile_artifact
 from gnomon.backends.iree.device import Device, devices_of
 from gnomon.backends.iree.executable import Executable
-from gnomon.backends.iree.host import collect, publish
-from gnomon.backends.iree.legalize import legalize
-from gnomon.backends.iree.legalize.closed_expressions import open_expressions
-from gnomon.backends.iree.legalize.constant_reductions import guard_reductions
-from gnomon.backends.iree.legalize.control_flow import Form, write_control_flow
+from gnomon.backends.iree.legalize.control_flow import Form
 from gnomon.backends.iree.legalize.device_description import describe_device
-from gnomon.backends.iree.legalize.host_control import has_control_flow
-from gnomon.backends.iree.legalize.selects import split_complex_selects
-from gnomon.backends.iree.legalize.small_arguments import keep_small_digits
-from gnomon.backends.iree.legalize.spread_updates import store_spread_updates
-from gnomon.backends.iree.legalize.strided_views import store_strided_views
-from gnomon.backends.iree.legalize.unsigned_factors import store_unsigned_factors
+from gnomon.backends.iree.legalize.legalization import Legalization
+from gnomon.backends.iree.legalize.order import LEGALIZATIONS
 from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options
+from gnomon.backends.iree.pipeline import CompilerInput, Pipeline
 from gnomon.backends.iree.remote import put
 from gnomon.backends.iree.remote_executable import RemoteExecutable
 from gnomon.backends.iree.targets import find_target
-from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
-from gnomon.passes.pipeline import Pass
+from gnomon.dialects.mlir import ir
 
 __all__ = ["IreeBackend", "Plan", "iree_backend"]
-
-# A loop is run by the host, a kernel or several for each iteration: what it need not do is moved.
-_BEHIND_EXPANSION = (
-    "hoist-invariants",
-    "split-scans",
-    "drop-unused-results",
-    "canonicalize",
-    "cse",
-)
-
 
 # Programs of so many operations or kernels may run long enough to be interrupted.
 _SLOW_FLOPS, _SLOW_DISPATCHES = 1e8, 1e4
@@ -79,13 +60,19 @@ class Plan:
 class IreeBackend:
     """A target of IREE's on this machine.
 
+    Args:
+      name: the target's.
+      legalizations: what is rewritten for the compiler; all by default.
+
     Attributes:
       platform: the target's name.
       target: its row of `TARGETS`.
+      pipeline: from programs to what the compiler is given.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, legalizations: Sequence[Legalization] = LEGALIZATIONS) -> None:
         self.target = find_target(name)
+        self.pipeline = Pipeline(self.target, legalizations)
         self.platform = self.target.platform
 
     def devices(self) -> tuple[Device, ...]:
@@ -96,48 +83,21 @@ class IreeBackend:
         self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
     ) -> Artifact:
         """Lower a program for the target; see `Backend.lower`."""
-        lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
-        cost = lowering.expand(_BEHIND_EXPANSION)
-        options = self._options(ProgramCost(**vars(cost)))
-        unbounded = _has_open_loops(lowering.module)
-        lowering.run(("expand-scan",))
-        lowering.legalize(
-            Pass(
-                "legalize-for-iree",
-                "rewrite what IREE cannot take",
-                lambda module: legalize(module, self.target),
-            )
-        )
-        module = lowering.module
-        functions, callbacks = collect(module)
+        lowered = self.pipeline.lower(program, keep_stages=keep_stages, observe=observe)
+        artifact, functions = lowered.artifact, lowered.functions
+        options = self._options(ProgramCost(**vars(artifact.cost)))
         if functions and options.execution_model == "async":
             # The program's thread waits for the operands of a host call, so it is not free to
             # return.
             options = replace(options, execution_model="blocking")
-        lowering.to_stablehlo()
-        keep_small_digits(module, self.target)
-        open_expressions(module)
-        store_strided_views(module)
-        store_unsigned_factors(module)
-        store_spread_updates(module)
-        if not has_control_flow(module):
-            guard_reductions(module)
-        publish(module, functions)
-        if not self.target.capabilities.complex_selects:
-            split_complex_selects(module)
-        artifact = lowering.artifact(callbacks=callbacks)
-        code = describe_device(module, self.target) if self.target.device else None
-        ordered = frozenset(f.symbol for f in functions if REGISTRY[f"gnomon.{f.op}"].effects)
         plan = Plan(
-            code.encode() if code is not None else None,
+            None,
             options,
-            ordered=ordered,
+            ordered=lowered.ordered,
             host_ops=tuple(sorted({f.op for f in functions})),
-            unbounded=unbounded,
+            unbounded=lowered.unbounded,
         )
-        if has_control_flow(module):
-            plan = next(self._forms(artifact, plan, tuple(Form), module))
-        artifact.plan = plan
+        artifact.plan = _with_input(plan, lowered.given)
         return artifact
 
     def lower_stablehlo(self, module: ir.Module) -> Artifact:
@@ -151,49 +111,6 @@ class IreeBackend:
             code.encode() if code is not None else None, self._options(ProgramCost())
         )
         return artifact
-
-    def _forms(
-        self, artifact: Artifact, plan: Plan, forms: Sequence[Form], module: ir.Module | None = None
-    ) -> Iterator[Plan]:
-        """A program's plans with its control flow in each of the forms that can say it.
-
-        Args:
-          artifact: the program.
-          plan: its plan but for control flow.
-          forms: what to try.
-          module: the program again, which is consumed.
-        """
-        # One thread runs a loop as fast as it can only where it is a CPU's.
-        kernels = self.target.capabilities.host_memory
-        has_open_loops = False
-        for form in forms:
-            if has_open_loops and form is Form.COPIES:
-                continue
-            module = module or self._read(artifact)
-            written = write_control_flow(
-                module,
-                form,
-                ordered=plan.ordered,
-                kernels=kernels,
-                complex_selects=self.target.capabilities.complex_selects,
-            )
-            module = None
-            if written is None:
-                has_open_loops = True
-                continue
-            options = plan.options
-            if form is not Form.SELECTS:
-                options = replace(options, hoist_constants=False)
-            if form is Form.STEPS and options.execution_model == "async":
-                # Python takes the steps, and returns when they are done.
-                options = replace(options, execution_model="blocking")
-            yield replace(
-                plan,
-                code=written.text.encode(),
-                options=options,
-                form=form,
-                stepped=written.stepped,
-            )
 
     def _options(self, cost: ProgramCost) -> CompileOptions:
         if self.target.capabilities.host_memory:
@@ -278,15 +195,10 @@ class IreeBackend:
             plan = replace(plan, options=replace(plan.options, data_tiling=False))
             yield plan
         if plan.form is not None:
-            forms = tuple(Form)
-            yield from self._forms(artifact, plan, forms[forms.index(plan.form) + 1 :])
-
-    def _read(self, artifact: Artifact) -> ir.Module:
-        ensure_context()
-        module = stablehlo.deserialize_portable_artifact(context(), artifact.portable)
-        if self.target.device:
-            describe_device(module, self.target)
-        return module
+            forms = self.pipeline.forms
+            others = forms[forms.index(plan.form) + 1 :]
+            for given in self.pipeline.in_forms(artifact, plan.ordered, others):
+                yield _with_input(plan, given)
 
     def executable_bytes(
         self, artifact: Artifact, options: CompileOptions | None = None, *, anew: bool = False
@@ -311,18 +223,21 @@ class IreeBackend:
         return f"IreeBackend({self.platform!r})"
 
 
-def _has_open_loops(module: ir.Module) -> bool:
-    """Whether a program whose scans are not expanded yet has loops without a trip count."""
-    found = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name != "gnomon.while":
-            return ir.WalkResult.ADVANCE
-        found.append(op)
-        return ir.WalkResult.INTERRUPT
-
-    module.operation.walk(visit)
-    return bool(found)
+def _with_input(plan: Plan, given: CompilerInput) -> Plan:
+    """The plan of a program that the compiler is given in some form."""
+    options = plan.options
+    if given.form not in (None, Form.SELECTS):
+        options = replace(options, hoist_constants=False)
+    if given.form is Form.STEPS and options.execution_model == "async":
+        # Python takes the steps, and returns when they are done.
+        options = replace(options, execution_model="blocking")
+    return replace(
+        plan,
+        code=given.code.encode() if given.code is not None else None,
+        options=options,
+        form=given.form,
+        stepped=given.stepped,
+    )
 
 
 @functools.cache

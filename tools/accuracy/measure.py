@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 import gnomon as gn
-from gnomon.backends.iree.legalize import legalize
+from gnomon.backends.iree.pipeline import legalize
 from gnomon.backends.iree.targets import find_target
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.functions import Program

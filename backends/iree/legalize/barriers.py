@@ -7,13 +7,15 @@ numbers. Such a barrier is dropped. One in front of what computes with its value
 
 from __future__ import annotations
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
+from gnomon.backends.iree.targets import Target
 from gnomon.dialects.barrier import optimization_barrier
 from gnomon.dialects.body import PACK, TERMINATORS, Body, erase, operands_of, results_of
 from gnomon.dialects.contract import all_operations, lookup
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 
-__all__ = ["drop_barriers_of_buffers"]
+__all__ = ["LEGALIZATIONS", "drop_barriers_of_buffers"]
 
 _VIEWS = ("gnomon.reshape", "gnomon.bitcast_convert", "gnomon.optimization_barrier")
 _UPDATES = ("gnomon.dynamic_update_slice", "gnomon.scatter")
@@ -28,7 +30,7 @@ def _passes_on(user: ir.Operation) -> bool:
     return lookup(user).is_control_flow
 
 
-def drop_barriers_of_buffers(program: Program) -> None:
+def drop_barriers_of_buffers(program: Program, target: Target) -> None:
     """Drop the barriers of a program that pass a buffer on; in place."""
     for function in program.functions:
         _drop(program.body(symbol_name(function)))
@@ -43,3 +45,16 @@ def _drop(body: Body) -> None:
                     (value,) = optimization_barrier.build([value], {})
                 result.replace_all_uses_with(value)
         erase(op)
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="barriers-of-buffers",
+        stage=Stage.PREPARE,
+        kind=Kind.MISCOMPILED,
+        doc="drop optimization barriers through which a buffer is passed on",
+        upstream="IREE 3.13 updates a buffer in place while others still read it, where a barrier "
+        "passes it on into a loop, an update or a result",
+        run=drop_barriers_of_buffers,
+    ),
+)

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gnomon.backends.rewriting import Rule
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, always
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import Instance, has_effects, lookup
 from gnomon.dialects.emit import broadcast_scalar, constant, ops
 from gnomon.dialects.mlir import ir
 from gnomon.passes.cost import estimate
 
-__all__ = ["RULES"]
+__all__ = ["LEGALIZATIONS"]
 
 # Arithmetic operations in all branches together up to which computing all of them is cheaper than
 # one decision on the host.
@@ -49,4 +49,14 @@ def _switch(inst: Instance) -> Sequence[ir.Value] | None:
     return results
 
 
-RULES: dict[str, Rule] = {"gnomon.switch": _switch}
+LEGALIZATIONS = (
+    Legalization(
+        name="cheap-branches",
+        stage=Stage.REWRITE,
+        kind=Kind.SLOW,
+        doc="compute all branches and select the result, where all are cheap",
+        upstream="IREE 3.13 decides on the host, waits for the index, and inside of loops refuses "
+        "some branches (``failed to solve for timepoint coverage``)",
+        rules=always({"gnomon.switch": _switch}),
+    ),
+)

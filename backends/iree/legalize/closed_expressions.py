@@ -21,6 +21,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
+from gnomon.backends.iree.targets import Target
 from gnomon.dialects.attributes import DENSE
 from gnomon.dialects.body import PLAIN, Body, erase, operands_of, results_of
 from gnomon.dialects.combinators import (
@@ -35,7 +37,7 @@ from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
-__all__ = ["fold_closed", "open_expressions"]
+__all__ = ["LEGALIZATIONS", "LEGALIZATIONS_OF_LOWERED", "fold_closed", "open_expressions"]
 
 # An expression of so many ops, copied for each use, is short.
 _SHORT = 16
@@ -57,7 +59,7 @@ _RAMP, _LITERAL = "stablehlo.iota", "stablehlo.constant"
 _LONG = {"gnomon.threefry2x32": _COPIES}
 
 
-def fold_closed(program: Program) -> None:
+def fold_closed(program: Program, target: Target) -> None:
     """Replace the small closed expressions of a program by literals, in place."""
     for function in program.functions:
         _fold(program.body(symbol_name(function)))
@@ -136,7 +138,7 @@ def _evaluated(
 # ------------------------------------------------------------------------------ large expressions
 
 
-def open_expressions(module: ir.Module) -> None:
+def open_expressions(module: ir.Module, target: Target) -> None:
     """Make the long closed expressions of a StableHLO module read a tensor, in place."""
     for function in module.body.operations:
         for block in function.operation.regions[0].blocks:
@@ -204,3 +206,31 @@ def _shift(root: ir.Operation) -> None:
             opened = lowered.add(result, opened)
             made.append(opened.owner)
     result.replace_all_uses_except(opened, [op.operation for op in made])
+
+
+_COPIED = (
+    "IREE 3.13 copies an elementwise op that reads no tensor into each of its users: compile time "
+    "grows exponentially with the length of such an expression"
+)
+
+LEGALIZATIONS = (
+    Legalization(
+        name="fold-closed-expressions",
+        stage=Stage.PREPARE,
+        kind=Kind.SLOW,
+        doc="evaluate long expressions of literals and ramps alone, where the value is small",
+        upstream=_COPIED,
+        run=fold_closed,
+    ),
+)
+
+LEGALIZATIONS_OF_LOWERED = (
+    Legalization(
+        name="open-closed-expressions",
+        stage=Stage.LOWERED,
+        kind=Kind.SLOW,
+        doc="add a hidden zero to where a long expression of literals and ramps starts",
+        upstream=_COPIED,
+        run=open_expressions,
+    ),
+)

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gnomon.backends.iree.targets import Capabilities
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex
 
-__all__ = ["complex_function_rules"]
+__all__ = ["LEGALIZATIONS"]
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _C64, _C128 = np.dtype(np.complex64), np.dtype(np.complex128)
@@ -136,8 +136,23 @@ _RULES: dict[str, Rule] = {
 _INVERSES = ("asin", "acos", "atan", "asinh", "acosh", "atanh")
 
 
-def complex_function_rules(capabilities: Capabilities) -> dict[str, Rule]:
-    """The rules of this room for a target."""
-    if not capabilities.f64 or capabilities.libm == "none":
-        return _RULES
-    return {**_RULES, **{f"gnomon.{name}": _in_wide_parts for name in _INVERSES}}
+LEGALIZATIONS = (
+    Legalization(
+        name="complex-functions",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.INACCURATE,
+        doc="form functions of complex numbers with small parts from functions of real numbers",
+        upstream="IREE 3.13 expands them into exp(z) - 1, exp(z) - exp(-z) and log(1 + z): of "
+        "1e-18 these are 0",
+        rules=always(_RULES),
+    ),
+    Legalization(
+        name="complex-inverse-functions",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.INACCURATE,
+        doc="compute inverse functions of complex64 in complex128",
+        upstream="IREE 3.13 makes them of an arc tangent of f32 that is off by 6e-8",
+        targets=Targets.where(f64=True, libm=("system", "device")),
+        rules=always({f"gnomon.{name}": _in_wide_parts for name in _INVERSES}),
+    ),
+)

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.legalize.varying_values import (
     UNKNOWN,
     Known,
@@ -30,12 +31,13 @@ from gnomon.backends.iree.legalize.varying_values import (
     of_op,
     of_reduction,
 )
+from gnomon.backends.iree.targets import Target
 from gnomon.dialects.combinators import lowered, stablehlo, stablehlo_constant
 from gnomon.dialects.functions import symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex, is_inexact, type_of
 
-__all__ = ["guard_reductions"]
+__all__ = ["LEGALIZATIONS", "guard_reductions"]
 
 _REDUCTIONS = ("stablehlo.reduce", "stablehlo.reduce_window")
 _LOOPS = ("stablehlo.while", "scf.for")
@@ -47,7 +49,7 @@ _IDEMPOTENT = frozenset(
 )
 
 
-def guard_reductions(module: ir.Module) -> None:
+def guard_reductions(module: ir.Module, target: Target) -> None:
     """Add hidden zeros to what a StableHLO module reduces and may be constant, in place.
 
     Control flow may be that of the dialect ``scf``.
@@ -176,3 +178,16 @@ class _Guard:
 
 def _terminator(block: ir.Block) -> ir.Operation:
     return block.operations[len(block.operations) - 1].operation
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="constant-reductions",
+        stage=Stage.LAST,
+        kind=Kind.MISCOMPILED,
+        doc="add a hidden zero to reduced values that may be constant",
+        upstream="IREE 3.13 combines a reduced constant once for each vector, not once for each "
+        "element",
+        run=guard_reductions,
+    ),
+)

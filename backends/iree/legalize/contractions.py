@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gnomon.backends.iree.legalize.conversions import rounded
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, always
 from gnomon.backends.iree.legalize.sums import STAGE, sum_along
-from gnomon.backends.rewriting import Rule
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.dot_algorithm import is_algorithm, without_algorithm
@@ -23,7 +23,7 @@ from gnomon.dialects.emit import constant, ops, reshape
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex, is_inexact, real_dtype, type_of
 
-__all__ = ["ALGORITHM_RULES", "RULES"]
+__all__ = ["LEGALIZATIONS"]
 
 _PIECE = 2048
 # The most elements that the pieces of a result may have together.
@@ -104,8 +104,22 @@ def _by_algorithm(inst: Instance) -> Sequence[ir.Value] | None:
     return [without_algorithm(inst)] if is_algorithm(inst.params["precision"]) else None
 
 
-# IREE knows no algorithms: their roundings are written down, before anything else is looked at.
-ALGORITHM_RULES: dict[str, Rule] = {"gnomon.dot_general": _by_algorithm}
-
-
-RULES: dict[str, Rule] = {"gnomon.dot_general": _contraction}
+LEGALIZATIONS = (
+    Legalization(
+        name="products-by-algorithm",
+        stage=Stage.PREPARE,
+        kind=Kind.INACCURATE,
+        doc="write down the roundings of a product's algorithm",
+        upstream="IREE 3.13 drops the `algorithm` of a `dot_general`",
+        rules=always({"gnomon.dot_general": _by_algorithm}),
+    ),
+    Legalization(
+        name="contractions",
+        stage=Stage.REWRITE_WRITTEN,
+        kind=Kind.INACCURATE,
+        doc="form contractions in f32 at least, long ones in pieces, complex ones in real parts",
+        upstream="IREE 3.13 forms a contraction of bf16 or f16 in 16 bits, adds up long ones one "
+        "by one, and has no vectors of complex numbers",
+        rules=always({"gnomon.dot_general": _contraction}),
+    ),
+)

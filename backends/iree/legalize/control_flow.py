@@ -7,28 +7,37 @@ control flow, since Python takes every step.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from gnomon.backends.iree.legalize.constant_reductions import guard_reductions
 from gnomon.backends.iree.legalize.guards import guard_loops
 from gnomon.backends.iree.legalize.host_control import OpenLoopError, has_control_flow, host_control
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.legalize.pieces import every_step, split_into_pieces, steps_for_order
-from gnomon.backends.iree.legalize.selects import split_complex_selects
 from gnomon.dialects.mlir import ir, other_dialects
 
-__all__ = ["Form", "Written", "write_control_flow"]
+__all__ = ["LEGALIZATIONS", "Form", "Written", "forms_of", "write_control_flow"]
 
 
 class Form(enum.Enum):
-    """A form of control flow.
+    """A form of control flow; the value is its legalization's name.
 
     In the first three, loops and branches with calls whose order counts are steps.
     """
 
-    HOST = "loops that count on the host, small ones as kernels"
-    COPIES = "the same, with copies where arrays enter loops and leave branches"
-    SELECTS = "loops as they are, each carry behind a select"
-    STEPS = "all loops, branches and calls as steps"
+    # Counting loops on the host, small loops as kernels.
+    HOST = "host-control"
+    # The same, with copies where arrays enter loops and leave branches.
+    COPIES = "copied-arrays"
+    # Loops as they are, each carry chosen by a select.
+    SELECTS = "guarded-loops"
+    # All loops, branches and calls as steps.
+    STEPS = "steps"
+
+
+def forms_of(legalizations: Iterable[Legalization]) -> tuple[Form, ...]:
+    """The forms that a list of legalizations has, the best one first."""
+    return tuple(Form(one.name) for one in legalizations if one.stage is Stage.CONTROL_FLOW)
 
 
 class Written(NamedTuple):
@@ -49,7 +58,7 @@ def write_control_flow(
     *,
     ordered: frozenset[str],
     kernels: bool,
-    complex_selects: bool = True,
+    finish: Callable[[ir.Module], None],
 ) -> Written | None:
     """Rewrite a StableHLO module in place.
 
@@ -58,7 +67,7 @@ def write_control_flow(
       form: how.
       ordered: symbols of the host functions whose calls keep their order.
       kernels: whether small loops may become kernels.
-      complex_selects: whether the device can choose between complex numbers.
+      finish: rewrites the module when its control flow has its form.
 
     Returns:
       what the compiler reads, or None where the program has a loop that the form cannot say: the
@@ -75,9 +84,41 @@ def write_control_flow(
             else:
                 host_control(module, kernels=kernels, guarded=form is Form.COPIES)
             # Kernels of loops have no reductions any more, and no vectors.
-            guard_reductions(module)
-            if not complex_selects:
-                split_complex_selects(module)
+            finish(module)
             return Written(str(module), stepped)
     except OpenLoopError:
         return None
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="host-control",
+        stage=Stage.CONTROL_FLOW,
+        kind=Kind.SLOW,
+        doc="run loops that count on the host, with their counters, and small ones in a kernel",
+        upstream="IREE 3.13 keeps counters on the device, and waits for them in each iteration",
+    ),
+    Legalization(
+        name="copied-arrays",
+        stage=Stage.CONTROL_FLOW,
+        kind=Kind.REFUSED,
+        doc="copy arrays that enter loops and leave branches, where the first form is refused",
+        upstream="IREE 3.13 refuses a loop one of whose arrays turns out to be a literal or "
+        "another one",
+    ),
+    Legalization(
+        name="guarded-loops",
+        stage=Stage.CONTROL_FLOW,
+        kind=Kind.REFUSED,
+        doc="select each carry at the end of the body by the loop's condition",
+        upstream="IREE 3.13 prunes the two regions of ``scf.while`` differently, and fails to "
+        "verify it or crashes",
+    ),
+    Legalization(
+        name="steps",
+        stage=Stage.CONTROL_FLOW,
+        kind=Kind.MISCOMPILED,
+        doc="let Python run loops, branches and calls whose order counts, around compiled pieces",
+        upstream="IREE 3.13 does not keep the order of calls of the host beside control flow",
+    ),
+)

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 
-from gnomon.backends.rewriting import Rule
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, always
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import BOOL, bfloat16, is_complex, is_floating, is_integer, type_of
 
-__all__ = ["BFLOAT16_RULES", "RULES", "rounded"]
+__all__ = ["LEGALIZATIONS", "rounded"]
 
 _FLOAT16 = np.dtype(np.float16)
 _FLOAT32 = np.dtype(np.float32)
@@ -92,7 +92,22 @@ def _iota(inst: Instance) -> Sequence[ir.Value] | None:
     return [_to_bfloat16(ops.iota(**(inst.params | {"dtype": _FLOAT32})))]
 
 
-RULES: dict[str, Rule] = {"gnomon.convert": _into_number}
-
-# For what the program converts and for what other rules do: these go last.
-BFLOAT16_RULES: dict[str, Rule] = {"gnomon.convert": _into_bfloat16, "gnomon.iota": _iota}
+LEGALIZATIONS = (
+    Legalization(
+        name="saturating-conversions",
+        stage=Stage.REWRITE,
+        kind=Kind.MISCOMPILED,
+        doc="convert floats to integers with the ends of the range, and f64 to f16 rounded once",
+        upstream="IREE 3.13 gives other integers for nan, infinities and what is out of range, "
+        "and zero for f64 that are subnormal numbers of f16",
+        rules=always({"gnomon.convert": _into_number}),
+    ),
+    Legalization(
+        name="bfloat16-conversions",
+        stage=Stage.REWRITE_WRITTEN,
+        kind=Kind.REFUSED,
+        doc="convert integers and f64 to bf16 by way of f32 and integers",
+        upstream="IREE 3.13 calls `__truncsfbf2` and `__truncdfbf2`, which nothing provides",
+        rules=always({"gnomon.convert": _into_bfloat16, "gnomon.iota": _iota}),
+    ),
+)

@@ -25,8 +25,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gnomon.backends.iree.legalize.conversions import rounded
-from gnomon.backends.iree.targets import Target
-from gnomon.backends.rewriting import Rule
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.convolution.geometry import Geometry, dilated
@@ -34,7 +33,7 @@ from gnomon.dialects.emit import broadcast_scalar, convert, full, ops, reshape, 
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_complex, real_dtype, type_of
 
-__all__ = ["convolution_rules"]
+__all__ = ["LEGALIZATIONS"]
 
 Dims = tuple[int, ...]
 
@@ -303,7 +302,24 @@ def _taps_of_result(product: _Product, lhs: ir.Value, rhs: ir.Value) -> ir.Value
     return product.ordered(result, ("group", *map(str, range(rank)), "batch", "feature"))
 
 
-def convolution_rules(target: Target) -> dict[str, Rule]:
-    """The rule of this room for a target."""
-    takes_groups = target.capabilities.host_memory
-    return {"gnomon.conv_general_dilated": lambda inst: _convolution(inst, takes_groups)}
+LEGALIZATIONS = (
+    Legalization(
+        name="convolutions",
+        stage=Stage.REWRITE,
+        kind=Kind.SLOW,
+        doc="write convolutions as products of matrices, but small and depthwise ones",
+        upstream="IREE 3.13 needs 4 to 40 times as long where features are not last, and is wrong "
+        "with negative padding",
+        targets=Targets.where(host_memory=True),
+        rules=always({"gnomon.conv_general_dilated": lambda inst: _convolution(inst, True)}),
+    ),
+    Legalization(
+        name="convolutions-in-groups",
+        stage=Stage.REWRITE,
+        kind=Kind.MISCOMPILED,
+        doc="the same, and products for all convolutions in groups that are not depthwise",
+        upstream="IREE 3.13 gives zeros for most results of convolutions in groups on a GPU",
+        targets=Targets.where(host_memory=False),
+        rules=always({"gnomon.conv_general_dilated": lambda inst: _convolution(inst, False)}),
+    ),
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gnomon.backends.iree.targets import Capabilities
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.cumulative import logaddexp, prefix_scan
@@ -18,7 +18,7 @@ from gnomon.dialects.emit import ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex
 
-__all__ = ["cumulative_rules"]
+__all__ = ["LEGALIZATIONS"]
 
 
 def _scanned(combine: Callable[[ir.Value, ir.Value], ir.Value]) -> Rule:
@@ -33,16 +33,34 @@ def _scanned(combine: Callable[[ir.Value, ir.Value], ir.Value]) -> Rule:
     return rule
 
 
-_LOGSUMEXP: dict[str, Rule] = {
-    "gnomon.cumlogsumexp": _scanned(lambda before, after: logaddexp(emitted, before, after))
-}
-_OTHERS: dict[str, Rule] = {
-    "gnomon.cumprod": _scanned(ops.mul),
-    "gnomon.cummax": _scanned(ops.max),
-    "gnomon.cummin": _scanned(ops.min),
-}
-
-
-def cumulative_rules(capabilities: Capabilities) -> dict[str, Rule]:
-    """The rules of this room for a target."""
-    return _LOGSUMEXP if capabilities.complex_selects else {**_LOGSUMEXP, **_OTHERS}
+LEGALIZATIONS = (
+    Legalization(
+        name="complex-cumulative-logsumexp",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.REFUSED,
+        doc="write cumlogsumexp of complex numbers as a parallel scan",
+        upstream="IREE 3.13 compiles no window of complex numbers with functions in its region",
+        rules=always(
+            {
+                "gnomon.cumlogsumexp": _scanned(
+                    lambda before, after: logaddexp(emitted, before, after)
+                )
+            }
+        ),
+    ),
+    Legalization(
+        name="complex-cumulative-products",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.REFUSED,
+        doc="write cumulative products and extrema of complex numbers as parallel scans",
+        upstream="IREE 3.13 crashes on them where there are no choices between complex numbers",
+        targets=Targets.where(complex_selects=False),
+        rules=always(
+            {
+                "gnomon.cumprod": _scanned(ops.mul),
+                "gnomon.cummax": _scanned(ops.max),
+                "gnomon.cummin": _scanned(ops.min),
+            }
+        ),
+    ),
+)

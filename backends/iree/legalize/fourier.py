@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.contract import Instance
@@ -35,7 +36,7 @@ from gnomon.dialects.host_call import call_on_host
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
 
-__all__ = ["by_products", "fourier_rules"]
+__all__ = ["LEGALIZATIONS", "by_products", "fourier_rules"]
 
 # The longest transform that is one product by its matrix.
 _DIRECT = 32
@@ -180,3 +181,16 @@ def _chirp(x: ir.Value, length: int, forward: bool) -> ir.Value:
     y = ops.pad(times(x, turns), zero, low=none, high=behind, interior=none)
     y = times(_last(y, padded, True), spectrum)
     return times(slice_along(_last(y, padded, False), dim, 0, length), turns)
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="fourier-transforms",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.REFUSED,
+        doc="write transforms as products of matrices, or leave long ones to NumPy",
+        upstream="IREE 3.13 compiles transforms of some powers of two along one dimension of f32, "
+        "and no others",
+        rules=fourier_rules,
+    ),
+)

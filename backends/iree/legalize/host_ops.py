@@ -7,12 +7,13 @@ form of these ops.
 
 from __future__ import annotations
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.legalize.refusals import refuse
 from gnomon.backends.iree.targets import Target
-from gnomon.backends.rewriting import Rule
+from gnomon.backends.rewriting import Narrowed, Rule
 from gnomon.dialects.host_call import call_on_host
 
-__all__ = ["HOST_OPS", "host_rules"]
+__all__ = ["HOST_OPS", "LEGALIZATIONS", "host_rules"]
 
 _LAPACK = "IREE has no code for it"
 
@@ -46,8 +47,21 @@ HOST_OPS: dict[str, str] = {
 def host_rules(target: Target) -> dict[str, Rule]:
     """The rewriting rules of the table."""
     if target.capabilities.host_calls:
-        return dict.fromkeys(HOST_OPS, call_on_host)
+        # Ops that Python evaluates need no form for the compiler.
+        return dict.fromkeys(HOST_OPS, Narrowed(call_on_host))
     return {
-        name: refuse(target, f"{reason}, and its programs cannot call Python")
+        name: Narrowed(refuse(target, f"{reason}, and its programs cannot call Python"))
         for name, reason in HOST_OPS.items()
     }
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="host-calls",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.REFUSED,
+        doc="leave callbacks and factorizations to Python, or refuse them where that cannot be",
+        upstream="IREE 3.13 compiles no custom call, nor `cholesky` and `triangular_solve`",
+        rules=host_rules,
+    ),
+)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from gnomon.backends.iree.legalize.conversions import rounded
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.legalize.refusals import refuse
-from gnomon.backends.iree.targets import Capabilities, Target
+from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule, Written
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.elementwise.expansion import SERIES, WITH_LOOPS, Series, emitted
@@ -21,7 +22,7 @@ from gnomon.dialects.emit import convert, zeros
 from gnomon.dialects.host_call import call_on_host
 from gnomon.dialects.mlir import ir
 
-__all__ = ["integral_rules", "series_rules"]
+__all__ = ["LEGALIZATIONS", "integral_rules", "series_rules"]
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -57,10 +58,10 @@ def _series(series: Series, *, f64: bool) -> Rule:
     return Written(rule)
 
 
-def series_rules(capabilities: Capabilities) -> dict[str, Rule]:
+def series_rules(target: Target) -> dict[str, Rule]:
     """The rules of series and polynomials for a target."""
     chosen = {name: series for name, series in SERIES.items() if name not in _LONG}
-    return {name: _series(series, f64=capabilities.f64) for name, series in chosen.items()}
+    return {name: _series(series, f64=target.capabilities.f64) for name, series in chosen.items()}
 
 
 def integral_rules(target: Target) -> dict[str, Rule]:
@@ -72,3 +73,23 @@ def integral_rules(target: Target) -> dict[str, Rule]:
         return dict.fromkeys(WITH_LOOPS, call_on_host)
     reason = "it is computed in f64, and its programs cannot call Python"
     return dict.fromkeys(WITH_LOOPS, refuse(target, reason))
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="integrals",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.REFUSED,
+        doc="expand incomplete gamma and beta functions in f64, or leave them to Python",
+        upstream="IREE 3.13 has no such functions, and compiles few of their loops as they are",
+        rules=integral_rules,
+    ),
+    Legalization(
+        name="series",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.INACCURATE,
+        doc="expand special functions by their series before the functions in them are rewritten",
+        upstream="IREE 3.13 loses digits in the elementary functions that the series are made of",
+        rules=series_rules,
+    ),
+)

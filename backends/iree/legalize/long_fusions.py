@@ -18,7 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.legalize.wide_fusions import is_fused
+from gnomon.backends.iree.targets import Target
 from gnomon.dialects.barrier import optimization_barrier
 from gnomon.dialects.body import PLAIN, Body, operands_of, results_of
 from gnomon.dialects.contract import ENGINE, bodies_of, instance_of, lookup
@@ -26,7 +28,7 @@ from gnomon.dialects.functions import Program, callee, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex, type_of
 
-__all__ = ["MAX_SIZE", "split_long_fusions"]
+__all__ = ["LEGALIZATIONS", "MAX_SIZE", "split_long_fusions"]
 
 # Ops of StableHLO in one kernel.
 MAX_SIZE = 192
@@ -44,7 +46,7 @@ _COMPLEX_SIZE = 4
 _CALL = "func.call"
 
 
-def split_long_fusions(program: Program) -> None:
+def split_long_fusions(program: Program, target: Target) -> None:
     """Put barriers between the parts of long expressions of a program; in place."""
     sizes = _Sizes(program)
     for function in program.functions:
@@ -111,7 +113,7 @@ def _joined(clusters: Iterable[_Cluster], size: int) -> tuple[_Cluster, set[_Clu
       the cluster, and those that it has no room for.
     """
     joined, left = _Cluster(size), set[_Cluster]()
-    for cluster in sorted(set(clusters), key=lambda c: c.size):
+    for cluster in sorted(dict.fromkeys(clusters), key=lambda c: c.size):
         if joined.size + cluster.size > MAX_SIZE:
             left.add(cluster)
         else:
@@ -185,3 +187,15 @@ def _size(op: ir.Operation) -> int:
         return 0
     size = _FUNCTION_SIZE if op.name in _FUNCTIONS else 1
     return size * _COMPLEX_SIZE if any(is_complex(type_of(r).dtype) for r in op.results) else size
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="long-fusions",
+        stage=Stage.FUSE,
+        kind=Kind.SLOW,
+        doc="put barriers between the parts of a long elementwise expression",
+        upstream="IREE 3.13 takes time that grows with the square of a kernel's size, or faster",
+        run=split_long_fusions,
+    ),
+)

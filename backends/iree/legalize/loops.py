@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, always
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.control_flow import while_
@@ -14,7 +15,7 @@ from gnomon.dialects.control_flow.bodies import split
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
-__all__ = ["legalize_while"]
+__all__ = ["LEGALIZATIONS"]
 
 
 def legalize_while(inst: Instance) -> Sequence[ir.Value]:
@@ -59,3 +60,15 @@ def legalize_while(inst: Instance) -> Sequence[ir.Value]:
         [Body.build(cond_types, emit_cond), Body.build(body_types, emit_body)],
     )
     return arrange(constants, results)
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="constant-carries",
+        stage=Stage.REWRITE,
+        kind=Kind.REFUSED,
+        doc="make carries that each iteration passes on constants of the loop",
+        upstream="IREE 3.13 prunes the two regions of a loop differently, and fails to verify it",
+        rules=always({"gnomon.while": legalize_while}),
+    ),
+)

@@ -11,14 +11,17 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets
 from gnomon.backends.iree.targets import Target
+from gnomon.backends.narrow import legalize_narrow_dtypes
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import convert, full_like, ops
+from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import BOOL, UNSIGNED, is_floating, is_integer, short_name, type_of
 
-__all__ = ["narrow_arithmetic_rules"]
+__all__ = ["LEGALIZATIONS"]
 
 _I32, _U32, _F32 = (np.dtype(t) for t in (np.int32, np.uint32, np.float32))
 
@@ -145,11 +148,9 @@ def _fewer_bits(inst: Instance) -> Sequence[ir.Value]:
     return [ops.bitcast_convert(_cut(found, word), dtype=dtype)]
 
 
-def narrow_arithmetic_rules(target: Target) -> dict[str, Rule]:
+def _widened_rules(target: Target) -> dict[str, Rule]:
     """The rules of this room for a target."""
     widened = target.capabilities.widened
-    if not widened:
-        return {}
 
     def where(applies: object, rule: Rule) -> Rule:
         def chosen(inst: Instance) -> Sequence[ir.Value] | None:
@@ -184,3 +185,30 @@ def narrow_arithmetic_rules(target: Target) -> dict[str, Rule]:
         ),
         "gnomon.reduce_precision": where(float, _fewer_bits),
     }
+
+
+def _store_as_bytes(program: Program, target: Target) -> None:
+    legalize_narrow_dtypes(program)
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="narrow-dtypes",
+        stage=Stage.PREPARE,
+        kind=Kind.REFUSED,
+        doc="store 8-bit floats and integers of 4 and 2 bits as bytes, and compute in f32 or i8",
+        upstream="IREE 3.13 has no CPU code for arithmetic on 8-bit floats, and takes small "
+        "integers only in whole bytes",
+        run=_store_as_bytes,
+    ),
+    Legalization(
+        name="narrow-arithmetic",
+        stage=Stage.REWRITE_WRITTEN,
+        kind=Kind.REFUSED,
+        doc="compute with 8 and 16 bits in 32 bits, where they are only stored",
+        upstream="IREE 3.13 emulates neither unsigned division, shifts nor signs of f16 "
+        "(``bitwidth emulation is not implemented yet on unsigned op``)",
+        targets=Targets.where(stores_more=True),
+        rules=_widened_rules,
+    ),
+)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gnomon.backends.rewriting import Rule
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, always
 from gnomon.dialects.body import operands_of
 from gnomon.dialects.contract import Instance, params_of
 from gnomon.dialects.emit import ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
-__all__ = ["RULES"]
+__all__ = ["LEGALIZATIONS"]
 
 
 class _Piece(NamedTuple):
@@ -93,4 +93,13 @@ def _is_zero(value: ir.Value) -> bool:
     return not params_of(owner.operation)["value"].any()
 
 
-RULES: dict[str, Rule] = {"gnomon.add": _sum_of_pieces}
+LEGALIZATIONS = (
+    Legalization(
+        name="sums-of-pads",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.SLOW,
+        doc="concatenate padded pieces that are added up and do not overlap",
+        upstream="IREE 3.13 computes a padded array for each piece, and then their sum",
+        rules=always({"gnomon.add": _sum_of_pieces}),
+    ),
+)

@@ -12,21 +12,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gnomon.backends.iree.targets.model import Capabilities
-from gnomon.backends.rewriting import Narrowed, Rule
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
+from gnomon.backends.rewriting import Narrowed
 from gnomon.dialects.contract import Instance, params_of
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
 
-__all__ = ["power_rules"]
+__all__ = ["LEGALIZATIONS"]
 
 _F64 = np.dtype(np.float64)
 _LARGEST = 4
-
-
-def power_rules(capabilities: Capabilities) -> dict[str, Rule]:
-    """The rule of powers, where there is f64."""
-    return {"gnomon.pow": Narrowed(_power)} if capabilities.f64 else {}
 
 
 def _power(inst: Instance) -> Sequence[ir.Value] | None:
@@ -60,3 +55,16 @@ def _literal(value: ir.Value) -> float | None:
         return None
     number = float(array.flat[0])
     return number if np.isfinite(number) else None
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="half-powers",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.SLOW,
+        doc="write powers whose exponent is a literal and a half as roots and products",
+        upstream="a power is a logarithm, a product and an exponential: 10 ns a number",
+        targets=Targets.where(f64=True),
+        rules=always({"gnomon.pow": Narrowed(_power)}),
+    ),
+)

@@ -5,7 +5,10 @@ Nothing is demoted: a program with f64 on a target without it is an error, not a
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.body import results_of
@@ -14,7 +17,7 @@ from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, short_name, type_of
 
-__all__ = ["check_dtypes", "refuse"]
+__all__ = ["LEGALIZATIONS", "LEGALIZATIONS_OF_WRITTEN", "check_dtypes", "refuse"]
 
 # What to do about a dtype that is not there, by its short name.
 _INSTEAD = {
@@ -81,3 +84,20 @@ def _line(location: ir.Location) -> str:
     """Where the user wrote it, for a message; nothing where that is not known."""
     text = str(location)
     return "" if "unknown" in text else f" ({text})"
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="missing-dtypes",
+        stage=Stage.PREPARE,
+        kind=Kind.REFUSED,
+        doc="refuse by name a program with a dtype that the target lacks",
+        upstream="IREE 3.13 demotes such a dtype, or fails in the middle of code generation",
+        run=check_dtypes,
+    ),
+)
+
+# The same for what the rules wrote.
+LEGALIZATIONS_OF_WRITTEN = (
+    replace(LEGALIZATIONS[0], name="missing-dtypes-written", stage=Stage.FUSE),
+)

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, always
 from gnomon.backends.iree.legalize.storage import Storage, storage_of
 from gnomon.backends.iree.legalize.stored_values import is_widened
 from gnomon.backends.rewriting import Rule
@@ -40,7 +41,7 @@ from gnomon.dialects.indexing.windows import Dimensions, Dims
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import SIGNED, TensorType, is_floating, type_of
 
-__all__ = ["RULES"]
+__all__ = ["LEGALIZATIONS"]
 
 _I32 = np.dtype(np.int32)
 _I64 = np.dtype(np.int64)
@@ -297,7 +298,7 @@ def _stored(inst: Instance) -> Sequence[ir.Value] | None:
     return [storage.load(result, inst.type)]
 
 
-RULES: dict[str, Rule] = {
+_RULES: dict[str, Rule] = {
     **dict.fromkeys(
         (
             "gnomon.scatter",
@@ -314,3 +315,17 @@ RULES: dict[str, Rule] = {
         ("gnomon.rev", "gnomon.cumsum", "gnomon.cumprod", "gnomon.cummax", "gnomon.cummin"), _stored
     ),
 }
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="indexing",
+        stage=Stage.REWRITE,
+        kind=Kind.MISCOMPILED,
+        doc="scatter whole rows of a matrix, clamp or drop indices, keep updates apart from what "
+        "they update",
+        upstream="IREE 3.13 scatters rows only, writes and reads beyond a buffer, and overwrites "
+        "an operand while the update is computed from it",
+        rules=always(_RULES),
+    ),
+)

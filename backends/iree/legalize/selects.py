@@ -10,19 +10,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gnomon.backends.iree.targets import Capabilities
-from gnomon.backends.rewriting import Rule
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
+from gnomon.backends.iree.targets import Target
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex
 
-__all__ = ["complex_rules", "split_complex_selects"]
+__all__ = ["LEGALIZATIONS", "split_complex_selects"]
 
 _SELECT = "stablehlo.select"
 
 
-def split_complex_selects(module: ir.Module) -> None:
+def split_complex_selects(module: ir.Module, target: Target) -> None:
     """Rewrite the complex selections of a StableHLO module in place."""
     found: list[ir.Operation] = []
 
@@ -81,8 +81,26 @@ def _pow(inst: Instance) -> Sequence[ir.Value] | None:
     return [ops.select(ops.eq(z, zero), of_zero, power)]
 
 
-def complex_rules(capabilities: Capabilities) -> dict[str, Rule]:
-    """The rules of the ops that the compiler expands with complex selections."""
-    if capabilities.complex_selects:
-        return {}
-    return {"gnomon.sign": _sign, "gnomon.pow": _pow}
+_LACKING = Targets.where(complex_selects=False)
+_NOT_WRITTEN = "IREE 3.13 writes no SPIR-V for a choice between complex numbers"
+
+LEGALIZATIONS = (
+    Legalization(
+        name="complex-signs-and-powers",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.REFUSED,
+        doc="expand complex signs and powers, in whose expansions the compiler would choose",
+        upstream=_NOT_WRITTEN,
+        targets=_LACKING,
+        rules=always({"gnomon.sign": _sign, "gnomon.pow": _pow}),
+    ),
+    Legalization(
+        name="complex-selects",
+        stage=Stage.LAST,
+        kind=Kind.REFUSED,
+        doc="choose between complex numbers part by part",
+        upstream=_NOT_WRITTEN,
+        targets=_LACKING,
+        run=split_complex_selects,
+    ),
+)

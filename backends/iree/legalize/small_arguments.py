@@ -12,13 +12,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.combinators import lowered
 from gnomon.dialects.elementwise.expansion import literal
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_floating, type_of
 
-__all__ = ["keep_small_digits"]
+__all__ = ["LEGALIZATIONS", "keep_small_digits"]
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _SINE = "stablehlo.sine"
@@ -92,3 +93,16 @@ _WRITTEN = {
     "stablehlo.exponential_minus_one": _expm1,
     _SINE: _sine,
 }
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="small-arguments",
+        stage=Stage.LOWERED,
+        kind=Kind.INACCURATE,
+        doc="write log1p, expm1 and sine of small arguments by their series",
+        upstream="IREE 3.13 computes log1p(x) as log(1 + x) and expm1(x) as exp(x) - 1, in f64 "
+        "and, for SPIR-V, in f32",
+        run=keep_small_digits,
+    ),
+)

@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.body import Body
@@ -48,7 +49,7 @@ from gnomon.dialects.types import (
     type_of,
 )
 
-__all__ = ["sorting_rules"]
+__all__ = ["LEGALIZATIONS", "sorting_rules"]
 
 _I32 = np.dtype(np.int32)
 _F32 = np.dtype(np.float32)
@@ -273,3 +274,16 @@ def sorting_rules(target: Target) -> dict[str, Rule]:
         return on_host if capabilities.host_memory and capabilities.host_calls else rule
 
     return {name: chosen(way, parameter) for name, (way, parameter) in _SORTS.items()}
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="sorts",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.MISCOMPILED,
+        doc="sort strictly ordered integer keys, in a way that suits the length and the target",
+        upstream="IREE 3.13's sort is a bubble sort, not stable, and wrong on several operands "
+        "with equal keys; GPUs run a row of it in one thread, or have no code for it",
+        rules=sorting_rules,
+    ),
+)

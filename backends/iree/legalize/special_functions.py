@@ -34,6 +34,7 @@ from gnomon.backends.iree.legalize import (
 )
 from gnomon.backends.iree.legalize.conversions import rounded
 from gnomon.backends.iree.legalize.double_length import polynomial, positive_power
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
 from gnomon.backends.iree.legalize.refusals import refuse
 from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule, Written
@@ -42,7 +43,7 @@ from gnomon.dialects.emit import convert, full_like, ops, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import FLOATING, is_complex, is_floating, type_of
 
-__all__ = ["function_rules", "rounding_rules"]
+__all__ = ["LEGALIZATIONS"]
 
 _F32 = np.dtype(np.float32)
 _F64 = np.dtype(np.float64)
@@ -448,20 +449,67 @@ def _without_library(target: Target) -> dict[str, Rule]:
     return {**_WRITTEN_OUT, **of_complex, **of_f64}
 
 
-def rounding_rules(target: Target) -> dict[str, Rule]:
-    """What stands for roundings, in what other rules write too, where a target has none."""
-    if target.capabilities.rounds:
-        return {}
+def _rounding_rules(target: Target) -> dict[str, Rule]:
     refusal = _refused_in(FLOATING, refuse(target, "it has no library of functions"))
     return {**dict.fromkeys(_SERIES_WITH_ROUNDING, refusal), "gnomon.round": _round}
 
 
-def function_rules(target: Target) -> dict[str, Rule]:
-    """The rules of this room for a target."""
-    if not target.capabilities.f64:
-        functions = _NARROW
-    elif target.capabilities.libm == "none":
-        functions = _without_library(target)
-    else:
-        functions = _WIDE
-    return {**functions, "gnomon.dot_general": _dot_general, "gnomon.pad": _pad}
+_LOSES_DIGITS = (
+    "IREE 3.13 loses up to 67 units in the last place, is wrong at the edges of `pow` and `cbrt`, "
+    "and reduces no large angle"
+)
+
+LEGALIZATIONS = (
+    Legalization(
+        name="functions",
+        stage=Stage.REWRITE,
+        kind=Kind.INACCURATE,
+        doc="write elementary functions within a few units in the last place, f32 by way of f64",
+        upstream=f"{_LOSES_DIGITS}; it calls a library for those of f64, or refuses them",
+        targets=Targets.where(f64=True, libm=("system", "device")),
+        rules=always(_WIDE),
+    ),
+    Legalization(
+        name="functions-without-library",
+        stage=Stage.REWRITE,
+        kind=Kind.REFUSED,
+        doc="the same, with all functions of f64 written in arithmetic",
+        upstream=f"{_LOSES_DIGITS}; those of f64 it leaves to a library",
+        targets=Targets.where(f64=True, libm="none"),
+        rules=_without_library,
+    ),
+    Legalization(
+        name="functions-without-f64",
+        stage=Stage.REWRITE,
+        kind=Kind.INACCURATE,
+        doc="the same, in arithmetic of f32 and 32-bit integers",
+        upstream=_LOSES_DIGITS,
+        targets=Targets.where(f64=False),
+        rules=always(_NARROW),
+    ),
+    Legalization(
+        name="empty-contractions",
+        stage=Stage.REWRITE,
+        kind=Kind.REFUSED,
+        doc="write a contraction of nothing as zeros",
+        upstream="IREE 3.13 divides by the size of the contraction, and crashes",
+        rules=always({"gnomon.dot_general": _dot_general}),
+    ),
+    Legalization(
+        name="wide-complex-padding",
+        stage=Stage.REWRITE,
+        kind=Kind.REFUSED,
+        doc="pad complex128 part by part",
+        upstream="IREE 3.13 fills with numbers of at most 64 bits",
+        rules=always({"gnomon.pad": _pad}),
+    ),
+    Legalization(
+        name="roundings",
+        stage=Stage.REWRITE_WRITTEN,
+        kind=Kind.REFUSED,
+        doc="round by `floor`; refuse remainders",
+        upstream="IREE 3.13 calls a library to round and for remainders, and links none",
+        targets=Targets.where(rounds=False),
+        rules=_rounding_rules,
+    ),
+)

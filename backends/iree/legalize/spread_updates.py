@@ -6,18 +6,20 @@ padding between the elements. After a barrier the updated array is one of its ow
 
 from __future__ import annotations
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.legalize.strided_views import operations
+from gnomon.backends.iree.targets import Target
 from gnomon.dialects.combinators import stablehlo
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
-__all__ = ["store_spread_updates"]
+__all__ = ["LEGALIZATIONS", "store_spread_updates"]
 
 _UPDATES = ("stablehlo.dynamic_update_slice", "stablehlo.scatter")
 _VIEWS = ("stablehlo.bitcast_convert", "stablehlo.convert", "stablehlo.reshape")
 
 
-def store_spread_updates(module: ir.Module) -> None:
+def store_spread_updates(module: ir.Module, target: Target) -> None:
     """Put barriers before the interior padding of updates in a StableHLO module; in place."""
     for function in module.body.operations:
         for op in list(operations(function.operation)):
@@ -39,3 +41,15 @@ def _is_update(value: ir.Value) -> bool:
             return False
         value = op.operands[0]
     return False
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="spread-updates",
+        stage=Stage.LOWERED,
+        kind=Kind.MISCOMPILED,
+        doc="store an updated array before padding is put between its elements",
+        upstream="IREE 3.13 makes the update in the padded array, at the place without padding",
+        run=store_spread_updates,
+    ),
+)

@@ -9,7 +9,9 @@ refused. Behind a barrier a value is in memory.
 
 from __future__ import annotations
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets
 from gnomon.backends.iree.legalize.wide_fusions import is_fused
+from gnomon.backends.iree.targets import Target
 from gnomon.dialects.barrier import optimization_barrier
 from gnomon.dialects.body import Body, operands_of, results_of
 from gnomon.dialects.contract import all_operations
@@ -17,7 +19,7 @@ from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import BOOL, type_of
 
-__all__ = ["is_widened", "store_values_read_across"]
+__all__ = ["LEGALIZATIONS", "is_widened", "store_values_read_across"]
 
 _MOVES = ("gnomon.broadcast_in_dim", "gnomon.transpose")
 _VIEWS = (*_MOVES, "gnomon.reshape")
@@ -40,7 +42,7 @@ def is_widened(value: ir.Value) -> bool:
     return False
 
 
-def store_values_read_across(program: Program) -> None:
+def store_values_read_across(program: Program, target: Target) -> None:
     """Put barriers behind computed values that are read along different dimensions; in place."""
     for function in program.functions:
         _store(program.body(symbol_name(function)))
@@ -68,3 +70,17 @@ def _reads(value: ir.Value) -> tuple[int, bool]:
         else:
             count += 1
     return count, moved
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="values-read-across",
+        stage=Stage.FUSE,
+        kind=Kind.MISCOMPILED,
+        doc="store computed values that are read along different dimensions",
+        upstream="IREE 3.13 keeps such a value in a buffer that the threads of a device write at "
+        "the same time",
+        targets=Targets.where(memory="device"),
+        run=store_values_read_across,
+    ),
+)

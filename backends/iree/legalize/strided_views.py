@@ -12,11 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
+from gnomon.backends.iree.targets import Target
 from gnomon.dialects.combinators import stablehlo
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
-__all__ = ["operations", "store_strided_views"]
+__all__ = ["LEGALIZATIONS", "operations", "store_strided_views"]
 
 # Ops that IREE writes as reads by position. It makes reversed scans of some windows.
 _READERS = frozenset(f"stablehlo.{n}" for n in ("gather", "reverse", "reduce_window"))
@@ -35,7 +37,7 @@ _ELEMENTWISE = frozenset(
 _LITERAL = "stablehlo.constant"
 
 
-def store_strided_views(module: ir.Module) -> None:
+def store_strided_views(module: ir.Module, target: Target) -> None:
     """Put barriers after slices with gaps that are read by position; in place."""
     views: dict[ir.Value, None] = {}
     for function in module.body.operations:
@@ -116,3 +118,16 @@ def _has_gaps(op: ir.Operation) -> bool:
     if op.name == "stablehlo.slice":
         step = ir.DenseI64ArrayAttr(op.attributes["strides"])[inner]
     return step * math.prod(whole[inner + 1 :]) > 1
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="strided-views",
+        stage=Stage.LOWERED,
+        kind=Kind.REFUSED,
+        doc="store slices with gaps that are read by position",
+        upstream="IREE 3.13 reads a vector of a view by position, which LLVM takes only where "
+        "neighbours are neighbours in memory",
+        run=store_strided_views,
+    ),
+)

@@ -11,18 +11,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.legalize.strided_views import operations
+from gnomon.backends.iree.targets import Target
 from gnomon.dialects import mlir
 from gnomon.dialects.combinators import stablehlo
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
-__all__ = ["store_unsigned_factors"]
+__all__ = ["LEGALIZATIONS", "store_unsigned_factors"]
 
 _MOVES = ("stablehlo.reshape", "stablehlo.transpose", "stablehlo.broadcast_in_dim")
 
 
-def store_unsigned_factors(module: ir.Module) -> None:
+def store_unsigned_factors(module: ir.Module, target: Target) -> None:
     """Put barriers after such conversions in a StableHLO module; in place."""
     found: dict[ir.Value, None] = {}
     for function in module.body.operations:
@@ -54,3 +56,15 @@ def _conversions(op: ir.Operation) -> Iterator[ir.Value]:
             continue
         if type_of(value.owner.operation.operands[0]).dtype.kind in "ub":
             yield value
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="unsigned-factors",
+        stage=Stage.LOWERED,
+        kind=Kind.MISCOMPILED,
+        doc="store factors that are converted from unsigned integers or bools",
+        upstream="IREE 3.13 converts as if they were signed, in products with a vector",
+        run=store_unsigned_factors,
+    ),
+)

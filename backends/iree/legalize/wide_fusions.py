@@ -16,12 +16,16 @@ import functools
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
+from gnomon.backends.iree.targets import Target
 from gnomon.dialects.barrier import optimization_barrier
 from gnomon.dialects.body import Body, operands_of, results_of
 from gnomon.dialects.combinators import batch_elementwise
 from gnomon.dialects.contract import REGISTRY, bodies_of, lookup
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
+
+__all__ = ["LEGALIZATIONS", "MAX_LEAVES", "is_fused", "split_wide_fusions"]
 
 # Of IREE's 32, with a reserve for the results of the kernel and for the scalars that it reads.
 MAX_LEAVES = 24
@@ -40,7 +44,7 @@ Leaves: TypeAlias = "frozenset[ir.Value]"
 _NO_LEAVES: Leaves = frozenset()
 
 
-def split_wide_fusions(program: Program) -> None:
+def split_wide_fusions(program: Program, target: Target) -> None:
     """Put barriers into the expressions of a program that have too many leaves; in place."""
     for function in program.functions:
         _split(program.body(symbol_name(function)))
@@ -105,4 +109,14 @@ def _narrow(
     return operands_of(op)
 
 
-__all__ = ["MAX_LEAVES", "is_fused", "split_wide_fusions"]
+LEGALIZATIONS = (
+    Legalization(
+        name="wide-fusions",
+        stage=Stage.FUSE,
+        kind=Kind.REFUSED,
+        doc="put barriers into an expression that reads or writes many buffers",
+        upstream="IREE 3.13 binds 32 buffers to a kernel, makes kernels with more, and fails when "
+        "they are loaded (``binding count 49 > 32``)",
+        run=split_wide_fusions,
+    ),
+)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, always
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.combinators import accumulator, highest, lowest
 from gnomon.dialects.contract import Instance
@@ -21,7 +22,7 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex, type_of
 from gnomon.dialects.windowed import first_of_two, fold_windows
 
-__all__ = ["RULES"]
+__all__ = ["LEGALIZATIONS"]
 
 _I32 = np.dtype(np.int32)
 
@@ -81,10 +82,23 @@ def _place(beyond: str, least: Callable[[np.dtype], np.ndarray]) -> Rule:
     return rule
 
 
-RULES: dict[str, Rule] = {
+_RULES: dict[str, Rule] = {
     "gnomon.window_argmax": _place("gt", lowest),
     "gnomon.window_argmin": _place("lt", highest),
     "gnomon.reduce_window_sum": _sum,
     "gnomon.reduce_window_max": _extremum("max", lowest),
     "gnomon.reduce_window_min": _extremum("min", highest),
 }
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="windows",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.MISCOMPILED,
+        doc="fold reductions of windows, one dimension after the other",
+        upstream="IREE 3.13 adds the windows of two reductions into one array of zeros, and "
+        "crashes on complex numbers",
+        rules=always(_RULES),
+    ),
+)

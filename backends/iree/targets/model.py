@@ -64,6 +64,11 @@ class Capabilities:
         return "f64" in self.dtypes
 
     @property
+    def stores_more(self) -> bool:
+        """Whether there are dtypes that are stored and not computed with."""
+        return bool(self.widened)
+
+    @property
     def i64(self) -> bool:
         """Whether there are 64-bit integers."""
         return "i64" in self.dtypes

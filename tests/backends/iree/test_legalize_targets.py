@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gnomon.backends.iree.legalize import legalize
-from gnomon.backends.iree.legalize.special_functions import function_rules
+from gnomon.backends.iree.pipeline import legalize
+from gnomon.backends.iree.legalize.legalization import Stage, rules_of
+from gnomon.backends.iree.legalize.order import LEGALIZATIONS
 from gnomon.backends.iree.targets import find_target, target_names
 from gnomon.backends.reference import Evaluator
 from gnomon.backends.rewriting import rewrite
@@ -18,7 +19,7 @@ from gnomon.dialects.functions import Program
 from gnomon.dialects.types import TensorType
 from tests.tolerance import assert_each_near
 
-RULES = function_rules(find_target("vulkan"))
+RULES = rules_of(LEGALIZATIONS, Stage.REWRITE, find_target("vulkan"))
 RNG = np.random.default_rng(7)
 SMALLEST = float(np.finfo(np.float32).tiny)
 

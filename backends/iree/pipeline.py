@@ -1,0 +1,297 @@
+"""The pipeline: from a program of the gnomon dialect to what IREE's compiler is given.
+
+`IreeBackend` compiles what `lower` returns, and `gnomon-opt --pipeline=iree` prints it. Each pass
+is observed by its name, each legalization among them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from gnomon.backends.compilation import Artifact, Lowering, Observer
+from gnomon.backends.iree.host import HostFunction, collect, publish
+from gnomon.backends.iree.legalize.control_flow import Form, forms_of, write_control_flow
+from gnomon.backends.iree.legalize.device_description import describe_device
+from gnomon.backends.iree.legalize.host_control import has_control_flow
+from gnomon.backends.iree.legalize.legalization import (
+    DIALECT_STAGES,
+    Legalization,
+    OnModule,
+    OnProgram,
+    Rules,
+    Stage,
+    of_stage,
+    rules_of,
+)
+from gnomon.backends.iree.legalize.order import LEGALIZATIONS
+from gnomon.backends.iree.targets import Target
+from gnomon.backends.rewriting import rewrite
+from gnomon.dialects.contract import REGISTRY
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
+from gnomon.passes.pipeline import Pass
+
+__all__ = ["CompilerInput", "Lowered", "Pipeline", "legalization_passes", "legalize"]
+
+# The host runs a loop, a kernel or several for each iteration: what need not be in it is moved.
+_BEFORE_LOOPS_ARE_EXPANDED = (
+    "hoist-invariants",
+    "split-scans",
+    "drop-unused-results",
+    "canonicalize",
+    "cse",
+)
+
+
+@dataclass(frozen=True)
+class CompilerInput:
+    """What the compiler is given for a program, besides flags.
+
+    Attributes:
+      code: text, where control flow runs on the host or the device is described; None for the
+        portable artifact.
+      form: the form of its control flow; None where it has none.
+      stepped: whether Python takes steps of it, see `steps`.
+    """
+
+    code: str | None
+    form: Form | None = None
+    stepped: bool = False
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A lowered program.
+
+    Attributes:
+      artifact: the portable artifact, with the program's cost.
+      given: what the compiler is given, control flow in the first form that can say it.
+      functions: the host functions that it calls.
+      ordered: the symbols of those whose calls keep their order.
+      unbounded: whether it has a loop that may run any number of times.
+    """
+
+    artifact: Artifact
+    given: CompilerInput
+    functions: tuple[HostFunction, ...] = ()
+    ordered: frozenset[str] = frozenset()
+    unbounded: bool = False
+
+    @property
+    def text(self) -> str:
+        """The program that the compiler is given, as text."""
+        if self.given.code is not None:
+            return self.given.code
+        ensure_context()
+        module = stablehlo.deserialize_portable_artifact(context(), self.artifact.portable)
+        return str(module)
+
+
+class Pipeline:
+    """The way of programs to one target.
+
+    Args:
+      target: the target.
+      legalizations: what is rewritten; all by default.
+
+    Attributes:
+      target: the target.
+      forms: the forms of control flow to try, the best one first.
+    """
+
+    def __init__(
+        self, target: Target, legalizations: Sequence[Legalization] = LEGALIZATIONS
+    ) -> None:
+        self.target = target
+        self.forms = forms_of(legalizations)
+        self._legalizations = tuple(legalizations)
+
+    def lower(
+        self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
+    ) -> Lowered:
+        """Lower a program, whose module is consumed.
+
+        Args:
+          program: its public function is ``main``.
+          keep_stages: keep its text at each stage.
+          observe: called after each pass.
+
+        Raises:
+          UnsupportedOnTarget: it has an op or a dtype that the target has no form of.
+        """
+        lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
+        lowering.expand(_BEFORE_LOOPS_ARE_EXPANDED)
+        module = lowering.module
+        unbounded = _has_open_loops(module)
+        lowering.run(("expand-scan",))
+        for step in self._on_program(module):
+            lowering.legalize(step)
+        functions, callbacks = collect(module)
+        lowering.to_stablehlo()
+        for step in self._on_module(Stage.LOWERED):
+            lowering.legalize(step)
+        publish(module, functions)
+        if not has_control_flow(module):
+            for step in self._on_module(Stage.LAST):
+                lowering.legalize(step)
+        artifact = lowering.artifact(callbacks=callbacks)
+        code = describe_device(module, self.target) if self.target.device else None
+        ordered = frozenset(f.symbol for f in functions if REGISTRY[f"gnomon.{f.op}"].effects)
+        given = CompilerInput(code)
+        if has_control_flow(module):
+            given = next(self.in_forms(artifact, ordered, self.forms, module), given)
+        return Lowered(artifact, given, tuple(functions), ordered, unbounded)
+
+    def in_forms(
+        self,
+        artifact: Artifact,
+        ordered: frozenset[str],
+        forms: Sequence[Form],
+        module: ir.Module | None = None,
+    ) -> Iterator[CompilerInput]:
+        """A program with its control flow in each of the forms that can say it.
+
+        Args:
+          artifact: the program.
+          ordered: symbols of the host functions whose calls keep their order.
+          forms: what to try.
+          module: the program again, which is consumed.
+        """
+        has_open_loops = False
+        for form in forms:
+            if has_open_loops and form is Form.COPIES:
+                continue
+            module = module or self._read(artifact)
+            written = write_control_flow(
+                module,
+                form,
+                ordered=ordered if Form.STEPS in self.forms else frozenset(),
+                # One thread runs a loop as fast as it can only where it is a CPU's.
+                kernels=self.target.capabilities.host_memory,
+                finish=self._finish,
+            )
+            module = None
+            if written is None:
+                has_open_loops = True
+                continue
+            yield CompilerInput(written.text, form, written.stepped)
+
+    def _read(self, artifact: Artifact) -> ir.Module:
+        ensure_context()
+        module = stablehlo.deserialize_portable_artifact(context(), artifact.portable)
+        if self.target.device:
+            describe_device(module, self.target)
+        return module
+
+    def _finish(self, module: ir.Module) -> None:
+        for step in self._on_module(Stage.LAST):
+            step.run(module)
+
+    def _on_program(self, module: ir.Module) -> Iterator[Pass]:
+        """The legalizations on the gnomon dialect: the rules of each stage, then its passes."""
+        # One for all, because it numbers the functions that rules write.
+        program = Program(module)
+        for stage in DIALECT_STAGES:
+            rules = rules_of(self._legalizations, stage, self.target)
+            if rules:
+                yield Pass(
+                    f"{stage.name.lower().replace('_', '-')}-ops",
+                    f"rewrite {stage.value}",
+                    lambda _module, rules=rules: rewrite(program, rules),
+                )
+            for one in of_stage(self._legalizations, stage, self.target):
+                if one.run is not None:
+                    yield Pass(one.name, one.doc, _on_program(one.run, program, self.target))
+
+    def _on_module(self, stage: Stage) -> Iterator[Pass]:
+        for one in of_stage(self._legalizations, stage, self.target):
+            if one.run is not None:
+                yield Pass(one.name, one.doc, _on_module(one.run, self.target))
+
+
+def _on_program(
+    run: OnProgram | OnModule, program: Program, target: Target
+) -> Callable[[ir.Module], None]:
+    chosen = cast(OnProgram, run)
+    return lambda _module: chosen(program, target)
+
+
+def _on_module(run: OnProgram | OnModule, target: Target) -> Callable[[ir.Module], None]:
+    chosen = cast(OnModule, run)
+    return lambda module: chosen(module, target)
+
+
+def legalize(
+    module: ir.Module, target: Target, legalizations: Sequence[Legalization] = LEGALIZATIONS
+) -> None:
+    """Rewrite a module of the gnomon dialect in place, by the stages before the lowering.
+
+    Raises:
+      UnsupportedOnTarget: it has an op or a dtype that the target has no form of.
+    """
+    for step in Pipeline(target, legalizations)._on_program(module):
+        step.run(module)
+
+
+def legalization_passes(
+    target: Target, legalizations: Sequence[Legalization] = LEGALIZATIONS
+) -> dict[str, Pass]:
+    """The legalizations for a target, each as a pass of its own, by name.
+
+    Those of control flow leave StableHLO with ops of the dialects of the compiler.
+    """
+    passes = [
+        Pass(
+            "legalize-for-iree",
+            "run all legalizations that come before the lowering",
+            lambda module: legalize(module, target, legalizations),
+        )
+    ]
+    for one in legalizations:
+        if target not in one.targets:
+            continue
+        run: Callable[[ir.Module], None]
+        if one.stage is Stage.CONTROL_FLOW:
+            run = functools.partial(_write_form, Form(one.name), target)
+        elif one.rules is not None:
+            run = functools.partial(_rewrite_alone, one.rules, target)
+        elif one.stage in DIALECT_STAGES:
+            run = functools.partial(_run_alone, cast(OnProgram, one.run), target)
+        else:
+            run = _on_module(cast(OnModule, one.run), target)
+        passes.append(Pass(one.name, one.doc, run))
+    return {one.name: one for one in passes}
+
+
+def _write_form(form: Form, target: Target, module: ir.Module) -> None:
+    kernels = target.capabilities.host_memory
+    written = write_control_flow(
+        module, form, ordered=frozenset(), kernels=kernels, finish=lambda _module: None
+    )
+    if written is None:
+        raise ValueError(f"{form.value}: a loop does not count, and is no kernel")
+
+
+def _rewrite_alone(rules: Rules, target: Target, module: ir.Module) -> None:
+    rewrite(Program(module), rules(target))
+
+
+def _run_alone(run: OnProgram, target: Target, module: ir.Module) -> None:
+    run(Program(module), target)
+
+
+def _has_open_loops(module: ir.Module) -> bool:
+    """Whether a program whose scans are not expanded yet has loops without a trip count."""
+    found = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name != "gnomon.while":
+            return ir.WalkResult.ADVANCE
+        found.append(op)
+        return ir.WalkResult.INTERRUPT
+
+    module.operation.walk(visit)
+    return bool(found)
