@@ -7,7 +7,7 @@ is observed by its name, each legalization among them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -28,7 +28,7 @@ from gnomon.backends.iree.legalize.legalization import (
 )
 from gnomon.backends.iree.legalize.order import LEGALIZATIONS
 from gnomon.backends.iree.targets import Target
-from gnomon.backends.rewriting import rewrite
+from gnomon.backends.rewriting import Rule, rewrite
 from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
@@ -164,7 +164,7 @@ class Pipeline:
         for form in forms:
             if has_open_loops and form is Form.COPIES:
                 continue
-            module = module or self._read(artifact)
+            module = module or self.read(artifact)
             written = write_control_flow(
                 module,
                 form,
@@ -179,7 +179,8 @@ class Pipeline:
                 continue
             yield CompilerInput(written.text, form, written.stepped)
 
-    def _read(self, artifact: Artifact) -> ir.Module:
+    def read(self, artifact: Artifact) -> ir.Module:
+        """The StableHLO module of a lowered program, with the target's device."""
         ensure_context()
         module = stablehlo.deserialize_portable_artifact(context(), artifact.portable)
         if self.target.device:
@@ -192,7 +193,6 @@ class Pipeline:
 
     def _on_program(self, module: ir.Module) -> Iterator[Pass]:
         """The legalizations on the gnomon dialect: the rules of each stage, then its passes."""
-        # One for all, because it numbers the functions that rules write.
         program = Program(module)
         for stage in DIALECT_STAGES:
             rules = rules_of(self._legalizations, stage, self.target)
@@ -200,7 +200,7 @@ class Pipeline:
                 yield Pass(
                     f"{stage.name.lower().replace('_', '-')}-ops",
                     f"rewrite {stage.value}",
-                    lambda _module, rules=rules: rewrite(program, rules),
+                    functools.partial(_rewrite, program, rules),
                 )
             for one in of_stage(self._legalizations, stage, self.target):
                 if one.run is not None:
@@ -210,6 +210,11 @@ class Pipeline:
         for one in of_stage(self._legalizations, stage, self.target):
             if one.run is not None:
                 yield Pass(one.name, one.doc, _on_module(one.run, self.target))
+
+
+def _rewrite(program: Program, rules: Mapping[str, Rule], module: ir.Module) -> None:
+    # The program is the module's, and is kept because it numbers the functions that rules write.
+    rewrite(program, rules)
 
 
 def _on_program(

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gnomon.backends.iree.pipeline import legalize
 from gnomon.backends.iree.legalize.legalization import Stage, rules_of
 from gnomon.backends.iree.legalize.order import LEGALIZATIONS
+from gnomon.backends.iree.pipeline import legalize
 from gnomon.backends.iree.targets import find_target, target_names
 from gnomon.backends.reference import Evaluator
 from gnomon.backends.rewriting import rewrite

@@ -279,7 +279,7 @@ def test_random_programs_taken_apart(
         program = Program()
         program.add("main", dialect.body(function, "vvssib"), public=True)
         artifact = backend.lower(program)
-        module = backend._read(artifact)
+        module = backend.pipeline.read(artifact)
         ordered = artifact.plan.ordered
         if not pieces.split_into_pieces(
             module, pieces.steps_for_order(ordered) if form == "order" else pieces.every_step
