@@ -1,4 +1,4 @@
-"""Source files that tests name exist."""
+"""Source files that tests and documentation pages name exist."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ PATH = re.compile(rf"(?<![\w/.-])(?:{'|'.join(FOLDERS)})/[\w./-]*\w\.(?:cpp|h|ml
 
 
 def cited() -> dict[str, list[str]]:
-    """Every path that a test names, and the tests that do."""
+    """Every path that a test or a page names, and the files that name it."""
+    patterns = ("tests/**/*.py", "tests/**/*.mlir", "docs/**/*.md", "*.md", ".github/**/*.md")
     found: dict[str, list[str]] = {}
-    for test in sorted(path for end in ("py", "mlir") for path in ROOT.glob(f"tests/**/*.{end}")):
-        for path in PATH.findall(test.read_text(encoding="utf-8")):
-            found.setdefault(path, []).append(str(test.relative_to(ROOT)))
+    for file in sorted(file for pattern in patterns for file in ROOT.glob(pattern)):
+        for path in PATH.findall(file.read_text(encoding="utf-8")):
+            found.setdefault(path, []).append(str(file.relative_to(ROOT)))
     return found
 
 
-def test_files_that_tests_name_exist() -> None:
+def test_files_that_tests_and_pages_name_exist() -> None:
     found = cited()
     assert "tests/frontend/test_transformations.py" in found
     assert {path: by for path, by in found.items() if not (ROOT / path).is_file()} == {}
