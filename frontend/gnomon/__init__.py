@@ -1,5 +1,7 @@
 """gnomon: composable transformations of Python and NumPy programs, on MLIR."""
 
+from typing import TYPE_CHECKING
+
 from gnomon import (
     ad_checkpoint,
     custom_batching,
@@ -190,5 +192,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> None:
-    raise _missing_attribute(name, __all__)
+if not TYPE_CHECKING:  # a checker reports unknown names itself
+
+    def __getattr__(name: str) -> None:
+        raise _missing_attribute(name, __all__)

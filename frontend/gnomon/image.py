@@ -10,6 +10,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import real_dtype
 from gnomon.lax._operands import as_shape
@@ -135,7 +136,7 @@ def scale_and_translate(
     image: Any,
     shape: Sequence[int],
     spatial_dims: Sequence[int],
-    scale: Any,
+    scale: ArrayLike,
     translation: Any,
     method: str | ResizeMethod,
     antialias: bool = True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from gnomon import tree_util
 from gnomon._compilation.jit import JitFunction, jit
@@ -12,6 +12,9 @@ from gnomon._compilation.stages import ProgramText
 from gnomon._diagnostics.source_location import named_scope
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.function import check_callable, name_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def make_jaxpr(
@@ -80,7 +83,7 @@ def typeof(x: Any) -> Any:
     return as_operand(x).aval
 
 
-def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:
     """A function whose ops are named by it; see `named_scope`.
 
     Args:

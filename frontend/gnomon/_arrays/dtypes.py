@@ -13,6 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from gnomon._arrays.annotations import DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.promotion import (
     PYTHON_OF_WEAK,
@@ -425,7 +426,7 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     return issubclass(a_type, b_type)
 
 
-def isdtype(dtype: Any, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     """True where a dtype is of a kind of the array API standard.
 
     Args:

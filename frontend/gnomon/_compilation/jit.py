@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 from gnomon import tree_util
 from gnomon._arrays.array import Array
@@ -38,6 +38,45 @@ from gnomon._tracing.trace import Tracer, is_tracer
 from gnomon._trees.flatten import flatten_one_level
 
 __all__ = ["JitFunction", "clear_caches", "jit"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def jit(
+    fun: Callable[P, R],
+    *,
+    in_shardings: Any = ...,
+    out_shardings: Any = ...,
+    static_argnums: int | Sequence[int] | None = ...,
+    static_argnames: str | Iterable[str] | None = ...,
+    donate_argnums: int | Sequence[int] | None = ...,
+    donate_argnames: str | Iterable[str] | None = ...,
+    keep_unused: bool = ...,
+    device: Any = ...,
+    backend: str | None = ...,
+    inline: bool = ...,
+    compiler_options: dict[str, Any] | None = ...,
+) -> JitFunction[P, R]: ...
+
+
+@overload
+def jit(
+    fun: None = ...,
+    *,
+    in_shardings: Any = ...,
+    out_shardings: Any = ...,
+    static_argnums: int | Sequence[int] | None = ...,
+    static_argnames: str | Iterable[str] | None = ...,
+    donate_argnums: int | Sequence[int] | None = ...,
+    donate_argnames: str | Iterable[str] | None = ...,
+    keep_unused: bool = ...,
+    device: Any = ...,
+    backend: str | None = ...,
+    inline: bool = ...,
+    compiler_options: dict[str, Any] | None = ...,
+) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
 
 
 def jit(
@@ -141,12 +180,12 @@ def _device_of_shardings(shardings: Any) -> Device | None:
     return found
 
 
-class JitFunction:
+class JitFunction(Generic[P, R]):
     """What `jit` returns: a function that compiles itself for each new signature."""
 
     def __init__(
         self,
-        fun: Callable[..., Any],
+        fun: Callable[P, R],
         static_argnums: Any,
         static_argnames: Any,
         donate_argnums: Any,
@@ -174,7 +213,7 @@ class JitFunction:
             return self
         return functools.partial(self, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the compiled program of this signature, compiling it if it is new."""
         try:
             entry, leaves, key = self._cache.lookup(args, kwargs, config.token)

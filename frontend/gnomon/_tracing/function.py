@@ -81,7 +81,7 @@ def check_callable(fun: Any, transformation: str) -> None:
         )
 
 
-def described(wrapper: Callable[..., Any], fun: Any, sentence: str) -> Callable[..., Any]:
+def described(wrapper: Callable[..., Any], fun: Any, sentence: str) -> Any:
     """A transformed function with the names of ``fun``, which says in front what it does."""
     functools.update_wrapper(wrapper, fun)
     wrapper.__doc__ = sentence.format(name_of(fun))

@@ -18,7 +18,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
@@ -377,7 +377,7 @@ class Tracer(Array):
         raise ConcretizationTypeError(self, "It was pickled or copied.")
 
 
-def is_tracer(x: Any) -> bool:
+def is_tracer(x: Any) -> TypeGuard[Tracer]:
     """True for a value of a function that is being traced."""
     return type(x) is Tracer
 

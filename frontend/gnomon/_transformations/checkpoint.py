@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_inexact, short_name, type_of
 from gnomon.passes.expand import Expander
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # --------------------------------------------------------------------------------------- policies
 
@@ -182,14 +185,14 @@ def _is_tuple(value: ir.Value) -> bool:
 
 
 def checkpoint(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     *,
     prevent_cse: bool | Sequence[bool] = True,
     policy: Callable[..., bool] | None = None,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Iterable[str] = (),
     concrete: Any = False,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """A function whose inner values the backward pass computes again instead of keeping them.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -25,15 +25,17 @@ from gnomon._transformations.argnums import ArgumentLeaves, canonical_argnums, d
 from gnomon.dialects import functions
 from gnomon.dialects.types import is_complex, is_inexact
 
+P = ParamSpec("P")
+
 
 def value_and_grad(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
     reduce_axes: Sequence[str] = (),
-) -> Callable[..., tuple[Any, Any]]:
+) -> Callable[P, tuple[Any, Any]]:
     """A function that evaluates ``fun`` and its gradient.
 
     Args:
@@ -114,13 +116,13 @@ def value_and_grad(
 
 
 def grad(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
     reduce_axes: Sequence[str] = (),
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """A function that evaluates the gradient of ``fun``; arguments as in `value_and_grad`.
 
     Returns:

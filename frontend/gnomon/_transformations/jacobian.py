@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from gnomon._transformations.differentiate import jvp, vjp
 from gnomon._transformations.vmap import vmap
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex, is_inexact
+
+P = ParamSpec("P")
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
@@ -55,11 +57,11 @@ def _split_basis(stacked: Any, leaves: list[Array], axis: int) -> list[Any]:
 
 
 def jacfwd(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """The Jacobian of ``fun``, column by column in forward mode: good for tall Jacobians.
 
     Args:
@@ -102,12 +104,12 @@ def jacfwd(
 
 
 def jacrev(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """The Jacobian of ``fun``, row by row in reverse mode: good for wide Jacobians.
 
     Arguments and result as in `jacfwd`; ``allow_int`` as in `grad`.
@@ -142,11 +144,11 @@ def jacrev(
 
 
 def hessian(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """The matrix of second derivatives: ``jacfwd(jacrev(fun))``."""
     return jacfwd(
         jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),

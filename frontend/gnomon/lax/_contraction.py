@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._config.current import config
 from gnomon._tracing.bind import bind, with_weak_type
@@ -129,11 +130,11 @@ def _is_precision(value: Any) -> bool:
 
 
 def dot_general(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     dimension_numbers: DotDimensionNumbers,
     precision: PrecisionLike = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
 ) -> Array:
@@ -297,12 +298,12 @@ def _check_sizes(
 
 
 def dot(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     *,
     dimension_numbers: DotDimensionNumbers | None = None,
     precision: PrecisionLike = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
     """The product of two vectors, of a matrix and a vector, or of two matrices.
@@ -336,7 +337,7 @@ def dot(
     )
 
 
-def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Array:
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None) -> Array:
     """Products of stacks of matrices: all dimensions but the last two are batch dimensions.
 
     Raises:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon._tracing.bind import bind, with_weak_type
@@ -18,7 +19,7 @@ from gnomon.dialects.types import BOOL, is_complex
 from gnomon.lax._operands import NUMBER, argument, as_shape, broadcast, describe_dtypes
 
 
-def convert_element_type(operand: Any, new_dtype: Any) -> Array:
+def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """An array as another dtype.
 
     Floating point numbers become integers towards zero; what is out of range goes to the ends, and
@@ -69,7 +70,7 @@ def converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
     return with_weak_type(x, weak_type)
 
 
-def bitcast_convert_type(operand: Any, new_dtype: Any) -> Array:
+def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """The bits of an array as another dtype.
 
     Args:
@@ -102,7 +103,9 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Array:
     return with_weak_type(bind(ops.bitcast_convert, x, dtype=dtype), False)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Array:
+def full(
+    shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, sharding: Any = None
+) -> Array:
     """An array of one value.
 
     Args:
@@ -133,7 +136,11 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
 
 
 def full_like(
-    x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None
+    x: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    sharding: Any = None,
 ) -> Array:
     """An array of one value, with the shape and dtype of another.
 
@@ -156,13 +163,13 @@ def full_like(
     return broadcast(converted(fill_value, target, weak), sizes)
 
 
-def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Array:
+def empty(shape: ShapeLike, dtype: DTypeLike, *, out_sharding: Any = None) -> Array:
     """An array whose values nobody should rely on; they are zeros."""
     no_sharding("empty", out_sharding)
     return full(shape, 0, dtype)
 
 
-def iota(dtype: Any, size: int) -> Array:
+def iota(dtype: DTypeLike, size: int) -> Array:
     """The numbers 0, 1, ..., size - 1.
 
     Args:
@@ -176,7 +183,9 @@ def iota(dtype: Any, size: int) -> Array:
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: Any = None) -> Array:
+def broadcasted_iota(
+    dtype: DTypeLike, shape: ShapeLike, dimension: int, *, out_sharding: Any = None
+) -> Array:
     """The numbers 0, 1, ... along one dimension, repeated along the others.
 
     Args:
@@ -189,11 +198,11 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: An
       ValueError: there is no such dimension.
     """
     no_sharding("broadcasted_iota", out_sharding)
-    dtype = _dtypes.check_user_dtype(dtype, "lax.iota")
+    exact = _dtypes.check_user_dtype(dtype, "lax.iota")
     sizes = as_shape("lax.iota", shape)
-    if dtype not in NUMBER:
+    if exact not in NUMBER:
         raise TypeError(
-            f"lax.iota does not accept dtype {dtype.name}. Accepted dtypes are: "
+            f"lax.iota does not accept dtype {exact.name}. Accepted dtypes are: "
             f"{describe_dtypes(NUMBER)}."
         )
     dimension = operator.index(dimension)
@@ -201,7 +210,7 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: An
         raise ValueError(
             f"lax.iota: dimension must be in [0, {len(sizes)}) for shape {sizes}, got {dimension}"
         )
-    return bind(ops.iota, dtype=dtype, shape=sizes, dimension=dimension)
+    return bind(ops.iota, dtype=exact, shape=sizes, dimension=dimension)
 
 
 def no_sharding(function: str, sharding: Any) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._diagnostics.errors import GnomonTypeError
@@ -37,8 +38,17 @@ from gnomon.lax._operands import (
     spread,
 )
 
-Unary = Callable[..., Array]
-Binary = Callable[[Any, Any], Array]
+Unary = Callable[[ArrayLike], Array]
+Binary = Callable[[ArrayLike, ArrayLike], Array]
+
+
+class Transcendental(Protocol):
+    """A unary function that takes an accuracy."""
+
+    def __call__(self, x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
+        """Apply the function to each element."""
+        ...
+
 
 SIGNED_FLOAT_OR_COMPLEX: Dtypes = frozenset(SIGNED) | FLOAT_OR_COMPLEX
 REAL_NUMBER: Dtypes = REAL - {BOOL}
@@ -108,7 +118,7 @@ def _unary(name: str, op: str, dtypes: Dtypes, summary: str) -> Unary:
     return _document(function, name, summary, arguments, dtypes)
 
 
-def _with_accuracy(name: str, summary: str) -> Unary:
+def _with_accuracy(name: str, summary: str) -> Transcendental:
     """A transcendental function: it takes JAX's ``accuracy`` as well."""
 
     def function(x: Any, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
@@ -225,7 +235,7 @@ add = _binary("add", "add", NUMBER, "Elementwise sum :math:`x + y`.")
 sub = _binary("sub", "sub", NUMBER, "Elementwise difference :math:`x - y`.")
 
 
-def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Array:
+def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: Any = None) -> Array:
     """Elementwise product :math:`x y`.
 
     Args:
@@ -293,32 +303,32 @@ shift_right_logical = _binary(
 # Functions whose arguments have names of their own.
 
 
-def nextafter(x1: Any, x2: Any) -> Array:
+def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Elementwise next representable number after ``x1`` towards ``x2``; both are floating."""
     return _of_two("nextafter", "nextafter", FLOAT, x1, x2)
 
 
-def polygamma(m: Any, x: Any) -> Array:
+def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise derivative of order ``m`` of `digamma` at ``x``; both are floating."""
     return _of_two("polygamma", "polygamma", FLOAT, m, x)
 
 
-def zeta(x: Any, q: Any) -> Array:
+def zeta(x: ArrayLike, q: ArrayLike) -> Array:
     """Elementwise Hurwitz zeta function of ``x`` at ``q``; both are floating."""
     return _of_two("zeta", "zeta", FLOAT, x, q)
 
 
-def igamma(a: Any, x: Any) -> Array:
+def igamma(a: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise regularized lower incomplete gamma function P(a, x); both are floating."""
     return _of_two("igamma", "igamma", FLOAT, a, x)
 
 
-def igammac(a: Any, x: Any) -> Array:
+def igammac(a: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise regularized upper incomplete gamma function 1 - P(a, x); both are floating."""
     return _of_two("igammac", "igammac", FLOAT, a, x)
 
 
-def igamma_grad_a(a: Any, x: Any) -> Array:
+def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise derivative of `igamma` by ``a``; both are floating."""
     return _of_two("igamma_grad_a", "igamma_grad_a", FLOAT, a, x)
 
@@ -347,7 +357,7 @@ class RoundingMethod(enum.IntEnum):
     TO_NEAREST_EVEN = 1
 
 
-def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
+def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
     """Elementwise nearest integer, of the same dtype.
 
     Args:
@@ -364,14 +374,14 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     return bind(ops.round, x, rounding_method=method.name)
 
 
-def reciprocal(x: Any) -> Array:
+def reciprocal(x: ArrayLike) -> Array:
     """Elementwise reciprocal :math:`1 / x` of a floating point or complex array."""
     x = argument("reciprocal", x)
     accept("reciprocal", x, FLOAT_OR_COMPLEX)
     return integer_pow(x, -1)
 
 
-def conj(x: Any) -> Array:
+def conj(x: ArrayLike) -> Array:
     """Elementwise complex conjugate.
 
     Args:
@@ -387,7 +397,7 @@ def conj(x: Any) -> Array:
     return bind(ops.conj, x)
 
 
-def integer_pow(x: Any, y: int) -> Array:
+def integer_pow(x: ArrayLike, y: int) -> Array:
     """Elementwise power :math:`x^y` with a static integer exponent.
 
     Args:
@@ -414,7 +424,7 @@ def integer_pow(x: Any, y: int) -> Array:
     return bind(ops.integer_pow, x, y=y)
 
 
-def pow(x: Any, y: Any) -> Array:
+def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise power :math:`x^y`.
 
     Args:
@@ -425,17 +435,16 @@ def pow(x: Any, y: Any) -> Array:
     Raises:
       TypeError: ``x`` is an array of integers, or the dtypes differ.
     """
-    x, y = argument("pow", x, 0), argument("pow", y, 1)
-    accept("pow", x, FLOAT_OR_COMPLEX, 0)
-    if y.dtype in INTEGERS or y.dtype == BOOL:
-        y = bind(ops.convert, y, dtype=x.dtype)
-    elif x.dtype != y.dtype:
-        same_dtype("pow", (x, y))
-    x, y = spread("pow", (x, y))
-    return bind(ops.pow, x, y)
+    base, exponent = argument("pow", x, 0), argument("pow", y, 1)
+    accept("pow", base, FLOAT_OR_COMPLEX, 0)
+    if exponent.dtype in INTEGERS or exponent.dtype == BOOL:
+        exponent = bind(ops.convert, exponent, dtype=base.dtype)
+    elif base.dtype != exponent.dtype:
+        same_dtype("pow", (base, exponent))
+    return bind(ops.pow, *spread("pow", (base, exponent)))
 
 
-def mulhi(x: Any, y: Any, /) -> Array:
+def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Elementwise upper half of the product of two integers, which has twice their bits.
 
     Args:
@@ -448,7 +457,7 @@ def mulhi(x: Any, y: Any, /) -> Array:
     return bind(ops.mulhi, x, y)
 
 
-def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Array:
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
     """Round to a floating point format of fewer bits, and keep the dtype.
 
     Args:
@@ -474,7 +483,7 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Ar
     )
 
 
-def betainc(a: Any, b: Any, x: Any) -> Array:
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise regularized incomplete beta function.
 
     Args:
@@ -493,7 +502,7 @@ def betainc(a: Any, b: Any, x: Any) -> Array:
     return bind(ops.regularized_incomplete_beta, *spread("betainc", operands))
 
 
-def clamp(min: Any, x: Any, max: Any) -> Array:
+def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """Elementwise ``x`` limited to the interval [min, max].
 
     Args:
@@ -531,7 +540,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Array:
     return select_n(pred, on_false, on_true)
 
 
-def select_n(which: Any, *cases: Any) -> Array:
+def select_n(which: ArrayLike, *cases: Any) -> Array:
     """Elementwise choice among cases by their number.
 
     Args:

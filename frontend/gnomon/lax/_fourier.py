@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind
 from gnomon.dialects.contract import TypeRuleError
@@ -38,7 +38,7 @@ class FftType(enum.IntEnum):
 _DOUBLE = (np.dtype(np.float64), np.dtype(np.complex128))
 
 
-def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
+def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     """The discrete Fourier transform of the trailing dimensions of an array.
 
     Args:

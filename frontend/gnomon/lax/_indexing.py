@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.contract import Op, TypeRuleError
@@ -132,7 +133,7 @@ def _index_rows(function: str, indices: Any) -> Array:
 
 
 def gather(
-    operand: Any,
+    operand: ArrayLike,
     start_indices: Any,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Any,
@@ -140,7 +141,7 @@ def gather(
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     mode: str | GatherScatterMode | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> Array:
     """Windows of an array, at computed places.
 
@@ -250,9 +251,9 @@ scatter_max = _scatter(
 
 
 def scatter_sub(
-    operand: Any,
-    scatter_indices: Any,
-    updates: Any,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
     dimension_numbers: ScatterDimensionNumbers,
     *,
     indices_are_sorted: bool = False,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon._arrays.annotations import ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, wrap, wrap_like
 from gnomon._diagnostics.errors import GnomonTypeError
@@ -190,7 +191,7 @@ def listed(numbers: Any) -> tuple[Any, ...]:
     return (numbers,) if alone else tuple(numbers)
 
 
-def as_shape(function: str, shape: Any) -> tuple[int, ...]:
+def as_shape(function: str, shape: ShapeLike) -> tuple[int, ...]:
     """A shape from an int or a sequence of ints.
 
     Raises:

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from gnomon import tree_util
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import check_user_dtype
 from gnomon._tracing.bind import as_operand, bind, with_weak_type
@@ -53,12 +54,12 @@ class RaggedDotDimensionNumbers:
 
 
 def ragged_dot(
-    lhs: Any,
-    rhs: Any,
-    group_sizes: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    group_sizes: ArrayLike,
     precision: PrecisionLike = None,
-    preferred_element_type: Any = None,
-    group_offset: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+    group_offset: ArrayLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
     """Products of rows with one of several matrices: the first rows with the first, and so on.
@@ -107,13 +108,13 @@ def ragged_dot(
 
 
 def ragged_dot_general(
-    lhs: Any,
-    rhs: Any,
-    group_sizes: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    group_sizes: ArrayLike,
     ragged_dot_dimension_numbers: RaggedDotDimensionNumbers,
     precision: PrecisionLike = None,
-    preferred_element_type: Any = None,
-    group_offset: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+    group_offset: ArrayLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
     """A `dot_general` in which one dimension of ``lhs`` is cut into groups.
@@ -256,13 +257,13 @@ def _by_group(x: Array, ragged: int, sizes: Array, outer: tuple[int, ...]) -> Ar
 
 
 def scaled_dot(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     *,
     lhs_scale: Any = None,
     rhs_scale: Any = None,
     dimension_numbers: DotDimensionNumbers | None = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The product of arrays that have a scale for each block: ``(lhs * scale) @ (rhs * scale)``.
 
@@ -341,7 +342,7 @@ def _scaled(side: str, x: Array, scale: Any, sums: Sequence[int]) -> Array:
 # ----------------------------------------------------------------------------------------- barriers
 
 
-def optimization_barrier(operand: Any, /) -> Any:
+def optimization_barrier(operand: ArrayLike, /) -> Any:
     """The argument, which the compiler may not look through.
 
     All of it is computed before anything that uses the result, and not optimized together with it.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand, bind
 from gnomon.dialects.emit import ops
@@ -39,9 +40,9 @@ _NAMES = {
 
 
 def rng_bit_generator(
-    key: Any,
-    shape: Any,
-    dtype: Any = np.uint32,
+    key: ArrayLike,
+    shape: ShapeLike,
+    dtype: DTypeLike = np.uint32,
     algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT,
     *,
     out_sharding: Any = None,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._arrays.extended import takes_extended_arrays
@@ -21,7 +22,7 @@ from gnomon.lax._structural import canonical_axis, expand_dims, ints, squeeze
 
 @takes_extended_arrays()
 def slice(
-    operand: Any,
+    operand: ArrayLike,
     start_indices: Sequence[int],
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
@@ -58,7 +59,7 @@ def slice(
 
 @takes_extended_arrays()
 def slice_in_dim(
-    operand: Any,
+    operand: ArrayLike,
     start_index: int | None,
     limit_index: int | None,
     stride: int = 1,
@@ -90,7 +91,7 @@ def slice_in_dim(
 
 
 @takes_extended_arrays()
-def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Array:
+def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """The slice at an index along one dimension.
 
     Args:
@@ -191,7 +192,7 @@ def _static_sizes(function: str, sizes: Any) -> tuple[int, ...]:
 
 @takes_extended_arrays()
 def dynamic_slice(
-    operand: Any,
+    operand: ArrayLike,
     start_indices: Any,
     slice_sizes: Any,
     *,
@@ -250,8 +251,8 @@ def _known_starts(
 
 @takes_extended_arrays()
 def dynamic_slice_in_dim(
-    operand: Any,
-    start_index: Any,
+    operand: ArrayLike,
+    start_index: ArrayLike,
     slice_size: int,
     axis: int = 0,
     *,
@@ -271,8 +272,8 @@ def dynamic_slice_in_dim(
 
 @takes_extended_arrays()
 def dynamic_index_in_dim(
-    operand: Any,
-    index: Any,
+    operand: ArrayLike,
+    index: ArrayLike,
     axis: int = 0,
     keepdims: bool = True,
     *,
@@ -293,8 +294,8 @@ def dynamic_index_in_dim(
 
 @takes_extended_arrays("operand", "update")
 def dynamic_update_slice(
-    operand: Any,
-    update: Any,
+    operand: ArrayLike,
+    update: ArrayLike,
     start_indices: Any,
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
@@ -331,9 +332,9 @@ def dynamic_update_slice(
 
 @takes_extended_arrays("operand", "update")
 def dynamic_update_slice_in_dim(
-    operand: Any,
-    update: Any,
-    start_index: Any,
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_index: ArrayLike,
     axis: int,
     *,
     allow_negative_indices: bool = True,
@@ -350,9 +351,9 @@ def dynamic_update_slice_in_dim(
 
 @takes_extended_arrays("operand", "update")
 def dynamic_update_index_in_dim(
-    operand: Any,
-    update: Any,
-    index: Any,
+    operand: ArrayLike,
+    update: ArrayLike,
+    index: ArrayLike,
     axis: int,
     *,
     allow_negative_indices: bool = True,

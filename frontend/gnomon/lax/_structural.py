@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon._arrays.annotations import ArrayLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._diagnostics.errors import GnomonTypeError
@@ -78,7 +79,7 @@ def broadcast_shapes(*shapes: Any) -> Shape:
     return tuple(reversed(result))
 
 
-def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Array:
+def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Any = None) -> Array:
     """Repeat an array along new leading dimensions.
 
     Args:
@@ -102,7 +103,11 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
 
 @takes_extended_arrays()
 def broadcast_in_dim(
-    operand: Any, shape: Any, broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
+    operand: ArrayLike,
+    shape: ShapeLike,
+    broadcast_dimensions: Sequence[int],
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Repeat an array along new dimensions, and along dimensions of size one.
 
@@ -148,7 +153,7 @@ def broadcast_in_dim(
     return bind(ops.broadcast_in_dim, x, shape=sizes, dims=dims)
 
 
-def broadcast_to_rank(x: Any, rank: int) -> Array:
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     """Put dimensions of size one in front until the array has ``rank`` dimensions."""
     x = argument("broadcast_to_rank", x)
     if x.ndim > rank:
@@ -156,7 +161,7 @@ def broadcast_to_rank(x: Any, rank: int) -> Array:
     return expand_dims(x, range(rank - x.ndim))
 
 
-def broadcast_like(arr: Any, like_arr: Any) -> Array:
+def broadcast_like(arr: ArrayLike, like_arr: Any) -> Array:
     """An array broadcast, by NumPy's rules, to the shape of another."""
     x, like = argument("broadcast_like", arr), argument("broadcast_like", like_arr)
     if x.shape == like.shape:
@@ -168,8 +173,8 @@ def broadcast_like(arr: Any, like_arr: Any) -> Array:
 
 @takes_extended_arrays()
 def reshape(
-    operand: Any,
-    new_sizes: Any,
+    operand: ArrayLike,
+    new_sizes: ShapeLike,
     dimensions: Sequence[int] | None = None,
     *,
     out_sharding: Any = None,
@@ -262,7 +267,7 @@ def _unique_axes(function: str, dimensions: Any, rank: int) -> set[int]:
     return set(dims)
 
 
-def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Array:
+def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """Join neighbouring dimensions into one.
 
     Args:
@@ -279,7 +284,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
 
 
 @takes_extended_arrays()
-def transpose(operand: Any, permutation: Sequence[int] | np.ndarray[Any, Any]) -> Array:
+def transpose(operand: ArrayLike, permutation: Sequence[int] | np.ndarray[Any, Any]) -> Array:
     """Permute dimensions: dimension i of the result is ``permutation[i]`` of the operand.
 
     Raises:
@@ -299,7 +304,7 @@ def transpose(operand: Any, permutation: Sequence[int] | np.ndarray[Any, Any]) -
 
 
 @takes_extended_arrays()
-def rev(operand: Any, dimensions: Sequence[int]) -> Array:
+def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Reverse the order of the elements along dimensions.
 
     Raises:
@@ -365,7 +370,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Array:
     return concatenate([expand_dims(x, (axis,)) for x in arrays], axis)
 
 
-def unstack(x: Any, axis: int = 0) -> tuple[Array, ...]:
+def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
     """The slices of an array along a dimension, without that dimension."""
     x = argument("unstack", x)
     if x.ndim == 0:
@@ -374,7 +379,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Array, ...]:
     return tuple(squeeze(part, (axis,)) for part in split(x, (1,) * x.shape[axis], axis))
 
 
-def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Array]:
+def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     """Cut an array along a dimension.
 
     Args:
@@ -401,7 +406,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     return result
 
 
-def tile(operand: Any, reps: Sequence[int]) -> Array:
+def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """Repeat an array as a whole along each dimension.
 
     Args:

@@ -12,6 +12,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import ConcretizationTypeError, warn_user
 from gnomon._tracing.trace import concrete_value, is_tracer
@@ -22,12 +23,12 @@ from gnomon.scipy.special import logsumexp
 Axis = int | tuple[int, ...] | None
 
 
-def identity(x: Any) -> Array:
+def identity(x: ArrayLike) -> Array:
     """The argument, as an array."""
     return as_array("identity", x)
 
 
-def relu(x: Any) -> Array:
+def relu(x: ArrayLike) -> Array:
     """Elementwise max(x, 0), with derivative 0 at 0.
 
     Example:
@@ -39,19 +40,19 @@ def relu(x: Any) -> Array:
     return gnp.where(x <= 0, 0, x)
 
 
-def relu6(x: Any) -> Array:
+def relu6(x: ArrayLike) -> Array:
     """Elementwise min(max(x, 0), 6), with derivative 0 at 0 and 6."""
     x = as_array("relu6", x)
     return gnp.where(x <= 0, 0.0, gnp.where(x >= 6, 6.0, x))
 
 
-def squareplus(x: Any, b: Any = 4) -> Array:
+def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """Elementwise (x + sqrt(x² + b)) / 2, a smooth form of `relu`."""
     x, b = as_array("squareplus", x, 0), as_array("squareplus", b, 1)
     return (x + gnp.sqrt(gnp.square(x) + b)) / 2
 
 
-def softplus(x: Any) -> Array:
+def softplus(x: ArrayLike) -> Array:
     """Elementwise log(1 + exp(x)), without overflow.
 
     Example:
@@ -61,29 +62,29 @@ def softplus(x: Any) -> Array:
     return gnp.logaddexp(x, 0)
 
 
-def sparse_plus(x: Any) -> Array:
+def sparse_plus(x: ArrayLike) -> Array:
     """Elementwise 0 below -1, x above 1, and the parabola (x + 1)² / 4 between."""
     x = as_array("sparse_plus", x)
     return gnp.where(x <= -1.0, 0.0, gnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
 
-def soft_sign(x: Any) -> Array:
+def soft_sign(x: ArrayLike) -> Array:
     """Elementwise x / (abs(x) + 1)."""
     x = as_array("soft_sign", x)
     return x / (gnp.abs(x) + 1)
 
 
-def sigmoid(x: Any) -> Array:
+def sigmoid(x: ArrayLike) -> Array:
     """Elementwise logistic function 1 / (1 + exp(-x)) of a floating point or complex array."""
     return lax.logistic(x)
 
 
-def sparse_sigmoid(x: Any) -> Array:
+def sparse_sigmoid(x: ArrayLike) -> Array:
     """Elementwise clip((x + 1) / 2, 0, 1)."""
     return 0.5 * gnp.clip(as_array("sparse_sigmoid", x) + 1.0, 0.0, 2.0)
 
 
-def silu(x: Any) -> Array:
+def silu(x: ArrayLike) -> Array:
     """Elementwise x * sigmoid(x); `swish` is the same function."""
     x = as_array("silu", x)
     return x * sigmoid(x)
@@ -92,18 +93,18 @@ def silu(x: Any) -> Array:
 swish = silu
 
 
-def mish(x: Any) -> Array:
+def mish(x: ArrayLike) -> Array:
     """Elementwise x * tanh(softplus(x))."""
     x = as_array("mish", x)
     return x * gnp.tanh(softplus(x))
 
 
-def log_sigmoid(x: Any) -> Array:
+def log_sigmoid(x: ArrayLike) -> Array:
     """Elementwise logarithm of `sigmoid`, without loss where that is small."""
     return -softplus(-as_array("log_sigmoid", x))
 
 
-def elu(x: Any, alpha: Any = 1.0) -> Array:
+def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """Elementwise x where positive, alpha * (exp(x) - 1) elsewhere."""
     x = as_array("elu", x)
     # The exponential of a large number, which is not taken, must not spoil the derivative.
@@ -111,19 +112,19 @@ def elu(x: Any, alpha: Any = 1.0) -> Array:
     return gnp.where(x > 0, x, alpha * gnp.expm1(negative))
 
 
-def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Array:
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Array:
     """Elementwise x where not negative, negative_slope * x elsewhere."""
     x = as_array("leaky_relu", x)
     return gnp.where(x >= 0, x, negative_slope * x)
 
 
-def hard_tanh(x: Any) -> Array:
+def hard_tanh(x: ArrayLike) -> Array:
     """Elementwise x limited to [-1, 1]."""
     x = as_array("hard_tanh", x)
     return gnp.where(x > 1, 1, gnp.where(x < -1, -1, x))
 
 
-def celu(x: Any, alpha: Any = 1.0) -> Array:
+def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """Elementwise x where positive, alpha * (exp(x / alpha) - 1) elsewhere."""
     x = as_array("celu", x)
     return gnp.maximum(x, 0.0) + alpha * gnp.expm1(gnp.minimum(x, 0.0) / alpha)
@@ -134,12 +135,12 @@ _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193349852946
 
 
-def selu(x: Any) -> Array:
+def selu(x: ArrayLike) -> Array:
     """Elementwise scaled `elu` that keeps mean 0 and variance 1 from layer to layer."""
     return _SELU_SCALE * elu(x, _SELU_ALPHA)
 
 
-def gelu(x: Any, approximate: bool = True) -> Array:
+def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     """Elementwise x times the normal distribution function of x.
 
     Args:
@@ -157,7 +158,7 @@ def _rounded(value: Any, x: Array) -> np.ndarray[Any, Any]:
     return np.asarray(value).astype(x.dtype)
 
 
-def glu(x: Any, axis: int = -1) -> Array:
+def glu(x: ArrayLike, axis: int = -1) -> Array:
     """Gated linear unit: the first half along an axis, times `sigmoid` of the second half.
 
     Raises:
@@ -170,12 +171,12 @@ def glu(x: Any, axis: int = -1) -> Array:
     return value * sigmoid(gate)
 
 
-def hard_sigmoid(x: Any) -> Array:
+def hard_sigmoid(x: ArrayLike) -> Array:
     """Elementwise relu6(x + 3) / 6."""
     return relu6(as_array("hard_sigmoid", x) + 3.0) / 6.0
 
 
-def hard_silu(x: Any) -> Array:
+def hard_silu(x: ArrayLike) -> Array:
     """Elementwise x * hard_sigmoid(x); `hard_swish` is the same function."""
     x = as_array("hard_silu", x)
     return x * hard_sigmoid(x)
@@ -184,7 +185,7 @@ def hard_silu(x: Any) -> Array:
 hard_swish = hard_silu
 
 
-def log1mexp(x: Any) -> Array:
+def log1mexp(x: ArrayLike) -> Array:
     """Elementwise log(1 - exp(-x)) for x > 0, without loss at either end.
 
     Martin Mächler, Accurately computing log(1 - exp(-|a|)) (2012).
@@ -208,7 +209,7 @@ def _shifted(name: str, x: Any, axis: Axis, where: Any) -> Array:
     return kept - lax.stop_gradient(largest)
 
 
-def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
+def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """Exponentials divided by their sum along an axis: positive numbers that add up to one.
 
     Args:
@@ -226,7 +227,7 @@ def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
     return result if where is None else gnp.where(where, result, 0)
 
 
-def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
+def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """The logarithm of `softmax`, without loss where that is small; -inf where left out."""
     shifted = _shifted("log_softmax", x, axis, where)
     total = gnp.sum(gnp.exp(shifted), axis=axis, where=where, keepdims=True)
@@ -234,7 +235,9 @@ def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
     return result if where is None else gnp.where(where, result, -np.inf)
 
 
-def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Array:
+def logmeanexp(
+    x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False
+) -> Array:
     """The logarithm of the mean of exponentials, without overflow."""
     x = as_array("logmeanexp", x)
     total: Array = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
@@ -244,12 +247,12 @@ def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = Fa
 
 
 def standardize(
-    x: Any,
+    x: ArrayLike,
     axis: Axis = -1,
-    mean: Any = None,
-    variance: Any = None,
-    epsilon: Any = 1e-5,
-    where: Any = None,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+    epsilon: ArrayLike = 1e-5,
+    where: ArrayLike | None = None,
     *,
     algorithm: str = "fast",
 ) -> Array:
@@ -269,7 +272,7 @@ def standardize(
     x = as_array("standardize", x)
     if algorithm not in ("fast", "stable"):
         raise ValueError(f"standardize: algorithm must be 'fast' or 'stable', got {algorithm!r}")
-    reduction = {"axis": axis, "keepdims": True, "where": where}
+    reduction: dict[str, Any] = {"axis": axis, "keepdims": True, "where": where}
     if mean is None:
         mean = gnp.mean(x, **reduction)
     if variance is None and algorithm == "stable":
@@ -280,7 +283,9 @@ def standardize(
     return (x - mean) * lax.rsqrt(variance + epsilon)
 
 
-def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
+def one_hot(
+    x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
+) -> Array:
     """Vectors that are 1 at an index and 0 elsewhere; all 0 for an index out of range.
 
     Args:

@@ -11,6 +11,7 @@ import numpy as np
 from gnomon import numpy as gnp
 from gnomon import random
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex, real_dtype
 from gnomon.lax._operands import as_shape
@@ -67,19 +68,23 @@ def _no_sharding(out_sharding: Any) -> None:
         )
 
 
-def zeros(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
+def zeros(
+    key: ArrayLike, shape: ShapeLike, dtype: DTypeLike | None = None, out_sharding: Any = None
+) -> Array:
     """An array of zeros; the key is not used."""
     _no_sharding(out_sharding)
     return gnp.zeros(shape, _dtype(dtype))
 
 
-def ones(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
+def ones(
+    key: ArrayLike, shape: ShapeLike, dtype: DTypeLike | None = None, out_sharding: Any = None
+) -> Array:
     """An array of ones; the key is not used."""
     _no_sharding(out_sharding)
     return gnp.ones(shape, _dtype(dtype))
 
 
-def constant(value: Any, dtype: Any = None) -> Initializer:
+def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
     """An initializer that gives one value everywhere (or an array that broadcasts)."""
 
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
@@ -89,7 +94,7 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
     return init
 
 
-def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
+def uniform(scale: ArrayLike = 0.01, dtype: DTypeLike | None = None) -> Initializer:
     """An initializer that draws uniformly from [0, scale)."""
 
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
@@ -100,7 +105,7 @@ def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
     return init
 
 
-def normal(stddev: Any = 0.01, dtype: Any = None) -> Initializer:
+def normal(stddev: ArrayLike = 0.01, dtype: DTypeLike | None = None) -> Initializer:
     """An initializer that draws from the normal distribution of mean 0.
 
     Example:
@@ -118,7 +123,10 @@ def normal(stddev: Any = 0.01, dtype: Any = None) -> Initializer:
 
 
 def truncated_normal(
-    stddev: Any = 0.01, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0
+    stddev: ArrayLike = 0.01,
+    dtype: DTypeLike | None = None,
+    lower: ArrayLike = -2.0,
+    upper: ArrayLike = 2.0,
 ) -> Initializer:
     """An initializer that draws from the normal distribution cut off at multiples of ``stddev``."""
 
@@ -167,13 +175,13 @@ _CUT_OFF_COMPLEX = 0.95311164380491208
 
 
 def variance_scaling(
-    scale: Any,
+    scale: ArrayLike,
     mode: str,
     distribution: str,
     in_axis: Axes = -2,
     out_axis: Axes = -1,
     batch_axis: Axes = (),
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Initializer:
     """An initializer whose variance is ``scale`` divided by the number of inputs or outputs.
 
@@ -242,7 +250,10 @@ def _complex_truncated_normal(
 
 def _scaled(name: str, scale: float, mode: str, distribution: str, of: str) -> Any:
     def initializer(
-        in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
+        in_axis: Axes = -2,
+        out_axis: Axes = -1,
+        batch_axis: Axes = (),
+        dtype: DTypeLike | None = None,
     ) -> Initializer:
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
 
@@ -273,7 +284,9 @@ xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
 
 
-def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+def orthogonal(
+    scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Initializer:
     """An initializer of uniformly distributed orthogonal matrices.
 
     Weights that are not square have orthonormal rows or columns, whichever are fewer.
@@ -308,7 +321,9 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     return init
 
 
-def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+def delta_orthogonal(
+    scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Initializer:
     """An initializer of convolutions: zero but for an orthogonal matrix in the middle.
 
     Args:

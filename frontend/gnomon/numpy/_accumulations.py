@@ -7,6 +7,7 @@ from typing import Any
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import BOOL
 from gnomon.lax._creation import converted
@@ -35,12 +36,16 @@ def _cumulative(
     return op(converted(x, wanted), place)
 
 
-def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+def cumsum(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """Sums of all elements up to each, along an axis; without one, of the flat array."""
     return _cumulative("cumsum", lax.cumsum, a, axis, dtype, out)
 
 
-def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+def cumprod(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """Products of all elements up to each, along an axis; without one, of the flat array."""
     return _cumulative("cumprod", lax.cumprod, a, axis, dtype, out)
 
@@ -68,7 +73,12 @@ def _cumulative_of_array_api(
 
 
 def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
 ) -> Array:
     """`cumsum` in the array API's form; with ``include_initial`` a zero comes first.
 
@@ -81,7 +91,12 @@ def cumulative_sum(
 
 
 def cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
 ) -> Array:
     """`cumprod` in the array API's form; with ``include_initial`` a one comes first.
 
@@ -92,7 +107,13 @@ def cumulative_prod(
     return _cumulative_of_array_api("cumulative_prod", cumprod, x, axis, dtype, initial)
 
 
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
+def diff(
+    a: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Array:
     """Differences of neighbours along an axis, ``n`` times."""
     x = as_array("diff", a)
     if n < 0:

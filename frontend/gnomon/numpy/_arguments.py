@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand
 from gnomon.lax._creation import converted
@@ -17,7 +18,7 @@ from gnomon.lax._operands import listed
 from gnomon.lax._structural import canonical_axis
 
 
-def as_array(function: str, x: Any, position: int = 0) -> Array:
+def as_array(function: str, x: ArrayLike, position: int = 0) -> Array:
     """An array of an argument.
 
     Raises:

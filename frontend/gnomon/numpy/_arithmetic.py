@@ -9,6 +9,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._tracing.bind import bind, with_weak_type
@@ -132,7 +133,7 @@ def _nonzero_divisor(y: Array) -> Array:
     return select_op(bind(ops.eq, y, zero_like(y)), constant_like(y, 1), y)
 
 
-def fmod(x1: Any, x2: Any, /) -> Array:
+def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Elementwise remainder with the sign of the dividend: the quotient is rounded to zero.
 
     Args:
@@ -147,7 +148,7 @@ def fmod(x1: Any, x2: Any, /) -> Array:
     return bind(ops.rem, x, _nonzero_divisor(y))
 
 
-def divmod(x1: Any, x2: Any, /) -> tuple[Array, Array]:
+def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     """`floor_divide` and `remainder` together."""
     x, y = promoted_operands("divmod", NUMERIC_KIND, x1, x2)
     reject_complex("divmod", x)
@@ -159,7 +160,7 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Array, Array]:
 # ------------------------------------------------------------------------------------------- powers
 
 
-def power(x1: Any, x2: Any, /) -> Array:
+def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Elementwise power :math:`x_1^{x_2}`.
 
     An integer exponent that is one known number gives products, with exact derivatives; so do
@@ -229,7 +230,7 @@ def _integer_power(x: Array, y: Array) -> Array:
     return select_op(bind(ops.lt, y, zero), fraction, result)
 
 
-def hypot(x1: Any, x2: Any, /) -> Array:
+def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     r"""Elementwise :math:`\sqrt{x_1^2 + x_2^2}` without overflow on the way; inf where one is.
 
     Args:
@@ -277,17 +278,17 @@ def _divided_by_log(x: Array, base: float) -> Array:
     return bind(ops.mul, x, constant_like(x, np.log10(np.e)))
 
 
-def log2(x: Any, /) -> Array:
+def log2(x: ArrayLike, /) -> Array:
     """Elementwise logarithm to base 2."""
     return _scaled_logarithm("log2", x, 2)
 
 
-def log10(x: Any, /) -> Array:
+def log10(x: ArrayLike, /) -> Array:
     """Elementwise logarithm to base 10."""
     return _scaled_logarithm("log10", x, 10)
 
 
-def logaddexp(x1: Any, x2: Any, /) -> Array:
+def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     r"""Elementwise :math:`\log(e^{x_1} + e^{x_2})` without overflow on the way.
 
     Args:
@@ -296,7 +297,7 @@ def logaddexp(x1: Any, x2: Any, /) -> Array:
     return _log_add("logaddexp", x1, x2, ops.exp, 1.0)
 
 
-def logaddexp2(x1: Any, x2: Any, /) -> Array:
+def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     r"""Elementwise :math:`\log_2(2^{x_1} + 2^{x_2})` without overflow on the way.
 
     Args:
@@ -336,7 +337,7 @@ def _principal(x: Array, bound: float) -> Array:
     return bind(ops.complex, bind(ops.real, x), wrapped)
 
 
-def sinc(x: Any, /) -> Array:
+def sinc(x: ArrayLike, /) -> Array:
     r"""Elementwise :math:`\sin(\pi x) / (\pi x)`, which is 1 at 0."""
     (x,) = promoted_dtypes("sinc", INEXACT_KIND, x)
     accept("sinc", x, FLOAT_OR_COMPLEX)
@@ -363,13 +364,13 @@ def sinc(x: Any, /) -> Array:
     return select_op(is_zero, series, bind(ops.div, sine, safe))
 
 
-def deg2rad(x: Any, /) -> Array:
+def deg2rad(x: ArrayLike, /) -> Array:
     """Elementwise angle in radians of one in degrees."""
     (x,) = promoted_dtypes("deg2rad", INEXACT_KIND, x)
     return bind(ops.mul, x, constant_like(x, np.pi / 180))
 
 
-def rad2deg(x: Any, /) -> Array:
+def rad2deg(x: ArrayLike, /) -> Array:
     """Elementwise angle in degrees of one in radians."""
     (x,) = promoted_dtypes("rad2deg", INEXACT_KIND, x)
     return bind(ops.mul, x, constant_like(x, 180 / np.pi))
@@ -378,7 +379,7 @@ def rad2deg(x: Any, /) -> Array:
 radians, degrees = deg2rad, rad2deg
 
 
-def heaviside(x1: Any, x2: Any, /) -> Array:
+def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Elementwise step function: 0 where ``x1 < 0``, 1 where ``x1 > 0``, ``x2`` where it is 0."""
     x, y = promoted_operands("heaviside", INEXACT_KIND, x1, x2)
     accept("heaviside", x, FLOAT)
@@ -391,7 +392,7 @@ def heaviside(x1: Any, x2: Any, /) -> Array:
 # --------------------------------------------------------------------------------- common divisors
 
 
-def gcd(x1: Any, x2: Any) -> Array:
+def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Elementwise greatest common divisor of integers.
 
     Raises:
@@ -415,7 +416,7 @@ def gcd(x1: Any, x2: Any) -> Array:
     return with_weak_type(result, x.aval.weak_type)
 
 
-def lcm(x1: Any, x2: Any) -> Array:
+def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Elementwise least common multiple of integers.
 
     Raises:

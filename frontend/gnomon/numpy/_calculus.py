@@ -10,6 +10,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex, is_inexact
 from gnomon.lax._structural import canonical_axis
@@ -28,7 +29,9 @@ from gnomon.numpy._ufuncs import abs as abs_
 from gnomon.numpy._ufuncs import sqrt
 
 
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
+def ediff1d(
+    ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+) -> Array:
     """Differences of neighbours in the flattened array, with values before and behind.
 
     Example:
@@ -109,7 +112,9 @@ def _gradient_along(x: Array, h: Any, axis: int) -> Array:
     return concatenate([first / gap(0, 1), inner, last / gap(size - 2, size - 1)], axis)
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
+def trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
+) -> Array:
     """The integral of a sampled function by the trapezoidal rule.
 
     Args:
@@ -139,7 +144,9 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     return 0.5 * sum_(gaps * (values[..., 1:] + values[..., :-1]), axis=-1)
 
 
-def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Array:
+def unwrap(
+    p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * np.pi
+) -> Array:
     """Angles without their jumps: differences beyond ``discont`` are reduced by whole periods.
 
     Raises:
@@ -182,14 +189,14 @@ def _sample_weights(name: str, given: Any, count: int, integers: bool) -> Array:
 
 
 def cov(
-    m: Any,
-    y: Any = None,
+    m: ArrayLike,
+    y: ArrayLike | None = None,
     rowvar: bool = True,
     bias: bool = False,
     ddof: int | None = None,
-    fweights: Any = None,
-    aweights: Any = None,
-    dtype: Any = None,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """The matrix of covariances of variables, from observations of them.
 
@@ -262,7 +269,9 @@ def _inexact_dtype(function: str, dtype: Any) -> Any:
     return target
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Array:
+def corrcoef(
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None
+) -> Array:
     """The matrix of correlation coefficients of variables; see `cov`.
 
     Example:

@@ -11,6 +11,7 @@ from gnomon import lax
 from gnomon._api.devices import device_put
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays import host_values
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._arrays.device import Device, as_device
@@ -274,7 +275,9 @@ def _shortened(value: Any) -> str:
 # ---------------------------------------------------------------------------------- other functions
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Array:
+def astype(
+    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, device: Any = None
+) -> Array:
     """An array as another dtype, not weakly typed.
 
     Args:
@@ -327,7 +330,7 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
     return asarray(np.frombuffer(buffer, np.dtype(dtype), count, offset))
 
 
-def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
+def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str) -> Array:
     """An array of the numbers in a text; arguments as of ``numpy.fromstring``."""
     return asarray(np.fromstring(string, np.dtype(dtype), count, sep=sep))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from types import GeneratorType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from gnomon import lax
 from gnomon._api.devices import device_put
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon._arrays.dtypes import DType
@@ -35,7 +36,30 @@ def checked_dtype(function: str, dtype: Any) -> DType:
     return _dtypes.check_user_dtype(float if dtype is None else dtype, function)
 
 
-def _constant(name: str, value: int, summary: str) -> Any:
+class _Constant(Protocol):
+    def __call__(
+        self,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        *,
+        device: Any = None,
+        out_sharding: Any = None,
+    ) -> Array: ...
+
+
+class _ConstantLike(Protocol):
+    def __call__(
+        self,
+        a: Any,
+        dtype: DTypeLike | None = None,
+        shape: ShapeLike | None = None,
+        *,
+        device: Any = None,
+        out_sharding: Any = None,
+    ) -> Array: ...
+
+
+def _constant(name: str, value: int, summary: str) -> _Constant:
     def function(
         shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None
     ) -> Array:
@@ -63,7 +87,12 @@ empty = _constant("empty", 0, "An array whose values nobody should rely on; they
 
 
 def full(
-    shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None
+    shape: ShapeLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """An array of one value, or of an array broadcast to a shape.
 
@@ -83,7 +112,7 @@ def full(
     return lax.full(sizes, fill_value, dtype)
 
 
-def _constant_like(name: str, value: int, summary: str) -> Any:
+def _constant_like(name: str, value: int, summary: str) -> _ConstantLike:
     def function(
         a: Any,
         dtype: Any = None,
@@ -121,17 +150,21 @@ ones_like = _constant_like("ones_like", 1, "Ones in the shape and dtype of an ar
 
 
 def empty_like(
-    prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
+    prototype: Any,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: Any = None,
 ) -> Array:
     """Like `empty`, with the shape and dtype of an array."""
     return _full_like("empty_like", prototype, 0, dtype, shape, device, None)
 
 
 def full_like(
-    a: Any,
-    fill_value: Any,
-    dtype: Any = None,
-    shape: Any = None,
+    a: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
     *,
     device: Any = None,
     out_sharding: Any = None,

@@ -10,6 +10,7 @@ import numpy as np
 from gnomon import lax
 from gnomon._api.devices import device_put
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
@@ -44,7 +45,12 @@ def _compared(op: Any, shape: tuple[int, ...], k: Any) -> Array:
 
 
 def eye(
-    N: int, M: int | None = None, k: Any = 0, dtype: Any = None, *, device: Any = None
+    N: int,
+    M: int | None = None,
+    k: ArrayLike = 0,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
 ) -> Array:
     """A matrix of ones on a diagonal, and zeros.
 
@@ -60,12 +66,12 @@ def eye(
     return converted(_compared(ops.eq, shape, k), checked_dtype("eye", dtype))
 
 
-def identity(n: int, dtype: Any = None) -> Array:
+def identity(n: int, dtype: DTypeLike | None = None) -> Array:
     """The identity matrix of ``n`` rows; see `eye`."""
     return eye(n, dtype=dtype)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
     """A matrix of ones on and below a diagonal, and zeros above; see `eye`."""
     shape = checked_shape("tri", (N, N if M is None else M))
     target = np.dtype("float32") if dtype is None else _dtypes.check_user_dtype(dtype, "tri")
@@ -80,17 +86,17 @@ def _triangle(name: str, m: Any, k: Any, op: Any) -> Array:
     return bind(ops.select, broadcast_to_shape(inside, x.shape), x, constant_like(x, 0))
 
 
-def tril(m: Any, k: int = 0) -> Array:
+def tril(m: ArrayLike, k: int = 0) -> Array:
     """Matrices with zeros above the k-th diagonal."""
     return _triangle("tril", m, k, ops.le)
 
 
-def triu(m: Any, k: int = 0) -> Array:
+def triu(m: ArrayLike, k: int = 0) -> Array:
     """Matrices with zeros below the k-th diagonal."""
     return _triangle("triu", m, k, ops.ge)
 
 
-def diag(v: Any, k: int = 0) -> Array:
+def diag(v: ArrayLike, k: int = 0) -> Array:
     """A matrix with a vector on its k-th diagonal, or the k-th diagonal of a matrix.
 
     Args:
@@ -117,6 +123,6 @@ def diag(v: Any, k: int = 0) -> Array:
     return bind(ops.select, on_diagonal, repeated, constant_like(repeated, 0))
 
 
-def diagflat(v: Any, k: int = 0) -> Array:
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """A matrix with the elements of an array on its k-th diagonal."""
     return diag(ravel(v), k)

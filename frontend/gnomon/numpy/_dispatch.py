@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, wrap
 from gnomon._config.current import config
@@ -163,7 +164,7 @@ def document(function: Any, name: str, summary: str, arguments: str, result: str
 
 def unary(
     name: str, op_name: str, kind: Kind, dtypes: frozenset[DType], summary: str
-) -> Callable[[Any], Array]:
+) -> Callable[[ArrayLike], Array]:
     """An elementwise function of one array that is one op.
 
     Args:
@@ -262,7 +263,7 @@ def binary(
     direct_function: Any = None,
     direct_dtypes: frozenset[DType] | None = None,
     general: Callable[[Any, Any], Array] | None = None,
-) -> Callable[[Any, Any], Array]:
+) -> Callable[[ArrayLike, ArrayLike], Array]:
     """An elementwise function of two arrays that is one op.
 
     Args:

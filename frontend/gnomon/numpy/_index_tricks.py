@@ -11,6 +11,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.stack import ensure_compile_time_eval
 from gnomon.numpy._arguments import as_array
@@ -49,8 +50,9 @@ class _Grid:
         if isinstance(key, slice):
             return _numbers(key)
         axes = [_numbers(item) for item in key]
-        dtype = _dtypes.result_type(*axes) if axes else None
-        axes = [lax.convert_element_type(x, dtype) for x in axes]
+        if axes:
+            dtype = _dtypes.result_type(*axes)
+            axes = [lax.convert_element_type(x, dtype) for x in axes]
         grids = meshgrid(*axes, indexing="ij", sparse=self._sparse)
         if self._sparse:
             return list(grids)
@@ -221,7 +223,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     return (arange(n),) * ndim
 
 
-def diag_indices_from(arr: Any) -> tuple[Array, ...]:
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """`diag_indices` of an array whose dimensions are of one size.
 
     Raises:
@@ -266,13 +268,13 @@ def _matrix_shape(function: str, arr: Any) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """`tril_indices` of a matrix."""
     rows, columns = _matrix_shape("tril_indices_from", arr)
     return tril_indices(rows, k, columns)
 
 
-def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """`triu_indices` of a matrix."""
     rows, columns = _matrix_shape("triu_indices_from", arr)
     return triu_indices(rows, k, columns)
@@ -294,7 +296,7 @@ def mask_indices(
 # ------------------------------------------------------------------------------------ flat indices
 
 
-def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
+def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
     """Coordinates from flat indices; those out of bounds go to the first or last element.
 
     Example:
@@ -302,7 +304,8 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
       (Array(1, dtype=int32), Array(2, dtype=int32))
     """
     left = as_array("unravel_index", indices)
-    sizes = list(shape) if hasattr(shape, "__iter__") else [shape]
+    given: Any = shape
+    sizes = list(given) if hasattr(given, "__iter__") else [given]
     if any(np.ndim(s) != 0 for s in sizes):
         raise ValueError("unravel_index: the shape must be a scalar or a sequence of integers")
     found: list[Any] = []
@@ -323,7 +326,7 @@ def ravel_multi_index(
     mode: str = "raise",
     order: str = "C",
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """Flat indices from coordinates.
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.trace import concrete_value
@@ -56,7 +57,7 @@ def _at_or_before(positions: Array, places: Array) -> Array:
 
 
 def delete(
-    arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+    arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
 ) -> Array:
     """An array without some slices along a dimension.
 
@@ -90,7 +91,7 @@ def delete(
     return take(x, lax.add(kept, _at_or_before(index, kept)), place)
 
 
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
     """An array with ``values`` put in before positions along a dimension.
 
     Args:

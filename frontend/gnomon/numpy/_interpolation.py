@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._arithmetic import mod
@@ -35,7 +36,12 @@ def _bound(side: str, given: Any) -> bool:
 
 
 def interp(
-    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: ArrayLike | None = None,
+    right: ArrayLike | None = None,
+    period: ArrayLike | None = None,
 ) -> Array:
     """Linear interpolation between points.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._tracing.bind import as_operand
@@ -39,7 +41,9 @@ __all__ = [
 
 
 @takes_extended_arrays()
-def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
+def concatenate(
+    arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0, dtype: DTypeLike | None = None
+) -> Array:
     """Join arrays along a dimension; ``axis=None`` flattens them first.
 
     Raises:
@@ -70,7 +74,12 @@ concat = concatenate
 
 
 @takes_extended_arrays()
-def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
+def stack(
+    arrays: ArrayLike | Sequence[ArrayLike],
+    axis: int = 0,
+    out: None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Join arrays of one shape along a new dimension.
 
     Raises:
@@ -88,24 +97,24 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
 
 
 @takes_extended_arrays()
-def vstack(tup: Any, dtype: Any = None) -> Array:
+def vstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Join along the first dimension; vectors are rows."""
     return concatenate([atleast_2d(x) for x in sequence_of_arrays("vstack", tup)], 0, dtype)
 
 
 @takes_extended_arrays()
-def hstack(tup: Any, dtype: Any = None) -> Array:
+def hstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Join along the second dimension, vectors along the first."""
     parts = [atleast_1d(x) for x in sequence_of_arrays("hstack", tup)]
     return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype)
 
 
-def dstack(tup: Any, dtype: Any = None) -> Array:
+def dstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Join along the third dimension."""
     return concatenate([atleast_3d(x) for x in sequence_of_arrays("dstack", tup)], 2, dtype)
 
 
-def column_stack(tup: Any) -> Array:
+def column_stack(tup: ArrayLike | Sequence[ArrayLike]) -> Array:
     """Join vectors as columns, matrices along the second dimension."""
     parts = []
     for x in sequence_of_arrays("column_stack", tup):
@@ -115,13 +124,13 @@ def column_stack(tup: Any) -> Array:
 
 
 @takes_extended_arrays("arr", "values")
-def append(arr: Any, values: Any, axis: int | None = None) -> Array:
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """Join ``values`` behind ``arr``; without an axis both are flattened."""
     return concatenate([as_array("append", arr), as_array("append", values, 1)], axis)
 
 
 @takes_extended_arrays()
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Cut an array into equal parts, or at given positions.
 
     Raises:
@@ -135,7 +144,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
 
 
 @takes_extended_arrays()
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """Cut an array into parts that are equal up to one, or at given positions."""
     x = as_array("array_split", ary)
     place = canonical_axis(axis, x.ndim)
@@ -160,23 +169,23 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array
     return parts
 
 
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """`split` along the first dimension."""
     return split(ary, indices_or_sections, 0)
 
 
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """`split` along the second dimension (of a vector: the first)."""
     x = as_array("hsplit", ary)
     return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """`split` along the third dimension."""
     return split(ary, indices_or_sections, 2)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The slices along a dimension."""
     array = as_array("unstack", x)
     if array.ndim == 0:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._config.current import config
@@ -28,11 +29,11 @@ def preferred_dtype(dtype: Any) -> Any:
 
 
 def matmul(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
     """The matrix product; leading dimensions are broadcast, vectors are rows or columns.
@@ -118,11 +119,11 @@ def _own_batch(x: Array, batch: tuple[int, ...]) -> list[int]:
 
 
 def dot(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
     """NumPy's dot: the last dimension of ``a`` against the second to last (or only) of ``b``."""
@@ -148,7 +149,13 @@ def multiply(x: Array, y: Array) -> Array:
     return lax.mul(broadcast_to(x, shape), broadcast_to(y, shape))
 
 
-def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
+def vdot(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """The inner product of flattened arrays; the first is conjugated."""
     x = as_array("vdot", a)
     if x.dtype.kind == "c":
@@ -162,13 +169,13 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
 
 
 def vecdot(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     *,
     axis: int = -1,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The inner products of vectors along an axis; the first is conjugated."""
     x, y = promoted("vecdot", x1, x2)
@@ -183,7 +190,13 @@ def vecdot(
     return reshape(out, out.shape[:-2])
 
 
-def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
+def inner(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Inner products along the last dimensions."""
     x, y = promoted("inner", a, b)
     if x.ndim == 0 or y.ndim == 0:
@@ -197,7 +210,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     )
 
 
-def outer(a: Any, b: Any, out: None = None) -> Array:
+def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """All products of the elements of two flattened arrays."""
     if out is not None:
         raise NotImplementedError("The 'out' argument to outer is not supported.")
@@ -206,12 +219,12 @@ def outer(a: Any, b: Any, out: None = None) -> Array:
 
 
 def tensordot(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     axes: int | Sequence[Any] = 2,
     *,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
     """Products summed over pairs of dimensions.
@@ -253,7 +266,7 @@ def tensordot(
 # --------------------------------------------------------------------------------------- diagonals
 
 
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal of the planes of two dimensions, as the last dimension."""
     x = as_array("diagonal", a)
     if x.ndim < 2:
@@ -267,7 +280,12 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
 
 
 def trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+    a: ArrayLike,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike | None = None,
+    out: None = None,
 ) -> Array:
     """The sum of the diagonal."""
     if out is not None:
@@ -280,7 +298,7 @@ def trace(
     return sum_(diagonal(x, offset, axis1, axis2), -1, dtype)
 
 
-def kron(a: Any, b: Any) -> Array:
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """The Kronecker product."""
     x, y = promoted("kron", a, b)
     rank = max(x.ndim, y.ndim)
@@ -293,7 +311,12 @@ def kron(a: Any, b: Any) -> Array:
 
 
 def cross(
-    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+    a: ArrayLike,
+    b: ArrayLike,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
 ) -> Array:
     """The cross product of vectors of three elements (or two)."""
     if axis is not None:
@@ -332,7 +355,7 @@ __all__ = [
 ]
 
 
-def matvec(x1: Any, x2: Any, /) -> Array:
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Products of matrices (the last two dimensions) and vectors (the last one), broadcast.
 
     Raises:
@@ -345,7 +368,7 @@ def matvec(x1: Any, x2: Any, /) -> Array:
     return reshape(product, product.shape[:-1])
 
 
-def vecmat(x1: Any, x2: Any, /) -> Array:
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Products of conjugated vectors (the last dimension) and matrices (the last two), broadcast.
 
     Raises:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._tracing.bind import bind
@@ -20,7 +21,7 @@ from gnomon.numpy._arguments import (
 
 
 @takes_extended_arrays()
-def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
+def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
     """``a`` in another shape of the same size; one dimension may be ``-1``.
 
     Raises:
@@ -46,13 +47,13 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
 
 
 @takes_extended_arrays()
-def ravel(a: Any, order: str = "C") -> Array:
+def ravel(a: ArrayLike, order: str = "C") -> Array:
     """``a`` in one dimension."""
     return reshape(a, (-1,) if as_array("ravel", a).size else (0,), order)
 
 
 @takes_extended_arrays()
-def transpose(a: Any, axes: Sequence[int] | None = None) -> Array:
+def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """Permute dimensions; by default reverse them."""
     x = as_array("transpose", a)
     if axes is None:
@@ -69,7 +70,7 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Array:
 permute_dims = transpose
 
 
-def matrix_transpose(x: Any, /) -> Array:
+def matrix_transpose(x: ArrayLike, /) -> Array:
     """Swap the last two dimensions."""
     array = as_array("matrix_transpose", x)
     if array.ndim < 2:
@@ -78,7 +79,7 @@ def matrix_transpose(x: Any, /) -> Array:
 
 
 @takes_extended_arrays()
-def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Swap two dimensions."""
     x = as_array("swapaxes", a)
     order = list(range(x.ndim))
@@ -88,7 +89,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
 
 
 @takes_extended_arrays()
-def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
+def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """Move dimensions to new places; the others keep their order."""
     x = as_array("moveaxis", a)
     sources = axis_tuple("moveaxis", source, x.ndim)
@@ -104,7 +105,7 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
 
 
 @takes_extended_arrays()
-def expand_dims(a: Any, axis: int | Sequence[int]) -> Array:
+def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """Put in dimensions of size one; positions are those in the result."""
     x = as_array("expand_dims", a)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
@@ -112,7 +113,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> Array:
 
 
 @takes_extended_arrays()
-def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Array:
+def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """Drop dimensions of size one: those given, or all.
 
     Raises:
@@ -133,7 +134,7 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Array:
 
 
 @takes_extended_arrays()
-def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
+def broadcast_to(array: Any, shape: ShapeLike, *, out_sharding: Any = None) -> Array:
     """``array`` repeated to a shape.
 
     Raises:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray
 from gnomon._tracing.bind import with_weak_type
@@ -41,13 +42,13 @@ def _mean(x: Array, axes: tuple[int, ...], where: Any, keepdims: bool = True) ->
 
 
 def mean(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
     *,
-    where: Any = None,
+    where: ArrayLike | None = None,
 ) -> Array:
     """The arithmetic mean over axes, in an inexact dtype; over no elements nan."""
     if type(a) is ConcreteArray and dtype is out is where is None:
@@ -73,7 +74,11 @@ def _dropped(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def average(
-    a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+    a: ArrayLike,
+    axis: Axis = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    keepdims: bool = False,
 ) -> Any:
     """The weighted mean over axes; with ``returned`` a pair of it and the sum of the weights.
 
@@ -113,15 +118,15 @@ def average(
 
 
 def var(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     ddof: int = 0,
     keepdims: bool = False,
     *,
-    where: Any = None,
-    mean: Any = None,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: int | float | None = None,
 ) -> Array:
     """The variance over axes: the mean of squared distances from the mean.
@@ -171,15 +176,15 @@ def var(
 
 
 def std(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     ddof: int = 0,
     keepdims: bool = False,
     *,
-    where: Any = None,
-    mean: Any = None,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: int | float | None = None,
 ) -> Array:
     """The standard deviation over axes: the square root of `var`."""

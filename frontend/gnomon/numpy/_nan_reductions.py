@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
@@ -49,26 +50,26 @@ def _without_nan(name: str, a: Any, replacement: Any) -> tuple[Array, Array]:
 
 
 def nansum(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Array:
     """`sum` with nan counting as zero."""
     return sum_(_without_nan("nansum", a, 0)[0], axis, dtype, out, keepdims, initial, where)
 
 
 def nanprod(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Array:
     """`prod` with nan counting as one."""
     return prod(_without_nan("nanprod", a, 1)[0], axis, dtype, out, keepdims, initial, where)
@@ -93,12 +94,12 @@ def _nan_extreme(
 
 
 def nanmax(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Array:
     """`max` of the elements that are not nan; where there are none, ``initial``, or else nan."""
     no_out("nanmax", out)
@@ -106,12 +107,12 @@ def nanmax(
 
 
 def nanmin(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Array:
     """`min` of the elements that are not nan; where there are none, ``initial``, or else nan."""
     no_out("nanmin", out)
@@ -130,12 +131,12 @@ def _valid_where(name: str, a: Any, where: Any) -> tuple[Array, Array]:
 
 
 def nanmean(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    where: Any = None,
+    where: ArrayLike | None = None,
 ) -> Array:
     """`mean` of the elements that are not nan; nan where there are none."""
     no_out("nanmean", out)
@@ -144,14 +145,14 @@ def nanmean(
 
 
 def nanvar(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     ddof: int = 0,
     keepdims: bool = False,
-    where: Any = None,
-    mean: Any = None,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
 ) -> Array:
     """`var` of the elements that are not nan; nan where there are too few."""
     no_out("nanvar", out)
@@ -160,25 +161,29 @@ def nanvar(
 
 
 def nanstd(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     ddof: int = 0,
     keepdims: bool = False,
-    where: Any = None,
-    mean: Any = None,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
 ) -> Array:
     """The square root of `nanvar`."""
     return lax.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
 
 
-def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+def nancumsum(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """`cumsum` with nan counted as zero."""
     return cumsum(_without_nan("nancumsum", a, 0)[0], axis, dtype, out)
 
 
-def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+def nancumprod(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """`cumprod` with nan counted as one."""
     return cumprod(_without_nan("nancumprod", a, 1)[0], axis, dtype, out)
 
@@ -198,14 +203,14 @@ def _nan_position(
 
 
 def nanargmax(
-    a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
     """`argmax` of what is not nan; -1 where everything is."""
     return _nan_position("nanargmax", argmax, a, axis, out, keepdims)
 
 
 def nanargmin(
-    a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
     """`argmin` of what is not nan; -1 where everything is."""
     return _nan_position("nanargmin", argmin, a, axis, out, keepdims)

@@ -9,6 +9,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import with_weak_type
 from gnomon.dialects.types import is_complex
@@ -158,15 +159,15 @@ def _inverted_cdf(
 
 
 def quantile(
-    a: Any,
-    q: Any,
+    a: ArrayLike,
+    q: ArrayLike,
     axis: Axis = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """The values below which given shares of the elements lie.
 
@@ -192,15 +193,15 @@ def quantile(
 
 
 def nanquantile(
-    a: Any,
-    q: Any,
+    a: ArrayLike,
+    q: ArrayLike,
     axis: Axis = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """`quantile` of the elements that are not nan."""
     _no_buffers("nanquantile", out, overwrite_input)
@@ -213,15 +214,15 @@ def _shares(name: str, q: Any) -> Array:
 
 
 def percentile(
-    a: Any,
-    q: Any,
+    a: ArrayLike,
+    q: ArrayLike,
     axis: Axis = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
     """`quantile` with shares in percent, between 0 and 100."""
@@ -232,15 +233,15 @@ def percentile(
 
 
 def nanpercentile(
-    a: Any,
-    q: Any,
+    a: ArrayLike,
+    q: ArrayLike,
     axis: Axis = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """`percentile` of the elements that are not nan."""
     _no_buffers("nanpercentile", out, overwrite_input)
@@ -249,7 +250,7 @@ def nanpercentile(
 
 
 def median(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
     out: None = None,
     overwrite_input: bool = False,
@@ -269,7 +270,7 @@ def median(
 
 
 def nanmedian(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
     out: None = None,
     overwrite_input: bool = False,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.emit import ops
@@ -40,19 +40,19 @@ def _integral(x: Array) -> bool:
     return x.dtype == BOOL or x.dtype in INTEGERS
 
 
-def floor(x: Any, /) -> Array:
+def floor(x: ArrayLike, /) -> Array:
     """Elementwise largest integer not above x; of the same dtype."""
     x = as_array("floor", x)
     return x if _integral(x) else lax.floor(x)
 
 
-def ceil(x: Any, /) -> Array:
+def ceil(x: ArrayLike, /) -> Array:
     """Elementwise smallest integer not below x; of the same dtype."""
     x = as_array("ceil", x)
     return x if _integral(x) else lax.ceil(x)
 
 
-def trunc(x: Any) -> Array:
+def trunc(x: ArrayLike) -> Array:
     """Elementwise integer next to x towards zero; of the same dtype."""
     x = as_array("trunc", x)
     if _integral(x):
@@ -61,13 +61,13 @@ def trunc(x: Any) -> Array:
     return select_op(bind(ops.lt, x, zero_like(x)), lax.ceil(x), lax.floor(x))
 
 
-def fix(x: Any, out: None = None) -> Array:
+def fix(x: ArrayLike, out: None = None) -> Array:
     """`trunc`."""
     no_out("fix", out)
     return trunc(x)
 
 
-def rint(x: Any, /) -> Array:
+def rint(x: ArrayLike, /) -> Array:
     """Elementwise nearest integer, halves to the even one; integers become floating point."""
     x = as_array("rint", x)
     if _integral(x):
@@ -82,7 +82,7 @@ def _round_even(x: Array) -> Array:
     return lax.round(x, RoundingMethod.TO_NEAREST_EVEN)
 
 
-def round(a: Any, decimals: int = 0, out: None = None) -> Array:
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """Elementwise nearest number with so many decimals, halves to the even one.
 
     Args:
@@ -110,7 +110,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Array:
 around = round
 
 
-def modf(x: Any, /, out: None = None) -> tuple[Array, Array]:
+def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     """Elementwise fractional and integral part, both with the sign of x."""
     no_out("modf", out)
     (x,) = promoted_dtypes("modf", INEXACT_KIND, x)
@@ -122,26 +122,26 @@ def modf(x: Any, /, out: None = None) -> tuple[Array, Array]:
 # ----------------------------------------------------------------------------- parts of the numbers
 
 
-def fabs(x: Any, /) -> Array:
+def fabs(x: ArrayLike, /) -> Array:
     """Elementwise absolute value, a floating point number."""
     (x,) = promoted_dtypes("fabs", INEXACT_KIND, x)
     accept("fabs", x, FLOAT)
     return bind(ops.abs, x)
 
 
-def real(val: Any, /) -> Array:
+def real(val: ArrayLike, /) -> Array:
     """Elementwise real part; ``val`` itself where it is real."""
     x = as_array("real", val)
     return bind(ops.real, x) if is_complex(x.dtype) else x
 
 
-def imag(val: Any, /) -> Array:
+def imag(val: ArrayLike, /) -> Array:
     """Elementwise imaginary part; zeros where ``val`` is real."""
     x = as_array("imag", val)
     return bind(ops.imag, x) if is_complex(x.dtype) else constant_like(x, 0)
 
 
-def conjugate(x: Any, /) -> Array:
+def conjugate(x: ArrayLike, /) -> Array:
     """Elementwise complex conjugate; ``x`` itself where it is real."""
     x = as_array("conjugate", x)
     return bind(ops.conj, x) if is_complex(x.dtype) else x
@@ -150,7 +150,7 @@ def conjugate(x: Any, /) -> Array:
 conj = conjugate
 
 
-def angle(z: Any, deg: bool = False) -> Array:
+def angle(z: ArrayLike, deg: bool = False) -> Array:
     """Elementwise angle of complex numbers, in (-pi, pi] or in degrees."""
     (x,) = promoted_dtypes("angle", INEXACT_KIND, z)
     if is_complex(x.dtype):
@@ -165,24 +165,24 @@ _UNSIGNED_OF_BITS = {bits: np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)}
 _SIGNED_OF_BITS = {bits: np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)}
 
 
-def signbit(x: Any, /) -> Array:
+def signbit(x: ArrayLike, /) -> Array:
     """Elementwise test of the sign bit: true for -0.0 and negative nan too.
 
     Raises:
       ValueError: complex numbers.
     """
-    x = as_array("signbit", x)
-    if is_complex(x.dtype):
-        raise ValueError(f"signbit is not well defined for complex numbers, got {x.aval}")
-    if x.dtype == BOOL:
-        return constant_like(x, False)
-    if not is_integer(x.dtype):
-        bits = _SIGNED_OF_BITS[_dtypes.itemsize_bits(x.dtype)]
-        x = bind(ops.bitcast_convert, x, dtype=bits)
-    return bind(ops.lt, x, zero_like(x))
+    array = as_array("signbit", x)
+    if is_complex(array.dtype):
+        raise ValueError(f"signbit is not well defined for complex numbers, got {array.aval}")
+    if array.dtype == BOOL:
+        return constant_like(array, False)
+    if not is_integer(array.dtype):
+        bits = _SIGNED_OF_BITS[_dtypes.itemsize_bits(array.dtype)]
+        array = bind(ops.bitcast_convert, array, dtype=bits)
+    return bind(ops.lt, array, zero_like(array))
 
 
-def copysign(x1: Any, x2: Any, /) -> Array:
+def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Elementwise magnitude of ``x1`` with the sign bit of ``x2``."""
     x, y = promoted_operands("copysign", INEXACT_KIND, x1, x2)
     accept("copysign", x, FLOAT)
@@ -190,7 +190,7 @@ def copysign(x1: Any, x2: Any, /) -> Array:
     return select_op(signbit(y), bind(ops.neg, magnitude), magnitude)
 
 
-def frexp(x: Any, /) -> tuple[Array, Array]:
+def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     """Elementwise mantissa in [0.5, 1) and int32 exponent: ``x = mantissa * 2**exponent``.
 
     Zeros, infinities and nan are their own mantissa, with exponent 0.
@@ -208,7 +208,7 @@ def frexp(x: Any, /) -> tuple[Array, Array]:
     return mantissa, with_weak_type(exponent, False)
 
 
-def ldexp(x1: Any, x2: Any, /) -> Array:
+def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Elementwise :math:`x_1 2^{x_2}`, rounded once.
 
     Args:
@@ -284,7 +284,7 @@ def _power_of_two(exponent: Array, like: Array) -> Array:
     return with_weak_type(power_of_two, like.aval.weak_type)
 
 
-def spacing(x: Any, /) -> Array:
+def spacing(x: ArrayLike, /) -> Array:
     """Elementwise distance to the next number of larger magnitude, with the sign of x."""
     (x,) = promoted_dtypes("spacing", INEXACT_KIND, x)
     if is_complex(x.dtype):

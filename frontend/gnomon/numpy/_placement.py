@@ -11,6 +11,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.lax._operands import listed
 from gnomon.lax._structural import canonical_axis
@@ -51,7 +52,9 @@ def _repeated(values: Array, count: int) -> Array:
     return tile(flat, -(-count // flat.size))[:count]
 
 
-def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Array:
+def put(
+    a: ArrayLike, ind: Any, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
+) -> Array:
     """The array with values put at flat indices.
 
     Args:
@@ -84,9 +87,9 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
 
 
 def put_along_axis(
-    arr: Any,
-    indices: Any,
-    values: Any,
+    arr: ArrayLike,
+    indices: ArrayLike,
+    values: ArrayLike,
     axis: int | None,
     inplace: bool = True,
     *,
@@ -121,7 +124,7 @@ def put_along_axis(
     return reshape(target.at[tuple(index)].set(new, mode=mode), shape)
 
 
-def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
+def place(arr: ArrayLike, mask: ArrayLike, vals: Any, *, inplace: bool = True) -> Array:
     """The array with values, one after the other, where a mask is true.
 
     Raises:
@@ -144,7 +147,9 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
     return reshape(where(true, chosen, ravel(x)), x.shape)
 
 
-def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:
+def fill_diagonal(
+    a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
+) -> Array:
     """The array with its main diagonal filled by a value, or by several in turn.
 
     Raises:
@@ -197,12 +202,12 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array
 
 
 def compress(
-    condition: Any,
-    a: Any,
+    condition: ArrayLike,
+    a: ArrayLike,
     axis: int | None = None,
     *,
     size: int | None = None,
-    fill_value: Any = 0,
+    fill_value: ArrayLike = 0,
     out: None = None,
 ) -> Array:
     """The slices along an axis (elements, without one) for which a condition holds.
@@ -245,13 +250,15 @@ def compress(
     return moveaxis(where(kept, rows, filled), 0, axis)
 
 
-def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Array:
+def extract(
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
+) -> Array:
     """The elements for which a condition holds, as a vector; see `compress`."""
     flat = ravel(as_array("extract", condition))
     return compress(flat, ravel(as_array("extract", arr, 1)), size=size, fill_value=fill_value)
 
 
-def resize(a: Any, new_shape: Any) -> Array:
+def resize(a: ArrayLike, new_shape: Any) -> Array:
     """The elements, over and over, in another shape.
 
     Raises:
@@ -267,7 +274,7 @@ def resize(a: Any, new_shape: Any) -> Array:
     return reshape(_repeated(x, count), shape)
 
 
-def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """Move an axis before the one at ``start``; `moveaxis` is easier to read."""
     x = as_array("rollaxis", a)
     axis = canonical_axis(axis, x.ndim)
@@ -314,7 +321,7 @@ def _bit_places(order: str) -> np.ndarray:
     return places[::-1].copy() if order == "big" else places
 
 
-def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
+def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Eight truth values to a byte, along an axis.
 
     Raises:
@@ -340,7 +347,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
 
 
 def unpackbits(
-    a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+    a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:
     """The bits of bytes, along an axis; ``count`` of them (a negative one counts from the end).
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon.numpy import linalg
@@ -38,7 +39,7 @@ def _with_zeros(p: Array, count: int) -> Array:
     return concatenate([zeros((missing, *p.shape[1:]), p.dtype), p])
 
 
-def polyadd(a1: Any, a2: Any) -> Array:
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The sum of two polynomials.
 
     Example:
@@ -51,13 +52,13 @@ def polyadd(a1: Any, a2: Any) -> Array:
     return _with_zeros(p, count) + _with_zeros(q, count)
 
 
-def polysub(a1: Any, a2: Any) -> Array:
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The difference of two polynomials."""
     p, q = promoted("polysub", a1, a2)
     return polyadd(p, -q)
 
 
-def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
+def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
     """The product of two polynomials.
 
     Args:
@@ -74,7 +75,7 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
     return convolve(p, q)
 
 
-def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
+def polydiv(u: Any, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
     """The quotient and the remainder of two polynomials.
 
     Args:
@@ -105,7 +106,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array,
     return stack(quotient), p
 
 
-def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
+def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """The values of a polynomial, by Horner's rule.
 
     Args:
@@ -141,7 +142,7 @@ def _order(function: str, m: Any) -> int:
     return order
 
 
-def polyder(p: Any, m: int = 1) -> Array:
+def polyder(p: ArrayLike, m: int = 1) -> Array:
     """The ``m``-th derivative of a polynomial."""
     (c,) = promoted("polyder", p, inexact=True)
     m = _order("polyder", m)
@@ -152,7 +153,7 @@ def polyder(p: Any, m: int = 1) -> Array:
     return c[:kept] * wrap(factors.astype(c.dtype))
 
 
-def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """The ``m``-th integral of a polynomial.
 
     Args:
@@ -247,12 +248,12 @@ def _companion_roots(c: Array) -> Array:
 
 
 def polyfit(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     deg: int,
     rcond: float | None = None,
     full: bool = False,
-    w: Any = None,
+    w: ArrayLike | None = None,
     cov: bool | str = False,
 ) -> Any:
     """The polynomial of a degree that fits points best, by least squares.

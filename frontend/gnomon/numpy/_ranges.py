@@ -11,6 +11,7 @@ import numpy as np
 from gnomon import lax
 from gnomon._api.devices import device_put
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import DType
 from gnomon._diagnostics.errors import ConcretizationTypeError
@@ -43,10 +44,10 @@ def _static_scalar(function: str, name: str, x: Any) -> Any:
 
 
 def arange(
-    start: Any,
-    stop: Any = None,
+    start: ArrayLike,
+    stop: ArrayLike | None = None,
     step: Any = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     *,
     device: Any = None,
     out_sharding: Any = None,
@@ -74,28 +75,31 @@ def arange(
         raise TypeError("arange requires a start or a stop, got None")
     given = [v for v in (start, stop, step) if v is not None]
     first = "stop" if stop is None and step is None else "start"
-    start, stop, step = (
+    lower: Any
+    upper: Any
+    stride: Any
+    lower, upper, stride = (
         _static_scalar("arange", name, v)
         for name, v in ((first, start), ("stop", stop), ("step", step))
     )
-    if any(np.iscomplexobj(v) for v in (start, stop, step)):
+    if any(np.iscomplexobj(v) for v in (lower, upper, stride)):
         raise ValueError("arange: complex start, stop or step are not supported")
     exact = (
         _dtypes.result_type(*given) if dtype is None else _dtypes.check_user_dtype(dtype, "arange")
     )
-    if stop is None:
-        start, stop = 0, start
-    if step is None:
-        size = _count((stop - start) if start else stop)
+    if upper is None:
+        lower, upper = 0, lower
+    if stride is None:
+        size = _count((upper - lower) if lower else upper)
         numbers = lax.iota(exact, size)
-        return add(converted(start, exact), numbers) if start else numbers
-    if step == 0:
+        return add(converted(lower, exact), numbers) if lower else numbers
+    if stride == 0:
         raise ZeroDivisionError("arange: step must not be 0")
     narrow = not is_integer(exact) and not is_complex(exact) and exact.itemsize < 4
     working = np.dtype("float32") if narrow else exact
-    numbers = lax.iota(working, _count((stop - start) / step))
-    scaled = multiply(converted(step, working), numbers)
-    return converted(add(converted(start, working), scaled), exact)
+    numbers = lax.iota(working, _count((upper - lower) / stride))
+    scaled = multiply(converted(stride, working), numbers)
+    return converted(add(converted(lower, working), scaled), exact)
 
 
 def _count(length: Any) -> int:
@@ -103,12 +107,12 @@ def _count(length: Any) -> int:
 
 
 def linspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
     device: Any = None,
@@ -162,12 +166,12 @@ def linspace(
 
 
 def logspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
-    base: Any = 10.0,
-    dtype: Any = None,
+    base: ArrayLike = 10.0,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
     """Powers of ``base`` with exponents evenly spaced over an interval; see `linspace`."""
@@ -177,11 +181,11 @@ def logspace(
 
 
 def geomspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
     """Numbers from ``start`` to ``stop`` in geometric progression; see `linspace`."""
@@ -236,7 +240,7 @@ def meshgrid(
     return grids
 
 
-def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False) -> Any:
     """The indices of each element of an array of a shape.
 
     Args:
@@ -260,7 +264,7 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
     return lax.stack(grids)
 
 
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """The matrix whose columns are powers of a vector, the highest first unless ``increasing``."""
     v = as_array("vander", x)
     if v.ndim != 1:

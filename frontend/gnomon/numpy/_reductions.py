@@ -10,6 +10,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray
 from gnomon._tracing.bind import bind, with_weak_type
@@ -116,13 +117,13 @@ _OF_BOOLS: dict[Any, tuple[Any, Any]] = {
 
 
 def sum(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
     """The sum of elements over axes.
@@ -156,13 +157,13 @@ def sum(
 
 
 def prod(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
     """The product of elements over axes; arguments as in `sum`."""
@@ -224,12 +225,12 @@ def _extreme(
 
 
 def max(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Array:
     """The largest element over axes; nan wins. Its gradient is shared equally among ties.
 
@@ -244,12 +245,12 @@ def max(
 
 
 def min(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Array:
     """The smallest element over axes; nan wins. See `max`."""
     if type(a) is ConcreteArray and out is initial is where is None:
@@ -262,7 +263,7 @@ def min(
 amax, amin = max, min
 
 
-def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
+def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """The largest element minus the smallest, over axes."""
     no_out("ptp", out)
     return lax.sub(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
@@ -274,7 +275,12 @@ def truth_of(name: str, a: Any) -> Array:
 
 
 def any(
-    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
 ) -> Array:
     """Whether an element over axes is true (not zero)."""
     if type(a) is ConcreteArray and out is where is None:
@@ -288,7 +294,12 @@ def any(
 
 
 def all(
-    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
 ) -> Array:
     """Whether all elements over axes are true (not zero)."""
     if type(a) is ConcreteArray and out is where is None:
@@ -301,7 +312,7 @@ def all(
     return with_weak_type(_finish(x, lax.reduce_and(x, axes), axes, keepdims), False)
 
 
-def count_nonzero(a: Any, axis: Axis = None, keepdims: bool = False) -> Array:
+def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """The number of elements over axes that are not zero."""
     return sum(truth_of("count_nonzero", a), axis, keepdims=keepdims)
 
@@ -332,7 +343,7 @@ def _arg_extreme(name: str, a: Any, axis: int | None, out: Any, keepdims: bool |
 
 
 def argmax(
-    a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
     """The position of the first largest element (or the first nan) along an axis, or of the
     flat array.
@@ -341,7 +352,7 @@ def argmax(
 
 
 def argmin(
-    a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
     """The position of the first smallest element (or the first nan); see `argmax`."""
     return _arg_extreme("argmin", a, axis, out, keepdims)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._tracing.bind import as_operand, bind
@@ -28,7 +29,7 @@ __all__ = ["flip", "fliplr", "flipud", "repeat", "roll", "rot90", "tile"]
 
 
 @takes_extended_arrays()
-def tile(A: Any, reps: Any) -> Array:
+def tile(A: ArrayLike, reps: Any) -> Array:
     """Repeat a whole array along each dimension."""
     x = as_array("tile", A)
     counts = static_shape("tile", reps)
@@ -43,7 +44,7 @@ def tile(A: Any, reps: Any) -> Array:
 
 @takes_extended_arrays()
 def repeat(
-    a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+    a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
 ) -> Array:
     """Repeat each element along a dimension.
 
@@ -94,23 +95,23 @@ def repeat(
 
 
 @takes_extended_arrays()
-def flip(m: Any, axis: int | Sequence[int] | None = None) -> Array:
+def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """Reverse the order along dimensions."""
     x = as_array("flip", m)
     return lax.rev(x, axis_tuple("flip", axis, x.ndim))
 
 
-def fliplr(m: Any) -> Array:
+def fliplr(m: ArrayLike) -> Array:
     """Reverse the second dimension."""
     return flip(m, 1)
 
 
-def flipud(m: Any) -> Array:
+def flipud(m: ArrayLike) -> Array:
     """Reverse the first dimension."""
     return flip(m, 0)
 
 
-def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
+def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Rotate by quarter turns in the plane of two dimensions."""
     x = as_array("rot90", m)
     if x.ndim < 2:
@@ -129,7 +130,9 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 
 @takes_extended_arrays()
-def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
+def roll(
+    a: ArrayLike, shift: ArrayLike | Sequence[int], axis: int | Sequence[int] | None = None
+) -> Array:
     """Shift elements along dimensions; what falls out at one end comes in at the other.
 
     Args:
@@ -143,7 +146,8 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
     axes = np.atleast_1d(axis).tolist()
-    shifts = [shift] if np.ndim(shift) == 0 else [shift[i] for i in range(len(shift))]
+    given: Any = shift
+    shifts = [given] if np.ndim(given) == 0 else [given[i] for i in range(len(given))]
     if len(axes) != len(shifts) and 1 not in (len(axes), len(shifts)):
         raise ValueError(f"roll: {len(shifts)} shifts cannot be paired with {len(axes)} axes")
     count = max(len(axes), len(shifts)) if axes and shifts else 0

@@ -10,6 +10,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap, wrap_like
 from gnomon._arrays.extended import takes_extended_arrays
@@ -55,13 +56,13 @@ _FLOAT32 = np.dtype(np.float32)
 
 @takes_extended_arrays("x", "y")
 def where(
-    condition: Any,
-    x: Any = None,
-    y: Any = None,
+    condition: ArrayLike,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
     /,
     *,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> Any:
     """Elementwise ``x`` where a condition holds, ``y`` elsewhere; or the indices where it holds.
 
@@ -142,7 +143,9 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     return with_weak_type(result, all(v.aval.weak_type for v in values))
 
 
-def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
+def nonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> tuple[Array, ...]:
     """The indices of the elements that are not zero, one array for each dimension.
 
     Args:
@@ -204,12 +207,16 @@ def _first_nonzero(mask: Array, size: int, fill_value: Any) -> tuple[Array, ...]
     return tuple(results)
 
 
-def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
+def flatnonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """The indices, in one dimension, of the elements that are not zero; see `nonzero`."""
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
+def argwhere(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """The indices of the elements that are not zero as the rows of a matrix; see `nonzero`."""
     x = as_array("argwhere", a)
     if not x.ndim:
@@ -219,10 +226,10 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Arra
 
 
 def clip(
-    arr: Any = None,
+    arr: ArrayLike | None = None,
     /,
-    min: Any = None,
-    max: Any = None,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
 ) -> Array:
     """Elementwise ``arr`` limited to [min, max].
 
@@ -247,18 +254,18 @@ def clip(
     return x
 
 
-def fmax(x1: Any, x2: Any) -> Array:
+def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Elementwise maximum; where one is nan, the other one."""
     return where(bitwise_or(greater(x1, x2), isnan(x2)), x1, x2)
 
 
-def fmin(x1: Any, x2: Any) -> Array:
+def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Elementwise minimum; where one is nan, the other one."""
     return where(bitwise_or(less(x1, x2), isnan(x2)), x1, x2)
 
 
 def nan_to_num(
-    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+    x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Array:
     """Elementwise ``x`` with nan and infinities replaced.
 
@@ -288,13 +295,13 @@ def nan_to_num(
 # ------------------------------------------------------------------------------------------ testing
 
 
-def isnan(x: Any, /) -> Array:
+def isnan(x: ArrayLike, /) -> Array:
     """Elementwise test for nan."""
     x = as_array("isnan", x)
     return bind(ops.ne, x, x)
 
 
-def isfinite(x: Any, /) -> Array:
+def isfinite(x: ArrayLike, /) -> Array:
     """Elementwise test for neither inf nor nan."""
     x = as_array("isfinite", x)
     if is_complex(x.dtype):
@@ -304,7 +311,7 @@ def isfinite(x: Any, /) -> Array:
     return bind(ops.is_finite, x)
 
 
-def isinf(x: Any, /) -> Array:
+def isinf(x: ArrayLike, /) -> Array:
     """Elementwise test for an infinity of either sign."""
     x = as_array("isinf", x)
     if is_complex(x.dtype):
@@ -326,22 +333,22 @@ def _is_signed_inf(name: str, x: Any, value: float, out: Any) -> Array:
     return _is_value(x, value) if x.dtype in FLOAT else lax.full(x.shape, False)
 
 
-def isposinf(x: Any, /, out: None = None) -> Array:
+def isposinf(x: ArrayLike, /, out: None = None) -> Array:
     """Elementwise test for positive infinity."""
     return _is_signed_inf("isposinf", x, np.inf, out)
 
 
-def isneginf(x: Any, /, out: None = None) -> Array:
+def isneginf(x: ArrayLike, /, out: None = None) -> Array:
     """Elementwise test for negative infinity."""
     return _is_signed_inf("isneginf", x, -np.inf, out)
 
 
-def iscomplex(x: Any) -> Array:
+def iscomplex(x: ArrayLike) -> Array:
     """Elementwise test for an imaginary part that is not zero."""
     return not_equal(imag(x), 0)
 
 
-def isreal(x: Any) -> Array:
+def isreal(x: ArrayLike) -> Array:
     """Elementwise test for an imaginary part of zero."""
     return equal(imag(x), 0)
 
@@ -370,7 +377,13 @@ def isscalar(element: Any) -> bool:
 # ---------------------------------------------------------------------------------------- comparing
 
 
-def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Array:
+def isclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: ArrayLike = 1e-05,
+    atol: ArrayLike = 1e-08,
+    equal_nan: bool = False,
+) -> Array:
     """Elementwise ``|a - b| <= atol + rtol * |b|``; equal infinities are close, too.
 
     Args:
@@ -404,13 +417,17 @@ def _all_true(mask: Array) -> Array:
 
 
 def allclose(
-    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: ArrayLike = 1e-05,
+    atol: ArrayLike = 1e-08,
+    equal_nan: bool = False,
 ) -> Array:
     """A bool: all elements are close; see `isclose`."""
     return _all_true(isclose(a, b, rtol, atol, equal_nan))
 
 
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """A bool: two arrays have one shape and equal elements.
 
     Args:
@@ -426,7 +443,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     return _all_true(same)
 
 
-def array_equiv(a1: Any, a2: Any) -> Array:
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """A bool: two arrays can be broadcast together and have equal elements."""
     x, y = asarray(a1), asarray(a2)
     try:

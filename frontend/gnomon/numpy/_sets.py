@@ -13,6 +13,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import ConcretizationTypeError
 from gnomon._tracing.bind import with_weak_type
@@ -90,7 +91,7 @@ def unique(
     *,
     equal_nan: bool = True,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
     sorted: bool = True,
 ) -> Any:
     """The distinct elements, sorted.
@@ -181,7 +182,9 @@ class UniqueInverseResult(NamedTuple):
     inverse_indices: Array
 
 
-def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
+def unique_all(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> UniqueAllResult:
     """Distinct elements, where they first occur, which one each element is, and their counts.
 
     Nans are distinct; see `unique`.
@@ -191,7 +194,7 @@ def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) ->
 
 
 def unique_counts(
-    x: Any, /, *, size: int | None = None, fill_value: Any = None
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueCountsResult:
     """Distinct elements and their counts; nans are distinct; see `unique`."""
     results = unique(x, False, False, True, equal_nan=False, size=size, fill_value=fill_value)
@@ -199,14 +202,16 @@ def unique_counts(
 
 
 def unique_inverse(
-    x: Any, /, *, size: int | None = None, fill_value: Any = None
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueInverseResult:
     """Distinct elements, and which one each element is; nans are distinct; see `unique`."""
     results = unique(x, False, True, False, equal_nan=False, size=size, fill_value=fill_value)
     return UniqueInverseResult(*results)
 
 
-def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Array:
+def unique_values(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """Distinct elements; nans are distinct; see `unique`."""
     result = unique(x, equal_nan=False, size=size, fill_value=fill_value)
     assert isinstance(result, Array)
@@ -220,8 +225,8 @@ _METHODS = ("auto", "compare_all", "binary_search", "sort")
 
 
 def isin(
-    element: Any,
-    test_elements: Any,
+    element: ArrayLike,
+    test_elements: ArrayLike,
     assume_unique: bool = False,
     invert: bool = False,
     *,
@@ -292,12 +297,12 @@ def _two_sets(name: str, ar1: Any, ar2: Any, size: int | None) -> tuple[Array, A
 
 
 def setdiff1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     *,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> Array:
     """The distinct elements of one array that are not in another, sorted.
 
@@ -319,7 +324,9 @@ def setdiff1d(
     return converted(rest, as_array("setdiff1d", ar1).dtype)
 
 
-def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
+def union1d(
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """The distinct elements of two arrays together, sorted; ``size`` as in `unique`."""
     count = _static_size(size)
     x, y = _two_sets("union1d", ar1, ar2, count)
@@ -329,13 +336,13 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
 
 
 def intersect1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     return_indices: bool = False,
     *,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> Any:
     """The distinct elements that two arrays have in common, sorted.
 
@@ -367,12 +374,12 @@ def intersect1d(
 
 
 def setxor1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     *,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> Array:
     """The distinct elements that are in one of two arrays only, sorted.
 

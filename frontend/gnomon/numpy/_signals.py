@@ -9,6 +9,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon.dialects.types import is_complex, is_floating
@@ -58,7 +59,12 @@ def _sliding(
 
 
 def convolve(
-    a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "full",
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The convolution of two vectors.
 
@@ -79,12 +85,12 @@ def convolve(
 
 
 def correlate(
-    a: Any,
-    v: Any,
+    a: ArrayLike,
+    v: ArrayLike,
     mode: str = "valid",
     *,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The cross-correlation of two vectors, the second one conjugated; see `convolve`.
 
@@ -96,7 +102,7 @@ def correlate(
     return _sliding("correlate", a, v, mode, precision, preferred_element_type)
 
 
-def i0(x: Any) -> Array:
+def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind, of order 0.
 
     Raises:
@@ -153,7 +159,7 @@ def blackman(M: int) -> Array:
     return _window("blackman", M, (0.42, -0.5, 0.08))
 
 
-def kaiser(M: int, beta: Any) -> Array:
+def kaiser(M: int, beta: ArrayLike) -> Array:
     """The Kaiser window of ``M`` points, of shape ``beta``."""
     count = operator.index(M)
     dtype = _dtypes.default_float_dtype()

@@ -10,6 +10,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._tracing.bind import bind, with_weak_type
@@ -79,14 +80,14 @@ def sort(
 
 
 def argsort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
     *,
     kind: None = None,
     order: None = None,
     stable: bool = True,
     descending: bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """The positions of the elements in sorted order.
 
@@ -117,7 +118,7 @@ def argsort(
     return with_weak_type(result, False)
 
 
-def sort_complex(a: Any) -> Array:
+def sort_complex(a: ArrayLike) -> Array:
     """Sorted along the last axis, by real and then by imaginary part; the result is complex."""
     x = sort(a)
     return converted(x, _dtypes.to_complex_dtype(x.dtype))
@@ -162,7 +163,7 @@ def _kth(name: str, a: Any, kth: Any, axis: int) -> tuple[Array, int, int]:
     return x, canonical_axis(operator.index(kth), x.shape[dimension]), dimension
 
 
-def partition(a: Any, kth: int, axis: int = -1) -> Array:
+def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """Elements such that the ``kth`` stands where sorting puts it, smaller ones in front of it.
 
     Args:
@@ -179,7 +180,7 @@ def partition(a: Any, kth: int, axis: int = -1) -> Array:
     return concatenate([below, lax.rev(above, (dimension,))], dimension)
 
 
-def argpartition(a: Any, kth: int, axis: int = -1) -> Array:
+def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """The positions of elements in the order of a partition at ``kth``; see `partition`.
 
     They are of dtype int32; those of the larger elements are ascending.
@@ -278,7 +279,7 @@ _SEARCHES: dict[str, Callable[[Array, Array, str, np.dtype[Any]], Array]] = {
 
 
 def searchsorted(
-    a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
+    a: ArrayLike, v: ArrayLike, side: str = "left", sorter: Any = None, *, method: str = "scan"
 ) -> Array:
     """Where values would be inserted into a sorted array so that it stays sorted.
 
@@ -323,7 +324,7 @@ def searchsorted(
     return with_weak_type(_SEARCHES[method](x, values, side, dtype), False)
 
 
-def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Array:
+def digitize(x: ArrayLike, bins: Any, right: bool = False, *, method: str | None = None) -> Array:
     """The bins that values belong to.
 
     Args:

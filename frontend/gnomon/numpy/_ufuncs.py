@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
@@ -86,7 +88,7 @@ _acosh = unary(
 )
 
 
-def arccosh(x: Any, /) -> Array:
+def arccosh(x: ArrayLike, /) -> Array:
     """Elementwise inverse hyperbolic cosine; of complex numbers the one with a real part >= 0.
 
     Args:
@@ -194,7 +196,7 @@ minimum = binary(
 )
 
 
-def absolute(x: Any, /) -> Array:
+def absolute(x: ArrayLike, /) -> Array:
     """Elementwise absolute value; of complex numbers the magnitude, a real number.
 
     Args:
@@ -209,12 +211,12 @@ def absolute(x: Any, /) -> Array:
 abs = absolute
 
 
-def positive(x: Any, /) -> Array:
+def positive(x: ArrayLike, /) -> Array:
     """``x`` itself, as an array."""
     return as_array("positive", x)
 
 
-def reciprocal(x: Any, /) -> Array:
+def reciprocal(x: ArrayLike, /) -> Array:
     """Elementwise reciprocal :math:`1 / x`, a floating point or complex number."""
     (x,) = promoted_dtypes("reciprocal", INEXACT_KIND, x)
     return bind(ops.integer_pow, x, y=-1)
@@ -298,7 +300,7 @@ left_shift = binary(
 )
 
 
-def right_shift(x1: Any, x2: Any, /) -> Array:
+def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Elementwise shift to the right: arithmetic for signed integers, logical for unsigned ones.
 
     Args:
@@ -312,7 +314,7 @@ def right_shift(x1: Any, x2: Any, /) -> Array:
     return bind(ops.shift_right_logical if logical else ops.shift_right_arithmetic, x, y)
 
 
-def bitwise_count(x: Any, /) -> Array:
+def bitwise_count(x: ArrayLike, /) -> Array:
     """Elementwise number of bits that are set in ``|x|``, as uint8."""
     (x,) = promoted_dtypes("bitwise_count", NUMERIC_KIND, x)
     accept("bitwise_count", x, INTEGERS)
@@ -329,7 +331,7 @@ def as_bool(x: Array) -> Array:
     return bind(ops.ne, x, constant_like(x, 0))
 
 
-def _logical(name: str, op_name: str, word: str) -> Any:
+def _logical(name: str, op_name: str, word: str) -> Callable[[ArrayLike, ArrayLike], Array]:
     op = getattr(ops, op_name)
 
     def function(x: Any, y: Any, /) -> Array:
@@ -350,7 +352,7 @@ logical_or = _logical("logical_or", "or", "or")
 logical_xor = _logical("logical_xor", "xor", "exclusive or")
 
 
-def logical_not(x: Any, /) -> Array:
+def logical_not(x: ArrayLike, /) -> Array:
     """Elementwise logical negation: true where ``x`` is zero."""
     return bind(getattr(ops, "not"), as_bool(as_array("logical_not", x)))
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon.dialects.types import is_complex
@@ -131,7 +132,7 @@ def _transform_2d(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str
     return _transform(name, kind, a, s, axes, norm)
 
 
-def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The transform along one axis.
 
     Args:
@@ -150,12 +151,12 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
     return _transform_1d("fft", FftType.FFT, a, n, axis, norm)
 
 
-def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `fft`."""
     return _transform_1d("ifft", FftType.IFFT, a, n, axis, norm)
 
 
-def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The transform of real numbers: its first ``n // 2 + 1`` coefficients, which imply the others.
 
     Raises:
@@ -164,12 +165,12 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     return _transform_1d("rfft", FftType.RFFT, a, n, axis, norm)
 
 
-def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `rfft`; ``n`` is the number of real results (``2 * (points - 1)``)."""
     return _transform_1d("irfft", FftType.IRFFT, a, n, axis, norm)
 
 
-def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The transform of a signal with Hermitian symmetry, given by its first half: real numbers."""
     conjugate = lax.conj(lax.fft(as_array("fft.hfft", a), "FFT", ()))
     _one_axis("hfft", axis)
@@ -178,7 +179,7 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     return lax.mul(result, lax.full_like(result, points))
 
 
-def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `hfft`."""
     x = as_array("fft.ihfft", a)
     _one_axis("ihfft", axis)
@@ -187,49 +188,57 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     return lax.mul(result, lax.full_like(result, 1 / points))
 
 
-def fft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+def fft2(
+    a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
     """The transform along two axes."""
     return _transform_2d("fft2", FftType.FFT, a, s, axes, norm)
 
 
-def ifft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+def ifft2(
+    a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
     """The inverse of `fft2`."""
     return _transform_2d("ifft2", FftType.IFFT, a, s, axes, norm)
 
 
-def rfft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+def rfft2(
+    a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
     """The transform of real numbers along two axes, the last one halved."""
     return _transform_2d("rfft2", FftType.RFFT, a, s, axes, norm)
 
 
-def irfft2(a: Any, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+def irfft2(
+    a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
     """The inverse of `rfft2`."""
     return _transform_2d("irfft2", FftType.IRFFT, a, s, axes, norm)
 
 
 def fftn(
-    a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+    a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
     """The transform along several axes (all of them, or the last ``len(s)``)."""
     return _transform("fftn", FftType.FFT, a, s, axes, norm)
 
 
 def ifftn(
-    a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+    a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
     """The inverse of `fftn`."""
     return _transform("ifftn", FftType.IFFT, a, s, axes, norm)
 
 
 def rfftn(
-    a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+    a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
     """The transform of real numbers along several axes, the last one halved."""
     return _transform("rfftn", FftType.RFFT, a, s, axes, norm)
 
 
 def irfftn(
-    a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+    a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
     """The inverse of `rfftn`."""
     return _transform("irfftn", FftType.IRFFT, a, s, axes, norm)
@@ -256,7 +265,9 @@ def _one_count(name: str, n: Any) -> int:
     return operator.index(n)
 
 
-def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
+def fftfreq(
+    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
+) -> Array:
     """The frequencies of the coefficients of `fft`, for ``n`` samples at a distance ``d``.
 
     Example:
@@ -269,7 +280,9 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     return _frequencies("fftfreq", indices, count, d, dtype)
 
 
-def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
+def rfftfreq(
+    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
+) -> Array:
     """The frequencies of the coefficients of `rfft`."""
     count = _one_count("rfftfreq", n)
     return _frequencies("rfftfreq", np.arange(count // 2 + 1, dtype=np.int32), count, d, dtype)
@@ -286,7 +299,7 @@ def _shifted(name: str, x: Any, axes: Any, sign: int) -> Array:
     return _roll(array, [sign * (array.shape[d] // 2) for d in dims], dims) if dims else array
 
 
-def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Array:
+def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     """The zero frequency in the middle.
 
     Example:
@@ -297,6 +310,6 @@ def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Array:
     return _shifted("fftshift", x, axes, 1)
 
 
-def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Array:
+def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     """The inverse of `fftshift`."""
     return _shifted("ifftshift", x, axes, -1)

@@ -10,6 +10,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand, bind, with_weak_type
 from gnomon.dialects.emit import ops
@@ -35,9 +36,9 @@ from gnomon.random._samplers import (
 
 
 def gumbel(
-    key: Any,
-    shape: Any = (),
-    dtype: Any = None,
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
     mode: str | None = None,
     *,
     out_sharding: Any = None,
@@ -76,10 +77,10 @@ def standard_gumbel(key: KeyArray, shape: Shape, dtype: DType, mode: str | None)
 
 
 def categorical(
-    key: Any,
-    logits: Any,
+    key: ArrayLike,
+    logits: ArrayLike,
     axis: int = -1,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     replace: bool = True,
     mode: str | None = None,
     *,
@@ -142,7 +143,13 @@ def _largest(x: Array, axis: int, shape: Shape) -> Array:
     return lax.reshape(front, (*shape, *front.shape[1:]))
 
 
-def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def rademacher(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Numbers that are 1 or -1 with equal probability.
 
     Args:
@@ -166,11 +173,11 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: An
 
 
 def choice(
-    key: Any,
-    a: Any,
-    shape: Any = (),
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike = (),
     replace: bool = True,
-    p: Any = None,
+    p: ArrayLike | None = None,
     axis: int = 0,
     mode: str | None = None,
 ) -> Array:
@@ -200,7 +207,7 @@ def choice(
     x = as_operand(a)
     scalar = x.ndim == 0
     axis = 0 if scalar else canonical_axis(axis, x.ndim)
-    count = int(a) if scalar else x.shape[axis]
+    count = int(x) if scalar else x.shape[axis]
     if not math.prod(sizes):
         return lax.full(sizes, 0, x.dtype)
     if count <= 0:
@@ -252,7 +259,12 @@ def _by_probability(
 
 
 def permutation(
-    key: Any, x: Any, axis: int = 0, independent: bool = False, *, out_sharding: Any = None
+    key: ArrayLike,
+    x: ArrayLike,
+    axis: int = 0,
+    independent: bool = False,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """An array with its slices in random order, or the numbers below an integer so.
 
@@ -279,7 +291,7 @@ def permutation(
                 f"{array.aval}"
             )
         canonical_axis(axis, 1)
-        return permuted(words, int(x), 0)
+        return permuted(words, int(array), 0)
     place = canonical_axis(axis, array.ndim)
     return _shuffled(words, array, place) if independent else permuted(words, array, place)
 

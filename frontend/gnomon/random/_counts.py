@@ -13,11 +13,12 @@ import numpy as np
 from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon._tracing.bind import as_operand
 from gnomon.dialects.types import is_integer
-from gnomon.lax._operands import constant_like
+from gnomon.lax._operands import as_shape, constant_like
 from gnomon.numpy._arguments import promoted
 from gnomon.random._key_array import KeyArray
 from gnomon.random._samplers import (
@@ -105,7 +106,12 @@ def _poisson_by_rejection(key: KeyArray, rate: Array, dtype: DType, rounds: Arra
 
 
 def poisson(
-    key: Any, lam: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    lam: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Numbers of the Poisson distribution.
 
@@ -238,7 +244,13 @@ def _binomial_by_rejection(key: KeyArray, count: Array, p: Array, rounds: Array)
     return found
 
 
-def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
+def binomial(
+    key: ArrayLike,
+    n: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Numbers of the binomial distribution: successes in n trials.
 
     Args:
@@ -292,12 +304,12 @@ def _binomial(key: KeyArray, n: Array, p: Array, shape: Shape, dtype: DType) -> 
 
 
 def multinomial(
-    key: Any,
-    n: Any,
-    p: Any,
+    key: ArrayLike,
+    n: ArrayLike,
+    p: ArrayLike,
     *,
-    shape: Any = None,
-    dtype: Any = None,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
     unroll: int | bool = 1,
 ) -> Array:
     """Counts of the outcomes of n trials.
@@ -312,7 +324,7 @@ def multinomial(
     """
     words = one_key("multinomial", key)
     trials, probabilities = promoted("multinomial", n, p, inexact=True)
-    sizes = probabilities.shape if shape is None else tuple(shape)
+    sizes = probabilities.shape if shape is None else as_shape("multinomial", shape)
     trials = gnp.broadcast_to(trials, sizes[:-1])
     weights = gnp.moveaxis(gnp.broadcast_to(probabilities, sizes), -1, 0)
     left = lax.cumsum(weights, 0, reverse=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand, bind
 from gnomon.dialects.emit import ops
@@ -44,7 +45,13 @@ def _negative_log1p_negative(u: Array) -> Array:
     return lax.neg(lax.log1p(lax.neg(u)))
 
 
-def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def exponential(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Numbers of the exponential distribution of rate one.
 
     Args:
@@ -64,7 +71,13 @@ def _exponential(key: KeyArray, shape: Shape, dtype: DType) -> Array:
     return _negative_log1p_negative(unit_interval(key, shape, dtype))
 
 
-def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def cauchy(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Numbers of the standard Cauchy distribution; arguments as in `exponential`."""
     words, sizes, checked = _standard("cauchy", key, shape, dtype, out_sharding)
     epsilon = np.array(ml_dtypes.finfo(checked).eps, checked)
@@ -72,7 +85,13 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
     return lax.tan(lax.mul(constant(u, np.pi), lax.sub(u, constant(u, 0.5))))
 
 
-def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def laplace(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Numbers of the standard Laplace distribution; arguments as in `exponential`."""
     words, sizes, checked = _standard("laplace", key, shape, dtype, out_sharding)
     low = np.array(-1.0 + float(ml_dtypes.finfo(checked).epsneg), checked)
@@ -80,7 +99,13 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     return lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u))))
 
 
-def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def logistic(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Numbers of the standard logistic distribution; arguments as in `exponential`."""
     words, sizes, checked = _standard("logistic", key, shape, dtype, out_sharding)
     tiny = np.array(ml_dtypes.finfo(checked).tiny, checked)
@@ -88,7 +113,13 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any 
     return lax.sub(lax.log(u), lax.log1p(lax.neg(u)))
 
 
-def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def maxwell(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Lengths of vectors of three normal numbers; arguments as in `exponential`."""
     return _maxwell(*_standard("maxwell", key, shape, dtype, out_sharding))
 
@@ -99,7 +130,11 @@ def _maxwell(key: KeyArray, shape: Shape, dtype: DType) -> Array:
 
 
 def double_sided_maxwell(
-    key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None
+    key: ArrayLike,
+    loc: ArrayLike,
+    scale: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """Maxwell numbers of random sign, scaled and shifted.
 
@@ -122,7 +157,12 @@ def double_sided_maxwell(
 
 
 def pareto(
-    key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    b: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Numbers of the Pareto distribution of shape parameter b.
 
@@ -142,7 +182,12 @@ def pareto(
 
 
 def rayleigh(
-    key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    scale: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Numbers of the Rayleigh distribution of a scale; arguments as in `pareto`."""
     no_sharding("rayleigh", out_sharding)
@@ -155,7 +200,11 @@ def rayleigh(
 
 
 def weibull_min(
-    key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
+    key: ArrayLike,
+    scale: ArrayLike,
+    concentration: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """Numbers of the Weibull distribution.
 
@@ -176,10 +225,10 @@ def weibull_min(
 
 
 def lognormal(
-    key: Any,
-    sigma: Any = 1.0,
-    shape: Any = None,
-    dtype: Any = None,
+    key: ArrayLike,
+    sigma: ArrayLike = 1.0,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
 ) -> Array:
@@ -200,12 +249,12 @@ def lognormal(
 
 
 def triangular(
-    key: Any,
-    left: Any,
+    key: ArrayLike,
+    left: ArrayLike,
     mode: Any,
-    right: Any,
-    shape: Any = None,
-    dtype: Any = None,
+    right: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
 ) -> Array:
@@ -231,7 +280,12 @@ def triangular(
 
 
 def wald(
-    key: Any, mean: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    mean: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Numbers of the Wald (inverse Gaussian) distribution of a mean and scale one.
 
@@ -259,7 +313,12 @@ def wald(
 
 
 def geometric(
-    key: Any, p: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Numbers of trials until the first success.
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax, tree
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand, bind
 from gnomon.dialects.emit import ops
@@ -140,7 +141,12 @@ def _sampled(
 
 
 def gamma(
-    key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Numbers of the gamma distribution of parameter a and scale one.
 
@@ -163,7 +169,12 @@ def gamma(
 
 
 def loggamma(
-    key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Logarithms of gamma distributed numbers, finite where those vanish; see `gamma`."""
     return _sampled("loggamma", key, a, shape, dtype, out_sharding, log_space=True)
@@ -173,7 +184,13 @@ def loggamma(
 
 
 def beta(
-    key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    a: ArrayLike,
+    b: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Numbers of the beta distribution.
 
@@ -198,7 +215,12 @@ def beta(
 
 
 def dirichlet(
-    key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    alpha: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Vectors of the Dirichlet distribution: positive numbers that add up to one.
 
@@ -232,7 +254,12 @@ def _chisquare(key: KeyArray, df: Array) -> Array:
 
 
 def chisquare(
-    key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    df: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Numbers of the chi-square distribution.
 
@@ -251,11 +278,11 @@ def chisquare(
 
 
 def f(
-    key: Any,
-    dfnum: Any,
-    dfden: Any,
-    shape: Any = None,
-    dtype: Any = None,
+    key: ArrayLike,
+    dfnum: ArrayLike,
+    dfden: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
 ) -> Array:
@@ -279,7 +306,12 @@ def f(
 
 
 def t(
-    key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    df: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Numbers of Student's t distribution; arguments as in `chisquare`."""
     no_sharding("t", out_sharding)
@@ -298,7 +330,12 @@ def t(
 
 
 def generalized_normal(
-    key: Any, p: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Numbers with a density proportional to exp(-abs(x)**p).
 
@@ -330,11 +367,11 @@ def _generalized_normal(key: KeyArray, inverse: Array, shape: Shape) -> Array:
 
 
 def ball(
-    key: Any,
+    key: ArrayLike,
     d: int,
-    p: Any = 2,
-    shape: Any = (),
-    dtype: Any = None,
+    p: ArrayLike = 2,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
 ) -> Array:

@@ -130,7 +130,7 @@ class KeyArray(ExtendedArray):
         rows = zip(*(lax.unstack(word) for word in self.words), strict=True)
         return (KeyArray(words, self.implementation) for words in rows)
 
-    def reshape(self, *shape: Any) -> KeyArray:
+    def reshape(self, *shape: Any) -> KeyArray:  # type: ignore[override] # fewer options
         """The same keys in another shape; one size may be -1."""
         sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         sizes = tuple(sizes)
@@ -141,13 +141,13 @@ class KeyArray(ExtendedArray):
             sizes = tuple(self.size // rest if n == -1 else n for n in sizes)
         return self._each(lambda word: lax.reshape(word, sizes))
 
-    def ravel(self) -> KeyArray:
+    def ravel(self) -> KeyArray:  # type: ignore[override] # fewer options
         """The keys in one dimension."""
         return self.reshape(-1) if self.size else self.reshape(0)
 
-    flatten = ravel
+    flatten = ravel  # type: ignore[assignment] # fewer options
 
-    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> KeyArray:
+    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> KeyArray:  # type: ignore[override] # fewer options
         """Without dimensions of size one."""
         if axis is None:
             axis = tuple(d for d, n in enumerate(self.shape) if n == 1)
@@ -169,7 +169,7 @@ class KeyArray(ExtendedArray):
         order[first], order[second] = second, first
         return self.transpose(*order) if order else self.copy()
 
-    def take(self, indices: Any, axis: int | None = None, **options: Any) -> KeyArray:
+    def take(self, indices: Any, axis: int | None = None, **options: Any) -> KeyArray:  # type: ignore[override] # fewer options
         """Keys at indices along a dimension, or of all keys in a row; see `numpy.take`."""
         return self._each(lambda word: word.take(indices, axis, **options))
 

@@ -8,6 +8,7 @@ from typing import Any
 from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_floating
 from gnomon.lax._operands import as_shape
@@ -17,10 +18,10 @@ from gnomon.random._samplers import no_sharding, normal
 
 
 def orthogonal(
-    key: Any,
+    key: ArrayLike,
     n: int,
-    shape: Any = (),
-    dtype: Any = None,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
     m: int | None = None,
     *,
     out_sharding: Any = None,
@@ -57,11 +58,11 @@ def orthogonal(
 
 
 def multivariate_normal(
-    key: Any,
-    mean: Any,
-    cov: Any,
-    shape: Any = None,
-    dtype: Any = None,
+    key: ArrayLike,
+    mean: ArrayLike,
+    cov: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
     method: str = "cholesky",
     *,
     out_sharding: Any = None,

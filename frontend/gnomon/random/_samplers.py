@@ -13,6 +13,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon._arrays.promotion import TypePromotionError
@@ -127,7 +128,13 @@ def raw_bits(key: KeyArray, bits: int, shape: Shape) -> Array:
     return key.implementation.bits(key.words, bits, shape)
 
 
-def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def bits(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Random bits, as unsigned integers.
 
     Args:
@@ -224,11 +231,11 @@ def _aligned(x: Array, y: Array) -> tuple[Array, Array]:
 
 
 def uniform(
-    key: Any,
-    shape: Any = (),
-    dtype: Any = None,
-    minval: Any = 0.0,
-    maxval: Any = 1.0,
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
     *,
     out_sharding: Any = None,
 ) -> Array:
@@ -280,7 +287,13 @@ def standard_normal(key: KeyArray, shape: Shape, dtype: DType) -> Array:
     return lax.div(joined, constant(joined, np.sqrt(2)))
 
 
-def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def normal(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
     """Numbers of the standard normal distribution.
 
     Args:
@@ -302,11 +315,11 @@ def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
 
 
 def truncated_normal(
-    key: Any,
-    lower: Any,
-    upper: Any,
-    shape: Any = None,
-    dtype: Any = None,
+    key: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
 ) -> Array:
@@ -339,11 +352,11 @@ def truncated_normal(
 
 
 def randint(
-    key: Any,
-    shape: Any,
-    minval: Any,
-    maxval: Any,
-    dtype: Any = None,
+    key: ArrayLike,
+    shape: ShapeLike,
+    minval: ArrayLike,
+    maxval: ArrayLike,
+    dtype: DTypeLike | None = None,
     *,
     out_sharding: Any = None,
 ) -> Array:
@@ -431,7 +444,12 @@ def _integers(key: KeyArray, shape: Shape, low: Array, high: Array, dtype: DType
 
 
 def bernoulli(
-    key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, out_sharding: Any = None
+    key: ArrayLike,
+    p: ArrayLike = 0.5,
+    shape: ShapeLike | None = None,
+    mode: str = "low",
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Booleans that are true with probability p.
 

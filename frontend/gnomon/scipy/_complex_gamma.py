@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import promoted
@@ -31,7 +31,7 @@ _STIRLING = (
 _SHIFT = 8
 
 
-def loggamma(x: Any) -> Array:
+def loggamma(x: ArrayLike) -> Array:
     """The principal branch of the logarithm of the gamma function.
 
     It is real and continuous on the positive numbers, and analytic off the negative ones. The
@@ -52,7 +52,7 @@ def loggamma(x: Any) -> Array:
     return _loggamma(z)
 
 
-def gamma(x: Any) -> Array:
+def gamma(x: ArrayLike) -> Array:
     """The gamma function; of real numbers infinite at zeros, nan at negative integers.
 
     Args:

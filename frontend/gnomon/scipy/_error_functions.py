@@ -10,6 +10,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import to_complex_dtype
 from gnomon._transformations.custom_jvp import custom_jvp
@@ -35,7 +36,7 @@ def _weideman() -> tuple[float, np.ndarray[Any, Any]]:
     return scale, coefficients[1 : _TERMS + 1][::-1]
 
 
-def wofz(z: Any) -> Array:
+def wofz(z: ArrayLike) -> Array:
     """The Faddeeva function ``exp(-z²) erfc(-iz)``.
 
     Args:
@@ -76,7 +77,7 @@ def _gauss() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return (nodes + 1) / 2, weights / 2
 
 
-def owens_t(h: Any, a: Any) -> Array:
+def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     """Owen's T function.
 
     For independent standard normal X and Y it is the probability that ``X > h`` and ``0 < Y < aX``.

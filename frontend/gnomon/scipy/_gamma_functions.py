@@ -12,6 +12,7 @@ import numpy as np
 from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon.dialects.types import is_complex
@@ -30,7 +31,7 @@ def real_arguments(name: str, *xs: Any) -> list[Array]:
     return list(gnp.broadcast_arrays(*arrays))
 
 
-def gammaln(x: Any) -> Array:
+def gammaln(x: ArrayLike) -> Array:
     """The logarithm of the absolute value of the gamma function.
 
     Args:
@@ -44,7 +45,7 @@ def gammaln(x: Any) -> Array:
     return lax.lgamma(x)
 
 
-def gammasgn(x: Any) -> Array:
+def gammasgn(x: ArrayLike) -> Array:
     """The sign of the gamma function: nan at negative integers, that of the zero at zeros."""
     (x,) = real_arguments("gammasgn", x)
     whole = lax.floor(x)
@@ -68,7 +69,7 @@ def gamma(x: Any) -> Array:
     return gnp.where(gnp.equal(x, -np.inf), lax.full_like(x, np.nan), value)
 
 
-def betaln(a: Any, b: Any) -> Array:
+def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     """The logarithm of the absolute value of the beta function."""
     a, b = real_arguments("betaln", a, b)
     naive = lax.lgamma(a) + lax.lgamma(b) - lax.lgamma(a + b)
@@ -91,28 +92,28 @@ def _stirling_rest(x: Array) -> Array:
     return total / x
 
 
-def beta(a: Any, b: Any) -> Array:
+def beta(a: ArrayLike, b: ArrayLike) -> Array:
     """The beta function gamma(a) gamma(b) / gamma(a + b)."""
     a, b = real_arguments("beta", a, b)
     return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * lax.exp(betaln(a, b))
 
 
-def betainc(a: Any, b: Any, x: Any) -> Array:
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """The regularized incomplete beta function; see `gnomon.lax.betainc`."""
     return lax.betainc(*real_arguments("betainc", a, b, x))
 
 
-def gammainc(a: Any, x: Any) -> Array:
+def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
     """The regularized lower incomplete gamma function of parameter ``a`` at ``x``."""
     return lax.igamma(*real_arguments("gammainc", a, x))
 
 
-def gammaincc(a: Any, x: Any) -> Array:
+def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
     """The regularized upper incomplete gamma function, ``1 - gammainc(a, x)``."""
     return lax.igammac(*real_arguments("gammaincc", a, x))
 
 
-def factorial(n: Any, exact: bool = False) -> Array:
+def factorial(n: ArrayLike, exact: bool = False) -> Array:
     """The factorial of real numbers, gamma(n + 1); 0 for negative ones.
 
     Args:
@@ -125,7 +126,7 @@ def factorial(n: Any, exact: bool = False) -> Array:
     return gnp.where(n < 0, 0, lax.exp(lax.lgamma(n + 1)))
 
 
-def comb(N: Any, k: Any, *, repetition: bool = False) -> Array:
+def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     """How many ways there are to choose k things of N.
 
     Args:
@@ -142,7 +143,7 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Array:
     return gnp.where(possible, value, 0.0)
 
 
-def multigammaln(a: Any, d: int) -> Array:
+def multigammaln(a: ArrayLike, d: int) -> Array:
     """The logarithm of the multivariate gamma function of dimension d.
 
     Args:
@@ -168,7 +169,7 @@ _poch.defjvps(
 )
 
 
-def poch(z: Any, m: Any) -> Array:
+def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """The Pochhammer symbol gamma(z + m) / gamma(z)."""
     result: Array = _poch(*real_arguments("poch", z, m))
     return result

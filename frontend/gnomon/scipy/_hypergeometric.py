@@ -15,6 +15,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon._transformations.differentiate import jvp
@@ -114,7 +115,7 @@ def _quotient(above: Sequence[_Gamma], below: Sequence[_Gamma]) -> Array:
 # ------------------------------------------------------------------------------------------- 1F1
 
 
-def hyp1f1(a: Any, b: Any, x: Any) -> Array:
+def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Kummer's confluent hypergeometric function 1F1(a; b; x).
 
     Args:
@@ -169,7 +170,7 @@ _hyp1f1.defjvps(
 # ------------------------------------------------------------------------------------------- 2F1
 
 
-def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Array:
+def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     """Gauss's hypergeometric function 2F1(a, b; c; x).
 
     Args:

@@ -14,6 +14,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import to_complex_dtype
 from gnomon._transformations.custom_jvp import custom_jvp
@@ -80,7 +81,7 @@ def _expn_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return _expn(n, x), -t * _expn(n - 1, x)
 
 
-def expn(n: Any, x: Any) -> Array:
+def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """The generalized exponential integral E_n(x), differentiable by x.
 
     Args:
@@ -91,7 +92,7 @@ def expn(n: Any, x: Any) -> Array:
     return result
 
 
-def exp1(x: Any) -> Array:
+def exp1(x: ArrayLike) -> Array:
     """The exponential integral E_1(x) of positive x."""
     (x,) = real_arguments("exp1", x)
     result: Array = _expn(lax.full_like(x, 1), x)
@@ -123,7 +124,7 @@ def _expi(x: Array) -> Array:
 _expi.defjvps(lambda t, out, x: t * lax.exp(x) / x)
 
 
-def expi(x: Any) -> Array:
+def expi(x: ArrayLike) -> Array:
     """The exponential integral Ei(x).
 
     Example:
@@ -179,7 +180,7 @@ def _sici_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return _sici(x), tuple(t * slope for slope in slopes)
 
 
-def sici(x: Any) -> tuple[Array, Array]:
+def sici(x: ArrayLike) -> tuple[Array, Array]:
     """The sine and cosine integrals Si(x) and Ci(x); of negative numbers the real part of Ci."""
     (x,) = real_arguments("sici", x)
     si, ci = _sici(x)
@@ -227,7 +228,7 @@ def _fresnel_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return _fresnel(x), (t * lax.sin(angle), t * lax.cos(angle))
 
 
-def fresnel(x: Any) -> tuple[Array, Array]:
+def fresnel(x: ArrayLike) -> tuple[Array, Array]:
     """The Fresnel integrals S(x) and C(x), of sin and cos of pi t² / 2 from 0 to x."""
     (x,) = real_arguments("fresnel", x)
     s, c = _fresnel(x)
@@ -277,7 +278,7 @@ def _spence_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return _spence(x), t * slope
 
 
-def spence(x: Any) -> Array:
+def spence(x: ArrayLike) -> Array:
     """Spence's function, the integral of log(t) / (1 - t) from 1 to x: the dilogarithm of 1 - x."""
     (x,) = real_arguments("spence", x)
     result: Array = _spence(x)
@@ -287,7 +288,7 @@ def spence(x: Any) -> Array:
 # ------------------------------------------------------------------------------------------ Bessel
 
 
-def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
+def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     """Bessel functions of the first kind of orders 0, ..., v.
 
     By Miller's downward recurrence from order ``n_iter``, which must exceed the order and abs(z).

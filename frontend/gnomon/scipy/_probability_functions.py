@@ -9,6 +9,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon.dialects.types import is_complex
@@ -53,19 +54,19 @@ def _xlogx(x: Array) -> Array:
 _xlogx.defjvps(lambda t, out, x: t * (lax.log(x) + 1))
 
 
-def xlogy(x: Any, y: Any) -> Array:
+def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise x log(y), 0 where x is 0; of nan nan."""
     result: Array = _xlogy(*gnp.broadcast_arrays(*promoted("xlogy", x, y, inexact=True)))
     return result
 
 
-def xlog1py(x: Any, y: Any) -> Array:
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise x log(1 + y), 0 where x is 0; of nan nan."""
     result: Array = _xlog1py(*gnp.broadcast_arrays(*promoted("xlog1py", x, y, inexact=True)))
     return result
 
 
-def entr(x: Any) -> Array:
+def entr(x: ArrayLike) -> Array:
     """Elementwise entropy -x log(x); 0 at 0, -inf below.
 
     Example:
@@ -77,7 +78,7 @@ def entr(x: Any) -> Array:
     return gnp.where(x < 0, lax.full_like(x, -np.inf), value)
 
 
-def rel_entr(p: Any, q: Any) -> Array:
+def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """Elementwise relative entropy p log(p / q); 0 where p is 0, infinite where one is negative."""
     p, q = real_arguments("rel_entr", p, q)
     positive = (p > 0) & (q > 0)
@@ -88,7 +89,7 @@ def rel_entr(p: Any, q: Any) -> Array:
     return gnp.where(gnp.isnan(p) | gnp.isnan(q), lax.full_like(p, np.nan), value)
 
 
-def kl_div(p: Any, q: Any) -> Array:
+def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     """Elementwise Kullback-Leibler divergence p log(p / q) - p + q."""
     p, q = real_arguments("kl_div", p, q)
     return rel_entr(p, q) - p + q
@@ -97,7 +98,7 @@ def kl_div(p: Any, q: Any) -> Array:
 # ----------------------------------------------------------------------------------- normal numbers
 
 
-def erfcx(x: Any) -> Array:
+def erfcx(x: ArrayLike) -> Array:
     """The scaled complementary error function exp(x²) erfc(x), without overflow for large x.
 
     Args:
@@ -127,7 +128,7 @@ def _erfcx(x: Array) -> Array:
 _erfcx.defjvps(lambda t, out, x: t * (2 * x * out - 2 / math.sqrt(math.pi)))
 
 
-def dawsn(x: Any) -> Array:
+def dawsn(x: ArrayLike) -> Array:
     """Dawson's integral, exp(-x²) times the integral of exp(t²) from 0 to x.
 
     G. B. Rybicki, Dawson's Integral and the Sampling Theorem (1989).
@@ -161,7 +162,7 @@ def _dawsn(x: Array) -> Array:
 _dawsn.defjvps(lambda t, out, x: t * (1 - 2 * x * out))
 
 
-def log_ndtr(x: Any, series_order: int = 3) -> Array:
+def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     """The logarithm of the normal distribution function, without loss in either tail.
 
     Args:
@@ -204,7 +205,7 @@ def _log_ndtr_jvp(series_order: int, primals: Any, tangents: Any) -> tuple[Array
     return out, t * lax.exp(-0.5 * x * x - _HALF_LOG_2PI - out)
 
 
-def ndtri(p: Any) -> Array:
+def ndtri(p: ArrayLike) -> Array:
     """The inverse of the normal distribution function `ndtr`; nan outside of [0, 1].
 
     Args:
@@ -242,13 +243,13 @@ _ndtri.defjvps(lambda t, out, p: t * lax.exp(0.5 * out * out + _HALF_LOG_2PI))
 # ------------------------------------------------------------------------------------------ Box-Cox
 
 
-def boxcox(x: Any, lmbda: Any) -> Array:
+def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """The Box-Cox transformation (x**lmbda - 1) / lmbda; log(x) where lmbda is 0."""
     x, power = real_arguments("boxcox", x, lmbda)
     return _expm1_over(power, lax.log(x))
 
 
-def boxcox1p(x: Any, lmbda: Any) -> Array:
+def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """The Box-Cox transformation of 1 + x."""
     x, power = real_arguments("boxcox1p", x, lmbda)
     return _expm1_over(power, lax.log1p(x))

@@ -11,6 +11,7 @@ import numpy as np
 
 import gnomon.numpy as gnp
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import to_complex_dtype
 from gnomon.dialects.types import is_complex, real_dtype
@@ -208,7 +209,7 @@ def _prepared(x: Array, longest: int, pieces: _Pieces, boundary: str | None, pad
 
 
 def stft(
-    x: Any,
+    x: ArrayLike,
     fs: Any = 1.0,
     window: Any = "hann",
     nperseg: int = 256,
@@ -259,8 +260,8 @@ def stft(
 
 
 def csd(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike | None,
     fs: Any = 1.0,
     window: Any = "hann",
     nperseg: int | None = None,
@@ -312,7 +313,7 @@ def _median_bias(count: int) -> float:
 
 
 def welch(
-    x: Any,
+    x: ArrayLike,
     fs: Any = 1.0,
     window: Any = "hann",
     nperseg: int | None = None,

@@ -9,6 +9,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import ConcretizationTypeError
 from gnomon._tracing.trace import concrete_value, is_tracer
@@ -18,7 +19,12 @@ __all__ = ["sph_harm_y"]
 
 
 def sph_harm_y(
-    n: Any, m: Any, theta: Any, phi: Any, diff_n: Any = None, n_max: int | None = None
+    n: ArrayLike,
+    m: ArrayLike,
+    theta: ArrayLike,
+    phi: ArrayLike,
+    diff_n: ArrayLike | None = None,
+    n_max: int | None = None,
 ) -> Array:
     """Spherical harmonics of degree ``n`` and order ``m``, orthonormal on the sphere.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 import gnomon.numpy as gnp
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import promoted
@@ -17,7 +18,7 @@ __all__ = ["detrend"]
 
 
 def detrend(
-    data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None
+    data: ArrayLike, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None
 ) -> Array:
     """The data without their mean, or without their linear trend.
 

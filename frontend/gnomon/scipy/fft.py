@@ -10,6 +10,7 @@ import numpy as np
 
 import gnomon.numpy as gnp
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon.dialects.types import is_complex
@@ -50,7 +51,7 @@ def _orthonormal(size: int) -> np.ndarray:
 
 
 def dct(
-    x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
+    x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Array:
     """The discrete cosine transform along an axis.
 
@@ -74,7 +75,7 @@ def dct(
 
 
 def idct(
-    x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
+    x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Array:
     """The inverse of `dct`."""
     _check("idct", type, norm)
@@ -146,7 +147,7 @@ def _several(
 
 
 def dctn(
-    x: Any,
+    x: ArrayLike,
     type: int = 2,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
@@ -157,7 +158,7 @@ def dctn(
 
 
 def idctn(
-    x: Any,
+    x: ArrayLike,
     type: int = 2,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,

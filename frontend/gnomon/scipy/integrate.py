@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import gnomon.numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 
 __all__ = ["trapezoid"]
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
+def trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
+) -> Array:
     """The integral by the trapezoidal rule.
 
     Args:

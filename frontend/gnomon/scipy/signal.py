@@ -12,6 +12,7 @@ import numpy as np
 import gnomon.numpy as gnp
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._transformations.vmap import vmap
 from gnomon.lax._structural import canonical_axis
@@ -81,7 +82,7 @@ def _direct(function: str, in1: Any, in2: Any, mode: str, precision: Any) -> Arr
 
 
 def convolve(
-    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", precision: Any = None
 ) -> Array:
     """The convolution of two arrays of one rank.
 
@@ -107,14 +108,14 @@ def convolve(
 
 
 def correlate(
-    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", precision: Any = None
 ) -> Array:
     """The cross-correlation of two arrays, the second one conjugated; see `convolve`."""
     return convolve(in1, gnp.flip(gnp.conj(in2)), mode, method, precision)
 
 
 def fftconvolve(
-    in1: Any, in2: Any, mode: str = "full", axes: int | Sequence[int] | None = None
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: int | Sequence[int] | None = None
 ) -> Array:
     """`convolve` by Fourier transforms.
 
@@ -173,8 +174,8 @@ def _planar(function: str, boundary: str, fillvalue: float, *arrays: Any) -> lis
 
 
 def convolve2d(
-    in1: Any,
-    in2: Any,
+    in1: ArrayLike,
+    in2: ArrayLike,
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: float = 0,
@@ -186,8 +187,8 @@ def convolve2d(
 
 
 def correlate2d(
-    in1: Any,
-    in2: Any,
+    in1: ArrayLike,
+    in2: ArrayLike,
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: float = 0,

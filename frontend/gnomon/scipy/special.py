@@ -11,6 +11,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import promoted
@@ -107,12 +108,12 @@ Axis = int | tuple[int, ...] | None
 
 
 def logsumexp(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
-    b: Any = None,
+    b: ArrayLike | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
-    where: Any = None,
+    where: ArrayLike | None = None,
 ) -> Any:
     """The logarithm of the sum of exponentials, without overflow.
 
@@ -140,7 +141,7 @@ def logsumexp(
         x = gnp.where(lax.eq(factor, np.zeros((), factor.dtype)), -np.inf, x)
     if where is not None:
         x = gnp.where(where, x, 0)
-    reduction = {"axis": axis, "where": where}
+    reduction: dict[str, Any] = {"axis": axis, "where": where}
     largest = gnp.max(gnp.real(x), keepdims=True, initial=-np.inf, **reduction)
     largest = lax.stop_gradient(gnp.where(gnp.isfinite(largest), largest, 0))
     terms = gnp.exp(x - largest.astype(x.dtype))
@@ -161,14 +162,14 @@ def logsumexp(
     return gnp.where(sign < 0, np.nan, result)
 
 
-def softmax(x: Any, /, *, axis: Axis = None) -> Array:
+def softmax(x: ArrayLike, /, *, axis: Axis = None) -> Array:
     """Exponentials divided by their sum over ``axis`` (all dimensions by default)."""
     (x,) = promoted("softmax", x, inexact=True)
     unnormalized = gnp.exp(x - lax.stop_gradient(gnp.max(x, axis=axis, keepdims=True)))
     return unnormalized / gnp.sum(unnormalized, axis=axis, keepdims=True)
 
 
-def log_softmax(x: Any, /, *, axis: Axis = None) -> Array:
+def log_softmax(x: ArrayLike, /, *, axis: Axis = None) -> Array:
     """The logarithm of `softmax`, without loss where that is small."""
     (x,) = promoted("log_softmax", x, inexact=True)
     return x - logsumexp(x, axis=axis, keepdims=True)
@@ -213,36 +214,36 @@ i0e = _elementwise("i0e", lax.bessel_i0e, "`i0`, times exp(-abs(x)).", "x")
 i1e = _elementwise("i1e", lax.bessel_i1e, "`i1`, times exp(-abs(x)).", "x")
 
 
-def zeta(x: Any, q: Any = None) -> Array:
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     """The Hurwitz zeta function, the sum of (q + k) ** -x; Riemann's (q = 1) by default."""
     operands = promoted("zeta", x, 1.0 if q is None else q, inexact=True)
     return lax.zeta(*gnp.broadcast_arrays(*operands))
 
 
-def i0(x: Any) -> Array:
+def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of order 0."""
     return gnp.i0(x)
 
 
-def i1(x: Any) -> Array:
+def i1(x: ArrayLike) -> Array:
     """The modified Bessel function of order 1."""
     (x,) = promoted("i1", x, inexact=True)
     return gnp.exp(gnp.abs(x)) * lax.bessel_i1e(x)
 
 
-def expit(x: Any) -> Array:
+def expit(x: ArrayLike) -> Array:
     """The logistic function 1 / (1 + exp(-x)), the inverse of `logit`."""
     (x,) = promoted("expit", x, inexact=True)
     return lax.logistic(x)
 
 
-def logit(x: Any) -> Array:
+def logit(x: ArrayLike) -> Array:
     """The logarithm of the odds log(x / (1 - x)), the inverse of `expit`."""
     (x,) = promoted("logit", x, inexact=True)
     return gnp.log(x) - gnp.log1p(-x)
 
 
-def ndtr(x: Any) -> Array:
+def ndtr(x: ArrayLike) -> Array:
     """The cumulative distribution function of the standard normal distribution."""
     (x,) = promoted("ndtr", x, inexact=True)
     return lax.erfc(x * -math.sqrt(0.5)) * 0.5

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
@@ -52,7 +53,7 @@ class SvdAlgorithm(enum.Enum):
     DIVIDE_AND_CONQUER = "divide_and_conquer"
 
 
-def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
+def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
     """The lower triangular ``L`` with ``L @ L^H = x``.
 
     Args:
@@ -73,7 +74,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
 
 
 def eig(
-    x: Any,
+    x: ArrayLike,
     *,
     compute_left_eigenvectors: bool = True,
     compute_right_eigenvectors: bool = True,
@@ -114,7 +115,7 @@ def eig(
 
 
 def eigh(
-    x: Any,
+    x: ArrayLike,
     *,
     lower: bool = True,
     symmetrize_input: bool = True,
@@ -158,7 +159,7 @@ def check_whole(function: str, subset: tuple[int, int] | None, count: int) -> No
         )
 
 
-def householder_product(a: Any, taus: Any) -> Array:
+def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
     """The product of Householder reflectors ``I - tau v v^H``.
 
     Args:
@@ -195,7 +196,7 @@ def householder_product(a: Any, taus: Any) -> Array:
     return bind(ops.householder_product, matrices, factors)
 
 
-def lu(x: Any) -> tuple[Array, Array, Array]:
+def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
     """Gaussian elimination with partial pivoting.
 
     Args:
@@ -248,7 +249,9 @@ def geqrf(x: Any) -> tuple[Array, Array]:
     return packed, taus
 
 
-def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Array:
+def ormqr(
+    a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False
+) -> Array:
     """Multiply by the square Q of reflectors (see `householder_product`).
 
     Args:
@@ -287,7 +290,11 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
 
 
 def qr(
-    x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
+    x: ArrayLike,
+    *,
+    pivoting: bool = False,
+    full_matrices: bool = True,
+    use_magma: bool | None = None,
 ) -> tuple[Array, ...]:
     """``Q @ R = x`` with orthonormal columns in Q and an upper triangular R.
 
@@ -311,7 +318,7 @@ def qr(
 
 
 def schur(
-    x: Any,
+    x: ArrayLike,
     *,
     compute_schur_vectors: bool = True,
     sort_eig_vals: bool = False,
@@ -338,7 +345,7 @@ def schur(
     return tuple(bind(ops.schur, a, compute_schur_vectors=bool(compute_schur_vectors)))
 
 
-def hessenberg(a: Any) -> tuple[Array, Array]:
+def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
     """Reduce matrices ``[..., n, n]`` to Hessenberg form, by Householder reflectors.
 
     Returns:
@@ -354,7 +361,7 @@ def hessenberg(a: Any) -> tuple[Array, Array]:
     return packed, taus
 
 
-def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
+def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
     """Reduce symmetric or Hermitian matrices ``[..., n, n]`` to tridiagonal form.
 
     Args:
@@ -375,7 +382,7 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Array, Array, Array, Arr
 
 
 def svd(
-    x: Any,
+    x: ArrayLike,
     *,
     full_matrices: bool = True,
     compute_uv: bool = True,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon._diagnostics.errors import ConcretizationTypeError
@@ -113,7 +114,7 @@ _HALLEY: Weights = (3.0, 1.0, 3.0)
 
 
 def qdwh(
-    x: Any,
+    x: ArrayLike,
     *,
     is_hermitian: bool = False,
     max_iterations: int | None = None,

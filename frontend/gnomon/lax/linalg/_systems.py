@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
@@ -15,8 +16,8 @@ from gnomon.lax.linalg._operands import as_matrices
 
 
 def triangular_solve(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     left_side: bool = False,
     lower: bool = False,
@@ -77,7 +78,9 @@ def triangular_solve(
     return reshape(x, shape)
 
 
-def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Array:
+def tridiagonal_solve(
+    dl: Any, d: ArrayLike, du: Any, b: ArrayLike, *, perturb_singular: bool = False
+) -> Array:
     """Solve systems of three diagonals.
 
     Args:

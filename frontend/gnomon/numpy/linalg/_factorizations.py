@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.lax import linalg as lax_linalg
 from gnomon.lax._creation import converted
@@ -46,7 +47,7 @@ class SVDResult(NamedTuple):
     Vh: Array
 
 
-def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
+def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """The triangular factor of positive definite matrices: ``L @ L^H = a``, or ``U^H @ U = a``.
 
     Args:
@@ -67,7 +68,7 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
 
 
 def svd(
-    a: Any,
+    a: ArrayLike,
     full_matrices: bool = True,
     compute_uv: bool = True,
     hermitian: bool = False,
@@ -114,7 +115,7 @@ def _hermitian_svd(x: Array, compute_uv: bool) -> Any:
     return SVDResult(u, ordered, adjoint(turned))
 
 
-def svdvals(x: Any, /) -> Array:
+def svdvals(x: ArrayLike, /) -> Array:
     """The singular values of matrices ``[..., m, n]``, descending: ``[..., min(m, n)]``.
 
     Example:
@@ -126,7 +127,7 @@ def svdvals(x: Any, /) -> Array:
     return result
 
 
-def eig(a: Any) -> EigResult:
+def eig(a: ArrayLike) -> EigResult:
     """Eigenvalues and right eigenvectors (columns) of general matrices ``[..., n, n]``; complex.
 
     The derivative of the vectors is not defined here; see `gnomon.lax.linalg.eig`.
@@ -140,7 +141,7 @@ def eig(a: Any) -> EigResult:
     return EigResult(values, vectors)
 
 
-def eigvals(a: Any) -> Array:
+def eigvals(a: ArrayLike) -> Array:
     """The eigenvalues of general matrices ``[..., n, n]``; complex.
 
     Example:
@@ -153,7 +154,7 @@ def eigvals(a: Any) -> Array:
     )[0]
 
 
-def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
+def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """Ascending eigenvalues and eigenvectors (columns) of symmetric or Hermitian matrices.
 
     Args:
@@ -176,7 +177,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     return EighResult(values, vectors)
 
 
-def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
+def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Ascending eigenvalues of symmetric or Hermitian matrices; arguments as for `eigh`.
 
     Example:
@@ -187,7 +188,7 @@ def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -
     return eigh(a, UPLO, symmetrize_input=symmetrize_input).eigenvalues
 
 
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """The QR factorization.
 
     Args:

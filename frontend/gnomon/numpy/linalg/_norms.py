@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import real_dtype
 from gnomon.lax._creation import converted
@@ -29,7 +30,7 @@ from gnomon.numpy.linalg._factorizations import svd
 from gnomon.numpy.linalg._systems import inv
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
+def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     """A norm of vectors or of matrices.
 
     Args:
@@ -86,7 +87,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     raise ValueError(f"Invalid order '{ord}' for matrix norm.")
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     """A norm of matrices ``[..., m, n]``.
 
     Args:
@@ -103,7 +104,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array
 
 
 def vector_norm(
-    x: Any,
+    x: ArrayLike,
     /,
     *,
     axis: int | tuple[int, ...] | None = None,
@@ -153,10 +154,10 @@ def vector_norm(
 
 def matrix_rank(
     M: Any,
-    rtol: Any = None,
+    rtol: ArrayLike | None = None,
     *,
     hermitian: bool = False,
-    tol: Any = None,
+    tol: ArrayLike | None = None,
 ) -> Array:
     """The number of singular values of matrices ``[..., m, n]`` that are larger than a tolerance.
 

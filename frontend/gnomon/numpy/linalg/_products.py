@@ -8,6 +8,7 @@ from typing import Any
 
 import opt_einsum
 
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon.numpy import _linear_algebra
 from gnomon.numpy._arguments import as_array
@@ -52,7 +53,12 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
 
 
 def matmul(
-    x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The matrix product; see `gnomon.numpy.matmul`."""
     return _linear_algebra.matmul(
@@ -61,13 +67,13 @@ def matmul(
 
 
 def vecdot(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     *,
     axis: int = -1,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Inner products of vectors along an axis; see `gnomon.numpy.vecdot`."""
     return _linear_algebra.vecdot(
@@ -76,13 +82,13 @@ def vecdot(
 
 
 def tensordot(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     *,
     axes: Any = 2,
     precision: Any = None,
-    preferred_element_type: Any = None,
+    preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
     """Products summed over pairs of dimensions; see `gnomon.numpy.tensordot`."""
@@ -96,7 +102,7 @@ def tensordot(
     )
 
 
-def outer(x1: Any, x2: Any, /) -> Array:
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """All products of the elements of two vectors.
 
     Raises:
@@ -110,7 +116,7 @@ def outer(x1: Any, x2: Any, /) -> Array:
     return _linear_algebra.outer(a, b)
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The cross product of vectors of three elements.
 
     Raises:
@@ -125,11 +131,11 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     return _linear_algebra.cross(a, b, axis=axis)
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Array:
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """The diagonals of matrices ``[..., m, n]``, as the last dimension."""
     return _linear_algebra.diagonal(x, offset, -2, -1)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """The sums of the diagonals of matrices ``[..., m, n]``."""
     return _linear_algebra.trace(x, offset, -2, -1, dtype)

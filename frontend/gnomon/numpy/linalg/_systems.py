@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
@@ -39,7 +40,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Array
 
 
-def solve(a: Any, b: Any) -> Array:
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """Solve ``a @ x = b``.
 
     Args:
@@ -94,7 +95,7 @@ def batched_solve(a: Array, b: Array, transpose_a: bool = False) -> Array:
     )
 
 
-def inv(a: Any) -> Array:
+def inv(a: ArrayLike) -> Array:
     """The inverse of matrices ``[..., n, n]``; not finite where one is singular.
 
     Raises:
@@ -111,7 +112,13 @@ def inv(a: Any) -> Array:
     return solve(x, broadcast_to_shape(unit, x.shape))
 
 
-def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Array:
+def pinv(
+    a: ArrayLike,
+    rtol: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rcond: ArrayLike | None = None,
+) -> Array:
     """The pseudoinverse (Moore and Penrose) of matrices ``[..., m, n]``: ``[..., n, m]``.
 
     Args:
@@ -144,7 +151,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
 
 
 def lstsq(
-    a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = False
+    a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
 ) -> tuple[Array, Array, Array, Array]:
     """The least-squares solution of ``a @ x = b``, the shortest if there are many.
 
@@ -205,7 +212,7 @@ def lstsq(
     return ravel(solution) if vector else solution, residuals, rank, values
 
 
-def tensorinv(a: Any, ind: int = 2) -> Array:
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     """The inverse of a tensor, as of the matrix of its first ``ind`` dimensions by the others.
 
     Raises:
@@ -228,7 +235,7 @@ def tensorinv(a: Any, ind: int = 2) -> Array:
     return reshape(flat, (*columns, *rows))
 
 
-def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Array:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: tuple[int, ...] | None = None) -> Array:
     """Solve ``tensordot(a, x, x.ndim) = b``.
 
     Args:
@@ -255,7 +262,7 @@ def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Array:
     return reshape(solve(reshape(x, (y.size, y.size)), ravel(y)), shape)
 
 
-def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
+def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """The sign of the determinant of matrices ``[..., n, n]``, and the logarithm of its magnitude.
 
     Args:
@@ -281,7 +288,7 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     return SlogdetResult(sign, log)
 
 
-def det(a: Any) -> Array:
+def det(a: ArrayLike) -> Array:
     """The determinant of matrices ``[..., n, n]``; its derivative holds for singular ones too.
 
     Raises:
@@ -309,7 +316,7 @@ def det(a: Any) -> Array:
     return terms[0] + terms[1] + terms[2]
 
 
-def matrix_power(a: Any, n: int) -> Array:
+def matrix_power(a: ArrayLike, n: int) -> Array:
     """Square matrices to an integer power, by repeated squaring.
 
     Args:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import gnomon.numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import promoted
 
 __all__ = ["vq"]
 
 
-def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Array]:
+def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
     """The nearest code of each observation.
 
     Args:

@@ -8,6 +8,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._transformations.differentiate import jvp
 from gnomon._transformations.vmap import vmap
@@ -43,7 +44,7 @@ _PADE = {
 }
 
 
-def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
+def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
     """The exponential of matrices, by scaling, a Padé approximant, and squaring.
 
     Args:
@@ -104,7 +105,9 @@ def _pade(x: Array, coefficients: tuple[float, ...]) -> tuple[Array, Array]:
     return even, product(x, odd)
 
 
-def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: bool = True) -> Any:
+def expm_frechet(
+    A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True
+) -> Any:
     """The exponential of ``A`` and its derivative in the direction ``E``.
 
     Args:
@@ -134,7 +137,7 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
     return (value, derivative) if compute_expm else derivative
 
 
-def sqrtm(A: Any, blocksize: int = 1) -> Array:
+def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     """The principal square root of a matrix, by its complex Schur form (Björck & Hammarling 1983).
 
     Args:
@@ -176,7 +179,7 @@ def sqrtm(A: Any, blocksize: int = 1) -> Array:
 
 
 def polar(
-    a: Any,
+    a: ArrayLike,
     side: str = "right",
     *,
     method: str = "qdwh",

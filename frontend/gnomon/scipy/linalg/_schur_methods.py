@@ -9,6 +9,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import to_complex_dtype
 from gnomon._transformations.vmap import vmap
@@ -31,7 +32,7 @@ def _complex_schur(x: Array) -> tuple[Array, Array]:
     return triangular, vectors
 
 
-def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
+def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
     """The complex Schur form of a matrix from the real one.
 
     Args:
@@ -54,8 +55,8 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
 
 
 def qr_multiply(
-    a: Any,
-    c: Any,
+    a: ArrayLike,
+    c: ArrayLike,
     mode: str = "right",
     pivoting: bool = False,
     conjugate: bool = False,
@@ -106,7 +107,7 @@ def qr_multiply(
 # ------------------------------------------------------------------------------ matrix functions
 
 
-def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Any:
+def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Any:
     """A function of a matrix, by its values at the eigenvalues.
 
     By the recurrence of Parlett in the Schur form: eigenvalues must not be too near to each other.
@@ -155,7 +156,9 @@ def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Any:
 # ----------------------------------------------------------------------------- Sylvester equations
 
 
-def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Array:
+def solve_sylvester(
+    A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "schur", tol: float = 1e-8
+) -> Array:
     """The solution of ``A X + X B = C``.
 
     Args:

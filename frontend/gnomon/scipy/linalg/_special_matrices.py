@@ -9,6 +9,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import default_float_dtype
 from gnomon.numpy._arguments import as_array, promoted
@@ -58,7 +59,7 @@ def _pair(function: str, c: Any, r: Any) -> tuple[Array, Array]:
     )
 
 
-def toeplitz(c: Any, r: Any = None) -> Array:
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """Matrices that are constant along their diagonals.
 
     Args:
@@ -83,7 +84,7 @@ def toeplitz(c: Any, r: Any = None) -> Array:
     return getitem(elements, (..., m - 1 - np.arange(m)[:, None] + np.arange(n)))
 
 
-def hankel(c: Any, r: Any = None) -> Array:
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """Matrices that are constant along their anti-diagonals.
 
     Args:
@@ -111,7 +112,7 @@ def hankel(c: Any, r: Any = None) -> Array:
     return getitem(elements, (..., np.arange(m)[:, None] + np.arange(n)))
 
 
-def circulant(c: Any) -> Array:
+def circulant(c: ArrayLike) -> Array:
     """Matrices each column of which is the one before, moved down by one.
 
     Args:
@@ -130,7 +131,7 @@ def circulant(c: Any) -> Array:
     return getitem(column, (..., (places[:, None] - places) % max(n, 1)))
 
 
-def companion(a: Any) -> Array:
+def companion(a: ArrayLike) -> Array:
     """The companion matrix of a polynomial.
 
     Args:
@@ -184,7 +185,7 @@ def leslie(f: Any, s: Any) -> Array:
     return gnp.concatenate([gnp.expand_dims(row, -2), diagonal], axis=-2)
 
 
-def fiedler(a: Any) -> Array:
+def fiedler(a: ArrayLike) -> Array:
     """The distances of all pairs of elements: ``|a[i] - a[j]|``.
 
     Example:
@@ -257,7 +258,7 @@ def helmert(n: int, full: bool = False) -> Array:
     return gnp.array(contrasts, float)
 
 
-def hadamard(n: int, dtype: Any = int) -> Array:
+def hadamard(n: int, dtype: DTypeLike = int) -> Array:
     """Sylvester's Hadamard matrix.
 
     Args:
@@ -279,7 +280,7 @@ def hadamard(n: int, dtype: Any = int) -> Array:
     return gnp.array(result, dtype)
 
 
-def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
+def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> Array:
     """The matrix of the discrete Fourier transform.
 
     Args:
@@ -306,7 +307,7 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
     return gnp.array(result * factor, kind)
 
 
-def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
+def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     """The matrix that convolves a vector of ``n`` numbers with ``a``.
 
     Args:
@@ -343,7 +344,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
     return gnp.where(inside, taken, gnp.zeros((), x.dtype))
 
 
-def fiedler_companion(a: Any) -> Array:
+def fiedler_companion(a: ArrayLike) -> Array:
     """A matrix of five diagonals whose eigenvalues are the roots of a polynomial.
 
     Args:

@@ -10,6 +10,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.lax import linalg as lax_linalg
@@ -20,7 +21,7 @@ from gnomon.numpy.linalg._arguments import adjoint, inexact, product, square
 
 
 def cholesky(
-    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Array:
     """The Cholesky factor: ``U^H @ U = a``, or ``L @ L^H = a`` with ``lower``.
 
@@ -42,7 +43,7 @@ def cholesky(
 
 
 def cho_factor(
-    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, bool]:
     """The Cholesky factor and ``lower``, for `cho_solve`; arguments as for `cholesky`.
 
@@ -81,7 +82,10 @@ def _for_systems(
 
 
 def cho_solve(
-    c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True
+    c_and_lower: tuple[Any, bool],
+    b: ArrayLike,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
 ) -> Array:
     """Solve ``a @ x = b`` from the result of `cho_factor`.
 
@@ -109,8 +113,8 @@ def cho_solve(
 
 
 def solve_triangular(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     trans: int | str = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
@@ -155,8 +159,8 @@ def solve_triangular(
 
 
 def solve(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     lower: bool = False,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
@@ -203,17 +207,19 @@ def solve(
     return _for_systems("solve", matrix, rhs, solve_one)
 
 
-def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The inverse; see `gnomon.numpy.linalg.inv`."""
     return gnp.linalg.inv(a)
 
 
-def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The determinant; see `gnomon.numpy.linalg.det`."""
     return gnp.linalg.det(a)
 
 
-def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
+def lu_factor(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, Array]:
     """The factors of Gaussian elimination and the pivots, for `lu_solve`.
 
     Args:
@@ -233,7 +239,7 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
 
 def lu_solve(
     lu_and_piv: tuple[Any, Any],
-    b: Any,
+    b: ArrayLike,
     trans: int = 0,
     overwrite_b: bool = False,
     check_finite: bool = True,
@@ -283,7 +289,7 @@ def lu_solve(
 
 
 def lu(
-    a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
+    a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, ...]:
     """``P @ L @ U = a``.
 
@@ -321,7 +327,7 @@ def lu(
 
 
 def qr(
-    a: Any,
+    a: ArrayLike,
     overwrite_a: bool = False,
     lwork: Any = None,
     mode: str = "full",
@@ -355,7 +361,7 @@ def qr(
 
 
 def svd(
-    a: Any,
+    a: ArrayLike,
     full_matrices: bool = True,
     compute_uv: bool = True,
     overwrite_a: bool = False,
@@ -367,8 +373,8 @@ def svd(
 
 
 def eigh(
-    a: Any,
-    b: Any = None,
+    a: ArrayLike,
+    b: ArrayLike | None = None,
     lower: bool = True,
     eigvals_only: bool = False,
     overwrite_a: bool = False,
@@ -403,7 +409,7 @@ def eigh(
 
 
 def eigh_tridiagonal(
-    d: Any,
+    d: ArrayLike,
     e: Any,
     *,
     eigvals_only: bool = False,
@@ -449,7 +455,7 @@ def eigh_tridiagonal(
     return values if eigvals_only else (values, getitem(vectors, (slice(None), chosen)))
 
 
-def schur(a: Any, output: str = "real") -> tuple[Array, Array]:
+def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
     """The Schur form ``(t, z)``: ``z @ t @ z^H = a``.
 
     Args:
@@ -477,7 +483,7 @@ def schur(a: Any, output: str = "real") -> tuple[Array, Array]:
 
 
 def hessenberg(
-    a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
+    a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
     """The Hessenberg form: ``q @ h @ q^H = a`` with zeros below the first subdiagonal of h.
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
 
 
-def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
+def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of a number."""
     k, p, loc = real_arguments("bernoulli.logpmf", k, p, loc)
     n = k - loc
@@ -21,19 +20,19 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
     return gnp.where(gnp.equal(n, 0) | gnp.equal(n, 1), value, -np.inf)
 
 
-def pmf(k: Any, p: Any, loc: Any = 0) -> Array:
+def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of a number."""
     return lax.exp(logpmf(k, p, loc))
 
 
-def cdf(k: Any, p: Any) -> Array:
+def cdf(k: ArrayLike, p: ArrayLike) -> Array:
     """The distribution function."""
     k, p = real_arguments("bernoulli.cdf", k, p)
     value = gnp.where(k < 0, 0, gnp.where(k < 1, 1 - p, 1))
     return gnp.where(gnp.isnan(k) | gnp.isnan(p) | (p < 0) | (p > 1), np.nan, value)
 
 
-def ppf(q: Any, p: Any) -> Array:
+def ppf(q: ArrayLike, p: ArrayLike) -> Array:
     """The quantile function, the inverse of `cdf`."""
     q, p = real_arguments("bernoulli.ppf", q, p)
     value = gnp.where(q <= 1 - p, lax.full_like(q, 0), lax.full_like(q, 1))

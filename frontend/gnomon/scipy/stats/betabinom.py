@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
 
 
-def logpmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
+def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of a number."""
     k, n, a, b, loc = real_arguments("betabinom.logpmf", k, n, a, b, loc)
     count = lax.floor(k) - loc
@@ -25,6 +24,6 @@ def logpmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
     return gnp.where((n < 0) | (a <= 0) | (b <= 0), np.nan, value)
 
 
-def pmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
+def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of a number."""
     return lax.exp(logpmf(k, n, a, b, loc))

@@ -3,55 +3,55 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
 
 
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density."""
     x, loc, scale = real_arguments("cauchy.logpdf", x, loc, scale)
     z = (x - loc) / scale
     return -lax.log(math.pi * scale) - lax.log1p(z * z)
 
 
-def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density."""
     return lax.exp(logpdf(x, loc, scale))
 
 
-def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function."""
     x, loc, scale = real_arguments("cauchy.cdf", x, loc, scale)
     return gnp.arctan2(lax.full_like(x, 1), (loc - x) / scale) / math.pi
 
 
-def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the distribution function."""
     return lax.log(cdf(x, loc, scale))
 
 
-def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function, one less the distribution function."""
     x, loc, scale = real_arguments("cauchy.sf", x, loc, scale)
     return gnp.arctan2(lax.full_like(x, 1), (x - loc) / scale) / math.pi
 
 
-def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the survival function."""
     return lax.log(sf(x, loc, scale))
 
 
-def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function, the inverse of `cdf`."""
     q, loc, scale = real_arguments("cauchy.ppf", q, loc, scale)
     return loc + scale * lax.tan(math.pi * (q - 0.5))
 
 
-def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The inverse of `sf`."""
     q, loc, scale = real_arguments("cauchy.isf", q, loc, scale)
     return loc + scale * lax.tan(math.pi * (0.5 - q))

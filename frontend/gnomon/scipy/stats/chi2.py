@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
 from gnomon.scipy.stats._support import on_support
 
 
-def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density."""
     x, df, loc, scale = real_arguments("chi2.logpdf", x, df, loc, scale)
     z = (x - loc) / scale
@@ -26,30 +26,30 @@ def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return gnp.where(inside, value, -np.inf)
 
 
-def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density."""
     return lax.exp(logpdf(x, df, loc, scale))
 
 
-def cdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function."""
     x, df, loc, scale = real_arguments("chi2.cdf", x, df, loc, scale)
     z = (x - loc) / scale / 2
     return on_support(lambda z: lax.igamma(df / 2, z), z, (0, np.inf), (0, 1), 1.0)
 
 
-def logcdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the distribution function."""
     return lax.log(cdf(x, df, loc, scale))
 
 
-def sf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function, one less the distribution function."""
     x, df, loc, scale = real_arguments("chi2.sf", x, df, loc, scale)
     z = (x - loc) / scale / 2
     return on_support(lambda z: lax.igammac(df / 2, z), z, (0, np.inf), (1, 0), 1.0)
 
 
-def logsf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the survival function."""
     return lax.log(sf(x, df, loc, scale))

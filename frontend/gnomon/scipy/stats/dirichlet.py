@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import promoted
 from gnomon.scipy import special
 
 
-def logpdf(x: Any, alpha: Any) -> Array:
+def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """The logarithm of the density.
 
     Args:
@@ -40,6 +39,6 @@ def logpdf(x: Any, alpha: Any) -> Array:
     return gnp.where(inside, value, -np.inf)
 
 
-def pdf(x: Any, alpha: Any) -> Array:
+def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """The density; see `logpdf`."""
     return lax.exp(logpdf(x, alpha))

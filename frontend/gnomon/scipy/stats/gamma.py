@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
 from gnomon.scipy.stats._support import on_support
 
 
-def logpdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density."""
     x, a, loc, scale = real_arguments("gamma.logpdf", x, a, loc, scale)
     z = (x - loc) / scale
@@ -24,30 +23,30 @@ def logpdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return gnp.where(inside, value, -np.inf)
 
 
-def pdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density."""
     return lax.exp(logpdf(x, a, loc, scale))
 
 
-def cdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function."""
     x, a, loc, scale = real_arguments("gamma.cdf", x, a, loc, scale)
     z = (x - loc) / scale
     return on_support(lambda z: lax.igamma(a, z), z, (0, np.inf), (0, 1), 1.0)
 
 
-def logcdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the distribution function."""
     return lax.log(cdf(x, a, loc, scale))
 
 
-def sf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function, one less the distribution function."""
     x, a, loc, scale = real_arguments("gamma.sf", x, a, loc, scale)
     z = (x - loc) / scale
     return on_support(lambda z: lax.igammac(a, z), z, (0, np.inf), (1, 0), 1.0)
 
 
-def logsf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the survival function."""
     return lax.log(sf(x, a, loc, scale))

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
 
 
-def logpdf(x: Any, beta: Any) -> Array:
+def logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
     """The logarithm of the density."""
     x, beta = real_arguments("gennorm.logpdf", x, beta)
     return lax.log(beta / 2) - lax.lgamma(1 / beta) - lax.pow(lax.abs(x), beta)
 
 
-def pdf(x: Any, beta: Any) -> Array:
+def pdf(x: ArrayLike, beta: ArrayLike) -> Array:
     """The density."""
     return lax.exp(logpdf(x, beta))
 
 
-def cdf(x: Any, beta: Any) -> Array:
+def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
     """The distribution function."""
     x, beta = real_arguments("gennorm.cdf", x, beta)
     part = lax.igamma(1 / beta, lax.pow(lax.abs(x), beta))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
 
 
-def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
+def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of a number."""
     k, p, loc = real_arguments("geom.logpmf", k, p, loc)
     n = k - loc
@@ -21,6 +20,6 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
     return gnp.where(n <= 0, -np.inf, value)
 
 
-def pmf(k: Any, p: Any, loc: Any = 0) -> Array:
+def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of a number."""
     return lax.exp(logpmf(k, p, loc))

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
 
 
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density."""
     x, loc, scale = real_arguments("laplace.logpdf", x, loc, scale)
     return -lax.abs(x - loc) / scale - lax.log(2 * scale)
 
 
-def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density."""
     return lax.exp(logpdf(x, loc, scale))
 
 
-def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function."""
     x, loc, scale = real_arguments("laplace.cdf", x, loc, scale)
     z = (x - loc) / scale

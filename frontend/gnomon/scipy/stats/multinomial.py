@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import promoted
 from gnomon.scipy import special
 
 
-def logpmf(x: Any, n: Any, p: Any) -> Array:
+def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """The logarithm of the probability of counts.
 
     Args:
@@ -28,6 +27,6 @@ def logpmf(x: Any, n: Any, p: Any) -> Array:
     return gnp.where(gnp.equal(gnp.sum(x, axis=-1), n), value, -np.inf)
 
 
-def pmf(x: Any, n: Any, p: Any) -> Array:
+def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """The probability of counts; see `logpmf`."""
     return lax.exp(logpmf(x, n, p))

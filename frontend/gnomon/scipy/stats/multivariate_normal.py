@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import promoted
 
 
-def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Array:
+def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None) -> Array:
     """The logarithm of the density.
 
     Args:
@@ -45,6 +45,6 @@ def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Array:
     return -0.5 * distance - size / 2 * math.log(2 * math.pi) - half_log_determinant
 
 
-def pdf(x: Any, mean: Any, cov: Any) -> Array:
+def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
     """The density; see `logpdf`."""
     return lax.exp(logpdf(x, mean, cov))

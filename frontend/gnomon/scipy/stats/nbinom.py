@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
 
 
-def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
+def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of a number."""
     k, n, p, loc = real_arguments("nbinom.logpmf", k, n, p, loc)
     count = k - loc
@@ -24,6 +23,6 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     return gnp.where(inside, value, -np.inf)
 
 
-def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
+def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of a number."""
     return lax.exp(logpmf(k, n, p, loc))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
 
 
-def logpdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density."""
     x, b, loc, scale = real_arguments("pareto.logpdf", x, b, loc, scale)
     z = (x - loc) / scale
@@ -22,33 +21,33 @@ def logpdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return gnp.where(inside, value, -np.inf)
 
 
-def pdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density."""
     return lax.exp(logpdf(x, b, loc, scale))
 
 
-def logsf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the survival function."""
     x, b, loc, scale = real_arguments("pareto.logsf", x, b, loc, scale)
     return -b * lax.log(gnp.maximum((x - loc) / scale, 1))
 
 
-def sf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function, one less the distribution function."""
     return lax.exp(logsf(x, b, loc, scale))
 
 
-def cdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function."""
     return -lax.expm1(logsf(x, b, loc, scale))
 
 
-def logcdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the distribution function."""
     return lax.log(cdf(x, b, loc, scale))
 
 
-def ppf(q: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function, the inverse of `cdf`."""
     q, b, loc, scale = real_arguments("pareto.ppf", q, b, loc, scale)
     inside = (q >= 0) & (q <= 1)

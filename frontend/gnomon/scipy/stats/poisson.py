@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
 
 
-def logpmf(k: Any, mu: Any, loc: Any = 0) -> Array:
+def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of a number."""
     k, mu, loc = real_arguments("poisson.logpmf", k, mu, loc)
     n = k - loc
@@ -23,12 +22,12 @@ def logpmf(k: Any, mu: Any, loc: Any = 0) -> Array:
     return gnp.where(inside, value, -np.inf)
 
 
-def pmf(k: Any, mu: Any, loc: Any = 0) -> Array:
+def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of a number."""
     return lax.exp(logpmf(k, mu, loc))
 
 
-def cdf(k: Any, mu: Any, loc: Any = 0) -> Array:
+def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The distribution function."""
     k, mu, loc = real_arguments("poisson.cdf", k, mu, loc)
     n = lax.floor(k - loc)
@@ -40,7 +39,7 @@ def cdf(k: Any, mu: Any, loc: Any = 0) -> Array:
 _SUMMED_NUMBERS = 256
 
 
-def entropy(mu: Any, loc: Any = 0) -> Array:
+def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The entropy in nats; it does not depend on ``loc``. Of negative rates it is nan.
 
     The definition summed for small rates, the asymptotic series in 1 / mu beyond.

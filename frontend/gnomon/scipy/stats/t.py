@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
 
 
-def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density."""
     x, df, loc, scale = real_arguments("t.logpdf", x, df, loc, scale)
     z = (x - loc) / scale
@@ -20,6 +20,6 @@ def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return normalizer - (half + 0.5) * lax.log1p(z * z / df)
 
 
-def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density."""
     return lax.exp(logpdf(x, df, loc, scale))

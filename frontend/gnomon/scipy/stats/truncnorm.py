@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
@@ -29,7 +29,9 @@ def _of_interval(a: Array, b: Array, value: Array) -> Array:
     return gnp.where(a < b, value, np.nan)
 
 
-def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logpdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
     """The logarithm of the density."""
     x, a, b, loc, scale = real_arguments("truncnorm.logpdf", x, a, b, loc, scale)
     z = (x - loc) / scale
@@ -37,12 +39,16 @@ def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return _of_interval(a, b, gnp.where((z < a) | (z > b), -np.inf, value))
 
 
-def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def pdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
     """The density."""
     return lax.exp(logpdf(x, a, b, loc, scale))
 
 
-def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logcdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
     """The logarithm of the distribution function."""
     x, a, b, loc, scale = real_arguments("truncnorm.logcdf", x, a, b, loc, scale)
     z = (x - loc) / scale
@@ -51,12 +57,16 @@ def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return _of_interval(a, b, gnp.where(z <= a, -np.inf, gnp.where(z >= b, 0, part)))
 
 
-def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def cdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
     """The distribution function."""
     return lax.exp(logcdf(x, a, b, loc, scale))
 
 
-def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logsf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
     """The logarithm of the survival function."""
     x, a, b, loc, scale = real_arguments("truncnorm.logsf", x, a, b, loc, scale)
     z = (x - loc) / scale
@@ -65,6 +75,6 @@ def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return _of_interval(a, b, gnp.where(z <= a, 0, gnp.where(z >= b, -np.inf, part)))
 
 
-def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function, one less the distribution function."""
     return lax.exp(logsf(x, a, b, loc, scale))

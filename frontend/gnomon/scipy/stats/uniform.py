@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
 
 
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density."""
     x, loc, scale = real_arguments("uniform.logpdf", x, loc, scale)
     z = (x - loc) / scale
     return gnp.where((z < 0) | (z > 1), -np.inf, -lax.log(scale))
 
 
-def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density."""
     return lax.exp(logpdf(x, loc, scale))
 
 
-def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function."""
     x, loc, scale = real_arguments("uniform.cdf", x, loc, scale)
     return gnp.clip((x - loc) / scale, 0, 1)
 
 
-def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function, the inverse of `cdf`."""
     q, loc, scale = real_arguments("uniform.ppf", q, loc, scale)
     inside = (q >= 0) & (q <= 1)

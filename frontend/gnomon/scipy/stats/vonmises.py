@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
 
 
-def logpdf(x: Any, kappa: Any) -> Array:
+def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     """The logarithm of the density."""
     x, kappa = real_arguments("vonmises.logpdf", x, kappa)
     normalizer = lax.log(2 * math.pi * lax.bessel_i0e(kappa))
     return kappa * (lax.cos(x) - 1) - normalizer
 
 
-def pdf(x: Any, kappa: Any) -> Array:
+def pdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     """The density."""
     return lax.exp(logpdf(x, kappa))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
 
 
-def logpdf(x: Any, c: Any) -> Array:
+def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     """The logarithm of the density."""
     x, c = real_arguments("wrapcauchy.logpdf", x, c)
     inside = (x >= 0) & (x <= 2 * math.pi) & (c > 0) & (c < 1)
@@ -23,6 +23,6 @@ def logpdf(x: Any, c: Any) -> Array:
     return gnp.where(inside, value, gnp.where((c > 0) & (c < 1), -np.inf, np.nan))
 
 
-def pdf(x: Any, c: Any) -> Array:
+def pdf(x: ArrayLike, c: ArrayLike) -> Array:
     """The density."""
     return lax.exp(logpdf(x, c))

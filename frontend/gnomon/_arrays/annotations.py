@@ -1,0 +1,34 @@
+"""The types of arguments: anything that is read as an array, a dtype, a shape.
+
+`gnomon.typing` shows the first two to users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, SupportsIndex, runtime_checkable
+
+import numpy as np
+
+from gnomon._arrays.array import Array
+
+__all__ = ["ArrayLike", "DTypeLike", "ShapeLike", "SupportsDType"]
+
+
+@runtime_checkable
+class SupportsDType(Protocol):
+    """Anything that has a dtype, such as the scalar types of `gnomon.numpy`."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype."""
+
+
+ArrayLike = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
+"""An array or a scalar. Lists are not: make an array of one with `gnomon.numpy.array`."""
+
+DTypeLike = str | type[Any] | np.dtype | SupportsDType
+"""Anything that names a dtype: ``"float32"``, ``gnomon.numpy.float32``, ``float``."""
+
+ShapeLike = SupportsIndex | Sequence[SupportsIndex] | np.ndarray
+"""The length of one dimension, or of each."""

@@ -1,0 +1,45 @@
+"""What type checkers read of arrays is what `gnomon.numpy` installs."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon._arrays import methods
+from gnomon.numpy import _operators
+
+
+def declared() -> dict[str, ast.FunctionDef]:
+    tree = ast.parse(Path(methods.__file__).read_text(encoding="utf-8"))
+    (interface,) = (
+        node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ArrayMethods"
+    )
+    return {node.name: node for node in ast.walk(interface) if isinstance(node, ast.FunctionDef)}
+
+
+def test_everything_declared_is_there_and_the_reverse() -> None:
+    concrete = type(gnp.zeros(1))
+    declarations = declared()
+    assert [name for name in declarations if not hasattr(concrete, name)] == []
+    installed = set(vars(gn.Array)) | set(vars(concrete))
+    elsewhere = set(dir(object)) | set(dir(methods.ArrayMethods))
+    base = Path(inspect.getsourcefile(gn.Array) or "").read_text(encoding="utf-8")
+    missing = {
+        name
+        for name in installed - set(declarations) - elsewhere
+        if not name.startswith("_") and f"def {name}(" not in base
+    }
+    assert missing == set()
+
+
+def test_methods_have_the_parameters_of_the_functions() -> None:
+    declarations = declared()
+    for name in _operators._METHODS:
+        arguments = declarations[name].args
+        _, *given = [*arguments.posonlyargs, *arguments.args]
+        names = [a.arg for a in [*given, *arguments.kwonlyargs]]
+        _, *expected = inspect.signature(getattr(gnp, name)).parameters
+        assert names == expected, name
