@@ -39,10 +39,22 @@ KNOWN = (
         "an op has no form on a target without a library of functions, and the error says so",
     ),
     Known(
+        "refused",
+        "",
+        r"^NotImplementedError: lax.linalg.\w+: unsupported dtype \w+; factor in float32",
+        "linear algebra in 16-bit floats is refused, and the error says so",
+    ),
+    Known(
         "jax values",
         r"\b(zeta|polygamma)\(",
         r"nan instead of",
         "JAX's zeta of a large exponent is nan, where SciPy's and ours have a value",
+    ),
+    Known(
+        "jax values",
+        r"\bsinc\(",
+        "",
+        "JAX's sinc rounds pi times its argument, and keeps no digit near integers; ours does",
     ),
 )
 

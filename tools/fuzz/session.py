@@ -145,10 +145,10 @@ class Explorer:
         if failure.kind == "jax refuses":
             self._report.jax_refuses[signature] += 1
             return
-        if reason := known_difference(program, failure):
-            self._report.known[reason] += 1
-            return
         if failure.kind in ("compile", "eager"):
+            if reason := known_difference(program, failure):
+                self._report.known[reason] += 1
+                return
             self._signatures[signature] += 1
             if self._signatures[signature] > REDUCED_OF_ONE_SIGNATURE:
                 self._report.repeated[signature] += 1
@@ -175,7 +175,10 @@ class Explorer:
                 self._asked[refusal.template] = ASKED_OF_ONE_RULE
                 error = f"{type(refusal.error).__name__}: {str(refusal.error)[:300]}"
                 failure = Failure("refused", error.replace("\n", " "))
-                yield from self._new(seed, refusal.program, failure)
+                if reason := known_difference(refusal.program, failure):
+                    self._report.known[reason] += 1
+                else:
+                    yield from self._new(seed, refusal.program, failure)
 
 
 def explore(seeds: Sequence[int], settings: Settings) -> Report:
