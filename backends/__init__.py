@@ -1,1 +1,1 @@
-"""What runs a program: the NumPy evaluator, IREE, and PJRT plugins."""
+"""Backends that run programs: the NumPy evaluator, IREE, and PJRT plugins."""

@@ -1,20 +1,20 @@
 """A cache of compiled executables on disk, shared by all processes of a user.
 
-An entry is a file named by the hash of everything that decides its content: the portable artifact,
-the compiler's flags and version, and the features of the CPU. A changed program, flag, compiler or
-machine therefore never finds a stale entry, and nothing has to be invalidated.
+An entry is a file named by the hash of everything that determines its content: the portable
+artifact, the compiler's flags and version, and the features of the CPU. A changed program, flag,
+compiler or machine therefore never finds a stale entry, and nothing has to be invalidated.
 
-The cache is an optimization only: where its folder cannot be written, or an entry is damaged, the
+The cache is only an optimization: if its folder cannot be written or an entry is damaged, the
 program is compiled as if there were no cache.
 
-Entries are native code, so the folder is made for its user alone, and one that belongs to somebody
-else, or that others may write to, is not used.
+Entries are native code, so the folder is created with access for its user alone. A folder that
+belongs to another user, or that others may write to, is not used.
 
 Environment:
-    GNOMON_CACHE: `0`, `off` or `false` switches the cache off.
-    GNOMON_CACHE_DIR: the folder; by default `gnomon` under `$XDG_CACHE_HOME` or the user's
-        customary cache folder.
-    GNOMON_CACHE_MAX_BYTES: the bound on its size, 2 GiB by default.
+    GNOMON_CACHE: `0`, `off` or `false` disables the cache.
+    GNOMON_CACHE_DIR: the folder; by default `gnomon` in `$XDG_CACHE_HOME` or in the user's cache
+        folder.
+    GNOMON_CACHE_MAX_BYTES: the maximum size, 2 GiB by default.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SUFFIX = ".bin"
 _TEMPORARY_PREFIX = ".partial-"
 _STALE_TEMPORARY_S = 3600.0
 _DEFAULT_MAX_BYTES = 2 << 30
-# Eviction goes below the bound, so that a full cache is not scanned for each new entry in vain.
+# Eviction frees more than needed, so that a full cache is not scanned for every new entry.
 _EVICTION_GOAL = 0.9
 _FALSE_WORDS = frozenset({"0", "off", "false", "no"})
 
@@ -73,10 +73,10 @@ def cache_key(*parts: bytes | str) -> str:
 
 
 def cache_directory() -> Path:
-    """Returns the folder for everything that gnomon may delete and make again.
+    """Returns the folder for files that gnomon may delete and create again.
 
     Raises:
-        ValueError: GNOMON_CACHE_DIR begins with the home of a user that there is not.
+        ValueError: GNOMON_CACHE_DIR begins with the home of a user who does not exist.
     """
     explicit = os.environ.get("GNOMON_CACHE_DIR")
     if explicit:
@@ -96,7 +96,7 @@ def cache_directory() -> Path:
 
 
 def is_private(folder: Path | str) -> bool:
-    """Whether a folder is there, belongs to this user, and only this user may write to it."""
+    """Whether a folder exists, belongs to this user, and only this user may write to it."""
     try:
         status = os.stat(folder)
     except OSError:
@@ -109,17 +109,17 @@ def is_private(folder: Path | str) -> bool:
 
 
 def make_private(folder: Path) -> None:
-    """Makes a folder, and those that it is in, for this user alone.
+    """Creates a folder and its parents, accessible to this user alone.
 
     Raises:
-        OSError: it cannot be made, or it is there and others may write to it.
+        OSError: it cannot be created, or it exists and others may write to it.
     """
     if not folder.exists():
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
     if not is_private(folder):
         raise PermissionError(
-            f"it belongs to somebody else, or others may write to it; `chmod go-w {folder}`, or "
+            f"it belongs to another user, or others may write to it; run `chmod go-w {folder}`, or "
             "set GNOMON_CACHE_DIR to another folder"
         )
 
@@ -136,18 +136,18 @@ class CacheEntry:
 class ExecutableCache:
     """A bounded, content-addressed store of byte strings in one folder.
 
-    Safe for use by several threads and processes at once: entries appear by an atomic rename, and
-    a reader checks what it reads against the checksum stored with it.
+    It is safe for concurrent use by several threads and processes: an entry appears by an atomic
+    rename, and a reader verifies the checksum that is stored with it.
 
     Args:
-        directory: the folder; made on the first write.
-        max_bytes: the bound; the entries unused for longest are removed when it is passed.
+        directory: the folder; created by the first write.
+        max_bytes: the maximum size; beyond it, the least recently used entries are removed.
     """
 
     def __init__(self, directory: Path | str, *, max_bytes: int = _DEFAULT_MAX_BYTES) -> None:
         if max_bytes <= 0:
             raise ValueError(
-                f"max_bytes must be positive, got {max_bytes}; to switch the cache off set "
+                f"max_bytes must be positive, got {max_bytes}; to disable the cache, set "
                 "GNOMON_CACHE=0"
             )
         self.directory = Path(directory)
@@ -157,7 +157,7 @@ class ExecutableCache:
         return f"ExecutableCache({str(self.directory)!r}, max_bytes={self.max_bytes})"
 
     def get(self, key: str) -> bytes | None:
-        """Returns the bytes stored under `key`, or None. A damaged entry is removed."""
+        """Returns the bytes stored under `key`, or None; removes a damaged entry."""
         path = self._path(key)
         try:
             content = self._read(path)
@@ -180,30 +180,30 @@ class ExecutableCache:
         return payload
 
     def remove(self, key: str) -> None:
-        """Removes what is stored under `key`, if anything is."""
+        """Removes the entry of `key`, if there is one."""
         with contextlib.suppress(OSError):
             self._path(key).unlink()
 
     def _read(self, path: Path) -> bytes:
-        """The content of a file of this user's alone, and of nothing that only looks like one."""
+        """Reads a regular file that only this user may write to; rejects anything else."""
         for folder in (self.directory, path.parent):
             if folder.exists() and not is_private(folder):
-                raise PermissionError(f"others may write to {folder}, or it is somebody else's")
-        # A pipe would make the opening wait.
+                raise PermissionError(f"others may write to {folder}, or another user owns it")
+        # Without O_NONBLOCK, opening a pipe would wait.
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         with os.fdopen(os.open(path, flags), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise OSError("it is no regular file")
+                raise OSError("it is not a regular file")
             if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
-                raise PermissionError("it belongs to somebody else")
+                raise PermissionError("it belongs to another user")
             if status.st_size > self.max_bytes:
                 raise OSError(f"its {status.st_size} bytes exceed the bound of {self.max_bytes}")
             return file.read(self.max_bytes)
 
     def put(self, key: str, payload: bytes) -> None:
-        """Stores `payload` under `key`; a full or read-only disk is logged, not raised."""
+        """Stores `payload` under `key`; logs errors such as a full or read-only disk."""
         size = len(payload) + len(_MAGIC) + _DIGEST_BYTES
         if size > self.max_bytes:
             logger.info("not cached: %d bytes exceed the bound of %d", size, self.max_bytes)
@@ -229,7 +229,7 @@ class ExecutableCache:
         self._evict()
 
     def entries(self) -> list[CacheEntry]:
-        """Returns all entries, the one unused for longest first."""
+        """Returns all entries, the least recently used one first."""
         found = [
             CacheEntry(path.stem, status.st_size, status.st_mtime)
             for path, status in self._files()
@@ -238,14 +238,14 @@ class ExecutableCache:
         return sorted(found, key=lambda entry: (entry.last_used, entry.key))
 
     def size_bytes(self) -> int:
-        """Returns the size of all entries."""
+        """Returns the total size of all entries."""
         return sum(entry.size_bytes for entry in self.entries())
 
     def clear(self) -> int:
         """Removes every entry and returns how many there were."""
         removed = 0
         for path, status in list(self._files()):
-            # What another process is about to rename is not an entry yet.
+            # A file that another process is about to rename is not an entry yet.
             if path.suffix == _SUFFIX or _is_stale(status):
                 with contextlib.suppress(OSError):
                     path.unlink()
@@ -261,7 +261,7 @@ class ExecutableCache:
         except OSError:
             return
         for folder in folders:
-            # Another process may empty or remove a folder between the two scans.
+            # Another process may empty or remove the folder between the two scans.
             with contextlib.suppress(OSError):
                 for file in os.scandir(folder):
                     if file.name.endswith(_SUFFIX) or file.name.startswith(_TEMPORARY_PREFIX):
@@ -294,12 +294,12 @@ def _warn_once(message: str) -> None:
 
 
 def _is_stale(status: os.stat_result) -> bool:
-    """Whether a temporary file was left behind by a process that was killed while it wrote."""
+    """Whether a temporary file was left over by a process that was killed while writing."""
     return time.time() - status.st_mtime > _STALE_TEMPORARY_S
 
 
 def default_cache() -> ExecutableCache | None:
-    """Returns the cache that the environment asks for, or None where it is switched off.
+    """Returns the cache that the environment configures, or None if it is disabled.
 
     Raises:
         ValueError: GNOMON_CACHE_MAX_BYTES is not a positive integer.

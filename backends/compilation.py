@@ -1,6 +1,6 @@
-"""From a program of the gnomon dialect to a portable artifact: what is common to all backends.
+"""From a program of the gnomon dialect to a portable artifact: the part shared by all backends.
 
-A backend's `lower` walks a program down by a `Lowering`, with what is its own in between:
+A backend's `lower` drives a `Lowering`, with its own legalization in between:
 
     lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
     cost = lowering.expand()                    # transformations and calls are gone
@@ -32,9 +32,9 @@ Observer: TypeAlias = "Callable[[Pass, ir.Module], None]"
 
 
 class Text:
-    """A program as text, without locations and with them; printed when it is asked for.
+    """A program as text, with or without locations, printed on demand.
 
-    Printing costs several times what copying does, and most texts are never read.
+    Printing costs several times as much as copying the module, and most texts are never read.
     """
 
     def __init__(self, module: ir.Module | None = None) -> None:
@@ -47,7 +47,7 @@ class Text:
 
     @functools.cached_property
     def located(self) -> str:
-        """The text with the user's lines."""
+        """The text with locations, which name the user's lines."""
         return self._print(enable_debug_info=True)
 
     def _print(self, *, enable_debug_info: bool) -> str:
@@ -58,13 +58,13 @@ class Text:
 
 @dataclass
 class Stages:
-    """The texts of a program at its stages, kept where somebody asked for them.
+    """The texts of a program at its stages, kept only on request.
 
     Attributes:
-      traced: as Python traced it, transformations as ops.
-      expanded: without transformations.
-      legalized: rewritten for the backend.
-      stablehlo: what the compiler gets.
+      traced: the program as traced, with transformations as ops.
+      expanded: the program without transformations.
+      legalized: the program rewritten for the backend.
+      stablehlo: the program that the compiler gets.
     """
 
     traced: Text = field(default_factory=Text)
@@ -79,11 +79,11 @@ class Artifact:
 
     Attributes:
       portable: the portable StableHLO artifact (VHLO bytecode).
-      input_types, output_types: of ``main``.
-      cost: what it does, as estimated.
+      input_types, output_types: the types of the arguments and results of ``main``.
+      cost: the estimated cost.
       callbacks: the Python functions that it calls.
-      stages: texts, where they were asked for.
-      plan: what else the backend that lowered it needs to compile it.
+      stages: its texts, if they were requested.
+      plan: additional data that the backend that lowered it needs to compile it.
     """
 
     portable: bytes
@@ -100,7 +100,7 @@ _verifies = contextvars.ContextVar("verifies", default=False)
 
 @contextmanager
 def verified(on: bool = True) -> Iterator[None]:
-    """Verify programs that are lowered inside of the block behind each pass."""
+    """Within the block, verify programs after each pass of their lowering."""
     token = _verifies.set(on)
     try:
         yield
@@ -113,7 +113,7 @@ def _verifying(observe: Observer | None) -> Observer:
         try:
             module.operation.verify()
         except ir.MLIRError as error:
-            add_note(error, f"This is what the pass {step.name} made of a program.")
+            add_note(error, f"The pass {step.name} produced this invalid program.")
             raise
         if observe is not None:
             observe(step, module)
@@ -125,14 +125,14 @@ class Lowering:
     """A program on its way to StableHLO.
 
     Args:
-      program: its public function is ``main``; the module is consumed.
-      keep_stages: keep its text at each stage.
-      observe: called behind each pass.
+      program: a program whose public function is ``main``; the module is consumed.
+      keep_stages: whether to keep its text at each stage.
+      observe: called after each pass.
 
     Attributes:
-      module: the program as it is now.
+      module: the program in its current form.
       stages: the texts so far.
-      cost: what the program does, once it is expanded.
+      cost: the estimated cost, available once the program is expanded.
     """
 
     def __init__(
@@ -151,11 +151,11 @@ class Lowering:
             setattr(self.stages, stage, Text(self.module))
 
     def run(self, names: Sequence[str]) -> None:
-        """Run passes of the common table."""
+        """Run passes of the common table, by name."""
         run_passes(self.module, names, self._observe)
 
     def expand(self, then: Sequence[str] = ()) -> Cost:
-        """Expand transformations, inline calls, run more passes; what the program then costs."""
+        """Expand transformations, inline calls, run more passes; return the estimated cost."""
         self.run(EXPAND)
         self._keep("expanded")
         self.run(then)
@@ -163,13 +163,13 @@ class Lowering:
         return self.cost
 
     def legalize(self, step: Pass) -> None:
-        """Run a pass of the backend's own."""
+        """Run a legalization pass of the backend."""
         step.run(self.module)
         if self._observe is not None:
             self._observe(step, self.module)
 
     def to_stablehlo(self) -> None:
-        """Lower to StableHLO what the backend made of the program."""
+        """Lower the legalized program to StableHLO."""
         self._keep("legalized")
         self.run(LOWER)
 
@@ -183,7 +183,7 @@ class Lowering:
         """Serialize the program.
 
         Args:
-          version: of StableHLO; the newest by default.
+          version: the version of StableHLO; the newest by default.
           plan, callbacks: see `Artifact`.
         """
         self._keep("stablehlo")
@@ -201,9 +201,9 @@ class Lowering:
 def serialize(module: ir.Module, version: str) -> bytes:
     """The portable artifact of a module of StableHLO, without locations.
 
-    Programs that differ in their locations alone are the same to the executable cache.
+    Without locations, programs that differ only in locations share an entry of the cache.
     """
-    # Serializing rewrites the module itself.
+    # Serializing modifies the module, so serialize a copy.
     copy = ir.Module.create(ir.Location.unknown(context()))
     for name in module.operation.attributes:
         copy.operation.attributes[name] = module.operation.attributes[name]

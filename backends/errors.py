@@ -1,7 +1,7 @@
-"""What can go wrong between a program and a value, by name; the same for all backends.
+"""The errors of compiling and running programs, shared by all backends.
 
-Compilation errors carry what the compiler said and, where it could be written, a reproducer: the
-program and the command line that compiles it again outside of this process.
+Compilation errors carry the compiler's diagnostics and, if it could be written, a reproducer: the
+program and the command line that compiles it outside of this process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """`BaseException.add_note`, which Python has from 3.11 on; before, notes end the message."""
+    """`BaseException.add_note`, or before Python 3.11, an addition to the message."""
     if hasattr(error, "add_note"):
         error.add_note(note)
     else:
@@ -34,23 +34,23 @@ def add_note(error: BaseException, note: str) -> None:
 
 
 class GnomonRuntimeError(RuntimeError):
-    """The base of what a compiler, a runtime or a device raises."""
+    """The base class of errors of compilers, runtimes and devices."""
 
 
 class BackendUnavailable(GnomonRuntimeError):  # noqa: N818 - says what happened
-    """A platform cannot be used here: no such name, driver, plugin or device.
+    """A platform cannot be used here: there is no such name, driver, plugin or device.
 
-    The message says what was looked for, and what to install or set. Other platforms go on working,
-    and asking again looks again.
+    The message says what was looked for and what to install or set. Other platforms are not
+    affected, and the next use of the platform looks again.
     """
 
 
 class CompilationError(GnomonRuntimeError):
-    """The compiler gave no executable.
+    """The compiler produced no executable.
 
     Attributes:
         diagnostics: everything that the compiler printed.
-        reproducer: the file that holds the artifact, or None where it could not be written.
+        reproducer: the file with the artifact, or None if it could not be written.
     """
 
     def __init__(
@@ -62,15 +62,15 @@ class CompilationError(GnomonRuntimeError):
 
 
 class CompilationFailed(CompilationError):  # noqa: N818 - says what happened
-    """The compiler refused the program and said why."""
+    """The compiler rejected the program with diagnostics."""
 
 
 class CompilerCrashed(CompilationError):  # noqa: N818 - says what happened
-    """The compiler's process ended by a signal or an abort while it compiled the program."""
+    """The compiler's process died of a signal or an abort while it compiled the program."""
 
 
 class CompilerTimeout(CompilationError):  # noqa: N818 - says what happened
-    """The compiler did not finish in the time that it was given."""
+    """The compiler did not finish within its time limit."""
 
 
 class CompilerUnavailable(CompilationError):  # noqa: N818 - says what happened
@@ -78,18 +78,18 @@ class CompilerUnavailable(CompilationError):  # noqa: N818 - says what happened
 
 
 class UnsupportedOnTarget(CompilationError):  # noqa: N818 - says what happened
-    """The program holds an op or a dtype that the target has no form of.
+    """The program contains an op or a dtype that the target does not support.
 
-    The message names it; what can be done instead is in the documentation's table of targets.
+    The message names it. The documentation's table of targets lists alternatives.
     """
 
 
 class ExecutionError(GnomonRuntimeError):
-    """A compiled program, or a program whose result it reads, failed while it ran."""
+    """A compiled program, or a program whose result it reads, failed at run time."""
 
 
 class OutOfMemory(GnomonRuntimeError):  # noqa: N818 - says what happened
-    """The memory of a device does not hold an array, or what a program needs."""
+    """The memory of a device is too small for an array or for a program."""
 
 
 class BufferDeletedError(GnomonRuntimeError):
@@ -97,7 +97,7 @@ class BufferDeletedError(GnomonRuntimeError):
 
     @classmethod
     def of(cls, buffer: Any, reason: str | None) -> BufferDeletedError:
-        """The error of a buffer that was used after ``reason``."""
+        """The error for a buffer that was used after ``reason``."""
         return cls(
             f"a buffer of shape {buffer.shape} and dtype {buffer.dtype} was used after {reason}; "
             "keep a copy, or do not donate it"

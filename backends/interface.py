@@ -1,7 +1,7 @@
-"""What the frontend asks of a backend: the only things that it knows of one.
+"""The interface of a backend: all that the frontend knows about one.
 
-IREE's backends (`backends/iree`) and PJRT's (`backends/pjrt`) have this face; `platforms` finds
-them by name. Whatever goes wrong is raised as an error of `backends.errors`.
+The backends for IREE (`backends/iree`) and PJRT (`backends/pjrt`) implement it; `platforms` finds
+them by name. All errors are those of `backends.errors`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Backend", "Buffer", "Device", "Executable"]
 
 @runtime_checkable
 class Device(Protocol):
-    """A place where arrays live and programs run; one object for each, compared by identity."""
+    """A device that holds arrays and runs programs: one object each, compared by identity."""
 
     @property
     def id(self) -> int:
@@ -35,25 +35,25 @@ class Device(Protocol):
 
     @property
     def process_index(self) -> int:
-        """The process that it belongs to."""
+        """The index of the process to which it belongs."""
 
     @property
     def backend(self) -> Backend:
-        """Whose device it is."""
+        """The backend of the device."""
 
     def __hash__(self) -> int:
         """By identity."""
 
     def memory_stats(self) -> dict[str, int] | None:
-        """Figures such as ``bytes_in_use`` and ``bytes_limit``; None where there are none."""
+        """Statistics such as ``bytes_in_use`` and ``bytes_limit``, or None if there are none."""
 
 
 class Buffer(Protocol):
-    """An array on a device, perhaps not computed yet."""
+    """An array on a device, which may not have been computed yet."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The length of each dimension."""
+        """The size of each dimension."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -61,54 +61,54 @@ class Buffer(Protocol):
 
     @property
     def device(self) -> Any:
-        """Where it is: a `Device`."""
+        """The `Device` that holds it."""
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """Wait for the value; a read-only array, without a copy where memory is shared."""
+        """Wait for the value; return a read-only array, without a copy if memory is shared."""
 
     def wait(self) -> None:
-        """Wait for the value; raises what went wrong with it."""
+        """Wait for the value; raise the error of its computation, if any."""
 
     def is_ready(self) -> bool:
         """Whether reading the value would not wait for its computation."""
 
     def delete(self, reason: str = ...) -> None:
-        """Free the memory; any later use raises, and says why."""
+        """Free the memory; any later use raises an error that states ``reason``."""
 
     def is_deleted(self) -> bool:
-        """Whether it was deleted or donated."""
+        """Whether the buffer was deleted or donated."""
 
     def is_lost(self) -> bool:
-        """Whether its device went away, to another process or for ever, with the value on it."""
+        """Whether the value is lost because its device is gone or belongs to another process."""
 
     def copy_to_host_async(self) -> None:
-        """Start to bring the value to the host, so that `to_numpy` waits less."""
+        """Start the transfer to the host, so that `to_numpy` waits less."""
 
 
 class Executable(Protocol):
     """A compiled program, loaded on a device.
 
-    It may have more: ``serialize() -> bytes``, ``memory_analysis()``, ``cost_analysis()``,
+    Optional methods: ``serialize() -> bytes``, ``memory_analysis()``, ``cost_analysis()``,
     ``as_text()``.
     """
 
     @property
     def input_types(self) -> Sequence[tuple[tuple[int, ...], Any]]:
-        """Shape and dtype of each argument."""
+        """The shape and dtype of each argument."""
 
     @property
     def output_types(self) -> Sequence[tuple[tuple[int, ...], Any]]:
-        """Shape and dtype of each result."""
+        """The shape and dtype of each result."""
 
     def run(self, buffers: Sequence[Any]) -> Sequence[Any]:
-        """Run or start the program on buffers of just its types and device: nothing is checked."""
+        """Run or start the program on buffers of its types and device, without checks."""
 
     def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
-        """Run or start the program on buffers or NumPy arrays, whose types are checked."""
+        """Run or start the program on buffers or NumPy arrays; check their types."""
 
 
 class Backend(Protocol):
-    """One platform: its devices, and the way from a program to something that runs on them."""
+    """One platform: its devices, and compilation of programs for them."""
 
     @property
     def platform(self) -> str:
@@ -118,7 +118,7 @@ class Backend(Protocol):
         """Its devices, at least one and always the same objects; starts the driver.
 
         Raises:
-          BackendUnavailable: what was looked for, and what to install.
+          BackendUnavailable: there is no device; the message says what to install.
         """
 
     def lower(
@@ -127,26 +127,26 @@ class Backend(Protocol):
         """Lower a program whose public function is ``main``; the module is consumed.
 
         Raises:
-          UnsupportedOnTarget: the platform has no form of something in it.
+          UnsupportedOnTarget: the platform does not support an op or a dtype in it.
         """
 
     def compile(
         self, artifact: Artifact, *, device: Any = ..., donate: tuple[int, ...] = ...
     ) -> Executable:
-        """Compile a program that this backend lowered.
+        """Compile a program that this backend has lowered.
 
         Args:
           artifact: the program.
-          device: where it will run; the first device by default.
-          donate: arguments whose memory a call takes over.
+          device: the device to run on; the first one by default.
+          donate: positions of the arguments whose memory a call may reuse.
 
         Raises:
-          CompilationError: the compiler refused it, crashed, or is not there.
+          CompilationError: the compiler rejected it, crashed, or is not installed.
         """
 
     def put(self, array: np.ndarray[Any, Any], device: Any = ..., *, copy: bool = ...) -> Any:
-        """A `Buffer` of an array, which nobody writes to from now on unless ``copy``.
+        """Transfer an array to a `Buffer`; without ``copy``, it must not be modified any more.
 
         Raises:
-          OutOfMemory: the device has no room for it.
+          OutOfMemory: the device has not enough free memory.
         """

@@ -1,10 +1,10 @@
-"""Programs on 8-bit floats and on integers of 4 and 2 bits, rewritten to programs on bytes.
+"""Rewrite programs on 8-bit floats and on integers of 4 and 2 bits to programs on bytes.
 
-IREE 3.13 generates no CPU code for arithmetic on the 8-bit formats, and packs small integers, which
-it does only where the sizes come out as whole bytes. XLA's compiler for the CPU aborts on some ops
-on small integers. Here every value of such a dtype becomes one of its storage dtype
-(`narrow_formats`). Ops that only move elements move the bytes; all others are
-applied to the values that the bytes stand for, and their results rounded or wrapped once.
+IREE 3.13 generates no CPU code for arithmetic on the 8-bit formats, and it packs small integers,
+which works only if the sizes are whole bytes. XLA's CPU compiler aborts on some ops on small
+integers. This pass turns every value of such a dtype into one of its storage dtype
+(`narrow_formats`). Ops that only move elements move the bytes. All other ops are applied to the
+decoded values, and their results are rounded or wrapped once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _Rule: TypeAlias = "Callable[[Instance], Sequence[ir.Value]]"
 
 _I8, _U8 = np.dtype(np.int8), np.dtype(np.uint8)
 
-# Elements come out as they went in: the bytes are moved.
+# Ops that only move elements: they move the bytes.
 _MOVES = frozenset(
     {
         *("broadcast_in_dim", "reshape", "transpose", "rev", "slice", "concatenate", "pad"),
@@ -62,7 +62,7 @@ _MOVES = frozenset(
     }
 )
 
-# Their identity is the end of the wider dtype's range, and shows where nothing is reduced.
+# The identity of these is an end of the wider dtype's range, and is the result of empty reductions.
 _CLAMPED = frozenset(
     {
         *("reduce_max", "reduce_min", "reduce_window_max", "reduce_window_min"),
@@ -76,9 +76,9 @@ def legalize_narrow_dtypes(program: Program, *, keep_signature: bool = False) ->
     """Rewrite every function of a program that has values of narrow dtypes.
 
     Args:
-      program: its functions keep their names.
-      keep_signature: the arguments and results of ``main`` keep their dtypes, and are converted;
-        otherwise those of narrow dtypes among them are bytes as NumPy holds them.
+      program: the program; its functions keep their names.
+      keep_signature: whether the arguments and results of ``main`` keep their dtypes and are
+        converted; otherwise those of narrow dtypes become bytes as in NumPy arrays.
     """
     boundary = _CONVERTED if keep_signature else _IN_MEMORY
     for function in program.functions:
@@ -94,7 +94,7 @@ def legalize_narrow_dtypes(program: Program, *, keep_signature: bool = False) ->
 
 
 def mentions(body: Body, chosen: Callable[[np.dtype], bool]) -> bool:
-    """Whether a body has values of chosen dtypes."""
+    """Whether a body has values whose dtype satisfies a predicate."""
     if any(chosen(t.dtype) for t in body.argument_types):
         return True
     for op in body.operations:
@@ -111,11 +111,12 @@ def _stored(type_: TensorType) -> TensorType:
 
 @dataclass(frozen=True)
 class _Boundary:
-    """What the arguments and results of ``main`` are, and how values inside are made of them.
+    """The form of the arguments and results of ``main``, and conversions to stored values.
 
     Attributes:
-      type_: of an argument of a narrow type.
-      enter, leave: from an argument to a stored value, and from that to a result.
+      type_: maps a narrow type to the type of the argument or result.
+      enter: converts an argument to a stored value.
+      leave: converts a stored value to a result.
     """
 
     type_: Callable[[TensorType], TensorType]
@@ -128,7 +129,7 @@ _CONVERTED = _Boundary(lambda type_: type_, from_typed, to_typed)
 
 
 def _body(body: Body, boundary: _Boundary | None = None) -> Body:
-    """A body on stored values; with a boundary, one whose arguments and results are a caller's."""
+    """A body on stored values; with a boundary, its arguments and results have that form."""
 
     def emit(*arguments: ir.Value) -> list[ir.Value]:
         given = list(arguments)
@@ -171,7 +172,7 @@ def _rule(name: str) -> _Rule:
 
 
 def _moved(op: ir.Operation, inst: Instance) -> list[ir.Value]:
-    """The op on stored values."""
+    """Apply an op to the stored values."""
     attributes = {name: op.attributes[name] for name in op.attributes}
     types = [mlir_type(_stored(t)) for t in inst.result_types]
     if inst.op.operands is not ... and not inst.bodies:
@@ -186,7 +187,7 @@ def _moved(op: ir.Operation, inst: Instance) -> list[ir.Value]:
 
 
 def _applied(inst: Instance) -> list[ir.Value]:
-    """The op on what the stored values stand for."""
+    """Apply an op to the decoded values and encode its results."""
     operands = [widened(x, t.dtype) for x, t in zip(inst.operands, inst.operand_types, strict=True)]
     given = {computed(t.dtype) for t in inst.operand_types if is_narrow(t.dtype)}
     params = dict(inst.params)
@@ -198,9 +199,9 @@ def _applied(inst: Instance) -> list[ir.Value]:
 
 
 def _result_dtype(dtype: np.dtype, given: set[np.dtype]) -> np.dtype:
-    """The dtype that a result of ``dtype`` is computed in, from operands computed in ``given``."""
+    """The dtype in which to compute a result of ``dtype`` from operands computed in ``given``."""
     wide = computed(dtype)
-    # Sums of 8-bit floats are formed in f32 also where a 16-bit float is asked for.
+    # Sums of 8-bit floats are accumulated in f32 even if the result is a 16-bit float.
     is_wider = is_floating(wide) and any(d.itemsize > wide.itemsize for d in given)
     return next(iter(given)) if is_wider else wide
 
@@ -218,7 +219,7 @@ def _refuse(inst: Instance) -> list[ir.Value]:
     names = sorted({short_name(t.dtype) for t in types if is_narrow(t.dtype)})
     raise UnsupportedOnTarget(
         f"a compiled program calls a Python function with arrays of {', '.join(names)}, which "
-        "compiled code holds as bytes; convert to another dtype before the call and back after it"
+        "compiled code stores as bytes; convert to another dtype before the call and back after it"
     )
 
 
@@ -249,7 +250,7 @@ def _convert(inst: Instance) -> list[ir.Value]:
 
 
 def _bitcast(inst: Instance) -> list[ir.Value]:
-    """Narrow integers meet other dtypes as bytes, and each other as parts of one another."""
+    """Reinterpret bits: convert narrow integers to and from bytes, or repack them."""
     (source,), result = inst.operand_types, inst.type
     x = inst.operand
     source_bits, bits = (_bits_below_byte(d) for d in (source.dtype, result.dtype))
@@ -272,7 +273,7 @@ def _bits_below_byte(dtype: np.dtype) -> int:
 
 
 def _packed(x: ir.Value, bits: int, count: int) -> ir.Value:
-    """Each ``count`` values along the last dimension in one, the first one lowest."""
+    """Pack each ``count`` values along the last dimension into one, the first one lowest."""
     shape = type_of(x).shape
     last = len(shape) - 1
     parts = [slice_along(x, last, i, shape[last], count) for i in range(count)]
@@ -283,20 +284,20 @@ def _packed(x: ir.Value, bits: int, count: int) -> ir.Value:
 
 
 def _unpacked(x: ir.Value, bits: int, count: int) -> ir.Value:
-    """The parts of values in a new last dimension, the lowest first."""
+    """Unpack the parts of values into a new last dimension, the lowest first."""
     split = reshape(x, (*type_of(x).shape, 1))
     parts = [ops.shift_right_logical(split, full_like(split, bits * i)) for i in range(count)]
     return ops.concatenate(*parts, dimension=type_of(split).rank - 1)
 
 
 def _unsigned(x: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The bits of a narrow integer in a ``ui8``, the others zero."""
+    """The bits of a narrow integer as a ``ui8``, zero-extended."""
     x = convert(x, _U8)
     return ops.and_(x, full_like(x, 2 ** bits_of(dtype) - 1))
 
 
 def _on_bits(emit: Callable[[ir.Value, ir.Value | None, int], ir.Value]) -> _Rule:
-    """An op on the bits of narrow integers: ``emit(x, y, bits)`` on ``ui8``."""
+    """A rule that applies ``emit(x, y, bits)`` to the bits of narrow integers as ``ui8``."""
 
     def rule(inst: Instance) -> list[ir.Value]:
         dtype = inst.type.dtype

@@ -1,7 +1,7 @@
-"""How numbers of less than a byte or of 8-bit formats are held in bytes, and what they mean.
+"""The storage of 8-bit floats and sub-byte integers in bytes, with encoding and decoding.
 
-A float of 8 bits is held as its code in a ``ui8`` and computed in f32. An integer of 4 or 2 bits is
-held as its value in an ``i8`` or ``ui8`` and computed there: what leaves its range wraps.
+An 8-bit float is stored as its code in a ``ui8`` and computed in f32. An integer of 4 or 2 bits is
+stored as its value in an ``i8`` or ``ui8`` and computed in that dtype; results wrap to its range.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def is_narrow(dtype: np.dtype) -> bool:
-    """Whether values of a dtype are held in bytes of another one."""
+    """Whether values of a dtype are stored in a byte of another dtype."""
     return dtype in SUB_BYTE or dtype in FLOAT8
 
 
 def bits_of(dtype: np.dtype) -> int:
-    """The bits of a narrow integer."""
+    """The number of bits of a narrow integer."""
     return int(ml_dtypes.iinfo(dtype).bits)
 
 
 def storage(dtype: np.dtype) -> np.dtype:
-    """The dtype that values of a dtype are held in."""
+    """The dtype in which values of a dtype are stored."""
     if not is_narrow(dtype):
         return dtype
     return _U8 if dtype in FLOAT8 or dtype in UNSIGNED else _I8
 
 
 def computed(dtype: np.dtype) -> np.dtype:
-    """The dtype that values of a dtype are computed in."""
+    """The dtype in which values of a dtype are computed."""
     return _F32 if dtype in FLOAT8 else storage(dtype)
 
 
@@ -62,7 +62,7 @@ def computed(dtype: np.dtype) -> np.dtype:
 
 
 def _wrapped(x: ir.Value, dtype: np.dtype) -> ir.Value:
-    """A byte reduced to the range of a narrow integer, modulo its number of values."""
+    """Wrap a byte to the range of a narrow integer."""
     if dtype in UNSIGNED:
         return ops.and_(x, full_like(x, 2 ** bits_of(dtype) - 1))
     unused = full_like(x, 8 - bits_of(dtype))
@@ -70,12 +70,12 @@ def _wrapped(x: ir.Value, dtype: np.dtype) -> ir.Value:
 
 
 def from_memory(x: ir.Value, dtype: np.dtype) -> ir.Value:
-    """A value as arrays hold it: narrow integers stand in the low bits of a byte."""
+    """Convert from the form in arrays, where narrow integers are the low bits of a byte."""
     return _wrapped(x, dtype) if dtype in SUB_BYTE else x
 
 
 def to_memory(x: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The inverse of `from_memory`: the bits that are not used are zero."""
+    """The inverse of `from_memory`; unused bits are zero."""
     if dtype not in SUB_BYTE or dtype in UNSIGNED:
         return x
     return ops.and_(x, full_like(x, 2 ** bits_of(dtype) - 1))
@@ -85,7 +85,7 @@ def to_memory(x: ir.Value, dtype: np.dtype) -> ir.Value:
 
 
 def from_typed(x: ir.Value, dtype: np.dtype) -> ir.Value:
-    """A value of a narrow dtype, which the compiler knows, as it is held here."""
+    """Convert a value of a narrow dtype to its stored form."""
     if dtype in FLOAT8:
         return ops.bitcast_convert(x, dtype=storage(dtype))
     return ops.optimization_barrier(convert(x, storage(dtype)))[0] if dtype in SUB_BYTE else x
@@ -103,15 +103,15 @@ def to_typed(x: ir.Value, dtype: np.dtype) -> ir.Value:
 
 @dataclass(frozen=True)
 class _Format:
-    """A format of 8 bits: a sign, exponents and ``mantissa`` bits.
+    """An 8-bit floating point format: a sign bit, exponent bits and ``mantissa`` bits.
 
     Attributes:
-      mantissa: the bits behind the point.
-      bias: of the exponent.
-      overflow: the code, without sign, of what is too large: of infinity, or of nan.
+      mantissa: the number of mantissa bits.
+      bias: the bias of the exponent.
+      overflow: the code, without sign, for numbers out of range: that of infinity or nan.
       nan: a code of nan.
-      infinite: the format has infinities.
-      signed_zero: the format has a negative zero; otherwise its code is the one nan.
+      infinite: whether the format has infinities.
+      signed_zero: whether the format has a negative zero; otherwise its code is the only nan.
     """
 
     mantissa: int
@@ -124,7 +124,7 @@ class _Format:
 
 @cache
 def _format(dtype: np.dtype) -> _Format:
-    """The format of a dtype, read off its own codes."""
+    """The format of a dtype, derived from its codes."""
     mantissa = int(ml_dtypes.finfo(dtype).nmant)
     one = int(np.array(1, dtype).view(_U8))
     overflow, nan, negative_zero = (
@@ -141,7 +141,7 @@ def _format(dtype: np.dtype) -> _Format:
 
 
 def _decoded(code: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The f32 value of a code."""
+    """Decode codes to f32."""
     if dtype == _EXPONENTS:
         return _decoded_exponent(code)
     form = _format(dtype)
@@ -167,7 +167,7 @@ def _decoded(code: ir.Value, dtype: np.dtype) -> ir.Value:
 
 
 def _encoded(x: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The code of the nearest number, from f32 or f64: to even, and once."""
+    """Encode f32 or f64 numbers; round to nearest even, once."""
     if dtype == _EXPONENTS:
         return _encoded_exponent(x)
     form = _format(dtype)
@@ -175,13 +175,13 @@ def _encoded(x: ir.Value, dtype: np.dtype) -> ir.Value:
     integer, mantissa, bias = (_I64, 52, 1023) if wide else (_I32, 23, 127)
     bits = ops.bitcast_convert(x, dtype=integer)
     magnitude = ops.and_(bits, full_like(bits, np.iinfo(integer).max))
-    # Half a unit less one, and one more where the last bit that stays is odd: to the nearest even.
+    # Round to nearest even: add half a unit minus one, plus one if the last bit kept is odd.
     dropped = mantissa - form.mantissa
     odd = ops.and_(ops.shift_right_logical(magnitude, full_like(bits, dropped)), full_like(bits, 1))
     rounded = ops.add(ops.add(magnitude, odd), full_like(bits, (1 << (dropped - 1)) - 1))
     rounded = ops.shift_right_logical(rounded, full_like(bits, dropped))
     normal = ops.sub(rounded, full_like(bits, (bias - form.bias) << form.mantissa))
-    # Adding a number whose last bit is the format's smallest rounds to a multiple of that.
+    # Adding a number whose last place is the format's smallest number rounds to a multiple of it.
     anchor = np.array(2.0 ** (1 - form.bias - form.mantissa + mantissa), type_of(x).dtype)
     sum_ = ops.add(ops.abs(x), full_like(x, anchor))
     subnormal = ops.sub(
@@ -202,7 +202,7 @@ def _encoded(x: ir.Value, dtype: np.dtype) -> ir.Value:
     return convert(code, _U8)
 
 
-# The format of powers of two alone: no sign, no zero, nan where those or infinity would stand.
+# The format of powers of two: it has no sign, no zero and no infinity, which all become nan.
 _EXPONENTS = np.dtype(ml_dtypes.float8_e8m0fnu)
 _NAN = 255
 
@@ -210,21 +210,21 @@ _NAN = 255
 def _decoded_exponent(code: ir.Value) -> ir.Value:
     code = convert(code, _I32)
     bits = ops.shift_left(code, full_like(code, 23))
-    # The least one is below the normal numbers of f32.
+    # The smallest power of two is subnormal in f32.
     bits = ops.select(ops.eq(code, full_like(code, 0)), full_like(code, 1 << 22), bits)
     value = ops.bitcast_convert(bits, dtype=_F32)
     return ops.select(ops.eq(code, full_like(code, _NAN)), full_like(value, np.nan), value)
 
 
 def _encoded_exponent(x: ir.Value) -> ir.Value:
-    """The nearest power of two, the larger one of two that are equally near."""
+    """Encode as the nearest power of two; ties round up."""
     wide = type_of(x).dtype == _F64
     integer, mantissa, bias = (_I64, 52, 1023) if wide else (_I32, 23, 127)
     bits = ops.bitcast_convert(x, dtype=integer)
     rounded = ops.add(bits, full_like(bits, 1 << (mantissa - 1)))
     code = ops.shift_right_logical(rounded, full_like(bits, mantissa))
     code = ops.sub(code, full_like(bits, bias - 127))
-    # What is below the least number is rounded up to it.
+    # Smaller numbers are rounded up to the smallest power of two.
     least = int(np.array(1.5 * 2.0**-127, type_of(x).dtype).view(integer))
     code = ops.select(ops.lt(bits, full_like(bits, least)), full_like(bits, 0), code)
     code = ops.min(code, full_like(bits, _NAN))
@@ -237,19 +237,19 @@ def _encoded_exponent(x: ir.Value) -> ir.Value:
 
 
 def widened(x: ir.Value, dtype: np.dtype) -> ir.Value:
-    """A stored value in the dtype that it is computed in."""
+    """Decode a stored value to the dtype in which it is computed."""
     return _decoded(x, dtype) if dtype in FLOAT8 else x
 
 
 def narrowed(x: ir.Value, dtype: np.dtype) -> ir.Value:
-    """A computed value as it is stored: floats rounded, integers wrapped."""
+    """Encode a computed value for storage: round floats, wrap integers."""
     if dtype in FLOAT8:
         return _encoded(x if type_of(x).dtype == _F64 else convert(x, _F32), dtype)
     return _wrapped(convert(x, storage(dtype)), dtype)
 
 
 def clamped(x: ir.Value, dtype: np.dtype) -> ir.Value:
-    """A computed value brought into the range of a narrow dtype; nan stays."""
+    """Clamp a computed value to the range of a narrow dtype; nan stays nan."""
     if dtype in SUB_BYTE:
         info = ml_dtypes.iinfo(dtype)
         low, high = int(info.min), int(info.max)

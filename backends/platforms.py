@@ -1,11 +1,11 @@
-"""The platforms by name: which there are, which are in use, and their backends.
+"""The registry of platforms: the known names, those in use, and their backends.
 
-A backend is made when its platform is first asked for, and its driver or plugin is started when its
-devices are. A platform that is missing raises `BackendUnavailable` when it is asked for and leaves
-the others alone.
+A backend is created at the first use of its platform, and its driver or plugin is started at the
+first use of its devices. The use of a missing platform raises `BackendUnavailable` and does not
+affect the others.
 
 Environment:
-    GNOMON_PJRT_PLUGIN: further platforms, ``name:path`` of a PJRT plugin, separated by commas.
+    GNOMON_PJRT_PLUGIN: additional platforms, a comma-separated list of ``name:path`` of a plugin.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ __all__ = [
 
 HOST_PLATFORM = "cpu"
 
-# What JAX calls several platforms by.
+# JAX's name for several platforms.
 _ALIASES = {"gpu": ("cuda", "rocm")}
 
-# The function that gives the host's device, without its backend.
+# The function that returns the host's device without creating its backend.
 _HOST_DEVICE = "gnomon.backends.iree.device:cpu_device"
 
-# Whose `module:function` makes the backend of a platform from its name. Strings, so that a backend
-# costs nothing until its platform is used.
+# The `module:function` that creates the backend of a platform from its name. A string, so that a
+# backend costs nothing until its platform is used.
 _IREE = "gnomon.backends.iree.backend:iree_backend"
 _PLUGIN = "gnomon.backends.pjrt.backend:pjrt_backend"
 _FACTORIES: dict[str, str | Callable[[str], Backend]] = {
@@ -56,16 +56,16 @@ _FACTORIES: dict[str, str | Callable[[str], Backend]] = {
 
 _lock = threading.RLock()
 _backends: dict[str, Backend] = {}
-# Those in use, the default one first; None: all that there are, the host first.
+# The platforms in use, the default one first; None for all known ones, the host first.
 _selected: list[tuple[str, ...] | None] = [None]
 
 
 def register(name: str, factory: Callable[[str], Backend]) -> None:
-    """Add a platform, or put another backend in the place of one.
+    """Add a platform, or replace its backend.
 
     Args:
       name: the platform's name.
-      factory: makes its backend from the name, when it is first asked for.
+      factory: creates its backend from the name, at the first use.
     """
     with _lock:
         _FACTORIES[name] = factory
@@ -73,19 +73,19 @@ def register(name: str, factory: Callable[[str], Backend]) -> None:
 
 
 def unregister(name: str) -> None:
-    """Take a platform away; arrays and programs that are there stay as they are."""
+    """Remove a platform; existing arrays and programs remain valid."""
     with _lock:
         _FACTORIES.pop(name, None)
         _backends.pop(name, None)
 
 
 def known() -> tuple[str, ...]:
-    """The names of all platforms that there is a backend for, installed or not."""
+    """The names of all platforms that have a backend, installed or not."""
     return tuple(dict.fromkeys((*_FACTORIES, *plugins())))
 
 
 def plugins() -> dict[str, str]:
-    """The platforms that the environment names, with the paths of their plugins."""
+    """The platforms that the environment adds, with the paths of their plugins."""
     found = {}
     for entry in os.environ.get("GNOMON_PJRT_PLUGIN", "").split(","):
         name, separator, path = entry.strip().partition(":")
@@ -97,7 +97,7 @@ def plugins() -> dict[str, str]:
 def choose(names: tuple[str, ...] | None) -> None:
     """Set the platforms in use, the default one first; None for all, the host first.
 
-    The host's platform is always there: arrays that are on no device yet are in its memory.
+    The host's platform is always included: arrays that are not yet on a device are in its memory.
     """
     _selected[0] = names
 
@@ -108,7 +108,7 @@ def selected() -> tuple[str, ...]:
 
 
 def backend(name: str | None = None) -> Backend:
-    """The backend of a platform, by default that of the first one in use.
+    """The backend of a platform; the default is the first platform in use.
 
     Raises:
       BackendUnavailable: there is no such platform, or it is not among those in use.
@@ -132,7 +132,7 @@ def _is_in_use(name: str) -> bool:
 
 
 def _first_of(alias: str) -> Backend:
-    """The backend of the first platform of an alias that has a device, among those in use."""
+    """The backend of the first platform of an alias that is in use and has a device."""
     reasons = []
     for name in filter(_is_in_use, _ALIASES.get(alias, (alias,))):
         try:
@@ -146,7 +146,7 @@ def _first_of(alias: str) -> Backend:
 
 
 def backend_of_device(name: str) -> Backend:
-    """The backend of a platform that there are devices of, in use or not."""
+    """The backend of a platform with existing devices, in use or not."""
     found = _backends.get(name)
     if found is None:
         with _lock:
@@ -157,7 +157,7 @@ def backend_of_device(name: str) -> Backend:
 
 
 def host_device() -> Device:
-    """The device of arrays in the process's own memory; its backend is made when it is needed."""
+    """The device of arrays in the process's own memory; its backend is created on demand."""
     device: Device = _import(_HOST_DEVICE)()
     return device
 
@@ -168,19 +168,21 @@ def _import(path: str) -> Any:
 
 
 def compiler_for(target: str) -> tuple[Any, str]:
-    """The backend that compiles for a target, of which no device need be here.
+    """The backend that compiles for a target, which need not be present on this machine.
 
     Args:
-      target: a platform and what its compiler asks beside, such as ``"cuda:sm_90"`` or
+      target: a platform with a description for its compiler, such as ``"cuda:sm_90"`` or
         ``"tpu:v5e:2x2"``, or a processor, such as ``"aarch64-linux"``.
+
     Returns:
-      The backend, which has a ``compile_for`` beside `Backend`'s methods, and what stands behind
-      the platform's name.
+      The backend, which has a method ``compile_for`` in addition to those of `Backend`, and the
+      part of ``target`` after the platform's name.
+
     Raises:
-      ValueError: there is no such target; the message lists those that there are.
+      ValueError: there is no such target; the message lists the targets.
     """
     if not isinstance(target, str):
-        raise TypeError(f"a target is named by a string such as 'cuda:sm_90', got {target!r}")
+        raise TypeError(f"a target is a string such as 'cuda:sm_90', got {target!r}")
     platform, _, rest = target.partition(":")
     if platform in plugins() or _FACTORIES.get(platform, _IREE) != _IREE:
         return backend(platform), rest
@@ -192,15 +194,15 @@ def _make(name: str) -> Backend:
     if name in plugins() and not callable(factory):
         if name == HOST_PLATFORM:
             raise ValueError(
-                f"GNOMON_PJRT_PLUGIN names a plugin {name!r}, which is the platform of the process "
-                f"itself; give the plugin another name, such as xla_{name}:path"
+                f"GNOMON_PJRT_PLUGIN names a plugin {name!r}, but this is the host's own platform; "
+                f"give the plugin another name, such as xla_{name}:path"
             )
-        # The user's choice goes before ours: cuda:path is CUDA through its plugin.
+        # The user's choice takes precedence: cuda:path selects CUDA through its plugin.
         factory = _PLUGIN
     if factory is None:
         raise BackendUnavailable(
-            f"unknown platform {name!r}: there are {', '.join(map(repr, known()))} (a PJRT plugin "
-            "becomes a platform by GNOMON_PJRT_PLUGIN=name:path)"
+            f"unknown platform {name!r}: the platforms are {', '.join(map(repr, known()))} (set "
+            "GNOMON_PJRT_PLUGIN=name:path to add the platform of a PJRT plugin)"
         )
     made: Backend = (_import(factory) if isinstance(factory, str) else factory)(name)
     return made

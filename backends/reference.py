@@ -1,7 +1,7 @@
-"""The reference evaluator: runs functions of the dialect with NumPy.
+"""The reference evaluator, which runs functions of the dialect with NumPy.
 
-It is what eager calls run on the CPU, and the oracle of every test. A function is prepared once as
-a list of steps over numbered slots, so a loop's body costs no look at the IR per iteration.
+It runs eager calls on the CPU and is the oracle of every test. A function is prepared once as a
+list of steps over numbered slots, so that a loop does not inspect the IR in each iteration.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Callee = Callable[..., Sequence[np.ndarray]]
 
 
 class PreparedBody:
-    """A body as steps over numbered slots; call it with arrays.
+    """A body as a callable on arrays: a list of steps over numbered slots.
 
     Attributes:
       result_types: the types of its results, known without running it.
@@ -60,10 +60,10 @@ class Evaluator:
     """Evaluates the functions of one program.
 
     Args:
-      program: the program; transformations that it holds are expanded when they are met.
-      calls: an optional hook ``(program, name) -> callable or None`` that may run a called function
-        in another way than here (compiled code).
-      check: an optional hook that is called behind each op with the op and its results.
+      program: the program; its transformations are expanded when they are evaluated.
+      calls: an optional hook ``(program, name) -> callable or None``, which may run a called
+        function in another way (as compiled code).
+      check: an optional hook that is called after each op with the op and its results.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Evaluator:
 
     @property
     def expander(self) -> Expander:
-        """The expander of the program, made when it is first needed."""
+        """The expander of the program, created on demand."""
         if self._expander is None:
             self._expander = Expander(self.program)
         return self._expander
@@ -157,7 +157,7 @@ class Evaluator:
         return several
 
     def _deferred(self, name: str) -> Callee:
-        """A call that finds its function when it first runs."""
+        """A call that looks up its function when it first runs."""
 
         def run(*operands: np.ndarray) -> Sequence[np.ndarray]:
             return self.function(name)(*operands)

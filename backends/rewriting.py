@@ -1,4 +1,4 @@
-"""How a program is rewritten: rules by op name, applied to every body, innermost first."""
+"""Rewriting of programs by a table of rules by op name, applied to inner bodies first."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from gnomon.dialects.types import TensorType, mlir_type
 __all__ = ["Narrowed", "Rule", "Written", "merged", "rewrite"]
 
 Rule: TypeAlias = "Callable[[Instance], Sequence[ir.Value] | None]"
-"""Emits what takes the place of an op and returns its results; None leaves the op as it is."""
+"""Emits the replacement of an op and returns its results, or returns None to keep the op."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """A rule of an op without parameters that emits much: it is written once for given types.
+    """A rule that emits much code for an op without parameters, applied once per operand types.
 
-    What it emits becomes a function, and each such op a call; `simplify-lowered` puts the function
-    in the place of its calls, in less time than it takes to emit it.
+    The emitted code becomes a function, and each op a call of it. `simplify-lowered` inlines the
+    calls, in less time than it would take to emit the code again.
     """
 
     rule: Rule
 
     def __call__(self, inst: Instance) -> Sequence[ir.Value] | None:
-        """Apply the rule in place."""
+        """Apply the rule without a function."""
         return self.rule(inst)
 
 
 @dataclass(frozen=True)
 class Narrowed:
-    """A rule for some instances of an op, before a more general rule of the same op.
+    """A rule for some instances of an op, tried before a more general rule of the same op.
 
-    Where it returns None, the general rule applies if there is one.
+    If it returns None, the general rule applies, if there is one.
     """
 
     rule: Rule
     otherwise: Rule | None = None
 
     def __call__(self, inst: Instance) -> Sequence[ir.Value] | None:
-        """Apply the rule, or else the general one."""
+        """Apply the rule, or if it returns None, the general one."""
         values = self.rule(inst)
         if values is None and self.otherwise is not None:
             values = self.otherwise(inst)
@@ -79,7 +79,7 @@ _Types = tuple[TensorType, ...]
 class _Rewriter:
     program: Program
     rules: Mapping[str, Rule]
-    # The functions of `Written` rules; None where the rule leaves such an op as it is.
+    # The functions of `Written` rules; None if the rule keeps such an op.
     written: dict[tuple[str, _Types], str | None] = field(default_factory=dict)
 
     def body(self, body: Body) -> None:
@@ -129,7 +129,7 @@ class _Rewriter:
 def rewrite(program: Program, rules: Mapping[str, Rule]) -> None:
     """Apply rules, by full op name, to every op of a program.
 
-    What a rule emits is not looked at again.
+    The code that a rule emits is not rewritten again.
     """
     rewriter = _Rewriter(program, rules)
     for function in program.functions:

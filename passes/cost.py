@@ -1,4 +1,4 @@
-"""A cheap estimate of what a program costs, to choose how it is run."""
+"""A cheap estimate of a program's cost, for choosing how to run it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from gnomon.dialects.body import Body, operands_of, results_of
 from gnomon.dialects.contract import bodies_of, lookup, params_of
 from gnomon.dialects.types import TensorType, type_of
 
-# A loop whose trip count is not known is taken to run so often.
+# The trip count that is assumed for a loop whose trip count is not known.
 UNKNOWN_TRIP_COUNT = 100
-# Contractions with three sizes of at least this much are large.
+# A contraction is large if all three of its sizes are at least this.
 LARGE = 64
 
 
 @dataclass
 class Cost:
-    """What a program does, roughly.
+    """The approximate cost of a program.
 
     Attributes:
       flops: arithmetic operations.
-      bytes_accessed: bytes of operands and results, as if a fused kernel read them once.
-      dispatches: kernels one after another.
+      bytes_accessed: bytes of operands and results, as if a fused kernel accessed each once.
+      dispatches: the number of kernels, run one after another.
       contraction_flops: flops in large unbatched contractions outside of loops.
       batched_flops: flops in batched contractions.
       product_flops: flops in all contractions.
@@ -36,7 +36,7 @@ class Cost:
     product_flops: float = 0.0
 
     def add(self, other: Cost, times: float = 1.0) -> None:
-        """Add ``times`` the cost of a body that is run in a loop or branch."""
+        """Add ``times`` the cost of the body of a loop or branch."""
         self.flops += times * other.flops
         self.bytes_accessed += times * other.bytes_accessed
         self.dispatches += times * other.dispatches
@@ -51,8 +51,8 @@ def _nbytes(type_: TensorType) -> int:
 def estimate(body: Body) -> Cost:
     """The cost of a body without calls.
 
-    Elementwise ops are taken to fuse: they count as arithmetic only, while contractions, reductions
-    and data movement count as kernels with their traffic.
+    Elementwise ops are assumed to fuse and count as arithmetic only. Contractions, reductions and
+    data movement count as kernels with memory traffic.
     """
     total = Cost()
     for op in body.operations:

@@ -1,14 +1,14 @@
 """Forward and reverse mode differentiation of bodies.
 
-Forward mode walks a body once and emits, beside each op, the tangent that the op's jvp rule gives.
+Forward mode walks a body once and emits, next to each op, the tangents given by the op's jvp rule.
 Reverse mode is linearize and transpose:
 
-* *linearize* runs forward mode, then splits the result by one question: does this op depend on a
-  tangent? Those that do form the linear body, the others the forward body; the values that cross
-  are the residuals. Region ops keep the two apart by their own ``linearize`` rule.
-* *transpose* walks the linear body backwards and hands each op's cotangents to its transpose rule.
+* *linearize* runs forward mode, then partitions the ops. Those that depend on a tangent form the
+  linear body, the others the forward body. The forward values that the linear body uses are the
+  residuals. Region ops keep the two parts separate with their own ``linearize`` rule.
+* *transpose* walks the linear body backwards and passes each op's cotangents to its transpose rule.
 
-A tangent of ``None`` is a symbolic zero: what has no tangent emits nothing. No op is named here.
+A tangent of ``None`` is a symbolic zero, for which no code is emitted. This module names no op.
 """
 
 from __future__ import annotations
@@ -29,19 +29,21 @@ Tangent: TypeAlias = "ir.Value | None"
 
 
 class DifferentiationError(TypeError, NotImplementedError):
-    """A program that cannot be differentiated as asked; the message names the op and the line."""
+    """A program cannot be differentiated as requested; the message names the op and the line."""
 
 
 @dataclass(frozen=True)
 class Linearized:
-    """A body split into what does not depend on the tangents, and what is linear in them.
+    """A body split into a part independent of the tangents and a part linear in them.
 
     Attributes:
-      forward: primal arguments to results and residuals.
-      linear: residuals and the nonzero tangents, to the tangents of the results in ``out_nonzero``.
-      out_nonzero: which results have a tangent.
-      residual_types: types of the residuals.
-      residual_arguments: per residual, the primal argument that it simply is, or ``None``.
+      forward: maps primal arguments to results and residuals.
+      linear: maps residuals and the nonzero tangents to the tangents of the results in
+        ``out_nonzero``.
+      out_nonzero: the mask of the results that have a tangent.
+      residual_types: the types of the residuals.
+      residual_arguments: for each residual, the index of the primal argument that it equals, or
+        ``None``.
     """
 
     forward: Body
@@ -56,7 +58,7 @@ def _mask(flags: bool | Sequence[bool], count: int) -> list[bool]:
 
 
 class Differentiator:
-    """Differentiates the bodies of one program; derived functions are added to it once."""
+    """Differentiates the bodies of one program; each derived function is added to it only once."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -69,14 +71,15 @@ class Differentiator:
     def jvp(
         self, body: Body, nonzero: Sequence[bool], instantiate: bool | Sequence[bool] = False
     ) -> tuple[Body, list[bool]]:
-        """A body from primals and the nonzero tangents to results and their tangents.
+        """A body that maps primals and nonzero tangents to results and their tangents.
 
         Args:
-          body: what to differentiate; it is left as it is.
-          nonzero: which arguments have a tangent.
-          instantiate: which results get a tangent even if it is zero.
+          body: the body to differentiate; it is not changed.
+          nonzero: the mask of the arguments that have a tangent.
+          instantiate: the mask of the results that get a tangent even if it is zero.
+
         Returns:
-          The new body, and which results have a tangent in it.
+          The new body and the mask of the results that have a tangent in it.
         """
         return self._forward(body, nonzero, instantiate, split=False)
 
@@ -164,7 +167,7 @@ class Differentiator:
         derived, out_nonzero = self._jvp_functions[key]
         given = [*operands, *(t for t in tangents if t is not None)]
         values = emit_call(self.program, call, derived, given)
-        return _deal(values, out_nonzero)
+        return _split_tangents(values, out_nonzero)
 
     # --------------------------------------------------------------------------------- linearize
 
@@ -188,7 +191,7 @@ class Differentiator:
         return values[:count], [next(outgoing) if nz else None for nz in parts.out_nonzero]
 
     def linearize_function(self, name: str, nonzero: Mask) -> tuple[str, str, Linearized]:
-        """The forward and the linear function of a function, derived once."""
+        """The forward and the linear function of a function, derived only once."""
         key = (name, nonzero)
         if key not in self._linearized_functions:
             parts = self.linearize(self.program.body(name), nonzero)
@@ -203,10 +206,12 @@ class Differentiator:
         """The transpose of a body that is linear in some arguments.
 
         Args:
-          body: linear in the arguments where ``linear``.
-          nonzero: which results have a cotangent.
+          body: the body to transpose.
+          linear: the mask of the arguments in which it is linear.
+          nonzero: the mask of the results that have a cotangent.
+
         Returns:
-          A body from the other arguments and those cotangents to the cotangents of the linear
+          A body that maps the other arguments and those cotangents to the cotangents of the linear
           arguments.
         """
         types = body.argument_types
@@ -230,7 +235,7 @@ class Differentiator:
     def _backward(
         self, body: Body, operands: Sequence[Tangent], cotangents: Sequence[Tangent]
     ) -> list[Tangent]:
-        """Cotangents of the arguments; operands are ``None`` where linear."""
+        """The cotangents of the arguments; operands are ``None`` for the linear ones."""
         env: dict[ir.Value, ir.Value] = {
             a: v for a, v in zip(body.arguments, operands, strict=True) if v is not None
         }
@@ -299,7 +304,7 @@ class Differentiator:
         return [next(found) if is_linear else None for is_linear in linear]
 
     def transpose_function(self, name: str, linear: Mask, nonzero: Mask) -> str:
-        """The transpose of a function, derived once."""
+        """The transpose of a function, derived only once."""
         key = (name, linear, nonzero)
         if key not in self._transposed_functions:
             body = self.transpose(self.program.body(name), linear, nonzero)
@@ -309,8 +314,9 @@ class Differentiator:
     # ------------------------------------------------------------------------------ reverse mode
 
     def vjp(self, body: Body, wrt: Sequence[int], outputs: Sequence[int]) -> Body:
-        """A body from arguments and the cotangents of ``outputs`` to results and cotangents of
-        ``wrt``.
+        """A body that maps arguments and cotangents of ``outputs`` to results and cotangents.
+
+        The cotangents in the results are those of the arguments ``wrt``.
         """
         types, result_types = body.argument_types, body.result_types
         parts = self.linearize(body, [i in set(wrt) for i in range(len(types))])
@@ -330,10 +336,10 @@ class Differentiator:
         return Body.build([*types, *(result_types[i] for i in outputs)], emit)
 
 
-def _deal(
+def _split_tangents(
     values: Sequence[ir.Value], out_nonzero: Sequence[bool]
 ) -> tuple[list[ir.Value], list[Tangent]]:
-    """Results and tangents of a differentiated body's values."""
+    """Split the values of a differentiated body into results and tangents."""
     count = len(out_nonzero)
     tangents = iter(values[count:])
     return list(values[:count]), [next(tangents) if nz else None for nz in out_nonzero]
@@ -342,8 +348,8 @@ def _deal(
 def split_linear(joint: Body, primal_count: int, out_nonzero: list[bool]) -> Linearized:
     """Split a forward-mode body by dependence on the tangent arguments.
 
-    What costs nothing to make again (an op without operands: a constant, an iota) is made again in
-    the linear body, not passed as a residual. The joint body becomes the forward body.
+    Ops that cost nothing to recompute (those without operands: a constant, an iota) are duplicated
+    in the linear body, not passed as residuals. The joint body becomes the forward body.
     """
     arguments = joint.arguments
     primals, tangents = arguments[:primal_count], arguments[primal_count:]
@@ -401,7 +407,7 @@ def split_linear(joint: Body, primal_count: int, out_nonzero: list[bool]) -> Lin
 
 
 def _live(operations: list[ir.Operation], results: Sequence[ir.Value]) -> list[ir.Operation]:
-    """Those of the operations that the results need."""
+    """The operations on which the results depend."""
     needed = set(results)
     live: list[ir.Operation] = []
     for op in reversed(operations):

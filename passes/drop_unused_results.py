@@ -1,10 +1,10 @@
-"""``drop-unused-results``: narrow region ops to the results that somebody uses.
+"""``drop-unused-results``: narrow region ops to the results that are used.
 
-Upstream's dead-code elimination drops an op or keeps it. A loop of which only one carry is used
-still computes the others and stacks every result: the primal results of a scan that was
-differentiated, for one. Here ``gnomon.switch``, ``gnomon.while`` and ``gnomon.scan`` lose the
-results that nothing uses, the carries that only they depended on, and the operands that no body
-reads any more.
+Upstream's dead-code elimination either drops an op or keeps it whole. A loop with one used carry
+still computes the others and stacks every result, such as the primal results of a differentiated
+scan. This pass removes from ``gnomon.switch``, ``gnomon.while`` and ``gnomon.scan`` the unused
+results, the carries on which only unused results depend, and the operands that no body reads any
+more.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def drop_unused_results(program: Program) -> None:
     """Narrow all region ops of a program in place."""
     for function in program.functions:
         body = program.body(symbol_name(function))
-        # An inner op that needs less may make an operand of the outer one superfluous.
+        # Narrowing an inner op may leave an operand of the outer op unused, so iterate.
         while _narrow(body):
             pass
 
 
 def _narrow(body: Body) -> bool:
-    """Drop dead ops and narrow region ops, at any depth; whether one was narrowed."""
+    """Drop dead ops and narrow region ops, at any depth; return whether an op was narrowed."""
     changed = False
     for op in reversed([op.operation for op in body.block.operations]):
         rule = _RULES.get(op.name)
@@ -63,31 +63,31 @@ def _narrow(body: Body) -> bool:
 def _is_dead(op: ir.Operation) -> bool:
     if any(map(is_used, op.results)) or op.name in TERMINATORS:
         return False
-    # A tuple taken apart stands for the op that gave it.
+    # The unpacking of a tuple represents the op that produced the tuple.
     maker = op.operands[0].owner.operation if is_unpacking(op) else op
     return not has_effects(maker) and (maker.name in _RULES or len(op.results) > 0)
 
 
 def _replace(op: ir.Operation, values: list[ir.Value], kept: Sequence[bool]) -> ir.Operation | None:
-    """Put values in the place of the kept results of ``op``; the operation that gives them."""
+    """Replace the kept results of ``op`` by values; return the operation that defines these."""
     olds = results_of(op)
     for old, new in zip(chosen(olds, kept), values, strict=True):
         old.replace_all_uses_with(new)
     if olds and olds[0].owner.operation != op:
         olds[0].owner.operation.erase()
     op.erase()
-    if not values:  # it stays for its effects; the next round looks inside
+    if not values:  # the op stays for its effects; the next round looks inside
         return None
     maker = values[0].owner.operation
     return maker.operands[0].owner.operation if maker.name == PACK else maker
 
 
-# What remains of an op: the values of the results that it keeps, and which those are.
+# A narrowed op: the values of the results that it keeps, and the mask of those results.
 Narrowed: TypeAlias = "tuple[list[ir.Value], list[bool]]"
 
 
 def _body(body: Body, arguments: Sequence[bool], results: Sequence[bool]) -> Body:
-    """A body with the arguments and the results in two masks."""
+    """A copy of a body with only the arguments and the results in two masks."""
     wanted = chosen(body.results, results)
     return Body.build(
         chosen(body.argument_types, arguments),

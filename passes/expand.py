@@ -1,8 +1,7 @@
-"""``expand-transformations``: replace ``gnomon.jvp``, ``vjp`` and ``vmap`` by the functions they
-mean.
+"""``expand-transformations``: replace ``gnomon.jvp``, ``vjp`` and ``vmap`` by derived functions.
 
-Innermost first: before a function is transformed, the transformations that it holds are expanded,
-so the engines never meet one.
+Inner transformations are expanded first, before the function that contains them is transformed.
+The engines therefore never encounter a transformation.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from gnomon.passes.vectorize import Vectorizer
 
 
 class Expander:
-    """Expands the transformations of one program; what it derives is added to the program."""
+    """Expands the transformations of one program; derived functions are added to the program."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -36,14 +35,14 @@ class Expander:
         self._derived: dict[tuple[str, ...], str] = {}
 
     def expand(self, name: str) -> None:
-        """Expand all transformations that a function reaches."""
+        """Expand all transformations that are reachable from a function."""
         if name in self._expanded:
             return
         self._expanded.add(name)
         self.expand_body(self.program.body(name))
 
     def expand_body(self, body: Body) -> None:
-        """Expand all transformations in a body, and in what it calls."""
+        """Expand all transformations in a body and in its callees."""
         for op in symbol_users(body):
             self.expand(callee(op))
             if op.name in TRANSFORMATIONS:
@@ -51,7 +50,7 @@ class Expander:
         hoist_invariants(body)
 
     def derive(self, op: ir.Operation) -> str:
-        """The function that a transformation op means; its callee is expanded already."""
+        """Derive the function for a transformation op whose callee is already expanded."""
         key = (op.name, *(f"{name}={op.attributes[name]}" for name in op.attributes))
         if key not in self._derived:
             kind = op.name.removeprefix("gnomon.")
@@ -100,7 +99,7 @@ class Expander:
 def mapped_results(
     program: Program, body: Body, mapped: Sequence[bool], axis: MappedAxis
 ) -> list[bool]:
-    """Which results of a body depend on the mapped arguments."""
+    """The mask of the results of a body that depend on the mapped arguments."""
     expander = Expander(program)
     expander.expand_body(body)
     return expander.vectorizer.batch(body, mapped, axis)[1]

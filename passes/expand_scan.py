@@ -1,9 +1,9 @@
 """``expand-scan``: turn every ``gnomon.scan`` into a ``gnomon.while`` over a counter.
 
-Stacked inputs become constants of the loop, read by the counter; stacked results become carries,
-written by the counter. ``unroll`` iterations form one iteration of the loop and share its reads and
-writes; those that are left over come after the loop. A scan of at most ``unroll`` iterations, or of
-one, needs no loop.
+Stacked inputs become constants of the loop, which are read at the counter. Stacked results become
+carries, which are written at the counter. Each iteration of the loop runs ``unroll`` iterations of
+the scan with one read and one write for all of them; the remainder is emitted after the loop. A
+scan of one iteration, or of at most ``unroll``, needs no loop.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _expand_in(body: Body) -> None:
 
 
 class _Scan:
-    """One scan; `expand` emits what takes its place at the current insertion point."""
+    """One scan; `expand` emits its replacement at the current insertion point."""
 
     def __init__(self, op: ir.Operation) -> None:
         params = params_of(op)
@@ -59,7 +59,7 @@ class _Scan:
         self.y_types = [t.with_shape((self.length, *t.shape)) for t in results[len(self.carry) :]]
 
     def expand(self) -> list[ir.Value]:
-        """The final carries and the stacked results."""
+        """Emit the replacement; return the final carries and the stacked results."""
         if self.length == 0:
             return [*self.carry, *(zeros(t) for t in self.y_types)]
         rest = self.length % self.unroll
@@ -76,7 +76,7 @@ class _Scan:
         return [*state, *ys]
 
     def _loop(self, looped: int) -> tuple[list[ir.Value], list[ir.Value]]:
-        """Iterations in blocks of ``unroll``; ``looped`` is a multiple of it."""
+        """Emit a loop over blocks of ``unroll`` iterations; ``looped`` is a multiple of it."""
         unroll, consts = self.unroll, [*self.consts, *self.xs]
         carry = [constant(np.int32(0)), *self.carry, *(zeros(t) for t in self.y_types)]
         carry_types = [type_of(v) for v in carry]
@@ -114,7 +114,7 @@ class _Scan:
         state: Sequence[ir.Value],
         blocks: Sequence[ir.Value],
     ) -> tuple[list[ir.Value], list[ir.Value]]:
-        """Some iterations in a row; the state after them, and the stacked results of each."""
+        """Emit consecutive iterations; return the state after them and the results of each."""
         state = list(state)
         rows: list[list[ir.Value]] = [[] for _ in range(size)]
         for i in reversed(range(size)) if self.reverse else range(size):
@@ -137,12 +137,12 @@ def _starts(x: ir.Value, start: ir.Value) -> list[ir.Value]:
 
 
 def _read(x: ir.Value, start: ir.Value, size: int) -> ir.Value:
-    """``size`` slices of ``x`` from ``start`` on."""
+    """Read ``size`` slices of ``x``, beginning at ``start``."""
     return ops.dynamic_slice(x, *_starts(x, start), sizes=(size, *type_of(x).shape[1:]))
 
 
 def _write(x: ir.Value, block: ir.Value, start: ir.Value) -> ir.Value:
-    """``x`` with slices from ``start`` on replaced."""
+    """Replace slices of ``x``, beginning at ``start``."""
     return ops.dynamic_update_slice(x, block, *_starts(x, start))
 
 

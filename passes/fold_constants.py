@@ -1,8 +1,8 @@
-"""``fold-constants``: compute at once what is computed of small literals alone.
+"""``fold-constants``: evaluate expressions whose operands are small literals.
 
-Derivatives are full of it: the cotangent 1, divided by the number of elements of a mean; and its
-sum, where many elements were made of one. A compiler makes a kernel of such an expression, which
-costs as much time to compile as any other.
+Such expressions are frequent in derivatives: the cotangent 1 is divided by the number of elements
+of a mean, and summed where one element was broadcast. A compiler would make a kernel of such an
+expression, which takes as much time to compile as any other kernel.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
-# Literals up to this many elements are small.
+# Literals of up to this many elements are small.
 _SMALL = 4
-# Reductions of so many equal elements are evaluated.
+# Reductions of up to this many equal elements are evaluated.
 _EVALUATED = 1 << 20
 _SPREADS = ("gnomon.reshape", "gnomon.broadcast_in_dim")
 _REDUCTIONS = frozenset(
@@ -38,7 +38,7 @@ def fold_constants(program: Program) -> None:
 
 def _fold(body: Body) -> None:
     known: dict[ir.Value, np.ndarray] = {}
-    # The number that all elements of a larger value are.
+    # Larger values whose elements are all equal, with that number.
     equal: dict[ir.Value, np.ndarray] = {}
     for op in body.operations:
         name = op.name
@@ -76,7 +76,7 @@ def _value_of(
     known: Mapping[ir.Value, np.ndarray],
     equal: Mapping[ir.Value, np.ndarray],
 ) -> np.ndarray | None:
-    """The value of an op, or of each of its elements where it is large; None if it is not known."""
+    """The value of an op, or of each element if it is large; None if it is not known."""
     operands = operands_of(op)
     type_ = type_of(results_of(op)[0])
     if not operands or any(x not in known and x not in equal for x in operands):
@@ -109,7 +109,7 @@ def _value_of(
 def _number(
     value: ir.Value, known: Mapping[ir.Value, np.ndarray], equal: Mapping[ir.Value, np.ndarray]
 ) -> np.ndarray | None:
-    """The number that all elements of a value are, as an array of rank 0."""
+    """The number that all elements of a value are equal to, as a rank-0 array."""
     if value in equal:
         return equal[value]
     return known[value].reshape(()) if known[value].size == 1 else None

@@ -1,11 +1,11 @@
-"""Checks as values: a body that gives its results and, before them, which check failed first.
+"""Functionalize checks: turn them into additional results of a body.
 
-The state that goes through the body is one number, that of the first check that failed (0: none),
-and the payload of every check. All checks of the body and of what it calls are counted first, so
-the state has one type, and loops carry it and branches return it as a whole.
+The state that is threaded through the body consists of the number of the first failed check (0 for
+none) and the payload of every check. All checks of the body and of its callees are counted first.
+The state therefore has one type, which loops carry and branches return as a whole.
 
-Besides the user's own checks, ops may be given some: results without nan, divisors other than zero,
-indices in bounds.
+In addition to the user's own checks, checks of ops can be added: results are not nan, divisors are
+not zero, indices are in bounds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ USER, NAN, DIVISION, INDEX = "user", "nan", "division", "index"
 _I32 = np.dtype(np.int32)
 _CODE = TensorType((), _I32)
 
-# Ops that give a nan only where an operand has one, and arrange numbers more than they compute any.
+# Ops that give nan only if an operand is nan: they move numbers and compute none.
 _NO_NEW_NAN = frozenset(
     f"gnomon.{name}"
     for name in (
@@ -50,13 +50,13 @@ _NO_NEW_NAN = frozenset(
 
 
 class Site(NamedTuple):
-    """A check in a program: how its message is made, and the types of what is formatted."""
+    """A check in a program: the function that formats its message, and the payload's types."""
 
     callback: Callback
     payload: tuple[TensorType, ...]
 
 
-# A check to be made: whether it failed, and its payload.
+# The values of a check: whether it failed, and its payload.
 Finding: TypeAlias = "tuple[ir.Value, list[ir.Value]]"
 
 
@@ -64,8 +64,8 @@ class Checked(NamedTuple):
     """A body with its checks as values.
 
     Attributes:
-      body: gives the number of the first check that failed, counted from 1, or 0; the payload of
-        each check in turn; and the results.
+      body: returns the number of the first failed check, counted from 1, or 0; then the payload of
+        each check; then the results.
       sites: the checks.
     """
 
@@ -74,12 +74,12 @@ class Checked(NamedTuple):
 
 
 def functionalize_checks(program: Program, body: Body, kinds: frozenset[str]) -> Checked:
-    """Replace the checks of a body, and of what it calls, by values.
+    """Replace the checks of a body and of its callees by values.
 
     Args:
-      program: what the body calls; its transformations are expanded.
+      program: the functions that the body calls, with transformations expanded.
       body: a detached body.
-      kinds: the checks to make: user's, and those that ops are given.
+      kinds: the kinds of checks to make: the user's, and those that are added to ops.
     """
     Expander(program).expand_body(body)
     counting = _Functionalizer(program, kinds, [])
@@ -97,7 +97,7 @@ def functionalize_checks(program: Program, body: Body, kinds: frozenset[str]) ->
 
 
 class _Functionalizer:
-    """Walks bodies in one order, to count the checks and then to make them."""
+    """Walks bodies twice in the same order: to count the checks, and to emit them."""
 
     def __init__(self, program: Program, kinds: frozenset[str], sites: list[Site]) -> None:
         self.program = program
@@ -108,21 +108,21 @@ class _Functionalizer:
     # ----------------------------------------------------------------------------------- counting
 
     def count(self, body: Body) -> None:
-        """Append the checks of a body, in the order in which `run` makes them."""
+        """Append the checks of a body, in the order in which `run` emits them."""
         for op in body.operations:
             for inner in self._inner(op):
                 self.count(inner)
             self.sites += self._sites_of(op)
 
     def has_checks(self, body: Body) -> bool:
-        """Whether a body makes any check."""
+        """Whether a body contains any check."""
         return any(
             self._sites_of(op) or any(map(self.has_checks, self._inner(op)))
             for op in body.operations
         )
 
     def _inner(self, op: ir.Operation) -> list[Body]:
-        """The bodies that run as a part of an op and may hold checks."""
+        """The bodies that run as part of an op and may contain checks."""
         definition = lookup(op)
         if definition.evaluate is ENGINE:
             return [self.program.body(callee(op))]
@@ -157,7 +157,7 @@ class _Functionalizer:
     def run(
         self, body: Body, arguments: Sequence[ir.Value], state: list[ir.Value]
     ) -> tuple[list[ir.Value], list[ir.Value]]:
-        """Emit a body with its checks at the current insertion point; results and state."""
+        """Emit a body with its checks at the insertion point; return results and state."""
         env = dict(zip(body.arguments, arguments, strict=True))
         for op in body.operations:
             with op.location:
@@ -186,7 +186,7 @@ class _Functionalizer:
             results, state = self._while(op, operands, state)
         elif definition is scan:
             results, state = self._scan(op, operands, state)
-        else:  # a call, or an op that means what its body says
+        else:  # a call, or an op that is defined by its body
             results, state = self.run(inner[0], operands, state)
         env.update(zip(results_of(op), results, strict=True))
         return state
@@ -194,7 +194,7 @@ class _Functionalizer:
     def _record(
         self, state: list[ir.Value], failed: ir.Value, payload: Sequence[ir.Value]
     ) -> list[ir.Value]:
-        """The state after a check; the first one that fails stays."""
+        """The state after a check; an earlier failure takes precedence."""
         at = 1 + sum(len(site.payload) for site in self.sites[: self._next])
         self._next += 1
         code, new = state[0], list(state)
@@ -207,7 +207,7 @@ class _Functionalizer:
         return new
 
     def _findings(self, op: ir.Operation, env: dict[ir.Value, ir.Value]) -> list[Finding]:
-        """The checks of an op that has no body, in the order of `_sites_of`."""
+        """The checks of an op without bodies, in the order of `_sites_of`."""
         operands = [env[v] for v in operands_of(op)]
         found: list[Finding] = []
         if DIVISION in self.kinds and _divides(op):
@@ -269,7 +269,7 @@ class _Functionalizer:
     def _while(
         self, op: ir.Operation, operands: list[ir.Value], state: list[ir.Value]
     ) -> tuple[list[ir.Value], list[ir.Value]]:
-        """The loop with its condition as a carry, so that the condition's checks are made once."""
+        """The loop with its condition as a carry, so that the condition is checked once."""
         params = params_of(op)
         for_cond, for_body, carry = split(operands, params["cond_consts"], params["body_consts"])
         cond, body = bodies_of(op)
@@ -308,7 +308,7 @@ _FILE_AND_LINE = re.compile(r'"([^"]*)":(\d+):')
 
 
 def _where(location: ir.Location) -> str:
-    """The user's line, to end a message with."""
+    """The user's line, as the end of a message."""
     found = _FILE_AND_LINE.search(str(location))
     return f" ({found[1]}:{found[2]})" if found else ""
 
@@ -342,7 +342,7 @@ def _out_of_bounds(shape: tuple[int, ...], where: str) -> Callable[..., tuple[st
 
 
 def _indexed(op: ir.Operation) -> Callable[[list[ir.Value]], Finding] | None:
-    """How to check the indices of an op; None where it has none that could be out of bounds."""
+    """A function that checks the indices of an op, or None if none can be out of bounds."""
     name = op.name.removeprefix("gnomon.")
     operands = operands_of(op)
     if name in ("dynamic_slice", "dynamic_update_slice"):
@@ -379,7 +379,7 @@ def _indexed(op: ir.Operation) -> Callable[[list[ir.Value]], Finding] | None:
 def _finding(
     indices: ir.Value, axes: Sequence[int], shape: Sequence[int], taken: Sequence[int]
 ) -> Finding:
-    """Whether a start index, of which the last dimension counts the axes, leaves the array."""
+    """Whether a start index is out of bounds; its last dimension runs over the axes."""
     type_ = type_of(indices)
     count = math.prod(type_.shape)
     last = np.asarray([shape[a] - taken[a] for a in axes], np.int32)

@@ -1,13 +1,13 @@
-"""``hoist-invariants``: compute before a loop what its iterations would all compute alike.
+"""``hoist-invariants``: loop-invariant code motion.
 
-It runs before differentiation: a value that an iteration computes from constants of the loop would
-be a residual of that iteration, and be kept once per iteration. Two rewrites, for ``gnomon.scan``
-and ``gnomon.while`` alike:
+It runs before differentiation, because a value that is computed in the loop from constants of the
+loop would become a residual and be saved once per iteration. There are two rewrites, both for
+``gnomon.scan`` and ``gnomon.while``:
 
-* a carry that the body gives back as it took it becomes a constant of the loop;
-* an op all of whose operands are constants of the loop moves in front of it.
+* a carry that the body returns unchanged becomes a constant of the loop;
+* an op all of whose operands are constants of the loop moves before the loop.
 
-What may run forever does not move in front of a loop that may run zero times.
+An op that may not terminate stays inside of a loop that may run zero times.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def hoist_invariants(body: Body) -> None:
 
 
 def _unchanged(body: Body, consts: int, carry: int) -> list[bool]:
-    """Which carries a body gives back as it took them."""
+    """The mask of the carries that a body returns unchanged."""
     entering = body.arguments[consts : consts + carry]
     return [r == a for r, a in zip(body.results, entering, strict=False)]
 
@@ -56,7 +56,7 @@ def _merged(mask: Sequence[bool], on_true: list[ir.Value], on_false: list[ir.Val
 def _with_constants(
     body: Body, consts: int, constant: Sequence[bool], *, gives_carry: bool
 ) -> Body:
-    """A body whose carries in the mask are constants, after those that it has."""
+    """A body whose carries in the mask are turned into constants, after the existing ones."""
     changing = [not c for c in constant]
     types = split(body.argument_types, consts, len(constant))
     taken = [*types[0], *chosen(types[1], constant), *chosen(types[1], changing), *types[2]]

@@ -1,7 +1,7 @@
-"""``inline-calls``: replace each call by the body of the function that it calls.
+"""``inline-calls``: replace each call by the body of its callee.
 
-Ops that mean what their body says (`Op.inline`: custom derivatives, checkpoints) are calls of a
-function that has no name, and are replaced alike.
+Ops that are defined by their body (`Op.inline`: custom derivatives, checkpoints) are replaced in
+the same way, as calls of an anonymous function.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from gnomon.dialects.mlir import ir
 
 
 class RecursiveCallError(ValueError):
-    """A function that reaches itself: a traced program never has one, hand-written IR may."""
+    """A function calls itself, directly or not, which only hand-written IR can express."""
 
 
 def inline_calls(program: Program) -> None:
     """Inline all calls in all functions.
 
-    The operations of a private function that is called once are moved to its caller, and the
-    function is gone; so in a chain of calls each operation is moved once. Other functions are
-    copied, when their own calls are inlined.
+    The operations of a private function with a single call are moved to the caller, and the
+    function is erased. In a chain of calls, each operation is thus moved only once. Other functions
+    are copied after their own calls have been inlined.
     """
     inliner = _Inliner(program)
     for name in program.names:
         if not inliner.is_moved(name):
             inliner.visit(name)
-    # Moved by nobody: the call is in a cycle, which is found here.
+    # Functions that are still here are called in a cycle; visiting them raises the error.
     for name in program.names:
         if name in program:
             inliner.visit(name)
@@ -40,7 +40,7 @@ class _Inliner:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._done: set[str] = set()
-        # The functions whose operations are being visited, each called by the one before it.
+        # The functions that are being visited, each called by the previous one.
         self._callers: dict[str, None] = {}
         names = program.names
         users = Counter(callee(op) for n in names for op in symbol_users(program.body(n)))
@@ -49,11 +49,11 @@ class _Inliner:
         }
 
     def is_moved(self, name: str) -> bool:
-        """Whether the operations of a function are moved to where it is called."""
+        """Whether the operations of a function are moved to its only caller."""
         return name in self._called_once
 
     def visit(self, name: str) -> None:
-        """Inline the calls in a function."""
+        """Inline all calls in a function."""
         if name not in self._done:
             self._enter(name)
             self._inline(self.program.body(name))
@@ -67,7 +67,7 @@ class _Inliner:
         self._callers[name] = None
 
     def _inline(self, body: Body) -> None:
-        # None ends the operations of a function that were moved here.
+        # None marks the end of the operations that were moved here from a function.
         waiting: list[ir.Operation | None] = [*body.operations][::-1]
         while waiting:
             op = waiting.pop()
@@ -95,7 +95,7 @@ class _Inliner:
         _replace(op, results)
 
     def _move(self, call: ir.Operation) -> list[ir.Operation]:
-        """Move the operations of a function to the place of its only call; these."""
+        """Replace the only call of a function by its operations; return these."""
         name = callee(call)
         self._enter(name)
         body = self.program.body(name)
@@ -107,7 +107,7 @@ class _Inliner:
         return moved
 
     def _copy(self, call: ir.Operation) -> None:
-        """Put a copy of a function in the place of a call."""
+        """Replace a call by a copy of the callee's operations."""
         name = callee(call)
         self.visit(name)
         with ir.InsertionPoint(call), call.location:

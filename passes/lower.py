@@ -1,4 +1,4 @@
-"""``lower-to-stablehlo``: replace every op by the StableHLO form that its room gives."""
+"""``lower-to-stablehlo``: replace every op by its StableHLO form, the facet ``lower``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gnomon.dialects.types import mlir_type
 
 
 class LoweringError(TypeError):
-    """An op that has no StableHLO form where it stands; the message names it and the line."""
+    """An op has no StableHLO form; the message names the op and the line."""
 
 
 class Lowering:
@@ -22,9 +22,9 @@ class Lowering:
         """Lower a body into an empty region.
 
         Args:
-          region: receives one block.
-          body: what to lower.
-          captured: values that stand for the first arguments; the others become block arguments.
+          region: an empty region, which receives one block.
+          body: the body to lower.
+          captured: values for the first arguments; the others become block arguments.
         """
         types = [mlir_type(t) for t in body.argument_types[len(captured) :]]
         block = region.blocks.append(*types)
@@ -34,7 +34,7 @@ class Lowering:
         return block
 
     def emit(self, body: Body, operands: Sequence[ir.Value]) -> list[ir.Value]:
-        """Lower a body at the current insertion point; its results."""
+        """Lower a body at the current insertion point; return its results."""
         from_gnomon = dict(zip(body.arguments, operands, strict=True))
         for op in body.operations:
             definition = lookup(op)

@@ -1,7 +1,7 @@
-"""The passes by name, and the pipelines made of them.
+"""The table of passes by name, and the pipelines.
 
-A pass changes a module in place. Those written in Python and upstream's C++ passes stand in one
-table, so that `gnomon-opt` and the API run the same things under the same names.
+A pass changes a module in place. One table has both the passes written in Python and upstream's C++
+passes, so that `gnomon-opt` and the API run the same passes under the same names.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Pass:
     """A named pass.
 
     Attributes:
-      name: kebab-case, as `gnomon-opt` takes it.
-      doc: what it does, one line.
+      name: in kebab case, as `gnomon-opt` takes it.
+      doc: a one-line description.
       run: changes the module in place.
     """
 
@@ -47,7 +47,7 @@ def _upstream(name: str) -> Callable[[ir.Module], None]:
 
 
 def _upstream_on_tuples(name: str) -> Callable[[ir.Module], None]:
-    """A pass that may drop casts between a tuple and its members."""
+    """An upstream pass that may drop packing casts, which are restored afterwards."""
     run_pass = _upstream(name)
 
     def run(module: ir.Module) -> None:
@@ -78,7 +78,7 @@ def _python(run: Callable[[Program], None]) -> Callable[[ir.Module], None]:
 
 
 def _has_calls(program: Program) -> bool:
-    """Whether any function is called: there are others than the public ones."""
+    """Whether any function is called, that is, whether there are private functions."""
     return len(program.functions) > 1
 
 
@@ -94,7 +94,7 @@ PASSES: dict[str, Pass] = {
         Pass("symbol-dce", "drop private functions that nothing calls", _upstream("symbol-dce")),
         Pass(
             "fold-constants",
-            "compute what is computed of small literals alone",
+            "evaluate expressions of small literals",
             _python(fold_constants),
         ),
         Pass("cse", "merge equal operations", _upstream_on_tuples("cse")),
@@ -105,17 +105,17 @@ PASSES: dict[str, Pass] = {
         ),
         Pass(
             "hoist-invariants",
-            "compute before a loop what all its iterations would compute alike",
+            "move loop-invariant computations before the loop",
             _python(_on_bodies(hoist_invariants)),
         ),
         Pass(
             "drop-unused-results",
-            "narrow branches and loops to the results and carries that somebody uses",
+            "narrow branches and loops to the results and carries that are used",
             _python(drop_unused_results),
         ),
         Pass(
             "split-scans",
-            "take contractions out of loops that need not be done one by one",
+            "move contractions that need not run in sequence out of loops",
             _python(split_scans),
         ),
         Pass("expand-scan", "turn gnomon.scan into gnomon.while", _python(expand_scan)),
@@ -151,7 +151,7 @@ def run_passes(
     after: Callable[[Pass, ir.Module], None] | None = None,
     passes: Mapping[str, Pass] = PASSES,
 ) -> None:
-    """Run passes in order; ``after`` is called behind each one."""
+    """Run passes in order; ``after`` is called after each pass."""
     for name in names:
         passes[name].run(module)
         if after is not None:

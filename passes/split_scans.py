@@ -1,18 +1,19 @@
-"""``split-scans``: take the contractions out of a loop that its iterations need not do one by one.
+"""``split-scans``: move contractions that need not run in sequence out of loops.
 
-An iteration of a recurrent network contracts small matrices, which costs a compiled loop a kernel
-each and leaves most of a processor idle. Only what depends on the carries, and what they depend on,
-must run in order. Two rewrites of ``gnomon.scan``, each of which trades many small contractions for
-one large one:
+An iteration of a recurrent network contracts small matrices. In a compiled loop, each contraction
+is a kernel that leaves most of the processor idle. Only ops that depend on the carries, and on
+which the carries depend, must run in sequence. Two rewrites of ``gnomon.scan`` replace many small
+contractions by one large one:
 
-* *before*: a contraction that depends on no carry (``x @ W`` of each input) is done for all
-  iterations at once, in front of the loop, which reads its slices;
-* *after*: a contraction that no carry depends on is done behind the loop, from operands that the
-  loop stacks. So is one whose only use is a sum over the iterations, a carry ``c + h.T @ d`` as it
-  stands in the backward pass for every weight: its operands are contracted over the iterations too.
+* *before*: a contraction that depends on no carry (``x @ W`` of each input) is computed for all
+  iterations at once, before the loop, which reads slices of the result;
+* *after*: a contraction on which no carry depends is computed after the loop, from operands that
+  the loop stacks. The same holds for a contraction that is only summed over the iterations, a carry
+  ``c + h.T @ d``, which the backward pass contains for every weight: its operands are contracted
+  over the iterations as well.
 
-What an iteration contracts at length gains nothing and would only be stacked: it stays. Sums are
-formed in another order than the loop's.
+Large contractions stay in the loop: they would gain nothing, and their operands would have to be
+stacked. The rewrites change the order of summation.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import BOOL, type_of
 from gnomon.passes.vectorize import Vectorizer
 
-# A contraction of more operations keeps a processor busy by itself.
+# A contraction with more operations keeps a processor busy by itself and stays in the loop.
 MAX_FLOPS = 1 << 25
-# The most bytes that a rewrite may stack beside what the loop stacks already.
+# The maximum number of bytes that a rewrite may stack in addition to the loop's own results.
 MAX_STACKED = 1 << 26
 
 _DOT, _ADD = "gnomon.dot_general", "gnomon.add"
-# Linear ops of one operand that a sum over the iterations goes through.
+# Linear ops of one operand that commute with a sum over the iterations.
 _MOVES = frozenset({"gnomon.transpose", "gnomon.reshape", "gnomon.neg"})
 
 
@@ -74,7 +75,7 @@ def _split_in(body: Body, vectorizer: Vectorizer) -> None:
 
 
 class _Scan:
-    """A scan taken apart.
+    """The parts of a scan.
 
     Attributes:
       consts, carry, xs: its operands.
@@ -93,7 +94,7 @@ class _Scan:
         self.length: int = self.params["length"]
 
     def nbytes(self, values: Sequence[ir.Value]) -> int:
-        """What stacking values of the body takes."""
+        """The size in bytes of values of the body, stacked over all iterations."""
         types = map(type_of, values)
         return self.length * sum(t.size * t.dtype.itemsize for t in types)
 
@@ -104,13 +105,14 @@ class _Scan:
         given: Sequence[ir.Value],
         ys: Sequence[ir.Value],
     ) -> tuple[list[ir.Value], list[ir.Value]]:
-        """The scan with some of its carries, more inputs, and other stacked results.
+        """Build the scan with some of its carries, more inputs, and other stacked results.
 
         Args:
-          carried: positions of the carries.
-          xs: more stacked inputs.
-          given: the values of the body that their slices are.
+          carried: positions of the carries to keep.
+          xs: additional stacked inputs.
+          given: the values of the body that are the slices of ``xs``.
           ys: the values of the body to stack.
+
         Returns:
           The final carries and the stacked results.
         """
@@ -134,10 +136,10 @@ class _Scan:
 def _needed(
     body: Body, given: Container[ir.Value], wanted: Iterable[ir.Value], *, effects: bool = False
 ) -> list[ir.Operation]:
-    """The ops, in order, that values of a body need besides those given.
+    """The ops, in order, on which values of a body depend in addition to given values.
 
     Args:
-      effects: ops with effects are needed in any case.
+      effects: whether to include ops with effects in any case.
     """
     needed = {v for v in wanted if v not in given}
     found: list[ir.Operation] = []
@@ -151,14 +153,14 @@ def _needed(
 def _inlined(
     body: Body, env: dict[ir.Value, ir.Value], wanted: Sequence[ir.Value], *, effects: bool = False
 ) -> list[ir.Value]:
-    """Values of a body made of those in ``env``, at the current insertion point."""
+    """Compute values of a body from those in ``env``, at the current insertion point."""
     for op in _needed(body, env, wanted, effects=effects):
         clone_into(op, env)
     return [env[v] for v in wanted]
 
 
 def _is_movable(op: ir.Operation) -> bool:
-    """Whether an op means the same for all iterations at once."""
+    """Whether an op can be computed for all iterations at once."""
     definition = lookup(op)
     rule = definition.batch
     return (
@@ -213,12 +215,13 @@ def _for_all(
     wanted: Sequence[ir.Value],
     force: bool | Sequence[bool] = False,
 ) -> tuple[Body, list[bool]]:
-    """A body that computes values of all iterations at once, and which of them differ.
+    """A body that computes values of all iterations at once, and the mask of those that differ.
 
     Args:
-      taken: values of the loop's body that it gets, for all iterations where ``mapped``.
-      wanted: values of the loop's body that it gives.
-      force: which of them are given for all iterations even if they are alike.
+      taken: the values of the loop's body that are arguments; those in ``mapped`` are given for all
+        iterations.
+      wanted: the values of the loop's body that are results.
+      force: the mask of the results to return for all iterations even if they do not differ.
     """
     one = Body.build(
         [type_of(v) for v in taken],
@@ -227,11 +230,11 @@ def _for_all(
     return vectorizer.batch(one, mapped, MappedAxis(loop.length), force)
 
 
-# -------------------------------------------------------------------------------- behind the loop
+# --------------------------------------------------------------------------------- after the loop
 
 
 class _Sum(NamedTuple):
-    """A carry that an iteration only adds to: which one, what is added, and the addition."""
+    """A carry to which iterations only add: its index, the addend, and the addition."""
 
     at: int
     term: ir.Value
@@ -256,7 +259,7 @@ def _after(loop: _Scan, vectorizer: Vectorizer) -> list[ir.Value] | None:
         return None
     results = {r for op in moved for r in results_of(op)}
     literals = [r for op in loop.body.operations if is_literal(op) for r in results_of(op)]
-    # What the loop must stack, besides what it takes and gives in any case.
+    # The values that the loop must stack, in addition to its inputs and results.
     known = {*loop.const_arguments, *loop.x_arguments, *loop.ys, *results, *literals}
     used = dict.fromkeys(v for op in moved for v in operands_of(op))
     frontier = [v for v in used if v not in known]
@@ -297,12 +300,12 @@ def _after(loop: _Scan, vectorizer: Vectorizer) -> list[ir.Value] | None:
 
 
 def _moved(loop: _Scan, sums: Sequence[_Sum]) -> list[ir.Operation]:
-    """The ops that go behind the loop: contractions, and what is computed from their results."""
+    """The ops to move after the loop: contractions and the ops that use their results."""
     summed = {s.at for s in sums}
     carried = [v for i, v in enumerate(loop.leaving) if i not in summed]
     in_order = {r for op in _needed(loop.body, (), carried, effects=True) for r in results_of(op)}
     additions = {s.addition.results[0] for s in sums}
-    # What something uses that stays must stay.
+    # An op whose result is used by an op that stays must stay as well.
     held = in_order | additions
     free: list[ir.Operation] = []
     for op in reversed(list(loop.body.operations)):
@@ -320,7 +323,7 @@ def _moved(loop: _Scan, sums: Sequence[_Sum]) -> list[ir.Operation]:
 
 
 def _is_made_of(value: ir.Value, available: set[ir.Value]) -> bool:
-    """Whether a value can be had behind the loop from others, by one op."""
+    """Whether a value can be computed after the loop from available ones by one op."""
     if value in available:
         return True
     owner = value.owner
@@ -333,7 +336,7 @@ def _is_made_of(value: ir.Value, available: set[ir.Value]) -> bool:
 
 
 def _leaves(value: ir.Value, moved: set[ir.Value]) -> list[ir.Value]:
-    """What `_total` of a value takes for all iterations."""
+    """The values that `_total` of a value needs for all iterations."""
     name = _maker(value, moved)
     if name == _ADD or name in _MOVES:
         return [leaf for v in value.owner.operands for leaf in _leaves(v, moved)]
@@ -341,7 +344,7 @@ def _leaves(value: ir.Value, moved: set[ir.Value]) -> list[ir.Value]:
 
 
 def _maker(value: ir.Value, moved: set[ir.Value]) -> str:
-    """The name of the op that a value is made by, where that op is moved."""
+    """The name of the op that defines a value, if that op is moved."""
     return value.owner.name if value in moved else ""
 
 
@@ -354,7 +357,7 @@ def _total(
     """The sum of a value of the body over all iterations.
 
     Args:
-      values: the leaves, and whether they differ between iterations.
+      values: the leaves, each with whether it differs between iterations.
     """
     name = _maker(value, moved)
     if name == _ADD:
@@ -373,7 +376,7 @@ def _total(
 def _contracted(
     op: ir.Operation, lhs: tuple[ir.Value, bool], rhs: tuple[ir.Value, bool], length: int
 ) -> ir.Value:
-    """A contraction summed over the iterations: the leading dimension of what differs."""
+    """A contraction summed over the iterations, the leading dimension of operands that differ."""
     params = params_of(op)
     if lhs[1] and rhs[1]:
         for side in ("lhs", "rhs"):
@@ -382,7 +385,7 @@ def _contracted(
         return ops.dot_general(lhs[0], rhs[0], **params)
     if not (lhs[1] or rhs[1]):
         return scale(ops.dot_general(lhs[0], rhs[0], **params), length)
-    # Of a narrow operand the sum is not.
+    # Sum in the result dtype: the sum of a narrow operand needs a wider dtype.
     x, y = (
         ops.reduce_sum(convert(v, params["dtype"]), axes=(0,))
         if differs

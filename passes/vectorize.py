@@ -1,8 +1,7 @@
-"""Vectorization: a body applied along a mapped axis becomes one body on batched values.
+"""Vectorization: turn a body that is mapped along an axis into one body on batched values.
 
-The walk keeps, per value, where its batch dimension stands, or that it has none. An op none of
-whose operands is batched stays as it is; the others are rewritten by their batching rules. No op is
-named here.
+The walk tracks the position of each value's batch dimension, if it has one. An op without batched
+operands is not changed; the others are rewritten by their batching rules. This module names no op.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Mask = tuple[bool, ...]
 
 
 class Vectorizer:
-    """Vectorizes the bodies of one program; derived functions are added to it once."""
+    """Vectorizes the bodies of one program; each derived function is added to it only once."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -32,15 +31,16 @@ class Vectorizer:
         axis: MappedAxis,
         force: bool | Sequence[bool] = False,
     ) -> tuple[Body, list[bool]]:
-        """A body on values whose batch dimension, where they have one, is the leading one.
+        """A body on values whose batch dimension, if they have one, is the leading one.
 
         Args:
-          body: what to vectorize; it is left as it is.
-          mapped: which arguments are batched.
-          axis: size and name of the mapped axis.
-          force: which results must be batched (an unbatched one is repeated).
+          body: the body to vectorize; it is not changed.
+          mapped: the mask of the batched arguments.
+          axis: the size and name of the mapped axis.
+          force: the mask of the results that must be batched; unbatched ones are repeated.
+
         Returns:
-          The new body, and which of its results are batched.
+          The new body and the mask of its batched results.
         """
         types = [
             with_axis(t, 0 if m else -1, axis.size)
@@ -67,7 +67,7 @@ class Vectorizer:
         out_axes: Sequence[int],
         axis: MappedAxis,
     ) -> Body:
-        """A body mapped along given axes of its arguments and results; ``-1``: not mapped."""
+        """A body mapped along given axes of arguments and results; ``-1`` means not mapped."""
         types = [
             with_axis(t, a, axis.size) for t, a in zip(body.argument_types, in_axes, strict=True)
         ]
@@ -126,7 +126,7 @@ class Vectorizer:
         return [env[r] for r in results], [dim_of.get(r) for r in results]
 
     def _concerns_axis(self, op: ir.Operation, axis: MappedAxis) -> bool:
-        """Whether an op without batched operands, or one inside it, names the mapped axis."""
+        """Whether an op without batched operands, or one nested in it, names the mapped axis."""
         if not axis.name:
             return False
         definition = lookup(op)

@@ -1,1 +1,1 @@
-"""The PJRT backend: a binding of our own to the PJRT C API, for TPUs and any other plugin."""
+"""The PJRT backend: a binding to the PJRT C API, for TPUs and any other plugin."""

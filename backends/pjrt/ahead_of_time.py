@@ -1,9 +1,9 @@
-"""Programs compiled for devices that are not here, in a process of their own.
+"""Compilation for devices that are not present, in a child process.
 
-A TPU's compiler aborts its process on some programs, and never ends on a few others; so it runs in
-a child process, which `backends.iree.process` keeps warm and replaces. The child loads the plugin,
-writes the program in the plugin's version, compiles, and asks for everything that there is to know
-of the result. What comes back is data.
+The TPU compiler aborts its process on some programs and does not terminate on a few others. It
+therefore runs in a child process, which `backends.iree.process` keeps warm and replaces. The child
+loads the plugin, converts the program to the plugin's version, compiles it, and queries all
+analyses of the result. It returns only data.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class AheadOfTimeExecutable:
     """A program compiled for a described device; it cannot run in this process.
 
     Attributes:
-      topology: what it was compiled for.
-      serialized: the program; a plugin of the same version loads it.
-      memory, cost: as the compiler counts.
-      kind, optimized: the program as the compiler optimized it, and its format.
+      topology: the name of the topology for which it was compiled.
+      serialized: the program, which a plugin of the same version can load.
+      memory, cost: the compiler's analyses.
+      kind, optimized: the format and the content of the optimized program.
     """
 
     topology: str
@@ -56,19 +56,19 @@ class AheadOfTimeExecutable:
     optimized: bytes
 
     def serialize(self) -> bytes:
-        """The program as bytes."""
+        """The compiled program as bytes."""
         return self.serialized
 
     def memory_analysis(self) -> MemoryAnalysis:
-        """How much memory it takes."""
+        """The memory that the program needs."""
         return self.memory
 
     def cost_analysis(self) -> dict[str, Any]:
-        """What the compiler counts: ``flops``, ``bytes accessed`` and others of its own."""
+        """The compiler's estimates: ``flops``, ``bytes accessed`` and others."""
         return dict(self.cost)
 
     def as_text(self) -> str:
-        """The program as the compiler optimized it: its HLO."""
+        """The optimized HLO of the program."""
         if self.kind == "mlir":
             return self.optimized.decode(errors="replace")
         return hlo_text(self.kind, self.optimized)
@@ -94,15 +94,16 @@ def compile_ahead(
 
     Args:
       spec: the plugin.
-      topology: as the plugin names it.
-      portable: StableHLO, of the newest version.
-      donate: arguments whose memory a call takes over.
-      flags: the compiler's own options.
+      topology: the plugin's name of the topology.
+      portable: a StableHLO artifact of the newest version.
+      donate: positions of the arguments whose memory a call may reuse.
+      flags: options of the compiler.
+
     Raises:
       BackendUnavailable: the plugin cannot be used.
-      LookupError: it knows no such topology.
-      CompilationFailed, UnsupportedOnTarget, OutOfMemory: as the compiler says.
-      CompilerCrashed, CompilerTimeout: it died, or did not come to an end.
+      LookupError: the plugin knows no such topology.
+      CompilationFailed, UnsupportedOnTarget, OutOfMemory: the compiler rejected the program.
+      CompilerCrashed, CompilerTimeout: the compiler died or did not finish in time.
     """
     request = {
         "name": spec.name,
@@ -116,7 +117,7 @@ def compile_ahead(
     except ProcessDiedError as error:
         raise CompilerCrashed(
             f"the compiler of {spec.name!r} crashed (exit status {error.status}); it says:\n"
-            f"{_said(error.diagnostics)}",
+            f"{_without_addresses(error.diagnostics)}",
             diagnostics=error.diagnostics,
         ) from None
     except ProcessTimeoutError as error:
@@ -142,8 +143,8 @@ def compile_ahead(
     )
 
 
-def _said(diagnostics: str) -> str:
-    """What a dying compiler said, without the addresses of its functions."""
+def _without_addresses(diagnostics: str) -> str:
+    """The output of a crashed compiler without the addresses of its functions."""
     lines = [line for line in diagnostics.splitlines() if not line.lstrip().startswith("@")]
     failed = list(dict.fromkeys(line for line in lines if "Check failed" in line))
     return "\n".join(failed or lines[:_DIAGNOSTIC_LINES])
@@ -159,8 +160,8 @@ _ERRORS: dict[str, type[Exception]] = {
 
 
 def serve(requests: Sequence[str], portable: bytes) -> tuple[dict[str, object], bytes]:
-    """Answers a request of `compile_ahead`."""
-    # Processes that only compile need not take turns.
+    """Serves a request of `compile_ahead` in the child process."""
+    # libtpu's lock is for processes that use a TPU, not for those that only compile.
     os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
     ensure_context()
 

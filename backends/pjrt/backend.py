@@ -36,18 +36,18 @@ __all__ = ["PjrtBackend", "pjrt_backend", "tpu_topology"]
 
 logger = logging.getLogger(__name__)
 
-# The compiler's options by the platform's own name.
+# The compiler's options, by the plugin's own name of the platform.
 _FLAGS: dict[str, dict[str, Any]] = {
-    # Otherwise the maximum of nan and a number is the number.
+    # By default, the maximum of nan and a number would be the number.
     "cpu": {"xla_cpu_enable_fast_min_max": False},
 }
 
 
 class PjrtBackend:
-    """The devices of a plugin, and what its compiler makes for devices that are not here.
+    """The devices of a plugin, and compilation for them and for devices that are not present.
 
     Attributes:
-      platform: the name that the plugin goes by.
+      platform: the name of the plugin's platform.
     """
 
     def __init__(self, platform: str, spec: PluginSpec | None = None) -> None:
@@ -64,18 +64,18 @@ class PjrtBackend:
         """The plugin, loaded on first use.
 
         Raises:
-          BackendUnavailable: it is not there, or cannot be used.
+          BackendUnavailable: the plugin is missing or cannot be used.
         """
         return load_plugin(self.spec)
 
     @property
     def spec(self) -> PluginSpec:
-        """Which plugin it is."""
+        """The description of the plugin."""
         return find_libtpu() if self._spec is None else self._spec
 
     @property
     def client(self) -> Client:
-        """The plugin's client, which owns the devices; made on first use."""
+        """The plugin's client, which owns the devices; created at the first use."""
         with self._lock:
             client = self._client
             if client is None or client.handle is None:
@@ -89,7 +89,7 @@ class PjrtBackend:
         return self.client.devices
 
     def _kind(self) -> str:
-        """The plugin's own name for its devices; empty where none is here."""
+        """The plugin's own name of its devices; empty if there are none."""
         if self.platform == "tpu":
             return self.platform
         try:
@@ -98,7 +98,7 @@ class PjrtBackend:
             return ""
 
     def close(self) -> None:
-        """Frees the client with all its buffers and programs; the next use makes another one."""
+        """Frees the client with all its buffers and programs; the next use creates a new one."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
@@ -138,7 +138,7 @@ class PjrtBackend:
             try:
                 return load_serialized(client, cached, **given)
             except CompilationFailed as error:
-                logger.warning("the cached program is compiled anew: %s", error)
+                logger.warning("compiling the cached program again: %s", error)
         executable = compile_loaded(client, portable, **given, flags=flags)
         if cache is not None:
             try:
@@ -150,17 +150,18 @@ class PjrtBackend:
     def compile_for(
         self, artifact: Artifact, topology: str, *, donate: tuple[int, ...] = ()
     ) -> AheadOfTimeExecutable:
-        """Compile a lowered program for one device of a topology, which need not be here.
+        """Compile a lowered program for one device of a topology, which need not be present.
 
         Args:
           artifact: the program.
-          topology: such as ``"v5e:2x2"``.
-          donate: arguments whose memory a call takes over.
+          topology: the name of the topology, such as ``"v5e:2x2"``.
+          donate: positions of the arguments whose memory a call may reuse.
+
         Raises:
           ValueError: the plugin knows no such topology.
-          UnsupportedOnTarget: the compiler refuses an op.
+          UnsupportedOnTarget: the compiler rejects an op.
           OutOfMemory: the program does not fit on the device.
-          CompilationError: otherwise, as the compiler says.
+          CompilationError: compilation failed in another way.
         """
         name = tpu_topology(topology) if self.platform == "tpu" else topology
         try:
@@ -168,7 +169,7 @@ class PjrtBackend:
                 self.spec, name, artifact.portable, donate=donate, flags=self.spec.flags
             )
         except LookupError as error:
-            known = f" (a TPU's is such as {_examples()})" if self.platform == "tpu" else ""
+            known = f" (for a TPU, such as {_examples()})" if self.platform == "tpu" else ""
             raise ValueError(
                 f"the platform {self.platform!r} knows no topology {topology!r}{known}: {error}"
             ) from None
@@ -176,31 +177,31 @@ class PjrtBackend:
     def put(
         self, array: np.ndarray[Any, Any], device: Device | None = None, *, copy: bool = False
     ) -> buffers.Buffer:
-        """An array on a device; see `Backend.put`."""
+        """Transfer an array to a device; see `Backend.put`."""
         return buffers.put(array, device or self.devices()[0], copy=copy)
 
     def portable(self, artifact: Artifact, donate: tuple[int, ...] = ()) -> bytes:
         """The portable artifact at the plugin's version, with the donated arguments marked.
 
         Raises:
-          UnsupportedOnTarget: the program has an op that is newer than what the plugin reads.
+          UnsupportedOnTarget: the program has an op that is too new for the plugin.
         """
         return negotiated(self.plugin, artifact.portable, donate)
 
 
 def _identity(client: Client) -> list[str]:
-    """What a compiled program depends on beside its text."""
+    """The parts of the cache key other than the program."""
     status = Path(client.plugin.path).stat()
     library = f"{client.plugin.path} {status.st_size} {status.st_mtime_ns}"
     kinds = " ".join(f"{d.id}:{d.device_kind}" for d in client.devices)
-    # A CPU's programs are made for its features.
+    # Programs for a CPU are specialized to its features.
     machine = host_fingerprint() if client.shares_host_memory else ""
     return [client.platform_name, client.platform_version, library, kinds, machine]
 
 
 # --------------------------------------------------------------------------------------------- TPU
 
-# A generation's smallest slice, and the name that libtpu has for it where that is another one.
+# The smallest slice of each generation, and libtpu's name of the generation if it is different.
 _GENERATIONS: dict[str, tuple[str, str]] = {
     "v2": ("v2", "2x2"),
     "v3": ("v3", "2x2"),
@@ -215,7 +216,7 @@ _GENERATIONS: dict[str, tuple[str, str]] = {
 
 
 def tpu_topology(name: str) -> str:
-    """The name of a topology in libtpu; of a generation alone, its smallest slice.
+    """The libtpu name of a topology; for a generation without a shape, its smallest slice.
 
     Example:
       >>> tpu_topology("v5e"), tpu_topology("7x:2x2x1")
@@ -235,10 +236,10 @@ def _examples() -> str:
 
 @functools.cache
 def pjrt_backend(platform: str) -> PjrtBackend:
-    """The backend of a platform: TPU's, or that of a plugin that ``GNOMON_PJRT_PLUGIN`` names.
+    """The backend of the TPU, or of a plugin that ``GNOMON_PJRT_PLUGIN`` names.
 
     Raises:
-      BackendUnavailable: it names none of that platform.
+      BackendUnavailable: no plugin of this name is set.
     """
     specs = {spec.name: spec for spec in parse_plugins(os.environ.get("GNOMON_PJRT_PLUGIN", ""))}
     if platform in specs:
@@ -246,6 +247,6 @@ def pjrt_backend(platform: str) -> PjrtBackend:
     if platform == "tpu":
         return PjrtBackend(platform)
     raise BackendUnavailable(
-        f"there is no PJRT plugin of the name {platform!r}; GNOMON_PJRT_PLUGIN names "
+        f"there is no PJRT plugin named {platform!r}; GNOMON_PJRT_PLUGIN names "
         f"{', '.join(map(repr, specs)) or 'none'} (write name:path)"
     )

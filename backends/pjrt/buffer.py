@@ -1,9 +1,9 @@
-"""Buffers: arrays on a device of a plugin, there now or when a program has finished.
+"""Buffers: arrays on a device of a plugin, computed already or by a running program.
 
-Three things have lifetimes: the `Buffer` that others hold, the device's memory (`Memory`), and
-NumPy's memory on the host. The device may read a NumPy array in place, and NumPy the device's
-memory, where both are the host's: so a `Memory` keeps the array that it was made from, an array
-that looks into device memory keeps the `Memory`, and `Buffer.delete` only lets go of it.
+Three objects have lifetimes: the `Buffer` that the user holds, the device's memory (`Memory`), and
+NumPy's memory on the host. If the device's memory is the host's, the device may read a NumPy array
+in place, and NumPy may view device memory. A `Memory` therefore keeps the array from which it was
+created, a view of device memory keeps the `Memory`, and `Buffer.delete` only drops its reference.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gnomon.backends.pjrt.client import Client, Device
 
 __all__ = ["ELEMENT_TYPES", "Buffer", "Memory", "execution_error", "put", "result_buffer"]
 
-# The numbers of PJRT_Buffer_Type.
+# The values of PJRT_Buffer_Type.
 ELEMENT_TYPES: dict[np.dtype[Any], int] = {
     np.dtype(dtype): number
     for dtype, number in (
@@ -54,7 +54,7 @@ ELEMENT_TYPES: dict[np.dtype[Any], int] = {
         (ml_dtypes.float4_e2m1fn, 29),
     )
 }
-# Several elements share a byte on the device, where NumPy has one in each.
+# Dtypes that are packed on the device, while NumPy stores one element per byte.
 _PACKED = frozenset(
     np.dtype(d)
     for d in (
@@ -66,25 +66,26 @@ _PACKED = frozenset(
     )
 )
 
-# PJRT_HostBufferSemantics: copied during the call, or read in place as long as the buffer lives.
+# PJRT_HostBufferSemantics: copy during the call, or read in place for the buffer's lifetime.
 _COPY, _IN_PLACE = 0, 2
-# Copying fewer bytes costs less than the book-keeping of reading in place.
+# Below this size, copying is cheaper than the bookkeeping of reading in place.
 _COPY_BELOW_BYTES = 16384
 
 
 def execution_error(error: PjrtError, what: str) -> ExecutionError | OutOfMemory:
-    """Our error for what a plugin reports when it allocates, transfers or runs."""
+    """Converts a plugin's error in an allocation, transfer or execution."""
     kind = OutOfMemory if error.code == "RESOURCE_EXHAUSTED" else ExecutionError
     return kind(f"{what}: {error}")
 
 
 class Memory:
-    """Memory of a device, freed when nobody holds this object any more.
+    """Memory of a device, freed when this object is garbage collected.
 
     Attributes:
       client: the client that owns it.
       handle: the plugin's buffer.
-      source: the NumPy array that the device reads in place, and the event that says until when.
+      source: the NumPy array that the device reads in place, and the event that signals when it no
+        longer does.
     """
 
     __slots__ = ("client", "handle", "source")
@@ -104,12 +105,12 @@ class Memory:
 
     @property
     def is_shared(self) -> bool:
-        """Whether NumPy arrays look into it, so that no program may take it over."""
+        """Whether NumPy arrays view the memory, so that no program may reuse it."""
         return self.handle in self.client.viewed
 
 
 class _View:
-    """What NumPy arrays that look into device memory have as their base."""
+    """The base of NumPy arrays that view device memory."""
 
     __slots__ = ("__array_interface__", "__weakref__", "memory")
 
@@ -124,7 +125,7 @@ class _View:
 
 
 class _Transfer:
-    """A copy to the host under way; the array outlives it even where nobody waits for it."""
+    """A running copy to the host; keeps the array alive until it finishes."""
 
     __slots__ = ("array", "client", "event")
 
@@ -134,7 +135,7 @@ class _Transfer:
         self.array = array
 
     def finish(self) -> np.ndarray[Any, Any]:
-        """Waits for it; the array."""
+        """Waits for the copy and returns the array."""
         self.client.api.call("Event_Await", event=self.event)
         return self.array
 
@@ -143,12 +144,12 @@ class _Transfer:
 
 
 class Buffer:
-    """An array on a device, perhaps not computed yet.
+    """An array on a device, which may not have been computed yet.
 
     Attributes:
       shape: a tuple of integers.
       dtype: a NumPy dtype.
-      device: where it lives.
+      device: the device that holds it.
     """
 
     __slots__ = (
@@ -188,8 +189,7 @@ class Buffer:
 
         Raises:
           BufferDeletedError: the buffer was deleted or donated.
-          ExecutionError: its client was closed, or belongs to the process that this one was forked
-            from.
+          ExecutionError: its client was closed, or this process is a fork of the client's process.
         """
         memory = self._memory
         if memory is None:
@@ -198,7 +198,7 @@ class Buffer:
         return memory
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """Waits for the value and returns a read-only array, in place where the memory is shared.
+        """Waits for the value and returns a read-only array, a view if memory is shared.
 
         Raises:
           ExecutionError: the program that computes it failed.
@@ -224,7 +224,7 @@ class Buffer:
         return host
 
     def copy_to_host_async(self) -> None:
-        """Starts the transfer to the host, which `to_numpy` waits for."""
+        """Starts the transfer to the host, for which `to_numpy` waits."""
         memory = self.memory
         if self._host is not None or self._transfer is not None:
             return
@@ -246,7 +246,7 @@ class Buffer:
         self._transfer = _Transfer(memory.client, started.event, array)
 
     def is_ready(self) -> bool:
-        """Whether reading the value would not wait (it may still raise)."""
+        """Whether reading the value would not wait; it may still raise an error."""
         if self._host is not None:
             return True
         memory = self.memory
@@ -273,7 +273,7 @@ class Buffer:
             raise self._failed(error) from error
 
     def delete(self, reason: str = "delete() was called on it") -> None:
-        """Lets go of the memory; any later use raises. Arrays from `to_numpy` stay valid."""
+        """Releases the memory, so that any later use raises; NumPy arrays of it stay valid."""
         if self._deleted is None:
             self._deleted = reason
             self._memory = self._host = self._transfer = None
@@ -283,11 +283,11 @@ class Buffer:
         return self._deleted is not None
 
     def is_lost(self) -> bool:
-        """Never: a client is not started a second time, so nothing outlives it."""
+        """Always false: a client is not restarted, so no buffer outlives it."""
         return False
 
     def copy_to(self, device: Device) -> Buffer:
-        """A copy on another device of the same client, made by the plugin."""
+        """Copies the array to another device of the same client."""
         memory = self.memory
         try:
             copied = memory.client.api.call(
@@ -320,7 +320,7 @@ class Buffer:
 
 
 def _row_major(rank: int) -> tuple[Any, Any]:
-    """The layout that NumPy means, and what must be kept alive beside it."""
+    """The row-major layout, and the objects to keep alive along with it."""
     struct = STRUCTS["MemoryLayout"]
     order = (ctypes.c_int64 * max(rank, 1))(*reversed(range(rank)))
     layout = struct(minor_to_major=address_of(order), minor_to_major_size=rank)
@@ -345,16 +345,17 @@ def result_buffer(
 
 
 def put(array: np.ndarray[Any, Any], device: Device, *, copy: bool = False) -> Buffer:
-    """Brings an array to a device, in place where the memory is shared and allows it.
+    """Transfers an array to a device; shares its memory if the device can read it in place.
 
     Args:
-      array: of any layout; without ``copy`` it must not be changed as long as the buffer lives.
-      device: where to.
-      copy: the array may be changed as soon as the call returns.
+      array: an array of any layout; without ``copy`` it must not be modified during the lifetime of
+        the buffer.
+      device: the target device.
+      copy: whether the array may be modified as soon as the call returns.
 
     Raises:
-      TypeError: devices have no such dtype.
-      OutOfMemory: the device is full.
+      TypeError: the device does not support the dtype.
+      OutOfMemory: the device has not enough free memory.
     """
     client = device.client
     client.check_alive()
@@ -386,7 +387,7 @@ def put(array: np.ndarray[Any, Any], device: Device, *, copy: bool = False) -> B
         what = f"an array of shape {shape} and dtype {array.dtype} cannot be put on {device!r}"
         raise execution_error(error, what) from error
     event = made.done_with_host_buffer
-    # A plugin that cannot use the memory in place (where it starts, say) has copied it already.
+    # A plugin that cannot use the memory in place (for its alignment, say) has already copied it.
     if in_place and not client.api.is_ready(event):
         memory = Memory(client, made.buffer, (event, contiguous))
     else:

@@ -1,14 +1,16 @@
-"""The PJRT C API: its functions as a table, and calls of them.
+"""The PJRT C API as a table of functions, and calls of them.
 
-A plugin is a shared library with one function, ``GetPjrtApi``. It returns a struct of function
+A plugin is a shared library with one function, ``GetPjrtApi``, which returns a struct of function
 pointers. Every function takes a pointer to a struct of its own, which begins with its size, and
 returns a pointer to an error or null. The interface only grows: functions are added at the end of
-the table, fields at the end of the structs, and the sizes tell both sides what the other one knows.
+the table and fields at the end of the structs, and the sizes tell each side which of them the other
+side knows.
 
-So the whole interface is data here: `FUNCTIONS` lists the functions in the order of the table (only
-those with fields are called), and `Api.call` fills a struct, calls, and raises `PjrtError`.
+This module therefore describes the interface as data. `FUNCTIONS` lists the functions in the order
+of the table; only those with fields are called. `Api.call` fills a struct, calls the function, and
+raises `PjrtError`.
 
-The source of all of it is the header ``xla/pjrt/c/pjrt_c_api.h`` of the OpenXLA project.
+All of this follows the header ``xla/pjrt/c/pjrt_c_api.h`` of the OpenXLA project.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any
 
 __all__ = ["FUNCTIONS", "STRUCTS", "Api", "ApiVersionError", "PjrtError", "address_of", "text_at"]
 
-# How a field is written below: p pointer, n size, i int, l int64, b bool, c bytes that we give.
+# The type codes of fields: p pointer, n size, i int, l int64, b bool, c bytes that the caller owns.
 _CODES: dict[str, Any] = {
     "p": ctypes.c_void_p,
     "n": ctypes.c_size_t,
@@ -29,7 +31,7 @@ _CODES: dict[str, Any] = {
     "c": ctypes.c_char_p,
 }
 
-# In the order of the table, which is the interface: nothing may be taken out or moved.
+# The order is that of the table in the C interface: entries must not be removed or moved.
 FUNCTIONS: dict[str, str | None] = {
     "Error_Destroy": "error:p",
     "Error_Message": "error:p message:p message_size:n",
@@ -145,15 +147,15 @@ FUNCTIONS: dict[str, str | None] = {
     "host_alias_size_in_bytes:l host_temp_size_in_bytes:l peak_memory_in_bytes:l",
 }
 
-# Structs that stand inside of others, or that functions point to.
+# Structs that are nested in others or passed by pointer.
 _OTHERS = {
     "Program": "code:p code_size:n format:c format_size:n",
     "ExecuteOptions": "send_callbacks:p recv_callbacks:p num_send_ops:n num_recv_ops:n launch_id:i "
     "non_donatable:p num_non_donatable:n context:p call_location:p num_tasks:n task_ids:p "
     "incarnation_ids:p",
-    # The union of the value is eight bytes wide.
+    # The union of the value has eight bytes.
     "NamedValue": "name:p name_size:n type:i value:l value_size:n",
-    # A union with strides, of which this one is the longer member, and the type behind it.
+    # A union of this struct with the shorter one of strides, followed by its tag.
     "MemoryLayout": "tiled_size:n tiled_extension:p minor_to_major:p minor_to_major_size:n "
     "tile_dims:p tile_dim_sizes:p num_tiles:n type:i",
 }
@@ -164,7 +166,7 @@ def _struct(name: str, fields: str) -> Any:
     members = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p)]
     members += [(field, _CODES[code]) for field, code in entries]
     struct: Any = type(name, (ctypes.Structure,), {"_fields_": members})
-    # The size up to the end of the last field: what the header calls the size, without padding.
+    # The header's struct sizes end at the last field, without padding.
     last = getattr(struct, members[-1][0])
     struct.size = last.offset + last.size
     return struct
@@ -176,7 +178,7 @@ STRUCTS: dict[str, Any] = {
     if fields is not None
 }
 
-# Status codes of the interface by name.
+# The names of the status codes.
 CODES = (
     "OK",
     "CANCELLED",
@@ -198,7 +200,7 @@ CODES = (
 )
 
 MAJOR = 0
-# The first version whose structs are those above in what we read of them (November 2023).
+# The first version with all struct fields that this binding reads (November 2023).
 MINIMUM_MINOR = 40
 
 _SLOTS = {name: slot for slot, name in enumerate(FUNCTIONS)}
@@ -209,11 +211,11 @@ _CALL = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 
 class PjrtError(RuntimeError):
-    """What a plugin answered to a call.
+    """A plugin returned an error.
 
     Attributes:
-      code: the name of the status, such as ``"RESOURCE_EXHAUSTED"``.
-      message: the plugin's text.
+      code: the name of the status code, such as ``"RESOURCE_EXHAUSTED"``.
+      message: the plugin's message.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -223,16 +225,16 @@ class PjrtError(RuntimeError):
 
 
 class ApiVersionError(RuntimeError):
-    """The plugin speaks a version of the interface that this binding does not."""
+    """The plugin uses a version of the interface that this binding does not support."""
 
 
 def text_at(address: int | None, size: int) -> str:
-    """The text at an address."""
+    """The string at an address."""
     return ctypes.string_at(address, size).decode(errors="replace") if address else ""
 
 
 def address_of(struct: Any) -> int:
-    """The address of a struct or an array, which must be kept alive while it is used."""
+    """The address of a struct or array; the caller must keep the object alive."""
     return ctypes.addressof(struct)
 
 
@@ -246,7 +248,7 @@ class Api:
       version: the version of the interface that the plugin was built with.
 
     Raises:
-      ApiVersionError: the plugin is too old, or of an incompatible version.
+      ApiVersionError: the plugin is too old or has an incompatible version.
     """
 
     def __init__(self, address: int) -> None:
@@ -267,12 +269,12 @@ class Api:
         self._functions: dict[str, Callable[[int], int | None]] = {}
 
     def has(self, name: str) -> bool:
-        """Whether the plugin has a function: those of later versions may be missing."""
+        """Whether the plugin has a function; those of later versions may be missing."""
         slot = _SLOTS[name]
         return slot < self.count and bool(self._table[slot])
 
     def function(self, name: str) -> Callable[[int], int | None]:
-        """A function of the table: takes the address of its struct, returns that of an error.
+        """A function of the table, which maps the address of its struct to that of an error.
 
         Raises:
           PjrtError: the plugin does not have it.
@@ -289,15 +291,17 @@ class Api:
         return found
 
     def call(self, name: str, /, **fields: Any) -> Any:
-        """Call a function.
+        """Calls a function.
 
         Args:
-          name: as in `FUNCTIONS`.
-          fields: what to set in its struct.
+          name: the name in `FUNCTIONS`.
+          fields: the fields of its struct to set.
+
         Returns:
-          The struct, with what the function wrote into it.
+          The struct, with the fields that the function has written.
+
         Raises:
-          PjrtError: it failed.
+          PjrtError: the function returned an error.
         """
         struct = STRUCTS[name]
         arguments = struct(**fields)
@@ -308,7 +312,7 @@ class Api:
         return arguments
 
     def error(self, error: int) -> PjrtError:
-        """Reads and frees an error of the plugin."""
+        """Converts and frees an error of the plugin."""
         message, code = STRUCTS["Error_Message"](), STRUCTS["Error_GetCode"]()
         for arguments in (message, code):
             arguments.struct_size, arguments.error = type(arguments).size, error
@@ -322,7 +326,7 @@ class Api:
         return PjrtError(name, text.removeprefix(f"{name}: "))
 
     def text(self, name: str, /, **fields: Any) -> str:
-        """Call a function that gives a text."""
+        """Calls a function that returns a string."""
         arguments = self.call(name, **fields)
         return text_at(arguments.text, arguments.text_size)
 
@@ -340,7 +344,7 @@ class Api:
         """Waits for an event and frees it.
 
         Raises:
-          PjrtError: what it stands for failed.
+          PjrtError: the operation of the event failed.
         """
         if not event:
             return
@@ -371,7 +375,7 @@ def _value(entry: Any) -> Any:
 
 
 def named_values_of(options: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """An array of named values for a plugin, and what must be kept alive beside it."""
+    """An array of named values for a plugin, and the objects to keep alive along with it."""
     struct = STRUCTS["NamedValue"]
     array = (struct * max(len(options), 1))()
     kept: list[Any] = []

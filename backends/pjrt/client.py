@@ -1,12 +1,13 @@
-"""Clients and devices of a plugin, and topologies of devices that are not here.
+"""Clients and devices of a plugin, and topologies of devices that are not present.
 
-A client owns the devices. Everything made by it (buffers, executables) must be freed before it is,
-and only once; the interpreter, when it ends, finalizes objects in an order of its own. So a client
-keeps the table of what it has given out (`Client.owned`): whoever frees a handle takes it out of
-the table first, and `Client.close` frees all that is left, then the client. Clients close at exit.
+A client owns the devices. All of its objects (buffers, executables) must be freed exactly once, and
+before the client. At exit, however, the interpreter finalizes objects in an arbitrary order. A
+client therefore keeps a table of its live handles (`Client.owned`). A handle is removed from the
+table before it is freed. `Client.close`, which runs at exit, frees all handles that are left and
+then the client.
 
-A fork copies handles into a process where the plugin's threads do not exist: there, nothing of the
-client is called any more, and every use says so.
+A fork copies handles into a process without the plugin's threads. In the child, the client is never
+called, and every use raises an error.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 
 
 _AHEAD = (
-    "; programs for TPUs can be compiled here all the same: "
+    "; programs for TPUs can still be compiled here: "
     'gnomon.jit(f).lower(x).compile(target="tpu:v5e:2x2")'
 )
 
@@ -39,10 +40,10 @@ class Device:
     """A device of a client.
 
     Attributes:
-      id: its number, as the plugin counts.
-      platform: the platform's name, as the user chose the plugin.
-      device_kind: the model, as the plugin names it.
-      process_index: the process that it belongs to.
+      id: the plugin's number of the device.
+      platform: the name of the platform.
+      device_kind: the plugin's name of the model.
+      process_index: the index of the process to which it belongs.
       client: the client that owns it.
       handle: the plugin's pointer.
       backend: the backend that lists it.
@@ -76,9 +77,7 @@ class Device:
         self.memory_kinds = _memory_kinds(client, handle)
 
     def memory_stats(self) -> dict[str, int] | None:
-        """Bytes in use and the like, by the names that JAX has for them; None where the plugin does
-        not count.
-        """
+        """Statistics such as bytes in use, by JAX's names; None if the plugin has none."""
         self.client.check_alive()
         try:
             stats = self.client.api.call("Device_MemoryStats", device=self.handle)
@@ -112,24 +111,24 @@ class Client:
 
     Args:
       plugin: a loaded plugin.
-      options: what the plugin takes, such as ``cpu_device_count``.
+      options: options of the plugin, such as ``cpu_device_count``.
 
     Attributes:
-      devices: those that this process can use.
-      platform_name, platform_version: as the plugin says them.
-      owned: handles of buffers and executables to free, and the function that frees each.
+      devices: the devices that this process can use.
+      platform_name, platform_version: the plugin's name and version of the platform.
+      owned: the live handles of buffers and executables, and the function that frees each.
 
     Raises:
-      BackendUnavailable: the plugin finds no device, or another process has it.
+      BackendUnavailable: the plugin finds no device, or another process uses it.
     """
 
     def __init__(self, plugin: Plugin, options: dict[str, Any] | None = None) -> None:
         self.plugin = plugin
         self.api = plugin.api
         self.owned: dict[int, str] = {}
-        # What NumPy arrays that look into a buffer keep alive, by the buffer's handle.
+        # The bases of NumPy arrays that view a buffer, by the buffer's handle.
         self.viewed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        # NumPy arrays that the plugin may still read, with the event that says until when.
+        # NumPy arrays that the plugin may still read, with the event that signals the end.
         self.borrowed: collections.deque[tuple[int, object]] = collections.deque()
         self._process = os.getpid()
         self.handle: int | None = None
@@ -149,7 +148,7 @@ class Client:
         listed = self.api.call("Client_AddressableDevices", client=self.handle)
         handles = (ctypes.c_void_p * listed.num_devices).from_address(listed.devices)
         self.devices = tuple(Device(self, handle) for handle in handles)
-        # In the memory of the host, results can be read in place.
+        # Results in the memory of the host can be read in place.
         self.shares_host_memory = self.platform_name == "cpu"
         _clients.add(self)
 
@@ -159,51 +158,51 @@ class Client:
 
     @property
     def usable(self) -> bool:
-        """Whether it is open, and of this process."""
+        """Whether the client is open and belongs to this process."""
         return self.handle is not None and os.getpid() == self._process
 
     def check_alive(self) -> None:
         """Raises unless the client can be used.
 
         Raises:
-          ExecutionError: it was closed, or this process is a fork of the one that made it.
+          ExecutionError: it was closed, or this process is a fork of the client's process.
         """
         if self.handle is None:
             raise ExecutionError(f"the client of the platform {self.plugin.name!r} was closed")
         if os.getpid() != self._process:
             raise ExecutionError(
                 f"the platform {self.plugin.name!r} was started before this process was forked, "
-                "and its threads are not here; start processes by "
-                "multiprocessing.get_context('spawn'), or use the platform after the fork only"
+                "so its threads do not exist here; start processes by "
+                "multiprocessing.get_context('spawn'), or use the platform only after the fork"
             )
 
     def adopt(self, handle: int, destroy: str) -> int:
-        """Notes a handle that must be freed by the function ``destroy``."""
+        """Registers a handle that must be freed by the function ``destroy``."""
         self.owned[handle] = destroy
         return handle
 
     def release(self, handle: int) -> None:
-        """Frees a handle, unless that happened before."""
+        """Frees a handle, unless it has been freed before."""
         if self.usable:
             destroy = self.owned.pop(handle, None)
             if destroy is not None:
                 self.api.call(destroy, **{_FREED[destroy]: handle})
 
     def linger(self, event: int, array: object) -> None:
-        """Keeps an array that the plugin may still use, until an adopted event has come to pass.
+        """Keeps an array that the plugin may still use until an adopted event has occurred.
 
-        Called by finalizers, at any moment and in any thread: so it takes no lock.
+        Finalizers call this at any time and in any thread, so it takes no lock.
         """
         if self.usable:
             self.borrowed.append((event, array))
             self.return_borrowed()
 
     def return_borrowed(self) -> None:
-        """Lets go of the arrays whose events have come to pass."""
+        """Releases the arrays whose events have occurred."""
         for _ in range(len(self.borrowed)):
             try:
                 event, array = self.borrowed.popleft()
-            except IndexError:  # somebody else was quicker
+            except IndexError:  # another thread was faster
                 return
             if self.api.is_ready(event):
                 self.release(event)
@@ -211,9 +210,9 @@ class Client:
                 self.borrowed.append((event, array))
 
     def close(self) -> None:
-        """Frees everything that the client owns, and the client. Its buffers are deleted by it.
+        """Frees everything that the client owns, including all buffers, and then the client.
 
-        What NumPy arrays look into stays until the process ends, and so does the client then.
+        Memory that NumPy arrays view stays until the process ends; then the client stays as well.
         """
         if not self.usable:
             return
@@ -222,7 +221,7 @@ class Client:
             for handle in [h for h, d in self.owned.items() if d == destroy and h not in viewed]:
                 with contextlib.suppress(PjrtError):
                     if destroy == "Event_Destroy":
-                        # It says that nothing reads or writes an array of ours any more.
+                        # After the event, the plugin no longer reads or writes our array.
                         self.api.call("Event_Await", event=handle)
                     self.release(handle)
         self.borrowed.clear()
@@ -231,8 +230,8 @@ class Client:
             self.api.call("Client_Destroy", client=client)
 
 
-# What frees a handle, and by which name it takes it, in the order of freeing at the end: what was
-# made goes before what made it.
+# The function that frees each kind of handle and the name of its field, in the order of freeing at
+# exit: objects before those from which they were created.
 _FREED = {
     "Buffer_Destroy": "buffer",
     "Event_Destroy": "event",
@@ -242,18 +241,18 @@ _FREED = {
 
 
 class Topology:
-    """Devices that are described, not present: what programs are compiled for ahead of time.
+    """Devices that are not present, for which programs are compiled ahead of time.
 
     Args:
       plugin: a loaded plugin.
-      name: as the plugin names them, such as ``"v5e:2x2"``.
+      name: the plugin's name of the topology, such as ``"v5e:2x2"``.
 
     Attributes:
       device_ids: the devices' numbers.
       device_kinds: their models.
 
     Raises:
-      PjrtError: the plugin knows none of that name.
+      PjrtError: the plugin knows no topology of that name.
     """
 
     def __init__(self, plugin: Plugin, name: str) -> None:

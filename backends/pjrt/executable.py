@@ -1,4 +1,4 @@
-"""Executables: programs compiled by a plugin, for devices that are here and for described ones."""
+"""Executables: programs compiled by a plugin, for present devices and for topologies."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class MemoryAnalysis:
-    """How much memory a compiled program takes, as its compiler says.
+    """The compiler's analysis of the memory of a program.
 
     Attributes:
-      generated_code_size_in_bytes: of the program itself.
-      argument_size_in_bytes, output_size_in_bytes: as laid out on the device.
-      alias_size_in_bytes: what outputs share with donated arguments.
-      temp_size_in_bytes: of intermediate values.
-      peak_memory_in_bytes: the most at any moment; zero where the compiler does not say.
+      generated_code_size_in_bytes: the size of the code.
+      argument_size_in_bytes, output_size_in_bytes: the sizes in the device's layout.
+      alias_size_in_bytes: the memory that outputs share with donated arguments.
+      temp_size_in_bytes: the memory of intermediate values.
+      peak_memory_in_bytes: the maximum at any time; zero if the compiler does not report it.
     """
 
     generated_code_size_in_bytes: int
@@ -54,18 +54,18 @@ class MemoryAnalysis:
 
 
 class Inspected:
-    """What a plugin tells about a compiled program.
+    """A plugin's information about a compiled program.
 
     Attributes:
       api: the plugin's functions.
-      program: the handle of the program, apart from any device.
+      program: the handle of the program, which is not tied to a device.
     """
 
     api: Api
     program: int
 
     def serialize(self) -> bytes:
-        """The program as bytes, which a plugin of the same version loads again."""
+        """The program as bytes, which a plugin of the same version can load."""
         made = self.api.call("Executable_Serialize", executable=self.program)
         try:
             return ctypes.string_at(made.bytes, made.bytes_size)
@@ -73,23 +73,23 @@ class Inspected:
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(made.deleter)(made.serialized)
 
     def memory_analysis(self) -> MemoryAnalysis:
-        """How much memory it takes."""
+        """The memory that the program needs."""
         stats = self.api.call("Executable_GetCompiledMemoryStats", executable=self.program)
         names = MemoryAnalysis.__dataclass_fields__
         return MemoryAnalysis(**{name: getattr(stats, name) for name in names})
 
     def cost_analysis(self) -> dict[str, Any]:
-        """What the compiler counts: ``flops``, ``bytes accessed`` and others of its own."""
+        """The compiler's estimates: ``flops``, ``bytes accessed`` and others."""
         cost = self.api.call("Executable_GetCostAnalysis", executable=self.program)
         return self.api.named_values(cost.properties, cost.num_properties)
 
     def optimized_program(self) -> tuple[str, bytes]:
-        """The format and the content of the program as the compiler optimized it."""
+        """The format and the content of the optimized program."""
         struct = STRUCTS["Program"]
         program = struct()
         program.struct_size = struct.size
         fields = {"executable": self.program, "program": address_of(program)}
-        # The first call tells the size, the second fills the memory.
+        # The first call returns the size, the second fills the memory.
         self.api.call("Executable_OptimizedProgram", **fields)
         code = ctypes.create_string_buffer(program.code_size)
         program.code = address_of(code)
@@ -98,7 +98,7 @@ class Inspected:
         return text_at(kind, program.format_size), code.raw
 
     def as_text(self) -> str:
-        """The program as the compiler optimized it: its HLO."""
+        """The optimized HLO of the program."""
         kind, code = self.optimized_program()
         return code.decode(errors="replace") if kind == "mlir" else hlo_text(kind, code)
 
@@ -107,7 +107,7 @@ _POINTERS = ctypes.POINTER(ctypes.c_void_p)
 
 
 class _Call:
-    """The memory that one call of a program needs; used again by later calls."""
+    """The C structs for a call of a program, reused by later calls."""
 
     __slots__ = ("address", "arguments", "execute", "kept", "options", "outputs")
 
@@ -142,9 +142,9 @@ class Executable(Inspected):
     Args:
       client: the client.
       loaded: the plugin's handle.
-      devices: where it runs: one, or as many as there are replicas times partitions.
-      input_types, output_types: of the program on each device.
-      donate: positions of arguments whose buffers a call consumes.
+      devices: the devices that run it: one, or one for each replica and partition.
+      input_types, output_types: the types of arguments and results on each device.
+      donate: positions of the arguments whose buffers a call consumes.
 
     Attributes:
       device: the first of the devices.
@@ -188,9 +188,11 @@ class Executable(Inspected):
 
         Args:
           args: NumPy arrays or buffers of exactly the declared shapes and dtypes. NumPy arrays may
-            be changed when the call has returned.
+            be modified after the call has returned.
+
         Returns:
-          The results, which may not be computed yet.
+          The results, which may not have been computed yet.
+
         Raises:
           TypeError: the number of arguments, a shape, a dtype or a device is not the declared one.
           BufferDeletedError: an argument was deleted or donated before.
@@ -220,18 +222,19 @@ class Executable(Inspected):
         return self.run(buffers)
 
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """Starts the program as a call does, for callers that know their buffers.
+        """Starts the program like a call, without checking the arguments.
 
         Args:
-          buffers: of the declared number, shapes and dtypes, which is not checked.
+          buffers: buffers of the declared shapes and dtypes.
         """
         return self._run([buffers])[0]
 
     def run_on_all(self, buffers: Sequence[Sequence[Buffer]]) -> list[list[Buffer]]:
-        """Starts the program on all its devices; its collectives need all of them.
+        """Starts the program on all its devices, as collectives require.
 
         Args:
           buffers: the arguments on each device, in the order of ``devices``.
+
         Returns:
           The results on each device.
         """
@@ -252,7 +255,7 @@ class Executable(Inspected):
         for given, arguments in zip(buffers, call.arguments, strict=True):
             for index, buffer in enumerate(given):
                 memory = buffer._memory
-                # The property raises, and says what happened to the buffer.
+                # The property raises an error that states what happened to the buffer.
                 arguments[index] = (memory or buffer.memory).handle
         if self.donate:
             kept = self._not_to_be_donated(buffers)
@@ -275,10 +278,10 @@ class Executable(Inspected):
         return results
 
     def _not_to_be_donated(self, buffers: Sequence[Sequence[Buffer]]) -> Any:
-        """The donated arguments that the program has to copy: somebody else reads them."""
+        """The donated arguments that the program must copy, because NumPy arrays view them."""
         for given in buffers:
             for index in self.donate:
-                # What the buffer itself keeps of an earlier reading is no reason to copy.
+                # A view that only the buffer itself caches is no reason to copy.
                 given[index]._host = None
         kept = {
             index
@@ -300,7 +303,7 @@ class Executable(Inspected):
 
 
 def program_struct(portable: bytes) -> tuple[Any, Any]:
-    """A program for a plugin, and what must be kept alive beside it."""
+    """The struct of a program for a plugin, and the objects to keep alive along with it."""
     struct = STRUCTS["Program"]
     code = ctypes.create_string_buffer(portable, len(portable))
     program = struct(code=address_of(code), code_size=len(portable), format=b"mlir", format_size=4)
@@ -309,13 +312,13 @@ def program_struct(portable: bytes) -> tuple[Any, Any]:
 
 
 def refused(error: PjrtError, platform: str) -> Exception:
-    """Our error for a compiler's."""
+    """Converts an error of a compiler."""
     if error.code == "RESOURCE_EXHAUSTED":
         return OutOfMemory(f"the program does not fit on the device: {error.message}")
     if error.code == "UNIMPLEMENTED":
-        return UnsupportedOnTarget(f"the compiler of {platform!r} refuses: {error.message}")
+        return UnsupportedOnTarget(f"the compiler of {platform!r} rejected it: {error.message}")
     return CompilationFailed(
-        f"the compiler of {platform!r} gave no executable: {error}", diagnostics=error.message
+        f"the compiler of {platform!r} failed: {error}", diagnostics=error.message
     )
 
 
@@ -333,12 +336,13 @@ def compile_loaded(
     """Compiles a program for devices of a client.
 
     Args:
-      portable: StableHLO, at a version that the plugin reads.
-      devices: one for each replica and partition, replicas first.
-      partitions: into how many parts the compiler splits each replica.
-      flags: the compiler's own options.
+      portable: a StableHLO artifact of a version that the plugin reads.
+      devices: one for each replica and partition, in replica-major order.
+      partitions: the number of parts into which the compiler splits each replica.
+      flags: options of the compiler.
+
     Raises:
-      CompilationFailed, UnsupportedOnTarget, OutOfMemory: as the compiler says.
+      CompilationFailed, UnsupportedOnTarget, OutOfMemory: the compiler rejected the program.
     """
     client.check_alive()
     program, code = program_struct(portable)
@@ -378,11 +382,10 @@ def load_serialized(
     output_types: Sequence[TensorType],
     donate: tuple[int, ...] = (),
 ) -> Executable:
-    """Loads what `Executable.serialize` gave.
+    """Loads the bytes from `Executable.serialize`.
 
     Raises:
-      CompilationFailed: it was made by another version of the plugin, for other devices, or is
-        damaged.
+      CompilationFailed: they are damaged, or from another version of the plugin or other devices.
     """
     client.check_alive()
     try:

@@ -1,10 +1,9 @@
-"""Optimized programs as text: the HLO that a compiler hands back as a protocol buffer.
+"""Printing of optimized programs: the HLO that a compiler returns as a protocol buffer.
 
-What is written is what a reader looks for: computations, instructions with their shapes, operands
-and called computations, and where they come from. It is close to XLA's own text, which parses; this
-one is for reading.
+The text is for reading and cannot be parsed, unlike XLA's own text, which it resembles. It shows
+computations and instructions with their shapes, operands, called computations and source locations.
 
-The numbers of the fields are those of ``xla/service/hlo.proto`` and ``xla/xla_data.proto``.
+The field numbers are those of ``xla/service/hlo.proto`` and ``xla/xla_data.proto``.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def hlo_text(kind: str, code: bytes) -> str:
     """The text of an HLO module.
 
     Args:
-      kind: ``"hlo"``, or ``"hlo_with_config"`` for one inside of another message.
+      kind: ``"hlo"``, or ``"hlo_with_config"`` for a module nested in another message.
       code: the serialized message.
     """
     module = _read(_read(code)[1][0] if kind == "hlo_with_config" else code)

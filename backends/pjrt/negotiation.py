@@ -1,4 +1,4 @@
-"""Portable artifacts as a plugin wants them: in the version that it reads, donation marked."""
+"""Conversion of portable artifacts for a plugin: its version, and marks of donated arguments."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def negotiated(plugin: Plugin, portable: bytes, donate: Sequence[int] = ()) -> b
     """The artifact at the plugin's version, with the donated arguments marked.
 
     Raises:
-      BackendUnavailable: there is no version that both sides know.
-      UnsupportedOnTarget: the program has an op that is newer than what the plugin reads.
+      BackendUnavailable: there is no version that both sides support.
+      UnsupportedOnTarget: the program has an op that is too new for the plugin.
     """
     version = plugin.stablehlo_version
     if version == stablehlo.get_current_version() and not donate:
@@ -29,15 +29,15 @@ def negotiated(plugin: Plugin, portable: bytes, donate: Sequence[int] = ()) -> b
     except ValueError as error:
         raise UnsupportedOnTarget(
             f"the program cannot be written in StableHLO {version}, the newest that the plugin "
-            f"{plugin.path} reads: {error}; take a newer plugin"
+            f"{plugin.path} reads: {error}; install a newer plugin"
         ) from error
 
 
 def mark_donated(module: ir.Module, donate: Sequence[int]) -> None:
-    """Tell the compiler which arguments of ``main`` it may overwrite, and with which results.
+    """Mark which arguments of ``main`` the compiler may overwrite, and with which results.
 
-    Each takes the place of the first free result of its type; one that fits none is lent for
-    intermediate values.
+    Each argument is aliased with the first free result of its type. If there is none, the compiler
+    may use its memory for intermediate values.
     """
     if not donate:
         return

@@ -1,4 +1,4 @@
-"""Plugins: the shared libraries that speak PJRT, found, loaded once, and asked what they are."""
+"""Plugins: finding and loading the shared libraries that implement PJRT."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Version = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class PluginSpec:
-    """A plugin as it is asked for, not loaded yet.
+    """The description of a plugin that need not be loaded yet.
 
     Attributes:
       name: the platform's name.
-      path: of the shared library.
-      options: what its client is made with.
-      flags: the compiler's own options by name: ``xla_...``.
+      path: the path of the shared library.
+      options: options of the client.
+      flags: options of the compiler by name, ``xla_...``.
     """
 
     name: str
@@ -44,8 +44,8 @@ class PluginSpec:
 def parse_plugins(text: str) -> tuple[PluginSpec, ...]:
     """Reads ``GNOMON_PJRT_PLUGIN``: ``name:path?option=value&option=value,name:path``.
 
-    Options that look like integers or like ``true`` and ``false`` are passed as such. Those whose
-    names begin with ``xla_`` are the compiler's, the others the client's.
+    Values that look like integers or like ``true`` and ``false`` are converted. Options whose names
+    begin with ``xla_`` are the compiler's, the others the client's.
 
     Raises:
       ValueError: an entry has no name or no path.
@@ -61,8 +61,8 @@ def parse_plugins(text: str) -> tuple[PluginSpec, ...]:
         if not (separator and name.isidentifier() and path):
             raise ValueError(
                 f"GNOMON_PJRT_PLUGIN has the entry {entry!r}; write name:path, such as "
-                "my_device:/opt/lib/plugin.so, several separated by commas, options of the client "
-                "behind the path (?option=value&option=value)"
+                "my_device:/opt/lib/plugin.so; separate several entries by commas, and append "
+                "options of the client to the path (?option=value&option=value)"
             )
         pairs = [pair.partition("=") for pair in options.split("&") if pair]
         given = {key: _option(value) for key, _, value in pairs}
@@ -84,20 +84,20 @@ def _option(text: str) -> bool | int | str:
 # -------------------------------------------------------------------------------------------- TPU
 
 _GOOGLE = "0x1ae0"
-# What libtpu wants to know about its host; on a machine without a TPU it would ask a server that is
-# not there for it, for minutes.
+# The description of the host for libtpu. Without it, on a machine without a TPU, libtpu would query
+# a metadata server that does not exist, for minutes.
 _WITHOUT_TPU = {
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_ACCELERATOR_TYPE": "v5litepod-1",
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_WORKER_ID": "0",
-    # Processes that only compile need not take turns.
+    # libtpu's lock is for processes that use a TPU, not for those that only compile.
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
 
 
 def has_tpu() -> bool:
-    """Whether this machine seems to have a TPU: a device of its vendor, or of its driver."""
+    """Whether this machine seems to have a TPU, judging by PCI vendors and device files."""
     if any(Path("/dev").glob("accel[0-9]*")):
         return True
     for vendor in Path("/sys/bus/pci/devices").glob("*/vendor"):
@@ -115,10 +115,10 @@ def _is_accelerator(device: Path) -> bool:
 
 
 def find_libtpu() -> PluginSpec:
-    """The TPU's plugin: ``TPU_LIBRARY_PATH``, or the package ``libtpu``.
+    """The TPU's plugin, from ``TPU_LIBRARY_PATH`` or the package ``libtpu``.
 
     Raises:
-      BackendUnavailable: there is none.
+      BackendUnavailable: neither exists.
     """
     given = os.environ.get("TPU_LIBRARY_PATH")
     if given:
@@ -143,15 +143,15 @@ class Plugin:
 
     Attributes:
       name: the platform's name.
-      path: of the library.
+      path: the path of the library.
       api: its functions.
-      attributes: what it tells of itself.
+      attributes: its self-description.
     """
 
     def __init__(self, spec: PluginSpec) -> None:
         self.name = spec.name
         self.path = spec.path
-        # Otherwise the library tells of its start on the error stream.
+        # Without this, the library logs its start to stderr.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
         if spec.name == "tpu" and not has_tpu():
             for variable, value in _WITHOUT_TPU.items():
@@ -172,27 +172,27 @@ class Plugin:
 
     @cached_property
     def stablehlo_version(self) -> str:
-        """The version of the portable artifact that both sides read and write.
+        """The newest version of the portable artifact that both sides support.
 
         Raises:
-          BackendUnavailable: there is none.
+          BackendUnavailable: there is no common version.
         """
         theirs = self.attributes.get("stablehlo_current_version")
         ours = _version(stablehlo.get_current_version())
-        # Plugins that do not say it read what is as old as the promise of compatibility allows.
+        # A plugin that reports no version reads the oldest one within the compatibility guarantee.
         oldest = _version(stablehlo.get_minimum_version())
         wanted = min(ours, theirs or oldest)
         if wanted < oldest:
             raise BackendUnavailable(
                 f"the PJRT plugin {self.path} reads StableHLO up to {_dotted(wanted)}; this "
-                f"version of gnomon writes {_dotted(oldest)} to {_dotted(ours)}: take a newer "
+                f"version of gnomon writes {_dotted(oldest)} to {_dotted(ours)}: install a newer "
                 "plugin"
             )
         minimum = self.attributes.get("stablehlo_minimum_version")
         if minimum is not None and wanted < minimum:
             raise BackendUnavailable(
                 f"the PJRT plugin {self.path} reads StableHLO from {_dotted(minimum)} on; this "
-                f"version of gnomon writes up to {_dotted(wanted)}: take a newer gnomon"
+                f"version of gnomon writes up to {_dotted(wanted)}: install a newer gnomon"
             )
         return _dotted(wanted)
 
@@ -206,12 +206,13 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 
 def _is_cut_off(path: Path) -> bool:
-    """Whether an ELF file ends before its last segment does, as one does whose download failed: the
-    process would die when it is loaded.
+    """Whether an ELF file is truncated, for example by an incomplete download.
+
+    Loading such a file would kill the process.
     """
     with path.open("rb") as file:
         header = file.read(64)
-        if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":  # of 64 bits, little-endian
+        if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":  # 64-bit, little-endian
             return False
         (start,) = struct.unpack_from("<Q", header, 32)
         size, count = struct.unpack_from("<HH", header, 54)
@@ -226,9 +227,9 @@ def _is_cut_off(path: Path) -> bool:
 def _api_of(spec: PluginSpec) -> Api:
     what = f"the PJRT plugin of the platform {spec.name!r}"
     if not Path(spec.path).is_file():
-        raise BackendUnavailable(f"{what} is not there: no file {spec.path}")
+        raise BackendUnavailable(f"{what} does not exist: no file {spec.path}")
     if _is_cut_off(Path(spec.path)):
-        raise BackendUnavailable(f"{what} cannot be loaded: the file {spec.path} is cut off")
+        raise BackendUnavailable(f"{what} cannot be loaded: the file {spec.path} is truncated")
     try:
         library = ctypes.CDLL(spec.path)
     except OSError as error:
@@ -237,12 +238,12 @@ def _api_of(spec: PluginSpec) -> Api:
         get_api = library.GetPjrtApi
     except AttributeError:
         raise BackendUnavailable(
-            f"{what}, {spec.path}, is no PJRT plugin: it has no function GetPjrtApi"
+            f"{what}, {spec.path}, is not a PJRT plugin: it has no function GetPjrtApi"
         ) from None
     get_api.restype = ctypes.c_void_p
     address = get_api()
     if not address:
-        raise BackendUnavailable(f"{what}, {spec.path}, gives no functions: GetPjrtApi() is null")
+        raise BackendUnavailable(f"{what}, {spec.path}, is not usable: GetPjrtApi() is null")
     try:
         return Api(address)
     except ApiVersionError as error:
@@ -254,10 +255,10 @@ _lock = threading.Lock()
 
 
 def load_plugin(spec: PluginSpec) -> Plugin:
-    """Loads a plugin, once in a process.
+    """Loads a plugin, once per process.
 
     Raises:
-      BackendUnavailable: it is not there, is no plugin, or speaks another version.
+      BackendUnavailable: it does not exist, is not a plugin, or has an incompatible version.
     """
     with _lock:
         path = os.path.realpath(spec.path)

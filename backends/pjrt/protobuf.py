@@ -1,7 +1,7 @@
-"""The little of protocol buffers that PJRT needs: messages written and read field by field.
+"""The subset of protocol buffers that PJRT needs: writing and reading messages field by field.
 
-A message is a sequence of fields: a key (field number and wire type) and a value, which is a
-variable-length integer or bytes with their length. The numbers of the fields are the interface.
+A message is a sequence of fields. A field is a key (field number and wire type) and a value, which
+is a variable-length integer or length-prefixed bytes. The field numbers are the interface.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _varint(value: int) -> bytes:
 
 
 def field(number: int, value: int | bytes | str) -> bytes:
-    """One field: an integer (negative ones as 64 bits), bytes, a text, or a message as bytes."""
+    """One field: an integer (64 bits if negative), bytes, a string, or a message as bytes."""
     if isinstance(value, int):
         return _varint(number << 3 | _VARINT) + _varint(value & (1 << 64) - 1)
     data = value.encode() if isinstance(value, str) else value
@@ -32,7 +32,7 @@ def field(number: int, value: int | bytes | str) -> bytes:
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message in order: number and value; fixed-size numbers as bytes."""
+    """The fields of a message in order, as number and value; fixed-size numbers are bytes."""
     position = 0
 
     def varint() -> int:
@@ -57,7 +57,7 @@ def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def varints(data: int | bytes) -> list[int]:
-    """The integers of a repeated field, packed or one."""
+    """The integers of a repeated field, packed or single."""
     if isinstance(data, int):
         return [data]
     return [value for _, value in fields(b"".join(_unpacked(data))) if isinstance(value, int)]
@@ -90,10 +90,10 @@ def compile_options(
     """An ``xla.CompileOptionsProto``.
 
     Args:
-      device_ids: the devices, replicas first: device ``replica * partitions + partition``.
-      replicas, partitions: how many there are.
-      shardy: whether partitions are told by the dialect ``sdy``.
-      flags: XLA's own options by name, such as ``xla_backend_optimization_level``.
+      device_ids: the devices in replica-major order: ``replica * partitions + partition``.
+      replicas, partitions: their numbers.
+      shardy: whether the program describes partitions in the dialect ``sdy``.
+      flags: options of XLA by name, such as ``xla_backend_optimization_level``.
     """
     assignment = field(1, replicas) + field(2, partitions)
     for partition in range(partitions):

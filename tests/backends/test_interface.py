@@ -232,5 +232,5 @@ def test_the_environment_chooses_platforms() -> None:
     assert lines[0] == "nowhere []"
     # A platform that is not there says so when it is used; the host goes on.
     assert lines[1] == "2.0 [CpuDevice(id=0)]"
-    assert lines[2].startswith("named: unknown platform 'nowhere': there are 'cpu'")
+    assert lines[2].startswith("named: unknown platform 'nowhere': the platforms are 'cpu'")
     assert lines[3].startswith("named: the platform 'vulkan' is not among those in use: nowhere, ")

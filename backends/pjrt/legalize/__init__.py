@@ -1,8 +1,8 @@
-"""What XLA's compilers have no code for: rewritten, or refused by name.
+"""Legalization for XLA's compilers: rewrite or reject the ops that they do not support.
 
-XLA takes every op of StableHLO, so programs get the native forms. What is left are ops whose
-StableHLO form is a custom call by our name, factorizations, which become loops, all but those of
-general matrices by their eigenvalues, and calls of Python.
+XLA compiles every op of StableHLO, so programs use the native forms. The other ops have a custom
+call as their StableHLO form. Factorizations are rewritten to loops, except ``eig`` and ``schur`` of
+general matrices, which are rejected, as are calls of Python.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ __all__ = ["RULES", "legalize", "reason_unsupported"]
 RULES = {**BAND_RULES, **FACTORIZATION_RULES, **JACOBI_RULES}
 
 _CALLS_PYTHON = (
-    "it calls a Python function, and a program on a PJRT plugin's device cannot; call it between "
-    "programs, or run on the platform 'cpu'"
+    "it calls a Python function, which a program on a PJRT plugin's device cannot do; call it "
+    "between programs, or run on the platform 'cpu'"
 )
 _FACTORIZATION = (
-    "there is no form of it without LAPACK; compute it on the platform 'cpu' (gnomon.device_put "
-    "the operands there)"
+    "it needs LAPACK; compute it on the platform 'cpu' (gnomon.device_put the operands there)"
 )
 _IN_F64 = (
-    "it is computed in f64, and a TPU's f64 is two f32, without the range that it takes; compute "
-    "it on the platform 'cpu' (gnomon.device_put the operands there)"
+    "it is computed in f64, but a TPU's f64 is a pair of f32, whose range is too small; compute it "
+    "on the platform 'cpu' (gnomon.device_put the operands there)"
 )
-# XLA's compiler for the CPU, as of 2025, aborts the process on transposes and reductions of
-# integers of less than a byte, and counts the bits of the whole byte: they are computed in bytes.
+# As of 2025, XLA's CPU compiler aborts the process on transposes and reductions of sub-byte
+# integers, and its population count counts the whole byte, so they are computed in bytes.
 _WITHOUT_SMALL_INTEGERS = ("cpu",)
 _UNSUPPORTED = {
     "gnomon.pure_callback": _CALLS_PYTHON,
@@ -47,14 +46,15 @@ _UNSUPPORTED = {
 
 
 def legalize(module: ir.Module, platform: str, kind: str = "") -> None:
-    """Rewrite a module in place so that a plugin's compiler takes it.
+    """Rewrite a module in place so that a plugin's compiler accepts it.
 
     Args:
       module: the program.
-      platform: its name, for messages.
-      kind: the plugin's own name for its devices, where some are here.
+      platform: the name of the platform, for messages.
+      kind: the plugin's own name of its devices, if some are present.
+
     Raises:
-      UnsupportedOnTarget: it holds an op that cannot be rewritten; the message names the line.
+      UnsupportedOnTarget: an op cannot be rewritten; the message names it and the line.
     """
     program = Program(module)
     rewrite(program, RULES)
@@ -71,8 +71,9 @@ def legalize(module: ir.Module, platform: str, kind: str = "") -> None:
 
 
 def reason_unsupported(name: str, platform: str | None = None) -> str | None:
-    """Why an op, by its full name, does not run on a platform, or on any plugin; None where it
-    does.
+    """The reason why a platform, or any plugin, does not support an op; None if it does.
+
+    ``name`` is the full name of the op.
     """
     if name in RULES:
         return None

@@ -1,4 +1,4 @@
-"""Reductions of matrices to narrow bands, and the systems of three diagonals, as loops.
+"""Hessenberg and tridiagonal reductions, and the tridiagonal solve, as loops.
 
 The definitions are those of the NumPy code in `dialects.linear_algebra.tridiagonal` and
 `reflectors`, which follows LAPACK.
@@ -55,7 +55,7 @@ __all__ = ["RULES"]
 
 
 def _to_hessenberg(a: ir.Value) -> list[ir.Value]:
-    """The form with the reflectors' vectors below its subdiagonal, and taus: gehrd."""
+    """The Hessenberg form with reflectors below its subdiagonal, and taus, as gehrd."""
     type_ = type_of(a)
     *batch, n, _ = type_.shape
     count = max(n - 1, 0)
@@ -65,11 +65,11 @@ def _to_hessenberg(a: ir.Value) -> list[ir.Value]:
         v, tau, beta = reflector(column_at(a, j), following)
         behind = compared(ops.gt, a, -1, j)
         a = ops.select(behind, reflected(a, v, conjugated(tau)), a)
-        # From the other side, by the same reflector: a - (a v) tau v^H.
+        # Apply the same reflector from the right: a - (a v) tau v^H.
         overlaps = ops.reduce_sum(ops.mul(a, as_rows(v, type_)), axes=(type_.rank - 1,))
         scaled = conjugated(ops.mul(v, repeated(conjugated(tau), type_of(v).shape)))
         a = ops.sub(a, outer(overlaps, scaled, type_))
-        # Row j + 1 and those below it, of the column that was reduced.
+        # Store v in the reduced column, from row j + 1 on.
         a = with_column(a, j, ops.gt, v)
         here = ops.and_(compared(ops.eq, a, -1, j), compared(ops.eq, a, -2, following))
         a = ops.select(here, as_columns(_everywhere(converted(beta, v), v), type_), a)
@@ -84,7 +84,7 @@ def _everywhere(x: ir.Value, like: ir.Value) -> ir.Value:
 
 
 def _beside_diagonal(a: ir.Value) -> ir.Value:
-    """The diagonals below the main ones."""
+    """The first subdiagonals."""
     n = type_of(a).shape[-1]
     return diagonal(columns(rows(a, 1, n), 0, n - 1))
 
@@ -92,7 +92,7 @@ def _beside_diagonal(a: ir.Value) -> ir.Value:
 def _tridiagonal(inst: Instance) -> list[ir.Value]:
     if inst.params["lower"]:
         return _to_tridiagonal(inst.operand, inst.result_types)
-    # From the other corner the upper triangle is a lower one.
+    # With rows and columns reversed, the upper triangle is a lower one.
     last = inst.operand_types[0].rank - 1
     packed, *others = _to_tridiagonal(
         ops.rev(inst.operand, dims=(last - 1, last)), inst.result_types
@@ -111,7 +111,7 @@ def _to_tridiagonal(a: ir.Value, types: Sequence[TensorType]) -> list[ir.Value]:
     d = real_part(diagonal(packed))
     e = real_part(_beside_diagonal(packed)) if type_.shape[-1] > 1 else zeros(types[2])
     packed = ops.select(on_diagonal(type_), as_columns(d, type_), packed)
-    # The other triangle is left as it was.
+    # The other triangle is returned unchanged.
     return [ops.select(below(type_), packed, a), d, e, taus]
 
 
@@ -119,7 +119,7 @@ def _to_tridiagonal(a: ir.Value, types: Sequence[TensorType]) -> list[ir.Value]:
 
 
 def _tridiagonal_solve(inst: Instance) -> list[ir.Value]:
-    """Elimination with row swaps, as LAPACK's gtsv: rows come first, members of a batch in step."""
+    """Eliminate with row swaps, as LAPACK's gtsv, with rows in front and the batch at once."""
     type_ = inst.type
     if not type_.size:
         return [inst.operands[3]]
@@ -166,7 +166,7 @@ def _tridiagonal_solve(inst: Instance) -> list[ir.Value]:
     ) -> Sequence[ir.Value]:
         at = ops.sub(constant(np.int32(n - 1)), i)
         value = _read(x, at)
-        # Behind the last row there is nothing to subtract: the factors are zero there.
+        # The factors are zero in the last rows, so nothing after the last row is subtracted.
         for step, factors in ((1, upper), (2, second)):
             known = _read(x, ops.add(at, constant(np.int32(step))))
             value = ops.sub(value, ops.mul(_wide(_read(factors, at), value), known))
@@ -180,7 +180,7 @@ def _tridiagonal_solve(inst: Instance) -> list[ir.Value]:
     middle, upper, second, x, _ = loop(
         n - 1, eliminate, middle, upper, zeros(type_of(middle)), b, lower
     )
-    # Two rows more, of zeros, for the last two to read.
+    # Append two rows of zeros, which the last two rows read.
     shape = type_of(x).shape
     x = ops.concatenate(x, zeros(type_of(x).with_shape((2, *shape[1:]))), dimension=0)
     x = slice_along(loop(n, substitute, x, middle, upper, second)[0], 0, 0, n)
@@ -191,7 +191,7 @@ def _tridiagonal_solve(inst: Instance) -> list[ir.Value]:
 
 
 def _wide(x: ir.Value, like: ir.Value) -> ir.Value:
-    """One number a system, for each of its right-hand sides."""
+    """Broadcast one number per system to its right-hand sides."""
     shape = type_of(like).shape
     return ops.broadcast_in_dim(x, shape=shape, dims=tuple(range(len(shape))))
 
@@ -201,7 +201,7 @@ def _places(x: ir.Value, i: ir.Value) -> list[ir.Value]:
 
 
 def _read(x: ir.Value, i: ir.Value) -> ir.Value:
-    """Row i along the first dimension, which stays, of size one."""
+    """Row i along the first dimension, kept with size one."""
     return ops.dynamic_slice(x, *_places(x, i), sizes=(1, *type_of(x).shape[1:]))
 
 

@@ -1,7 +1,7 @@
-"""How factorizations are written for compilers without LAPACK: loops, and parts of matrices.
+"""Helpers for factorizations without LAPACK: loops, and access to parts of matrices.
 
-A step of a loop reads and writes rows and columns at a number that only the running program knows,
-by masks over whole matrices, so that its body has one shape for all steps and any batch.
+A step of a loop reads and writes rows and columns at a dynamic index by masks over whole matrices,
+so that the loop's body has the same shapes for all steps and any batch.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Step = Callable[..., Sequence[ir.Value]]
 
 
 def loop(count: int, step: Step, *state: ir.Value) -> list[ir.Value]:
-    """``state = step(j, *state)`` for each j below ``count``."""
+    """Repeat ``state = step(j, *state)`` for j from 0 up to ``count``."""
     if not count:
         return list(state)
 
@@ -62,52 +62,52 @@ def loop(count: int, step: Step, *state: ir.Value) -> list[ir.Value]:
 
 
 def index_along(shape: Sequence[int], dimension: int) -> ir.Value:
-    """The index along a dimension, counted from the end if negative."""
+    """The index along a dimension, as an array; negative dimensions count from the end."""
     return ops.iota(dtype=_I32, shape=tuple(shape), dimension=len(shape) + dimension)
 
 
 def repeated(x: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """A value of fewer dimensions, repeated along those behind its own."""
+    """Broadcast a value along trailing dimensions."""
     dims = tuple(range(type_of(x).rank))
     return ops.broadcast_in_dim(x, shape=tuple(shape), dims=dims)
 
 
 def compared(compare: Callable[..., ir.Value], like: ir.Value, dim: int, j: ir.Value) -> ir.Value:
-    """A predicate of the index along a dimension of ``like`` and the number j."""
+    """A mask that compares the index along a dimension of ``like`` with j."""
     shape = type_of(like).shape
     return compare(index_along(shape, dim), repeated(j, shape))
 
 
 def row_at(a: ir.Value, j: ir.Value) -> ir.Value:
-    """Row j of matrices."""
+    """Row j of each matrix."""
     kept = ops.select(compared(ops.eq, a, -2, j), a, zeros(type_of(a)))
     return ops.reduce_sum(kept, axes=(type_of(a).rank - 2,))
 
 
 def element_at(x: ir.Value, j: ir.Value) -> ir.Value:
-    """Element j of vectors."""
+    """Element j of each vector."""
     kept = ops.select(compared(ops.eq, x, -1, j), x, zeros(type_of(x)))
     return ops.reduce_sum(kept, axes=(type_of(x).rank - 1,))
 
 
 def column_at(a: ir.Value, j: ir.Value) -> ir.Value:
-    """Column j of matrices."""
+    """Column j of each matrix."""
     return element_at(a, j)
 
 
 def with_column(a: ir.Value, j: ir.Value, where: Callable[..., ir.Value], x: ir.Value) -> ir.Value:
-    """``a`` with a part of column j, the rows that compare so with j, taken from a vector."""
+    """``a`` with part of column j, the rows for which ``where(row, j)``, taken from a vector."""
     here = ops.and_(compared(ops.eq, a, -1, j), compared(where, a, -2, j))
     return ops.select(here, as_columns(x, type_of(a)), a)
 
 
 def outer(x: ir.Value, y: ir.Value, type_: TensorType) -> ir.Value:
-    """``x[i] y[j]``, matrices of a type."""
+    """The outer products ``x[i] y[j]``, as matrices of a type."""
     return ops.mul(as_columns(x, type_), as_rows(y, type_))
 
 
 def swap_of(like: ir.Value, j: ir.Value, chosen: ir.Value) -> ir.Value:
-    """The permutation, for indices ``like``, that swaps j with the chosen one of each member."""
+    """The permutation, as indices like ``like``, that swaps j with the chosen index per member."""
     shape = type_of(like).shape
     index, j, chosen = index_along(shape, -1), repeated(j, shape), repeated(chosen, shape)
     back = ops.select(ops.eq(index, chosen), j, index)
@@ -127,12 +127,12 @@ def squares(x: ir.Value) -> ir.Value:
 
 
 def magnitude(x: ir.Value) -> ir.Value:
-    """LAPACK's cheaper ``|x|``: of complex numbers the sum of both parts' magnitudes."""
+    """LAPACK's cheaper ``|x|``: for complex numbers, the sum of the parts' magnitudes."""
     if is_complex(type_of(x).dtype):
         return ops.add(ops.abs(ops.real(x)), ops.abs(ops.imag(x)))
     return ops.abs(x)
 
 
 def converted(x: ir.Value, like: ir.Value) -> ir.Value:
-    """``x`` in the dtype of another value."""
+    """Convert ``x`` to the dtype of another value."""
     return convert(x, type_of(like).dtype)

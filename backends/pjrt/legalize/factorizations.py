@@ -1,7 +1,7 @@
-"""Elimination and reflectors as loops over columns, for compilers that bring no LAPACK.
+"""Elimination and reflectors as loops over columns, for compilers without LAPACK.
 
-They take as many operations as a blocked algorithm in the leading order, up to a factor of three,
-as every step works on whole matrices. The definitions are those of the NumPy code in
+Since every step works on whole matrices, they take up to three times as many operations as a
+blocked algorithm. The definitions are those of the NumPy code in
 `dialects.linear_algebra.elimination` and `reflectors`, which follows LAPACK.
 """
 
@@ -55,7 +55,7 @@ _I32 = np.dtype(np.int32)
 
 
 def _eliminated(a: ir.Value) -> list[ir.Value]:
-    """L and U in one, pivots, the permutation: LAPACK's getrf."""
+    """L and U in one matrix, pivots, and the permutation, as LAPACK's getrf."""
     *batch, m, n = type_of(a).shape
     count = min(m, n)
     type_ = type_of(a)
@@ -70,7 +70,7 @@ def _eliminated(a: ir.Value) -> list[ir.Value]:
         lu, permutation = permuted_rows(lu, order), permuted(permutation, order)
         row, column = row_at(lu, j), column_at(lu, j)
         pivot = repeated(element_at(column, j), (*batch, m))
-        # A column of zeros is left alone, as LAPACK leaves it.
+        # A column of zeros is left unchanged, as in LAPACK.
         is_zero = ops.eq(pivot, full_like(pivot, 0))
         column = ops.div(column, ops.select(is_zero, full_like(pivot, 1), pivot))
         lu = with_column(lu, j, ops.gt, column)
@@ -104,7 +104,7 @@ def _solve(inst: Instance) -> list[ir.Value]:
 
 
 def pivots_and_parity(a: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The diagonal of U, and the sign of the permutation, in the dtype of ``a``."""
+    """The diagonal of U and the sign of the permutation, in the dtype of ``a``."""
     lu, swaps, _ = _eliminated(a)
     shape = type_of(swaps).shape
     swapped_ = convert(ops.ne(swaps, index_along(shape, -1)), _I32)
@@ -130,7 +130,7 @@ def _slogdet(inst: Instance) -> list[ir.Value]:
 
 
 def reflector(column: ir.Value, j: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """The reflector that takes the rows of a column from j on to a multiple of unit vector j.
+    """The reflector that maps the rows of a column from j on to a multiple of unit vector j.
 
     Returns:
       v, with zeros before row j and one there; tau; and the multiple, which is real.
@@ -139,7 +139,7 @@ def reflector(column: ir.Value, j: ir.Value) -> tuple[ir.Value, ir.Value, ir.Val
     shape = type_.shape
     lower = ops.select(compared(ops.gt, column, -1, j), column, zeros(type_))
     alpha = element_at(column, j)
-    # Scaled, so that squares neither overflow nor vanish.
+    # Scale, so that squares neither overflow nor underflow.
     largest = ops.max(ops.reduce_max(ops.abs(lower), axes=(type_.rank - 1,)), magnitude(alpha))
     largest = ops.select(ops.eq(largest, full_like(largest, 0)), full_like(largest, 1), largest)
     lower = ops.div(lower, converted(repeated(largest, shape), lower))
@@ -148,7 +148,7 @@ def reflector(column: ir.Value, j: ir.Value) -> tuple[ir.Value, ir.Value, ir.Val
     size = ops.sqrt(ops.add(rest, squares(alpha)))
     first = real_part(alpha)
     beta = ops.select(ops.lt(first, full_like(first, 0)), size, ops.neg(size))
-    # Nothing to annihilate: LAPACK then takes the identity.
+    # If there is nothing to annihilate, LAPACK takes the identity.
     trivial = ops.eq(rest, full_like(rest, 0))
     if is_complex(type_.dtype):
         still = ops.imag(alpha)
@@ -166,7 +166,7 @@ def reflector(column: ir.Value, j: ir.Value) -> tuple[ir.Value, ir.Value, ir.Val
 
 
 def reflected(a: ir.Value, v: ir.Value, tau: ir.Value) -> ir.Value:
-    """``a - tau v (v^H a)``."""
+    """Apply a reflector from the left: ``a - tau v (v^H a)``."""
     type_ = type_of(a)
     overlaps = ops.reduce_sum(ops.mul(as_columns(conjugated(v), type_), a), axes=(type_.rank - 2,))
     scaled = ops.mul(v, repeated(tau, type_of(v).shape))
@@ -174,7 +174,7 @@ def reflected(a: ir.Value, v: ir.Value, tau: ir.Value) -> ir.Value:
 
 
 def triangularized(a: ir.Value, pivoting: bool = False) -> list[ir.Value]:
-    """R with the reflectors below, taus, and the permutation of columns: geqrf or geqp3."""
+    """R with reflectors below, taus, and the permutation of columns, as geqrf or geqp3."""
     *batch, m, n = type_of(a).shape
     count = min(m, n)
 
@@ -198,7 +198,7 @@ def triangularized(a: ir.Value, pivoting: bool = False) -> list[ir.Value]:
 
 
 def product_of_reflectors(a: ir.Value, taus: ir.Value) -> ir.Value:
-    """The first columns of the reflectors' product: orgqr."""
+    """The first columns of the product of reflectors, as orgqr."""
     count = type_of(taus).shape[-1]
 
     def step(i: ir.Value, q: ir.Value, a: ir.Value, taus: ir.Value) -> Sequence[ir.Value]:

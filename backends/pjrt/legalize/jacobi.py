@@ -1,13 +1,15 @@
-"""Singular values and eigenvalues by rotations of columns, for compilers that bring no LAPACK.
+"""Singular values and eigenvalues by rotations of columns, for compilers without LAPACK.
 
-Hestenes' method (1958): columns of ``W = A V`` are made orthogonal in pairs, until all of them are;
-their lengths are the singular values, the product V of the rotations the right vectors. The columns
-meet as the players of a tournament do (Brent & Luk 1985), so that half of them turn against the
-other half at once, as vectors of a batch: n - 1 rounds are a sweep, and some ten sweeps suffice at
-any size, as the convergence is quadratic in the end. Small singular values come out as exact as
-large ones allow, and vectors orthonormal.
+Hestenes' method (1958) rotates pairs of columns of ``W = A V`` until all columns are orthogonal.
+Their lengths are the singular values, and the product V of the rotations has the right singular
+vectors. The columns are paired as in a round-robin tournament (Brent & Luk 1985), so that half of
+the columns are rotated with the other half at once, as a batch of vectors. A sweep has n - 1
+rounds, and about ten sweeps suffice for any size, because the convergence is finally quadratic.
+The vectors are orthonormal, and the accuracy of small singular values is limited only by the
+largest.
 
-A Hermitian matrix, shifted until it is positive definite, has its eigenvectors for right vectors.
+The right singular vectors of a Hermitian matrix that is shifted to be positive definite are its
+eigenvectors.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ from gnomon.dialects.types import TensorType, is_complex, real_dtype, type_of
 __all__ = ["RULES"]
 
 _I32 = np.dtype(np.int32)
-# Ten are enough for any matrix that was seen; the bound is for those that rounding keeps moving.
+# The maximum number of sweeps. Ten suffice for every matrix tried, but rounding may prevent
+# convergence.
 _SWEEPS = 40
 
 
@@ -67,13 +70,13 @@ _SWEEPS = 40
 
 
 def _sum(x: ir.Value) -> ir.Value:
-    """Sums along the last dimension, which stays, of size one."""
+    """Sum along the last dimension, kept with size one."""
     shape = type_of(x).shape
     return reshape(ops.reduce_sum(x, axes=(len(shape) - 1,)), (*shape[:-1], 1))
 
 
 def _along(x: ir.Value, like: ir.Value) -> ir.Value:
-    """A column repeated along the last dimension, in the dtype of ``like``."""
+    """Broadcast a column along the last dimension and convert it to the dtype of ``like``."""
     type_ = type_of(like)
     return ops.broadcast_in_dim(
         converted(x, like), shape=type_.shape, dims=tuple(range(type_.rank))
@@ -81,13 +84,14 @@ def _along(x: ir.Value, like: ir.Value) -> ir.Value:
 
 
 def _rotated(size: int, first: ir.Value, second: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Vectors turned in pairs so that their first ``size`` elements are orthogonal.
+    """Rotate pairs of vectors so that their first ``size`` elements are orthogonal.
 
     Args:
-      size: how many elements count.
+      size: the number of elements of the scalar product.
       first, second: ``[..., pairs, elements]``.
+
     Returns:
-      Both, and whether any pair was not orthogonal to rounding.
+      The rotated vectors, and whether any pair was not orthogonal to rounding.
     """
     last = type_of(first).rank - 1
     x, y = (slice_along(v, last, 0, size) for v in (first, second))
@@ -95,7 +99,7 @@ def _rotated(size: int, first: ir.Value, second: ir.Value) -> tuple[ir.Value, ir
     gamma = _sum(ops.mul(conjugated(x), y))
     overlap = ops.abs(gamma)
     epsilon = float(np.finfo(type_of(alpha).dtype).eps)
-    # Matrices are scaled: what is shorter than this is rounding, of no direction.
+    # Since matrices are scaled, a shorter vector is a rounding error without a direction.
     shortest = full_like(alpha, epsilon)
     lengths = [ops.add(ops.sqrt(v), shortest) for v in (alpha, beta)]
     tolerance = scale(ops.mul(*lengths), epsilon * size**0.5)
@@ -103,12 +107,12 @@ def _rotated(size: int, first: ir.Value, second: ir.Value) -> tuple[ir.Value, ir
     one = full_like(overlap, 1)
     divisor = ops.select(turns, overlap, one)
     ratio = ops.div(ops.sub(beta, alpha), scale(divisor, 2))
-    # The smaller of the two angles; a ratio of zero is a turn by 45 degrees.
+    # Take the smaller of the two angles; a ratio of zero is a rotation by 45 degrees.
     root = ops.add(ops.abs(ratio), ops.sqrt(ops.add(one, ops.mul(ratio, ratio))))
     tangent = ops.div(one, ops.select(ops.lt(ratio, full_like(ratio, 0)), ops.neg(root), root))
     tangent = ops.select(turns, tangent, full_like(tangent, 0))
     cosine = ops.div(one, ops.sqrt(ops.add(one, ops.mul(tangent, tangent))))
-    # Rutishauser's form, of what a vector changes by: small turns leave the lengths as they are.
+    # Rutishauser's form adds a correction to each vector, so small rotations preserve lengths.
     sine = ops.mul(cosine, tangent)
     half = _along(ops.div(sine, ops.add(one, cosine)), first)
     phase = _along(ops.div(gamma, converted(divisor, gamma)), first)
@@ -120,7 +124,7 @@ def _rotated(size: int, first: ir.Value, second: ir.Value) -> tuple[ir.Value, ir
 
 
 def _next_round(first: ir.Value, second: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The next pairs: one vector stays where it is, the others move on in a circle."""
+    """The pairs of the next round: one vector stays in place, the others rotate."""
     pairs = type_of(first).shape[-2]
     if pairs == 1:
         return first, second
@@ -131,15 +135,16 @@ def _next_round(first: ir.Value, second: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def _orthogonalized(a: ir.Value, compute_v: bool = True) -> tuple[ir.Value, ir.Value]:
-    """``W = A V`` with orthogonal columns, in no order, and the unitary V (or no rows of it).
+    """``W = A V`` with orthogonal columns in no particular order, and the unitary V.
 
     Args:
       a: ``[..., m, n]`` with n > 0; the largest element is about one.
-      compute_v: V takes as long as W does.
+      compute_v: whether to compute V, which costs as much as W; otherwise V has no rows.
     """
     type_ = type_of(a)
     *batch, m, n = type_.shape
-    # A column of zeros, which nothing turns, makes their number even; it ends where it began.
+    # Make the number of columns even with a column of zeros, which rotations do not change and
+    # which ends where it began.
     even = n + n % 2
     vectors = swapped(a)
     if compute_v:
@@ -159,7 +164,7 @@ def _orthogonalized(a: ir.Value, compute_v: bool = True) -> tuple[ir.Value, ir.V
         turned, turn = ops.or_(turned, turned_now), ops.add(turn, constant(np.int32(1)))
         left = ops.rem(turn, constant(np.int32(rounds)))
         within = ops.ne(left, full_like(left, 0))
-        # After a sweep it goes on if anything was turned in it.
+        # Continue after a sweep if it has rotated any pair.
         return [turn, ops.and_(turned, within), ops.or_(turned, within), first, second]
 
     state = [constant(np.int32(0)), constant(np.bool_(False)), constant(np.bool_(True)), *halves]
@@ -174,7 +179,7 @@ def _orthogonalized(a: ir.Value, compute_v: bool = True) -> tuple[ir.Value, ir.V
 
 
 def _scaled(a: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Matrices over their largest elements, so that squares neither overflow nor vanish; those."""
+    """Divide matrices by their largest element against overflow; return these elements as well."""
     type_ = type_of(a)
     largest = ops.reduce_max(ops.abs(a), axes=(type_.rank - 2, type_.rank - 1))
     zero = full_like(largest, 0)
@@ -183,14 +188,14 @@ def _scaled(a: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def _of_member(x: ir.Value, like: ir.Value) -> ir.Value:
-    """One value a member of the batch, repeated; in the dtype of ``like``."""
+    """Broadcast one value per member of the batch and convert it to the dtype of ``like``."""
     shape = type_of(like).shape
     dims = tuple(range(type_of(x).rank))
     return ops.broadcast_in_dim(converted(x, like), shape=shape, dims=dims)
 
 
 def _in_order(keys: ir.Value, values: ir.Value, *matrices: ir.Value) -> list[ir.Value]:
-    """Values, and the columns of matrices, in the ascending order of keys."""
+    """Sort values and the columns of matrices by ascending keys."""
     type_ = type_of(keys)
     last = type_.rank - 1
     position = ops.iota(dtype=_I32, shape=type_.shape, dimension=last)
@@ -199,12 +204,12 @@ def _in_order(keys: ir.Value, values: ir.Value, *matrices: ir.Value) -> list[ir.
 
 
 def _is_finite(x: ir.Value) -> ir.Value:
-    """Whether all of each vector is."""
+    """Whether all elements of each vector are finite."""
     return ops.is_finite(ops.reduce_sum(x, axes=(type_of(x).rank - 1,)))
 
 
 def _or_nan(finite: ir.Value, x: ir.Value) -> ir.Value:
-    """``x``, nan in members that are not finite."""
+    """``x`` with nan for the members that are not finite."""
     type_ = type_of(x)
     nan = complex(np.nan, np.nan) if is_complex(type_.dtype) else np.nan
     chosen = ops.broadcast_in_dim(
@@ -221,9 +226,9 @@ def _lengths(w: ir.Value) -> ir.Value:
 
 
 def _orthonormal(w: ir.Value, count: int) -> ir.Value:
-    """Orthogonal columns divided by their lengths, and further ones, ``count`` together.
+    """Normalize orthogonal columns and add further ones, for a total of ``count``.
 
-    Reflectors make them orthonormal also where columns vanish, and give those beyond.
+    A QR factorization by reflectors gives orthonormal columns even in place of zero columns.
     """
     type_ = type_of(w)
     *batch, m, n = type_.shape
@@ -232,7 +237,7 @@ def _orthonormal(w: ir.Value, count: int) -> ir.Value:
         more = zeros(type_.with_shape((*batch, m, count - n)))
         packed = concatenate_columns(packed, more)
     q = product_of_reflectors(packed, taus)
-    # R is diagonal; what is negative in it turns a column.
+    # R is diagonal; a negative element flips the sign of its column.
     sign = real_part(diagonal(rows(columns(packed, 0, n), 0, n)))
     sign = ops.select(ops.lt(sign, full_like(sign, 0)), full_like(sign, -1), full_like(sign, 1))
     if count > n:
@@ -257,7 +262,7 @@ def _singular_values(a: ir.Value) -> ir.Value:
 
 
 def _singular(a: ir.Value, full_matrices: bool = False) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Singular values, U and V^H."""
+    """The singular values, U and V^H."""
     type_ = type_of(a)
     *batch, m, n = type_.shape
     if m < n:
@@ -302,7 +307,7 @@ def _first(s: ir.Value) -> ir.Value:
 
 
 def _cofactors(inst: Instance) -> list[ir.Value]:
-    """By singular values, of which each cofactor takes all but one: no division, any rank."""
+    """Multiply all singular values but one, which needs no division and works for any rank."""
     a = inst.operand
     if not inst.type.size:
         return [a]
@@ -341,7 +346,7 @@ def _eigh(inst: Instance) -> list[ir.Value]:
     on_diagonal = as_columns(real_part(diagonal(inst.operand)), type_)
     a = ops.add(a, ops.mul(on_diagonal, identity(type_)))
     a, largest = _scaled(a)
-    # No eigenvalue is beyond the largest sum of a row's magnitudes, or the root of all squares.
+    # Eigenvalues are bounded by the largest sum of magnitudes of a row, and by the Frobenius norm.
     last = type_.rank - 1
     sums = ops.reduce_max(ops.reduce_sum(ops.abs(a), axes=(last,)), axes=(last - 1,))
     bound = ops.min(sums, ops.sqrt(ops.reduce_sum(squares(a), axes=(last - 1, last))))
@@ -355,7 +360,7 @@ def _eigh(inst: Instance) -> list[ir.Value]:
 
 
 def _repeated_bound(bound: ir.Value, type_: TensorType) -> ir.Value:
-    """One and a half of the bound, for each row."""
+    """1.5 times the bound, repeated for each row."""
     each = TensorType(type_.shape[:-1], real_dtype(type_.dtype))
     return _of_member(scale(bound, 1.5), full(each, 0))
 

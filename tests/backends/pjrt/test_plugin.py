@@ -116,7 +116,7 @@ def test_what_the_environment_gets_wrong(text: str) -> None:
     [
         ("/nowhere/plugin.so", "no file /nowhere/plugin.so"),
         (__file__, "cannot be loaded"),
-        (_native.__file__, "is no PJRT plugin: it has no function GetPjrtApi"),
+        (_native.__file__, "is not a PJRT plugin: it has no function GetPjrtApi"),
     ],
 )
 def test_what_is_no_plugin(path: str, message: str) -> None:
@@ -132,7 +132,7 @@ def test_a_plugin_that_is_cut_off(tmp_path: Path) -> None:
     for size in (len(whole) // 2, 70):
         path = tmp_path / "plugin.so"
         path.write_bytes(whole[:size])
-        with pytest.raises(BackendUnavailable, match=r"'mine'.*is cut off"):
+        with pytest.raises(BackendUnavailable, match=r"'mine'.*is truncated"):
             load_plugin(PluginSpec("mine", str(path)))
 
 
@@ -146,7 +146,7 @@ def test_a_plugin_goes_before_what_there_is_by_its_name(monkeypatch: pytest.Monk
 
 def test_a_platform_that_nobody_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GNOMON_PJRT_PLUGIN", "mine:/x.so")
-    with pytest.raises(BackendUnavailable, match=r"no PJRT plugin of the name 'yours'.*'mine'"):
+    with pytest.raises(BackendUnavailable, match=r"no PJRT plugin named 'yours'.*'mine'"):
         pjrt_backend("yours")
 
 
@@ -210,7 +210,7 @@ def test_a_plugin_that_reads_too_old_or_too_new_stablehlo(spec: PluginSpec) -> N
 def test_an_op_that_is_newer_than_the_plugin(spec: PluginSpec) -> None:
     older = _older(spec, (0, 9, 0))
     # `stablehlo.tan` came with version 1.4.
-    with pytest.raises(UnsupportedOnTarget, match=r"StableHLO 0\.9\.0.*take a newer plugin"):
+    with pytest.raises(UnsupportedOnTarget, match=r"StableHLO 0\.9\.0.*install a newer plugin"):
         older.portable(older.lower(_program("tan")))
 
 
