@@ -127,7 +127,7 @@ def live_arrays(platform: str | None = None) -> list[Array]:
 
 
 def print_environment_info(return_string: bool = False) -> str | None:
-    """What a report of a bug should tell of this machine.
+    """Describe this machine and its packages for a bug report.
 
     Args:
       return_string: return it instead of printing it.

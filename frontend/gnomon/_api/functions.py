@@ -1,4 +1,4 @@
-"""What is neither a transformation nor a function on arrays: inspection, waiting."""
+"""Functions that inspect traced functions and wait for results."""
 
 from __future__ import annotations
 

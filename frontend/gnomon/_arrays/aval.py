@@ -1,4 +1,4 @@
-"""What a program knows of a value before it runs: shape, dtype, and whether the dtype is weak."""
+"""The type of a value before the program runs: shape, dtype, and whether the dtype is weak."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Dtypes: which there are, their canonical forms, their kinds, and what two of them promote to.
+"""Dtypes: the supported ones, their canonical forms, their kinds, and promotion.
 
-Promotion follows a lattice (the least upper bound of what takes part), in which Python scalars
-stand as weak types: ``int8 + 3`` is int8, ``float32 + 3.0`` is float32. Without the x64 switch
-dtypes of 64 bits become those of 32 bits where arrays are made.
+Two dtypes promote to their least upper bound in a lattice. Python scalars are weak types in it:
+``int8 + 3`` is int8, ``float32 + 3.0`` is float32. Unless x64 is enabled, new arrays have the
+32-bit dtype in the place of a 64-bit one.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ _KINDS: dict[str, frozenset[DType]] = {
     "numeric": SUPPORTED - {_BOOL},
 }
 
-# How a custom scalar type, which is no subclass of np.floating or np.integer, stands among them.
+# The abstract types above custom scalar types, which do not derive from np.floating or np.integer.
 _ABSTRACT_FLOAT = (np.floating, np.inexact, np.number, np.generic)
 _ABSTRACT_SIGNED = (np.signedinteger, np.integer, np.number, np.generic)
 _ABSTRACT_UNSIGNED = (np.unsignedinteger, np.integer, np.number, np.generic)
@@ -211,8 +211,8 @@ def check_user_dtype(dtype: Any, function: str = "") -> Any:
     """The canonical form of a ``dtype`` argument; warns where it narrows an explicit dtype.
 
     Args:
-      dtype: what the caller gave, not None. Python's ``int``, ``float``, ``complex`` stand for the
-        default dtypes.
+      dtype: the caller's argument, not None. Python's ``int``, ``float`` and ``complex`` mean
+        the default dtypes.
       function: the name of the function that took it, for messages.
 
     Raises:
@@ -260,7 +260,7 @@ def _canonical_of_explicit(dtype: DType, where: str = "") -> DType:
 
 
 def dtype_of(x: Any) -> Any:
-    """The dtype of a value, or that a dtype specifier stands for.
+    """The dtype of a value, or the one that a dtype specifier means.
 
     Arrays keep theirs; Python scalars, NumPy arrays and dtypes give the canonical form.
 
@@ -379,7 +379,7 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     """The dtype that an operation on these operands converts them to.
 
     Args:
-      args: arrays, Python scalars, dtypes or their names; None stands for the default float dtype.
+      args: arrays, Python scalars, dtypes or their names; None means the default float dtype.
       return_weak_type_flag: give ``(dtype, weak_type)``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What dtypes promote to: the least upper bound in a lattice of dtypes and weak Python scalars."""
+"""Promotion: the least upper bound in a lattice of dtypes and weak Python scalars."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TypePromotionError(ValueError):
 
 
 class Weak(enum.Enum):
-    """The nodes of the lattice that Python scalars stand at."""
+    """The nodes of Python scalars in the lattice."""
 
     INT = "int"
     FLOAT = "float"

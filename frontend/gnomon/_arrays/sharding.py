@@ -74,7 +74,7 @@ class SingleDeviceSharding(Sharding):
     def devices_indices_map(
         self, global_shape: tuple[int, ...]
     ) -> Mapping[Device, tuple[slice, ...]]:
-        """What each device holds."""
+        """The part of an array that each device holds, as one slice for each dimension."""
         return {self._device: (slice(None),) * len(global_shape)}
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:

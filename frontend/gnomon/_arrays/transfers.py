@@ -1,6 +1,6 @@
 """Transfer guards: values that are moved between host and devices without being asked for.
 
-What a guard does costs nothing where none is on: its calls stand behind `Config.guards_somewhere`.
+Guards cost nothing while none is on: callers test `Config.guards_somewhere` first.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def asked_for() -> Iterator[None]:
 
 
 def guard_arrival(x: Any) -> None:
-    """What the guard says of something that is no array and becomes one."""
+    """Apply the guard to a host value that becomes an array."""
     if not is_given(x):
         return
     if isinstance(x, (bool, int, float, complex)):
@@ -73,7 +73,7 @@ def is_given(x: Any) -> bool:
     variadic = sum(bool(code.co_flags & f) for f in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS))
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + variadic]
     if isinstance(x, int):
-        # Small ints are one object wherever they stand: an axis is no element.
+        # Python shares small ints: the same object may be an axis here and an element there.
         names = tuple(name for name in names if name in _ELEMENTS)
     arguments = [callee.f_locals.get(name) for name in names]
     return any(leaf is x for leaf in tree_leaves(arguments, is_leaf=lambda value: value is x))

@@ -27,7 +27,7 @@ class CompiledForTarget:
     Args:
       target: its name.
       text: the traced program.
-      captures: what its last arguments stand for.
+      captures: the values of its last arguments.
       donated: positions of the arguments whose memory a call takes over.
       bind: makes a function of pytrees of a loaded program and its device.
 
@@ -90,8 +90,9 @@ class CompiledForTarget:
         return str(stages[stage].located if debug_info else stages[stage].plain)
 
     def cost_analysis(self) -> dict[str, float]:
-        """What a call does: as the compiler tells it, or an estimate before it has fused anything;
-        see `Lowered.cost_analysis`.
+        """The cost of a call: the compiler's own figures, or an estimate before fusion.
+
+        See `Lowered.cost_analysis`.
         """
         if hasattr(self.executable, "cost_analysis"):
             return dict(self.executable.cost_analysis())

@@ -1,4 +1,4 @@
-"""Entries: compiled programs with what stands around them, arguments in and results out."""
+"""Entries: compiled programs with the conversion of their arguments and results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["CheckedEntry", "Entry", "PlacedEntry"]
 
 
 def _buffer_of(leaf: Any) -> Buffer:
-    """The buffer of an array, made on first use, or of what stands for one."""
+    """The buffer of an array, made on first use, or of a value that becomes one."""
     array: Any = leaf if type(leaf) is ConcreteArray else as_operand(leaf)
     if array._buffer is None:
         array._buffer = HOST.backend.put(array.numpy_value(), HOST)
@@ -41,7 +41,7 @@ def _host_buffer(leaf: Any) -> Buffer:
 
 
 class Entry:
-    """A compiled program with what stands around it: arguments in, results out."""
+    """A compiled program with the conversion of its arguments and results."""
 
     __slots__ = ("_avals", "_captures", "_donated", "_executable", "_single", "_tree")
 

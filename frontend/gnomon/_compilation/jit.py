@@ -15,7 +15,7 @@ from gnomon._arrays.device import Device, as_device, default_device, devices_of
 from gnomon._arrays.sharding import SingleDeviceSharding
 from gnomon._compilation.arguments import Call, Treatment, check_arguments
 from gnomon._compilation.entry import CheckedEntry
-from gnomon._compilation.log import log_compiled, watched_miss
+from gnomon._compilation.log import log_cache_miss, log_compiled
 from gnomon._compilation.lowered import Lowered, no_compiler_options
 from gnomon._compilation.stages import TracedFunction, aval_of
 from gnomon._config.current import config
@@ -181,7 +181,7 @@ def _device_of_shardings(shardings: Any) -> Device | None:
 
 
 class JitFunction(Generic[P, R]):
-    """What `jit` returns: a function that compiles itself for each new signature."""
+    """A jitted function: it compiles itself for each new signature."""
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ class JitFunction(Generic[P, R]):
             if config.disable_jit:
                 return self._fun(*args, **kwargs)
             call = Call(self._treatment, args, kwargs)
-            start = watched_miss(self._fun, call) if config.watches_tracing else None
+            start = log_cache_miss(self._fun, call) if config.watches_tracing else None
             traced, place = self._trace_with_place(call)
             check_execution(f"jit of {name_of(self._fun)}")
             if any(is_tracer(c) for c in traced.captures):
@@ -342,7 +342,7 @@ class JitFunction(Generic[P, R]):
             (name, type(value), value, repr(value) if isinstance(value, (float, complex)) else None)
             for name, value in (*call.static_args.items(), *call.static_kwargs.items())
         )
-        # Rules of custom derivatives are traced as deep as they can be asked for.
+        # Rules of custom derivatives are traced to the depth at which they can be needed.
         order = differentiation_order()
         axes = tuple((axis.name, axis.size) for axis in state.axes)
         return (call.tree, tuple(avals), statics, call.count, config.token, order, axes)
@@ -394,7 +394,7 @@ def abstractify(x: Any) -> Any:
 
 
 class _PlaceToken(NamedTuple):
-    """What a program knows of an array that is committed to a device; interned like a type."""
+    """The type of an array that is committed to a device; interned like a type."""
 
     aval: ShapedArray
     device: Device

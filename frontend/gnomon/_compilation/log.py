@@ -1,4 +1,4 @@
-"""What `jit` says of new signatures, where the configuration asks for it."""
+"""Log messages of `jit` about new signatures, under `log_compiles` and similar options."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ _Signature = tuple[Any, tuple[str, ...], str]
 _seen: weakref.WeakKeyDictionary[Callable[..., Any], list[_Signature]] = weakref.WeakKeyDictionary()
 
 
-def watched_miss(fun: Callable[..., Any], call: Any) -> float:
-    """Before a function is traced for a new signature; the time.
+def log_cache_miss(fun: Callable[..., Any], call: Any) -> float:
+    """Log that a function is about to be traced for a new signature.
 
+    Returns:
+      The time, for `log_compiled`.
     Raises:
       RuntimeError: under `no_tracing`.
     """
@@ -42,7 +44,7 @@ def watched_miss(fun: Callable[..., Any], call: Any) -> float:
 
 
 def log_compiled(fun: Callable[..., Any], call: Any, start: float) -> None:
-    """After it was compiled; ``start`` is what `watched_miss` returned."""
+    """Log the time since ``start``, which `log_cache_miss` returned."""
     if config.log_compiles:
         seconds = time.perf_counter() - start
         _log.warning("Finished compiling %s in %.3f sec.", name_of(fun), seconds)
@@ -93,4 +95,4 @@ def _differences(call: Any, new: _Signature, old: _Signature) -> list[str]:
     return found or ["the configuration, or the devices of the arguments, differ"]
 
 
-__all__ = ["log_compiled", "watched_miss"]
+__all__ = ["log_cache_miss", "log_compiled"]

@@ -100,7 +100,7 @@ def aval_of(leaf: Any) -> ShapedArray:
 
 @dataclass(frozen=True, slots=True)
 class ArgInfo:
-    """What is known of an argument before the call.
+    """An argument of a lowered function.
 
     Attributes:
       donated: whether the call may take its memory over.
@@ -201,7 +201,7 @@ class TracedFunction(Stage):
 
     @property
     def jaxpr(self) -> ProgramText:
-        """The program in the gnomon dialect, transformations as ops. (The name is JAX's.)"""
+        """The program in the gnomon dialect, with transformations as ops; the name is JAX's."""
         return ProgramText(self.lower().as_text("traced"), self._traced.tree, self._traced.captures)
 
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Any:

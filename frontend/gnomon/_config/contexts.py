@@ -208,7 +208,7 @@ def checking_leaks() -> Any:
 
 
 def enable_checks(new_val: bool = True) -> Any:
-    """A context manager in which programs are verified behind each pass, which takes longer."""
+    """A context manager in which programs are verified after each pass, which takes longer."""
     return config.override("gnomon_enable_checks", new_val)
 
 

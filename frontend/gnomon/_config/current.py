@@ -41,7 +41,7 @@ class Config(threading.local):
       checks_operands: numpy functions must look at their operands: they take no short ways.
       operands_somewhere: likewise for some thread.
       check_tracer_leaks: traced values that outlive their function raise.
-      enable_checks: programs are verified behind each pass.
+      enable_checks: programs are verified after each pass.
       no_execution: nothing is computed.
       allow_f16_reductions: `lax.reduce_sum` takes 16-bit floats.
       transfer_guard: what happens at transfers, and at those of each kind (`transfers`).
@@ -175,7 +175,7 @@ def _refresh_tokens() -> None:
 
 
 def _derived(values: dict[str, Any]) -> dict[str, Any]:
-    """What follows from the values of the options."""
+    """The attributes that follow from the values of the options."""
     checks_values = values["debug_nans"] or values["debug_infs"]
     guards = any(values[name] not in (None, "allow") for name in _GUARDS)
     return {

@@ -107,7 +107,7 @@ TRANSFER_LEVELS = ("allow", "log", "disallow", "log_explicit", "disallow_explici
 
 
 def _transfer_level(name: str, value: Any) -> str | None:
-    """What happens at a transfer, or None."""
+    """The action at a transfer, or None."""
     if value is None or value == "":
         return None
     if value not in TRANSFER_LEVELS:
@@ -202,7 +202,7 @@ OPTIONS: dict[str, Option] = {
         "a traced value that outlives the function it was made in raises at its end",
     ),
     "enable_checks": Option(
-        "enable_checks", False, "programs are verified behind each pass", steers=False
+        "enable_checks", False, "programs are verified after each pass", steers=False
     ),
     "no_execution": Option("no_execution", False, "nothing is computed: what would be, raises"),
     "allow_f16_reductions": Option(

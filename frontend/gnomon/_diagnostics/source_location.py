@@ -100,6 +100,6 @@ def named_scope(name: str) -> Iterator[None]:
 
 
 def file_and_line(location: ir.Location) -> tuple[str, int] | None:
-    """What `user_frame` told of a location, if it is of that kind."""
+    """The file and line of a location that `user_location` made; None for other locations."""
     found = _FILE_AND_LINE.search(str(location))
     return (found[1], int(found[2])) if found else None

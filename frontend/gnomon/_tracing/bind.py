@@ -20,7 +20,7 @@ from gnomon._arrays.device import HOST
 from gnomon._arrays.transfers import guard_arrival
 from gnomon._config.current import Config, config
 from gnomon._tracing.evaluation import check_execution, check_values, evaluated
-from gnomon._tracing.on_device import at_hand, place_of, run_op
+from gnomon._tracing.on_device import computes_on_host, place_of, run_op
 from gnomon._tracing.stack import state
 from gnomon._tracing.trace import Trace, Tracer, concrete_value
 from gnomon.dialects.contract import Op
@@ -86,7 +86,7 @@ def _bind_placed(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any
     device, committed = place_of(operands, name) or (HOST, False)
     weak = all(getattr(x, "weak_type", False) for x in operands)
     results: Sequence[Any]
-    if device is HOST or (not committed and at_hand(operands)):
+    if device is HOST or (not committed and computes_on_host(operands)):
         out = evaluated(op, [concrete_value(x) for x in operands], params)
         out = [out] if op.results == 1 else out
         values = [np.asarray(r) for r in out]

@@ -1,7 +1,8 @@
-"""How often what is traced may still be differentiated: as deep as that are rules traced.
+"""How many more times the code being traced may be differentiated.
 
-A custom derivative's rules are traced at the call, where Python's control flow can ask for values,
-and once more for each differentiation around the call: in the rule, one of them is spent.
+The rules of a custom derivative are traced to that depth. They are traced at the call, where
+Python's control flow can ask for values, once for each differentiation around the call. A rule
+itself is traced with one differentiation fewer.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ __all__ = [
 ]
 
 
-# How often a function that is traced now, to be called later, may be differentiated then.
+# The number of times that a function traced now, and called later, may be differentiated then.
 LATER = 2
 
 
 def differentiation_order(operands: Sequence[Any] | None = None) -> int:
-    """How often an op on these operands (by default, on any traced here) can be differentiated."""
+    """The number of times that an op on the operands (default: on any) may be differentiated."""
     stack = state.stack
     if operands is not None and (trace := trace_for(operands)) is not state.staging:
         stack = stack[: trace.level] if trace else []
@@ -37,7 +38,7 @@ def differentiation_order(operands: Sequence[Any] | None = None) -> int:
 
 
 def may_have_tangent(operand: Any, above: int = 0) -> bool:
-    """Whether a value may depend on what a differentiation in progress differentiates by.
+    """Whether a value may depend on the inputs of a differentiation in progress.
 
     Differentiations up to the level ``above`` do not count.
     """
@@ -48,7 +49,7 @@ def may_have_tangent(operand: Any, above: int = 0) -> bool:
 
 @contextmanager
 def derivative_rule() -> Iterator[None]:
-    """Trace a rule: its ops stand where one differentiation has been done."""
+    """Trace a rule, with one differentiation fewer around its ops."""
     state.spent += 1
     try:
         yield

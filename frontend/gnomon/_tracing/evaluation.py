@@ -32,7 +32,7 @@ __all__ = [
 
 
 def evaluated(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
-    """What an op makes of NumPy arrays, without NumPy's warnings."""
+    """The result of an op on NumPy arrays, without NumPy's warnings."""
     try:
         return quiet.run(op.evaluate, *arrays, **params)  # type: ignore[arg-type]
     except RuntimeError:  # the context is in use further up
@@ -49,7 +49,7 @@ def check_execution(what: str) -> None:
 
 
 def evaluator(program: Program) -> Evaluator:
-    """What evaluates functions of a program: jitted ones compiled, unless results are checked."""
+    """An evaluator of a program: jitted functions run compiled, unless results are checked."""
     if config.checks_values:
         return Evaluator(program, None, _check_step)
     return Evaluator(program, _run_compiled)
@@ -59,7 +59,7 @@ def evaluator(program: Program) -> Evaluator:
 
 
 def invalid_value(arrays: Sequence[Any]) -> str | None:
-    """What `debug_nans` and `debug_infs`, where they are on, find among arrays: nan, inf."""
+    """The kind of value, nan or inf, that `debug_nans` or `debug_infs` finds, or None."""
     for array in arrays:
         array = np.asarray(array)
         if is_inexact(array.dtype):

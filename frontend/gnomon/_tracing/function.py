@@ -82,7 +82,7 @@ def check_callable(fun: Any, transformation: str) -> None:
 
 
 def described(wrapper: Callable[..., Any], fun: Any, sentence: str) -> Any:
-    """A transformed function with the names of ``fun``, which says in front what it does."""
+    """A transformed function with the name of ``fun`` and a docstring that names both."""
     functools.update_wrapper(wrapper, fun)
     wrapper.__doc__ = sentence.format(name_of(fun))
     if own := getattr(fun, "__doc__", None):
@@ -147,7 +147,7 @@ def auxiliary_leaves(out: Any) -> tuple[list[Array], Callable[[Sequence[Any]], A
 
 
 def result_and_auxiliary(out: Any, fun: Callable[..., Any]) -> tuple[Any, Any]:
-    """What a function with auxiliary data returned; raises ``TypeError`` unless it is a pair."""
+    """The result and the auxiliary data of a function; raises ``TypeError`` unless it is a pair."""
     if not isinstance(out, (tuple, list)) or len(out) != 2:
         raise TypeError(
             f"with has_aux=True, {name_of(fun)} must return a pair (result, aux), got "

@@ -31,8 +31,8 @@ from gnomon.dialects.mlir import context, ir
 from gnomon.dialects.types import TensorType
 
 __all__ = [
-    "at_hand",
     "clear_caches",
+    "computes_on_host",
     "guard_arrivals",
     "input_buffer",
     "place_of",
@@ -60,10 +60,10 @@ def clear_caches() -> None:
 
 
 def place_of(operands: Sequence[Any], what: str) -> tuple[Device, bool] | None:
-    """Where a computation on arrays is done, and whether its results are committed to that.
+    """The device that computes with arrays, and whether the results are committed to it.
 
-    None where it is done on the host as ever, and its results belong to no device in particular.
-    The rule: on the device that operands are committed to; else on the default one.
+    It is the device that operands are committed to, else the default one. None means the host, and
+    results that belong to no device in particular.
 
     Raises:
       ValueError: operands are committed to different devices.
@@ -77,11 +77,11 @@ def place_of(operands: Sequence[Any], what: str) -> tuple[Device, bool] | None:
     return None if device is HOST else (device, False)
 
 
-def at_hand(operands: Sequence[Any]) -> bool:
-    """Whether an op on uncommitted arrays is done on the host, for their values are there and few.
+def computes_on_host(operands: Sequence[Any]) -> bool:
+    """Whether an op on uncommitted arrays runs on the host: their values are there, and are few.
 
-    So parameters that are drawn under a `default_device` cost no compilation: they are brought to
-    the device when something there needs them.
+    This saves the compilation of programs that only initialize parameters under a
+    `default_device`. The results are moved when a program on the device needs them.
     """
     size = 0
     for x in operands:
@@ -117,7 +117,7 @@ def input_buffer(x: Any, device: Device, *, fresh: bool = False) -> Buffer:
 
 
 def guard_arrivals(operands: Sequence[Any], device: Device) -> None:
-    """What `transfer_guard` says of arrays that a program on a device reads."""
+    """Apply `transfer_guard` to the arrays that a program on a device reads."""
     for x in operands:
         if type(x) is PlacedArray:
             if x._device is not device:
@@ -152,7 +152,7 @@ def _kept_buffer(value: np.ndarray[Any, Any], device: Device) -> Buffer:
 
 
 def _is_uniform(value: np.ndarray[Any, Any]) -> bool:
-    """Whether an array is one number seen many times: a scalar that was broadcast."""
+    """Whether an array is a broadcast scalar: all its strides are zero."""
     return value.size > 1 and not any(value.strides)
 
 
@@ -211,7 +211,7 @@ def _arrays(
 def _with_places_as_operands(
     op: Op, operands: Sequence[Any], params: dict[str, Any]
 ) -> tuple[Op, Sequence[Any], dict[str, Any]]:
-    """The same op with what is likely to change from call to call among its operands.
+    """The same op, with values that often change from call to call as operands, not parameters.
 
     A slice at a known place is a program of its own for each place; the slice at a computed one is
     the same program for all.
@@ -224,7 +224,7 @@ def _with_places_as_operands(
 
 
 def _frozen(value: Any) -> Any:
-    """A hashable stand-in for an op's parameter."""
+    """A hashable key that is equal for equal parameters of an op."""
     if isinstance(value, dict):
         return tuple((name, _frozen(v)) for name, v in sorted(value.items()))
     if isinstance(value, (tuple, list)):

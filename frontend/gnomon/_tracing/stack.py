@@ -38,7 +38,7 @@ class _State(threading.local):
         self.axes: list[NamedAxis] = []
         self.spent = 0
         self.platform: tuple[str, list[None]] | None = None
-        # How often it was asked for, here or of operands: what was traced then depends on it.
+        # How many times code asked for the platform: a trace that did depends on the answer.
         self.platform_questions = 0
 
 
@@ -46,9 +46,10 @@ state = _State()
 
 
 def staging() -> bool:
-    """True where an op takes the long way through `bind`, constants included.
+    """Whether ops must go through `bind` even when all operands are concrete.
 
-    So inside of `jit` and loop bodies, which stage it, and where operands or results are checked.
+    They must inside of `jit` and of loop bodies, which stage them, and where operands or results
+    are checked.
     """
     return state.staging is not None or (Config.operands_somewhere and config.checks_operands)
 
@@ -64,7 +65,7 @@ def innermost_trace() -> Trace | None:
 
 
 def program_memo() -> dict[Any, Any]:
-    """What is remembered for as long as the program being traced exists."""
+    """A dictionary that lives as long as the program being traced."""
     return state.stack[-1].memo
 
 
@@ -119,7 +120,11 @@ def ensure_compile_time_eval() -> Iterator[None]:
 
 @contextmanager
 def program_platform(platform: str) -> Iterator[list[None]]:
-    """Trace a program for a platform; what it yields is not empty if that was asked for."""
+    """Trace a program for a platform.
+
+    Yields:
+      A list that gets an element each time that the trace asks for the platform.
+    """
     before = state.platform
     asked: list[None] = []
     state.platform = platform, asked
@@ -169,8 +174,10 @@ def innermost_axis(names: Sequence[str]) -> NamedAxis:
     )
 
 
-def stands_around(outer: Trace, inner: Trace) -> bool:
-    """Whether one trace is around another one, both in progress."""
-    if outer not in state.stack:  # set aside: what is traced now is evaluated inside of it
+def encloses(outer: Trace, inner: Trace) -> bool:
+    """Whether one trace encloses another; both are in progress."""
+    if (
+        outer not in state.stack
+    ):  # suspended by `outside_of_traces`, and so around all that are active
         return True
     return outer.level < inner.level

@@ -1,6 +1,6 @@
 """Traces and their values.
 
-A `Trace` is a function under construction: an open body and the names of what stands outside. A
+A `Trace` is a function under construction: an open body and the values that it captures. A
 `Tracer` is an SSA value of one trace.
 
 Two kinds of trace:
@@ -57,7 +57,7 @@ class Trace:
       staging: takes every op bound while it is active.
       program: the module that receives the functions it names.
       body: the open body; captures follow the arguments.
-      captures: what the extra arguments stand for, in order.
+      captures: the outer values of the extra arguments, in order.
       sources: the values of the arguments, where they have any.
       names: names of the arguments in messages.
       differentiates: what it traces is differentiated.
@@ -155,7 +155,7 @@ class Trace:
         return Tracer(self, value, shaped_array(type_.shape, type_.dtype, weak_type), location)
 
     def value(self, operand: Any) -> ir.Value:
-        """The SSA value of an array in this trace; what stands outside is captured."""
+        """The SSA value of an array in this trace; a value from outside is captured."""
         if type(operand) is Tracer:
             if operand._trace is self:
                 return operand._ssa

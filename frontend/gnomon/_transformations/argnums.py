@@ -1,4 +1,4 @@
-"""The arguments that ``argnums`` names, and what may stand there."""
+"""The arguments that ``argnums`` names, and the checks of their dtypes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ArgumentLeaves:
         self.leaves, self._tree = tree_util.tree_flatten(self._arguments)
 
     def __call__(self, *leaves: Any) -> Any:
-        """What the function returns with other leaves."""
+        """Call the function with other leaves."""
         given = list(self._args)
         arguments = tree_util.tree_unflatten(self._tree, list(leaves))
         for i, argument in zip(self._positions, arguments, strict=True):
@@ -54,7 +54,7 @@ class ArgumentLeaves:
         return self._fun(*given, **self._kwargs)
 
     def unflatten(self, pieces: Sequence[Any]) -> Any:
-        """What there is for each leaf, in the structure of the arguments."""
+        """Arrange one value for each leaf in the structure of the arguments."""
         arguments = tree_util.tree_unflatten(self._tree, list(pieces))
         return arguments[0] if isinstance(self._argnums, int) else arguments
 

@@ -60,7 +60,7 @@ class Policy:
 
 
 class _Decision:
-    """What a policy written in Python may return instead of a bool."""
+    """A decision that a policy written in Python may return instead of a bool."""
 
     __slots__ = ("_name", "_saves")
 
@@ -79,7 +79,7 @@ Saveable = _Decision("Saveable", True)
 
 
 class Offloadable(NamedTuple):
-    """What a policy may return: save it, in another memory. Here it stays where it is.
+    """The decision to save a value in another memory. Here it stays where it is.
 
     Attributes:
       src, dst: the memories.
@@ -90,7 +90,7 @@ class Offloadable(NamedTuple):
 
 
 class checkpoint_policies:  # noqa: N801 - a namespace, by JAX's name
-    """What a `checkpoint` may keep for the backward pass.
+    """Policies: the values that a `checkpoint` may keep for the backward pass.
 
     Besides these, a policy may be any function ``policy(op, *avals, **params) -> bool``, where
     ``op.name`` is the name of an op of the dialect. It is asked about each op that the function
@@ -288,7 +288,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
 
 
 def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
-    """What differentiating a function in reverse mode keeps from the forward to the backward pass.
+    """The values that reverse mode keeps from the forward to the backward pass.
 
     Args:
       f: a function of arrays and pytrees of them.

@@ -46,8 +46,8 @@ class custom_jvp(Custom):  # noqa: N801
 
     Args:
       fun: a function of arrays and pytrees of them.
-      nondiff_argnums, nondiff_argnames: arguments that the rule gets first and as they are, be they
-        arrays or not (functions, say); nothing is differentiated by them.
+      nondiff_argnums, nondiff_argnames: arguments that the rule gets first, unchanged. They may
+        be any Python objects, such as functions; nothing is differentiated by them.
 
     The rule, given by `defjvp`, takes the nondifferentiable arguments, a tuple of primals and a
     tuple of tangents, and returns the result and its tangent. It must be linear in the tangents; it

@@ -1,4 +1,4 @@
-"""What functions with derivative rules of their own have in common.
+"""The common part of `custom_jvp` and `custom_vjp`.
 
 A call that a transformation traces becomes one op that holds the function and its rules as bodies.
 The rules are traced at the call, where the arguments may still have values that Python's control
@@ -266,7 +266,7 @@ class Rule(NamedTuple):
 
 
 class Custom:
-    """What both decorators have in common."""
+    """The base of both decorators."""
 
     fun: Callable[..., Any]
     __call__: Callable[..., Any]

@@ -150,7 +150,7 @@ class custom_vjp(Custom):  # noqa: N801
                 staging=True,
                 sources=[*residuals, *(None for _ in cotangent_avals)],
             )
-            # What it uses of the forward rule beside them is a residual too.
+            # Other values of the forward rule that it uses are residuals too.
             trace = tracers[0]._trace if tracers else None
             inner = [c for c in backward.captures if is_tracer(c) and c._trace is trace]
             # No tracer of the forward rule outlives it: `checking_leaks` would find that.
@@ -247,7 +247,7 @@ def _checked_bwd(out: Any, rule: Any, fun: Any, call: Call) -> list[Array]:
             leaves = None
         given = tree_util.tree_leaves(out)
         if leaves is not None and len([x for x in leaves if x is not None]) != len(given):
-            leaves = None  # an array stood for a whole pytree
+            leaves = None  # an array in the place of a whole pytree
     if leaves is None:
         raise TypeError(
             f"{who} must produce an output with the same container (pytree) structure as the args "
@@ -259,7 +259,7 @@ def _checked_bwd(out: Any, rule: Any, fun: Any, call: Call) -> list[Array]:
     found = []
     for i, (ct, aval) in enumerate(zip(leaves, call.avals, strict=True)):
         if not is_inexact(aval.dtype):
-            continue  # whatever stands here (None, float0, an integer) counts as zero
+            continue  # None, float0 and integers all count as zero
         if ct is None or isinstance(ct, SymbolicZero):
             ct = zero_from_primal(Typed(aval))
         if getattr(ct, "dtype", None) == float0:
@@ -282,7 +282,7 @@ def _checked_bwd(out: Any, rule: Any, fun: Any, call: Call) -> list[Array]:
 
 
 def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that returns its own backward rule beside its result.
+    """A function that returns its result together with its own backward rule.
 
     Args:
       fun: returns ``(result, rule)``; ``rule(cotangent)`` returns the cotangents of the arguments,

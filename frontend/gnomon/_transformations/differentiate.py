@@ -71,10 +71,10 @@ def jvp(
         with_avals([next(found)], [a])[0] if is_inexact(a.dtype) else np.zeros(a.shape, float0)
         for a in traced.avals
     ]
-    return _deal_aux(traced, outs, out_tangents, has_aux)
+    return _separate_auxiliary(traced, outs, out_tangents, has_aux)
 
 
-def _deal_aux(
+def _separate_auxiliary(
     traced: Traced, outs: list[Any], tangents: list[Any], has_aux: bool
 ) -> tuple[Any, ...]:
     if not has_aux:
@@ -189,7 +189,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
 def _linearized(
     fun: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, name: str, kind: type[_Linear]
 ) -> tuple[Any, ...]:
-    """What `linearize` and `vjp` return."""
+    """A linear function that `linearize` or `vjp` returned, with its residuals."""
     leaves, in_tree = tree_util.tree_flatten(primals)
     leaves = [as_operand(leaf) for leaf in leaves]
     wrt = [i for i, leaf in enumerate(leaves) if is_inexact(leaf.dtype)]
@@ -331,7 +331,7 @@ class _Linear:
 
 
 class Pushforward(_Linear):
-    """What `linearize` returns: from tangents of the arguments to the tangent of the result."""
+    """A pushforward: it maps tangents of the arguments to the tangent of the result."""
 
     def __call__(self, *tangents: Any) -> Any:
         """The tangent of the result.
@@ -348,7 +348,7 @@ class Pushforward(_Linear):
 
 
 class Pullback(_Linear):
-    """What `vjp` returns: from a cotangent of the result to cotangents of the arguments."""
+    """A pullback: it maps a cotangent of the result to cotangents of the arguments."""
 
     def __call__(self, *cotangents: Any) -> Any:
         """A tuple of the cotangents of the arguments.
@@ -376,7 +376,7 @@ for _kind in (Pushforward, Pullback):
 def checked_cotangent(ct: Any, aval: ShapedArray) -> Array | None:
     """A cotangent, if it is of the type of an output; ``None`` for an integer output."""
     if not is_inexact(aval.dtype):
-        return None  # whatever stands here (float0, None, zeros) counts as zero
+        return None  # float0, None and zeros all count as zero
     array = match_dtype(as_operand(ct), aval)
     if array.shape != aval.shape or array.dtype != aval.dtype:
         raise ValueError(

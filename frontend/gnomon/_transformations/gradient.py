@@ -43,7 +43,7 @@ def value_and_grad(
         of it and any auxiliary data.
       argnums: which positional arguments to differentiate by: an int, or a tuple of ints. They are
         pytrees of floating point (or complex) arrays.
-      has_aux: whether ``fun`` returns auxiliary data beside the scalar.
+      has_aux: whether ``fun`` returns a pair of the scalar and auxiliary data.
       holomorphic: promises that ``fun`` is complex analytic; arguments and result are complex.
       allow_int: whether integer arguments are allowed; their gradient is zero, of dtype ``float0``.
     Returns:

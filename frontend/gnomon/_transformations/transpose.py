@@ -1,6 +1,4 @@
-"""The transpose of a linear function, and the two halves of a gradient: `linear_transpose`,
-`fwd_and_bwd`.
-"""
+"""`linear_transpose`, the transpose of a linear function, and `fwd_and_bwd`, split gradients."""
 
 from __future__ import annotations
 

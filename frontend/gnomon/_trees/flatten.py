@@ -82,7 +82,7 @@ class PyTreeDef:
         return self._makes.unflatten(leaves)
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """The subtrees of ``tree`` that stand where this structure has leaves.
+        """The subtrees of ``tree`` in the places of this structure's leaves.
 
         Raises:
           ValueError: this structure is not a prefix of the tree's.

@@ -67,7 +67,7 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
     Args:
       keys: a path, as `tree_flatten_with_path` gives it.
       simple: only the names of the keys, without brackets and dots.
-      separator: what stands between the keys.
+      separator: the text between the keys.
 
     Example:
       >>> keystr((DictKey("w"), SequenceKey(0), GetAttrKey("x")))

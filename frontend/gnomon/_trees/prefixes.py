@@ -18,12 +18,12 @@ __all__ = ["HOLE", "IsLeaf", "Mismatch", "broadcast_prefix", "difference", "stru
 
 IsLeaf = Callable[[Any], bool] | None
 
-# The path to a place, what stands there in one tree, and in the other.
+# The path to a place, and descriptions of both subtrees at it.
 Mismatch = tuple[KeyPath, str, str]
 
 
 class _Hole:
-    """Stands at the leaves of a structure."""
+    """The value at each leaf of a structure without values."""
 
     def __repr__(self) -> str:
         return "*"
@@ -73,7 +73,7 @@ def _is_leaf(tree: Any) -> bool:
 
 
 def _described(tree: Any) -> str:
-    """What stands at a place of a tree, in a message."""
+    """A description of a subtree, for a message."""
     if tree is None:
         return "None"
     if tree is HOLE:

@@ -13,7 +13,7 @@ from gnomon import tree_util
 from gnomon._arrays.array import Array
 from gnomon._diagnostics.source_location import user_location
 from gnomon._tracing.bind import as_operand, bind, trace_for
-from gnomon._tracing.stack import NamedAxis, innermost_axis, stands_around, state
+from gnomon._tracing.stack import NamedAxis, encloses, innermost_axis, state
 from gnomon._tracing.trace import Trace
 from gnomon.dialects.contract import Op
 from gnomon.dialects.emit import constant, ops
@@ -57,7 +57,7 @@ def _bind_over(op: Op, names: tuple[str, ...], operand: Any, **params: Any) -> A
     axes = [innermost_axis([name]) for name in names]
     trace = trace_for((operand,))
     innermost = innermost_axis(names).trace
-    if trace is None or not (trace is innermost or stands_around(innermost, trace)):
+    if trace is None or not (trace is innermost or encloses(innermost, trace)):
         trace = innermost
     for axis in axes:
         if axis.trace is not trace:
@@ -176,7 +176,7 @@ def _each(function: Callable[[Array], Any], x: Any) -> Any:
 def _sizes(names: tuple[str, ...]) -> list[int]:
     axes = [innermost_axis([name]) for name in names]
     for axis in axes:  # what is staged now holds for these sizes
-        if state.staging is not None and stands_around(axis.trace, state.staging):
+        if state.staging is not None and encloses(axis.trace, state.staging):
             _anchor(state.staging, axis)
     return [axis.size for axis in axes]
 
