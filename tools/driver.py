@@ -7,9 +7,9 @@
     gnomon cache info | clear                       # the executables kept on disk
     gnomon version
 
-Programs are text of the gnomon dialect, or StableHLO: text, or a portable artifact. That goes to
-the compiler as it is, without what gnomon rewrites because the compiler gets it wrong.
-Pass-by-pass work on text is `gnomon-opt`'s.
+A program is text of the gnomon dialect, or StableHLO as text or as a portable artifact. StableHLO
+is passed to the compiler unchanged, without the rewrites that avoid errors of the compiler.
+To run single passes on text, use `gnomon-opt`.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _DTYPES = {short_name(d): d for d in ANY}
 
 
 class DriverError(Exception):
-    """What the tool prints and exits with status 1 for."""
+    """An error that the tool prints before it exits with status 1."""
 
 
 _ERRORS = (DriverError, BackendUnavailable, CompilationError)
 
 
-# With which MLIR's bytecode begins, and so a portable artifact of StableHLO.
+# The magic number of MLIR bytecode, with which a portable artifact of StableHLO begins.
 _BYTECODE = b"ML\xefR"
 
 
 def read_program(path: str) -> Program:
-    """A program from MLIR text or a portable artifact; it needs a public function ``main``."""
+    """Read a program, MLIR text or a portable artifact, with a public function ``main``."""
     ensure_context()
     data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     try:
@@ -67,10 +67,10 @@ def read_program(path: str) -> Program:
 
 
 def decode(data: bytes, path: str) -> str:
-    """The text of a file.
+    """Decode the text of a file.
 
     Raises:
-      DriverError: it is binary.
+      DriverError: the file is binary.
     """
     try:
         return data.decode()
@@ -81,7 +81,7 @@ def decode(data: bytes, path: str) -> str:
 
 
 def is_stablehlo(program: Program) -> bool:
-    """Whether a program is StableHLO alone, and not of the gnomon dialect."""
+    """Whether a program is StableHLO without ops of the gnomon dialect."""
     names: set[str] = set()
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -93,7 +93,7 @@ def is_stablehlo(program: Program) -> bool:
 
 
 def lower(backend: Any, program: Program) -> Artifact:
-    """Lower a program for a backend; StableHLO is taken as it is."""
+    """Lower a program for a backend; StableHLO is not changed."""
     if not is_stablehlo(program):
         artifact: Artifact = backend.lower(program, keep_stages=True)
         return artifact
@@ -125,14 +125,14 @@ def write(path: str, data: bytes | str) -> None:
 def parse_input(text: str, type_: TensorType) -> np.ndarray:
     """An argument from the command line: ``SHAPExDTYPE=VALUES``, ``VALUES``, or ``@file.npy``.
 
-    One value fills the array; else as many as it has elements, in row-major order.
+    One value fills the array; otherwise there is one value per element, in row-major order.
     """
     if text.startswith("@"):
         array = np.load(text[1:])
     else:
         head, _, values = text.rpartition("=")
         if head and head.split("x")[-1] not in _DTYPES:
-            raise DriverError(f"--input={text}: {head.split('x')[-1]!r} is no dtype")
+            raise DriverError(f"--input={text}: {head.split('x')[-1]!r} is not a dtype")
         if head:
             *dims, dtype = head.split("x")
             given = TensorType(tuple(int(d) for d in dims if d), _DTYPES[dtype])
@@ -151,7 +151,7 @@ def parse_input(text: str, type_: TensorType) -> np.ndarray:
 
 
 def compile_command(options: argparse.Namespace) -> None:
-    """``gnomon compile``"""
+    """Run ``gnomon compile``."""
     backend, rest = compiler_for(options.target)
     artifact = lower(backend, read_program(options.file))
     data = backend.compile_for(artifact, rest).serialize()
@@ -160,7 +160,7 @@ def compile_command(options: argparse.Namespace) -> None:
 
 
 def lower_command(options: argparse.Namespace) -> None:
-    """``gnomon lower``"""
+    """Run ``gnomon lower``."""
     artifact = lowered(options.file, options.target)
     if options.emit == "artifact":
         write(options.output or "-", artifact.portable)
@@ -169,7 +169,7 @@ def lower_command(options: argparse.Namespace) -> None:
 
 
 def run_command(options: argparse.Namespace) -> None:
-    """``gnomon run``"""
+    """Run ``gnomon run``."""
     program = read_program(options.file)
     types = program.signature("main").arguments
     if len(options.input) != len(types):
@@ -190,7 +190,7 @@ def run_command(options: argparse.Namespace) -> None:
 
 
 def targets_command(options: argparse.Namespace) -> None:
-    """``gnomon targets``"""
+    """Run ``gnomon targets``."""
     for target in CPUS:
         print(f"{target.name:32} {target.code}, on {target.machine or 'this machine'}")
     for family in FAMILIES:
@@ -200,7 +200,7 @@ def targets_command(options: argparse.Namespace) -> None:
 
 
 def cache_command(options: argparse.Namespace) -> None:
-    """``gnomon cache``"""
+    """Run ``gnomon cache``."""
     cache = default_cache()
     if cache is None:
         print("the cache is off (GNOMON_CACHE=0)")
@@ -211,7 +211,7 @@ def cache_command(options: argparse.Namespace) -> None:
 
 
 def version_command(options: argparse.Namespace) -> None:
-    """``gnomon version``"""
+    """Run ``gnomon version``."""
     for package in ("gnomon", "iree-base-compiler", "iree-base-runtime", "torch-mlir", "numpy"):
         try:
             print(f"{package} {metadata.version(package)}")
@@ -242,7 +242,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     sub.add_argument(
         "--emit", choices=("expanded", "legalized", "stablehlo", "artifact"), default="stablehlo"
     )
-    sub.add_argument("--target", default="cpu", help="whose legalization; see `gnomon targets`")
+    sub.add_argument("--target", default="cpu", help="see `gnomon targets`")
 
     sub = command("run", "run the function @main of MLIR text", run_command)
     sub.add_argument("file")
@@ -254,17 +254,17 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     sub.add_argument("--evaluate", action="store_true", help="with NumPy, without compiling")
 
-    command("targets", "what the option --target takes", targets_command)
+    command("targets", "list the values of the option --target", targets_command)
 
-    sub = command("cache", "the executables kept on disk", cache_command)
+    sub = command("cache", "show or clear the cache of executables", cache_command)
     sub.add_argument("action", choices=("info", "clear"))
 
-    command("version", "versions of gnomon and of what it stands on", version_command)
+    command("version", "print the versions of gnomon and its dependencies", version_command)
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The entry point; the exit status."""
+    """The entry point; returns the exit status."""
     options = parse_arguments(arguments)
     try:
         options.run(options)

@@ -1,4 +1,4 @@
-"""Write docs/ops.md: every op of the dialect by its facets, from the registry.
+"""Write docs/ops.md: every op of the dialect with its facets, from the registry.
 
 python -m gnomon.tools.op_table > docs/ops.md
 python -m gnomon.tools.op_table scan  # the example of an op as a program for gnomon-opt

@@ -1,11 +1,11 @@
-"""``python -m gnomon.tools.soak``: memory, descriptors and temporary files of long runs stay flat.
+"""``python -m gnomon.tools.soak``: check that long runs leak no memory, descriptors or files.
 
     python -m gnomon.tools.soak                 # the long run: an hour on two cores
     python -m gnomon.tools.soak --scale=0.002   # a short one
     python -m gnomon.tools.soak --only=chains,live_sets
 
-Each scenario is a round that is repeated. What the process holds after the first third of the
-rounds is compared with what it holds at the end.
+Each scenario repeats a round. The resources of the process after the first third of the rounds are
+compared with those at the end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from gnomon.backends.iree.scratch import scratch_folder
 
 __all__ = ["SCENARIOS", "main", "soak"]
 
-# What allocators keep, and pages that were not touched in the first rounds.
+# The tolerated growth: memory kept by allocators, and pages not touched in the first rounds.
 _GROWTH_BYTES = 24 << 20
 
 _LARGE = 1 << 20
@@ -44,7 +44,7 @@ _SMALL = 1 << 16
 
 @dataclass(frozen=True)
 class Usage:
-    """What the process holds: resident bytes, descriptors, temporary files; and its compiler."""
+    """The resources of the process: resident bytes, descriptors, temporary files, the compiler."""
 
     resident: int
     descriptors: int
@@ -53,7 +53,7 @@ class Usage:
 
     @classmethod
     def now(cls) -> Usage:
-        """Measures, after everything that can be freed was."""
+        """Measures after everything that can be freed has been freed."""
         for driver in ("local-sync", "local-task"):
             driver_state(driver).make_room()
         ctypes.CDLL(None).malloc_trim(0)
@@ -75,7 +75,7 @@ class Scenario:
 
     Attributes:
         start: returns the round, a function of its number.
-        rounds: how many the long run takes.
+        rounds: the number of rounds of the long run.
     """
 
     start: Callable[[], Callable[[int], None]]
@@ -121,7 +121,7 @@ def _chains() -> Callable[[int], None]:
 
 @_scenario(rounds=100)
 def _fan_out() -> Callable[[int], None]:
-    """Independent calls, their results joined by one program of 50 arguments, or dropped."""
+    """Independent calls whose results are joined by one program of 50 arguments, or dropped."""
     x = gnp.full(_SMALL, 2.0, "float32")
     join = gn.jit(sum)
 
@@ -136,7 +136,7 @@ def _fan_out() -> Callable[[int], None]:
 
 @_scenario(rounds=60)
 def _live_sets() -> Callable[[int], None]:
-    """Many arrays that live at the same time, and end together."""
+    """Many arrays that are alive at the same time and are freed together."""
     x = gnp.full(_LARGE, 2.0, "float32")
 
     def run(_: int) -> None:
@@ -174,7 +174,7 @@ def _loops() -> Callable[[int], None]:
 
 @_scenario(rounds=100)
 def _callbacks() -> Callable[[int], None]:
-    """Programs that call Python between others that run ahead."""
+    """Programs that call Python, between others that run asynchronously."""
     like = gn.ShapeDtypeStruct((_SMALL,), "float32")
     call = gn.jit(lambda x: gn.pure_callback(np.asarray, like, x) + 0)
     x = gnp.full(_SMALL, 2.0, "float32")
@@ -190,7 +190,7 @@ def _callbacks() -> Callable[[int], None]:
 
 @_scenario(rounds=100)
 def _exceptions() -> Callable[[int], None]:
-    """Calls that fail in every way, between others that run ahead."""
+    """Calls that fail in every way, between others that run asynchronously."""
     like = gn.ShapeDtypeStruct((_SMALL,), "float32")
 
     def refuse(_: Any) -> Any:
@@ -246,7 +246,7 @@ def _threads() -> Callable[[int], None]:
 
 @_scenario(rounds=200)
 def _programs() -> Callable[[int], None]:
-    """Ten programs, which are forgotten; the first five are new in every round."""
+    """Ten programs, which are dropped; the first five are new in every round."""
 
     def run(number: int) -> None:
         for i in range(10):
@@ -278,7 +278,7 @@ def _gradients() -> Callable[[int], None]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a scenario held after a third of its rounds and at the end, and the time it took."""
+    """The resources after a third of a scenario's rounds and at the end, and its duration."""
 
     name: str
     rounds: int
@@ -293,7 +293,7 @@ class Outcome:
         found = []
         for what in ("resident", "compiler"):
             grown = getattr(after, what) - getattr(before, what)
-            # The compiler may have been started, or replaced, in between.
+            # The compiler may have been started or replaced in between.
             if grown > _GROWTH_BYTES and getattr(before, what):
                 found.append(f"{what} memory by {grown >> 20} MiB")
         for what in ("descriptors", "files"):
@@ -318,8 +318,8 @@ def soak(names: Sequence[str], scale: float) -> Iterator[Outcome]:
     """Runs scenarios.
 
     Args:
-        names: of `SCENARIOS`.
-        scale: the part of the long run's rounds; at least three are run.
+        names: names in `SCENARIOS`.
+        scale: the fraction of the long run's rounds; at least three are run.
     """
     for name in names:
         scenario = SCENARIOS[name]
@@ -338,9 +338,9 @@ def soak(names: Sequence[str], scale: float) -> Iterator[Outcome]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The entry point; the exit status is 1 where something grew."""
+    """The entry point; the exit status is 1 if something grew."""
     parser = argparse.ArgumentParser(description="Memory and descriptors of long runs stay flat.")
-    parser.add_argument("--scale", type=float, default=1.0, help="the part of the long run")
+    parser.add_argument("--scale", type=float, default=1.0, help="the fraction of the long run")
     parser.add_argument("--only", default=",".join(SCENARIOS), help="scenarios, by commas")
     options = parser.parse_args(arguments)
     leaked = False

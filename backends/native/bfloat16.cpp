@@ -1,13 +1,13 @@
 // Conversions to bfloat16 that compiled kernels call by name.
 //
-// LLVM compiles some roundings to bfloat16 to a call of a function of its own runtime library,
-// which is no part of the system's C library: a kernel that reaches one would end the process
-// ("undefined symbol: __truncsfbf2"). Here they are; `backends/iree/device.py` makes them visible
-// to kernels.
+// LLVM lowers some conversions to bfloat16 to calls of its runtime library (compiler-rt), which is
+// not part of the system's C library. A kernel that reaches such a call would end the process
+// ("undefined symbol: __truncsfbf2"). This file defines these functions;
+// `backends/iree/device.py` makes them visible to kernels.
 //
-// The result is returned where the platform returns a bfloat16, in the low bits of the first vector
-// register. Not every compiler has the type, so the functions say `double`, which is returned there
-// too (System V on x86-64, AAPCS64).
+// The platform returns a bfloat16 in the low bits of the first vector register. Not every compiler
+// has the type, so the functions are declared to return `double`, which is returned in the same
+// register (System V on x86-64, AAPCS64).
 
 #include <cstdint>
 #include <cstring>
@@ -29,7 +29,7 @@ template <typename To, typename From> To bits(From value) {
 
 constexpr std::uint32_t nan_bits = 0x7f800000;
 
-// Round to nearest, ties to even; a nan stays one, whatever bits are cut off.
+// Rounds to nearest, ties to even; a nan stays a nan, whatever bits are cut off.
 std::uint16_t rounded(float value) {
     std::uint32_t word = bits<std::uint32_t>(value);
     if ((word & 0x7fffffff) > nan_bits)
@@ -37,8 +37,8 @@ std::uint16_t rounded(float value) {
     return static_cast<std::uint16_t>((word + 0x7fff + ((word >> 16) & 1)) >> 16);
 }
 
-// A float that rounds to the same bfloat16 as the double: truncated, its last bit set where
-// anything was cut off ("round to odd"), so that the second rounding cannot see a tie that is none.
+// Returns a float that rounds to the same bfloat16 as the double. It is truncated, with its last
+// bit set if anything was cut off ("round to odd"), so that the second rounding sees no false tie.
 float to_odd(double value) {
     float nearest = static_cast<float>(value);
     double back = nearest;
@@ -47,7 +47,7 @@ float to_odd(double value) {
     std::uint32_t word = bits<std::uint32_t>(nearest);
     bool away = (value < 0 ? -back : back) > (value < 0 ? -value : value);
     if (away)
-        --word; // Towards zero; below infinity stands the largest number.
+        --word; // Toward zero; the value below infinity is the largest number.
     return bits<float>(word | 1);
 }
 

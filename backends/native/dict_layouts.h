@@ -1,4 +1,4 @@
-// The order in which the values of a dictionary are leaves: sorted by key.
+// The order of a dictionary's values among the leaves: sorted by key.
 #pragma once
 
 #include "references.h"
@@ -10,17 +10,17 @@
 
 namespace gnomon {
 
-// What there is to know about dictionaries with given keys in a given insertion order.
+// The layout of dictionaries with given keys in a given insertion order.
 struct DictLayout {
     References keys;             // in insertion order
-    std::vector<uint32_t> order; // order[i]: where the i-th key in sorted order was inserted
+    std::vector<uint32_t> order; // order[i]: insertion index of the i-th key in sorted order
     nb::object sorted_keys;      // tuple
     uint64_t hash;               // of sorted_keys
 };
 
-// Sorting the keys of a dictionary costs more than all the rest of a look-up, and programs pass
-// dictionaries built from the same key objects again and again (a tree map reuses them, and
-// literals in code are constants): layouts are remembered by the identity of the keys.
+// Sorting the keys of a dictionary costs more than the rest of a look-up. Programs pass
+// dictionaries with the same key objects again and again (a tree map reuses them, and literals in
+// code are constants), so layouts are cached by the identity of the keys.
 class DictLayouts {
   public:
     // `keys` are borrowed references, in insertion order. May run Python code (comparisons).
@@ -30,7 +30,7 @@ class DictLayouts {
     int traverse(visitproc visit, void *arg) const;
 
   private:
-    // Programs that make new key objects for each call would fill the memory otherwise.
+    // Bounds the memory for programs that create new key objects for each call.
     static constexpr size_t max_layouts = 1024;
 
     std::unordered_map<uint64_t, std::shared_ptr<const DictLayout>> layouts_;

@@ -14,11 +14,12 @@ inline uint64_t mix(uint64_t seed, uint64_t value) {
     return hash ^ (hash >> 29);
 }
 
-// Python's hash and `==`, but stricter, because two values that a program can tell apart must not
-// share an executable: types must be the same (`1`, `1.0` and `True` differ), and floats are
-// compared bit by bit (`0.0` and `-0.0` differ, a NaN equals itself). Both rules reach into tuples.
+// Python's hash and `==`, but stricter, because two values that a program can distinguish must not
+// share an executable. Types must be the same (`1`, `1.0` and `True` differ), and floats are
+// compared bit by bit (`0.0` and `-0.0` differ, a NaN equals itself). Both rules apply inside
+// tuples.
 //
-// Either function may run Python code, and throws nanobind::python_error where that code raises.
+// Either function may run Python code, and throws nanobind::python_error if that code raises.
 uint64_t strict_hash(PyObject *object);
 bool strict_equal(PyObject *a, PyObject *b);
 

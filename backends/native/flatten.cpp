@@ -149,7 +149,7 @@ void Flattener::flatten(PyObject *node) {
     PyTypeObject *type = Py_TYPE(node);
     if (type == &PyTuple_Type) {
         RecursionGuard guard(while_flattening);
-        // Tuples do not change, and whoever holds this one goes on holding it.
+        // A tuple is immutable and keeps its children alive as long as its owner holds it.
         Py_ssize_t arity = NB_TUPLE_GET_SIZE(node);
         signature.push_structure(Tag::tuple, (size_t) arity);
         for (Py_ssize_t i = 0; i < arity; ++i)
@@ -178,7 +178,7 @@ void Flattener::flatten(PyObject *node) {
     }
 }
 
-// Walks what stands above `first` on the stack of pending nodes, and takes it off.
+// Walks and pops the nodes above `first` on the stack of pending nodes.
 void Flattener::flatten_children(size_t first) {
     size_t end = pending_.size();
     for (size_t i = first; i < end; ++i)
@@ -259,7 +259,7 @@ std::shared_ptr<const DictLayout> Flattener::collect_dict(PyObject *dict) {
         keys_.push_back(key);
         pending_.push_borrowed(value);
     }
-    // Holding the keys is find's part: it does so before any Python code runs.
+    // `find` takes references to the keys before it runs any Python code.
     std::shared_ptr<const DictLayout> layout = layouts_->find(keys_.data(), keys_.size());
     keys_.clear();
     signature.push_structure(Tag::dict, layout->order.size());

@@ -1,5 +1,5 @@
-// The walk over a call's arguments: leaves in order, and the signature that the call is looked up
-// by.
+// The walk over a call's arguments, which collects the leaves in order and the signature by which
+// the call is looked up.
 #pragma once
 
 #include "dict_layouts.h"
@@ -11,8 +11,8 @@
 
 namespace gnomon {
 
-// What an element of Signature::words is, in its lowest three bits. A leaf is a pointer to its
-// token, whose lowest bits are zero; for the others the number of children stands above the tag.
+// The kind of an element of Signature::words, in its lowest three bits. A leaf is a pointer to its
+// token, whose lowest bits are zero; other kinds have the number of children above the tag.
 enum class Tag : uint64_t {
     leaf = 0,
     none = 1,
@@ -29,8 +29,8 @@ static_assert(alignof(PyObject) >= 8, "the lowest three bits of a pointer must b
 struct Signature {
     // The arguments' structure in preorder. Leaf tokens are strong references.
     std::vector<uint64_t> words;
-    // What the words cannot hold, in the same order: key tuples of dictionaries, types and data of
-    // custom nodes, static arguments, and the context last.
+    // The objects that the words cannot represent, in the same order: key tuples of dictionaries,
+    // types and data of custom nodes, static arguments, and finally the context.
     References objects;
     uint64_t hash = 0;
 
@@ -78,24 +78,24 @@ struct StaticArguments {
     bool has_name(PyObject *name) const;
 };
 
-// Walks the arguments of one call. Nodes are what JAX and optree know: None, exact tuples, lists
-// and dictionaries (values in the order of the sorted keys) here; named tuples, dataclasses,
-// OrderedDict and other registered types by the caller's flatten_custom.
+// Walks the arguments of one call. Nodes are those of JAX and optree. None, exact tuples, lists
+// and dictionaries (values in the order of the sorted keys) are handled here; named tuples,
+// dataclasses, OrderedDict and other registered types by the caller's flatten_custom.
 //
-// Callbacks run Python code that may change the very containers that are walked, so the children of
-// mutable containers are held, not the containers trusted.
+// Callbacks run Python code that may modify the containers during the walk, so references to the
+// children of mutable containers are held.
 class Flattener {
   public:
     void flatten_call(const Environment &env, DictLayouts &layouts,
                       std::shared_ptr<LeafTokens> tokens, const StaticArguments &statics,
                       PyObject *args, PyObject *kwargs);
 
-    // Drops all references, keeps the memory.
+    // Drops all references and keeps the memory.
     void clear();
 
     Signature signature;
     References leaves;
-    bool is_uncached = false; // a leaf asked not to be cached: the signature is incomplete
+    bool is_uncached = false; // a leaf must not be cached, so the signature is incomplete
 
   private:
     void flatten(PyObject *node);
@@ -113,7 +113,7 @@ class Flattener {
     std::vector<PyObject *> keys_; // borrowed, used inside collect_dict only
 };
 
-// Raised where a static argument cannot be hashed. Set when the module is initialized.
+// The error for a static argument that cannot be hashed. Set when the module is initialized.
 extern PyObject *non_hashable_static_argument_error;
 
 } // namespace gnomon

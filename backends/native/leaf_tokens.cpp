@@ -43,7 +43,7 @@ int Environment::traverse(visitproc visit, void *arg) const {
 }
 
 void Environment::clear() {
-    // The types stay: nothing that they refer to leads back to a cache.
+    // The types need not be cleared: nothing that they refer to refers back to a cache.
     abstractify.reset();
     flatten_custom.reset();
 }

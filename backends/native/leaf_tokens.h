@@ -1,5 +1,5 @@
-// From a leaf to its token: the interned object that says all a program may know about the leaf
-// before it runs (shape, dtype, weak type).
+// Maps a leaf to its token, an interned object with all properties of the leaf on which a compiled
+// program may depend (shape, dtype, weak type).
 #pragma once
 
 #include "references.h"
@@ -15,7 +15,7 @@ namespace gnomon {
 struct Environment {
     nb::object abstractify;    // leaf -> interned token, or UNCACHED
     nb::object flatten_custom; // node -> None (a leaf) or (children, data)
-    nb::object array_type;     // its instances keep their token in the slot `_aval`
+    nb::object array_type;     // its instances have their token in the slot `_aval`
     nb::object ndarray_type;   // numpy.ndarray
     nb::object generic_type;   // numpy.generic
     nb::object uncached;       // the token of leaves that must not reach the cache
@@ -28,8 +28,8 @@ struct Environment {
     void clear();
 };
 
-// Tokens that were asked for under one context. What a token says of a NumPy array or a Python
-// number depends on the context (the x64 switch, for one), so each context remembers its own.
+// The cache of tokens for one context. The token of a NumPy array or a Python number depends on the
+// context (such as the x64 switch), so each context has its own cache.
 class LeafTokens {
   public:
     explicit LeafTokens(nb::object context);
@@ -52,7 +52,7 @@ class LeafTokens {
         nb::object token;
     };
 
-    // Shapes are few in a program that is compiled; programs whose shapes vary call the evaluator.
+    // Compiled programs have few shapes; programs with varying shapes call the evaluator.
     static constexpr size_t max_memos = 4096;
     static constexpr size_t max_rank = 64; // NumPy's own limit
 

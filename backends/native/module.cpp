@@ -56,11 +56,11 @@ void require_callable(nb::handle object, const char *name) {
 NB_MODULE(_native, m) {
     m.doc() = "The native part of gnomon: looks up the program of a call by its signature.";
 
-    // A jitted function that is still referenced when the interpreter ends (from a module's
-    // globals, say) is no leak worth a message on the terminal; the tests look for leaks.
+    // Do not report jitted functions that are still referenced when the interpreter ends (from a
+    // module's globals, say) as leaks; the tests look for leaks.
     nb::set_leak_warnings(false);
 
-    // JAX raises ValueError for a static argument that cannot be hashed, Python TypeError.
+    // JAX raises ValueError for a static argument that cannot be hashed, Python raises TypeError.
     nb::object bases = nb::make_tuple(nb::handle(PyExc_TypeError), nb::handle(PyExc_ValueError));
     non_hashable_static_argument_error = PyErr_NewExceptionWithDoc(
         "gnomon._native.NonHashableStaticArgumentError",

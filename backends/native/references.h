@@ -11,7 +11,7 @@ namespace gnomon {
 namespace nb = nanobind;
 
 // Owns one reference for each element. The hot path keeps these vectors between calls, so that a
-// look-up allocates nothing but the objects that it hands to Python.
+// look-up only allocates the objects that it returns to Python.
 class References {
   public:
     References() = default;
@@ -50,7 +50,7 @@ class References {
         }
     }
 
-    // Hands the references to a new Python list and leaves the vector empty.
+    // Moves the references to a new Python list and leaves the vector empty.
     nb::object release_to_list() {
         nb::object list = nb::steal(PyList_New((Py_ssize_t) items_.size()));
         if (!list.is_valid())

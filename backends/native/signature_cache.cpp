@@ -36,7 +36,8 @@ class SignatureCache::Lease {
         }
     }
     ~Lease() {
-        // First clear, then give back: dropping references may run code that looks up a call.
+        // Clear before returning it to the pool: dropping references may run code that looks up a
+        // call.
         flattener_->clear();
         cache_.pool_.push_back(std::move(flattener_));
     }
@@ -86,7 +87,7 @@ void SignatureCache::insert(nb::handle_t<Key> key_object, nb::object entry) {
     const Key *key = nb::inst_ptr<Key>(key_object);
     auto found = find(key->signature);
     if (found != table_.end()) {
-        // The old entry is dropped at the end of this function, when the table is in order.
+        // The old entry is dropped at the end of this function, when the table is consistent.
         std::swap(found->second.entry, entry);
         return;
     }
@@ -95,7 +96,7 @@ void SignatureCache::insert(nb::handle_t<Key> key_object, nb::object entry) {
 }
 
 void SignatureCache::clear() {
-    // Dropping the entries may run Python code: it meets an empty cache.
+    // Dropping the entries may run Python code, which then sees an empty cache.
     Table table = std::move(table_);
     table_.clear();
     ++generation_;
@@ -109,7 +110,7 @@ SignatureCache::Table::iterator SignatureCache::find(const Signature &signature)
 restart:
     auto [first, last] = table_.equal_range(signature.hash);
     for (auto slot = first; slot != last; ++slot) {
-        // Comparing may run Python code that changes the table, and drops the key.
+        // Comparing may run Python code that changes the table and drops the key.
         nb::object held = slot->second.key_object;
         uint64_t generation = generation_;
         bool equal = signatures_equal(slot->second.key->signature, signature);
@@ -134,7 +135,7 @@ std::shared_ptr<LeafTokens> SignatureCache::tokens_of(nb::handle context) {
         return contexts_.front();
     }
 
-    // Comparing may run Python code: it works on a copy.
+    // Comparing may run Python code, so work on a copy.
     auto tokens = std::make_shared<LeafTokens>(nb::borrow(context));
     auto contexts = contexts_;
     for (const std::shared_ptr<LeafTokens> &known : contexts) {
@@ -144,7 +145,7 @@ std::shared_ptr<LeafTokens> SignatureCache::tokens_of(nb::handle context) {
     }
     contexts_.insert(contexts_.begin(), tokens);
     if (contexts_.size() > max_contexts) {
-        // Out of the vector before its references are dropped, which may run Python code.
+        // Remove it from the vector before dropping its references, which may run Python code.
         std::shared_ptr<LeafTokens> oldest = std::move(contexts_.back());
         contexts_.pop_back();
     }

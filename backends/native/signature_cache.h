@@ -1,4 +1,4 @@
-// The cache of a compiled function: from the signature of a call to what is to be run for it.
+// The cache of a compiled function, which maps the signature of a call to the entry to run.
 #pragma once
 
 #include "flatten.h"
@@ -20,16 +20,16 @@ struct Key {
     nb::tuple avals() const;
 };
 
-// May run Python code where objects of the signatures are equal but not identical.
+// May run Python code if objects of the signatures are equal but not identical.
 bool signatures_equal(const Signature &a, const Signature &b);
 
-// What a look-up that hits costs, in nanoseconds, on a 2-core x86-64 machine with Python 3.11 (3.10
-// to 3.13 do not differ by more than the machine does from run to run): no argument 160, three
-// arrays 260, a dictionary of 20 arrays 1000, three NumPy arrays 450, three Python numbers 210.
+// The cost of a hit in nanoseconds, on a 2-core x86-64 machine with Python 3.11 (3.10 to 3.13
+// differ by less than the noise): no argument 160, three arrays 260, a dictionary of 20 arrays
+// 1000, three NumPy arrays 450, three Python numbers 210.
 //
-// Every method needs the GIL, which is also what keeps threads apart: the module does not declare
-// itself safe without it, so a free-threaded Python turns the GIL on when it is imported. Methods
-// that run Python code (callbacks, __eq__) may be re-entered while they do.
+// Every method needs the GIL, which also serializes threads. The module does not declare itself
+// safe without it, so a free-threaded Python enables the GIL when it is imported. Methods that run
+// Python code (callbacks, __eq__) may be re-entered from it.
 class SignatureCache {
   public:
     SignatureCache(Environment environment, StaticArguments statics);
@@ -55,20 +55,20 @@ class SignatureCache {
     };
     using Table = std::unordered_multimap<uint64_t, Slot>;
 
-    // A flattener from the pool for the time of one call, so that its memory is reused.
+    // A flattener that is borrowed from the pool for one call, so that its memory is reused.
     class Lease;
 
     Table::iterator find(const Signature &signature);
     std::shared_ptr<LeafTokens> tokens_of(nb::handle context);
 
-    // Contexts are few (a switch, a device, a precision); more than this many mean that the caller
-    // puts something into the context that does not belong there.
+    // There are few contexts (a switch, a device, a precision); more than this many mean that the
+    // caller puts something into the context that does not belong there.
     static constexpr size_t max_contexts = 16;
 
     Environment environment_;
     StaticArguments statics_;
     DictLayouts layouts_;
-    std::vector<std::shared_ptr<LeafTokens>> contexts_; // the latest used first
+    std::vector<std::shared_ptr<LeafTokens>> contexts_; // the most recently used first
     std::vector<std::unique_ptr<Flattener>> pool_;
     Table table_;
     uint64_t generation_ = 0; // changes with table_

@@ -1,20 +1,21 @@
-// Vulkan's loader for IREE, with semaphores that are signaled in order and waits that sleep.
+// A Vulkan loader for IREE that signals semaphores in order and sleeps in waits.
 //
-// IREE takes Vulkan's functions from the library that it is told; `backends/iree/vulkan_loader.py`
-// tells it this one. All of them are the loader's, but two.
+// IREE loads Vulkan's functions from a configurable library, and `backends/iree/vulkan_loader.py`
+// configures this one. All functions but two are those of the system's loader.
 //
-// Signals. IREE 3.13 wakes the thread that completes a queue's work by raising a timeline
-// semaphore. It takes the next value by an atomic addition and signals it in a second step, from
-// the thread that submits and from those that complete other queues' work: the later value may be
-// signaled first. Vulkan forbids to signal a value that is not above the current one
-// (VUID-VkSemaphoreSignalInfo-value-03258); Mesa answers by giving up the device, with everything
-// on it. A value that has been passed needs no signal: who waited for it has been woken, and what
-// was queued before the value was taken is seen by whoever wakes up by a later one.
+// Signals: IREE 3.13 wakes the thread that completes a queue's work by raising a timeline
+// semaphore. It takes the next value by an atomic addition and signals it in a second step, both
+// in the thread that submits and in the threads that complete other queues' work. The later value
+// may therefore be signaled first. Vulkan forbids signaling a value that is not greater than the
+// current one (VUID-VkSemaphoreSignalInfo-value-03258), and Mesa reacts by losing the device with
+// everything on it. A value that has been passed needs no signal: its waiters have been woken, and
+// work that was queued before the value was taken is visible to the waiters of a later value.
 //
-// Waits. Those threads, two for each device, wait for the end of the next piece of work or for that
-// semaphore, whichever comes first. Devices that are the processor itself (Mesa's lavapipe) do that
-// by asking for both without a pause, and keep two cores busy as long as the process lives. For one
-// semaphore they sleep: so it is waited for the first, and the others are asked for in between.
+// Waits: those threads, two for each device, wait for the end of the next piece of work or for that
+// semaphore, whichever comes first. Devices that are the processor itself (Mesa's lavapipe)
+// implement a wait for any of several semaphores by polling without a pause, and keep two cores
+// busy as long as the process lives. A wait for one semaphore sleeps. Therefore this loader waits
+// for the first semaphore with short timeouts, and polls the others in between.
 
 #include <algorithm>
 #include <chrono>
@@ -30,7 +31,8 @@
 
 namespace {
 
-// Of Vulkan's headers, which are not needed to build this. Handles have 64 bits on every platform.
+// Declarations from Vulkan's headers, which are thus not needed to build this file. Handles have 64
+// bits on every platform.
 using Result = std::int32_t;
 constexpr Result success = 0;
 constexpr Result timed_out = 2;
@@ -75,7 +77,7 @@ struct Loader {
 
 Loader loader;
 std::mutex mutex;
-// Never destroyed: IREE's threads wait beyond the end of the interpreter.
+// Never destroyed, because IREE's threads wait even after the end of the interpreter.
 std::set<void *> &processors = *new std::set<void *>;
 
 Result create_device(void *physical, const void *info, const void *allocator, void **device) {
@@ -84,7 +86,7 @@ Result create_device(void *physical, const void *info, const void *allocator, vo
         Properties properties;
         loader.get_properties(physical, &properties);
         const std::lock_guard<std::mutex> lock(mutex);
-        // The handle may be that of a device that has gone.
+        // The handle may be that of a device that no longer exists.
         processors.erase(*device);
         if (properties.kind == kind_processor) {
             processors.insert(*device);
@@ -114,7 +116,7 @@ bool polls(void *device, const WaitInfo *info) {
 Result wait_asleep(void *device, const WaitInfo *info, std::uint64_t timeout) {
     using Clock = std::chrono::steady_clock;
     using Nanoseconds = std::chrono::nanoseconds;
-    // Programs of many small pieces are not held up; an idle process asks 500 times a second.
+    // This does not delay programs of many small pieces; an idle process polls 500 times a second.
     constexpr Nanoseconds shortest(20'000), longest(2'000'000);
     constexpr Nanoseconds for_ever = std::chrono::hours(24 * 365);
     if (!polls(device, info)) {
@@ -144,7 +146,7 @@ Result wait_asleep(void *device, const WaitInfo *info, std::uint64_t timeout) {
 
 Function of_device(void *device, const char *name);
 
-// Our own version of a function, or null.
+// Returns our version of a function, or null.
 Function ours(const char *name) {
     const struct {
         const char *name;
@@ -180,8 +182,8 @@ GNOMON_EXPORT Function vkGetInstanceProcAddr(void *instance, const char *name) {
     return own != nullptr ? own : loader.of_instance(instance, name);
 }
 
-// Takes the functions of Vulkan's own loader. Returns null, or what is wrong, in words that live
-// until the thread's next call of the dynamic linker.
+// Loads the functions of the system's loader. Returns null, or an error message that is valid until
+// the thread's next call of the dynamic linker.
 GNOMON_EXPORT const char *gnomon_open_vulkan(const char *path) {
     if (loader.of_instance != nullptr) {
         return nullptr;
@@ -197,7 +199,7 @@ GNOMON_EXPORT const char *gnomon_open_vulkan(const char *path) {
         !find(library, "vkWaitSemaphores", found.wait)) {
         return dlerror();
     }
-    // A forked child has none of the threads that may hold the lock in this moment.
+    // A forked child does not have the thread that may hold the lock at this moment.
     pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
     loader = found;
     return nullptr;

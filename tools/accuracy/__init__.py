@@ -1,4 +1,4 @@
-"""How many digits of elementwise functions are right: bounds, measurement, and the page of both.
+"""The accuracy of elementwise functions: bounds, measurement, and the generated page.
 
 python -m gnomon.tools.accuracy > docs/accuracy.md
 """

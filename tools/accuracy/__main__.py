@@ -1,4 +1,4 @@
-"""Write docs/accuracy.md: the largest errors, measured here, beside their bounds.
+"""Write docs/accuracy.md: the largest errors measured on this machine, and their bounds.
 
 python -m gnomon.tools.accuracy > docs/accuracy.md
 """
@@ -14,10 +14,10 @@ COUNT = 200_000
 
 
 def main() -> int:
-    """The entry point: 1 where a bound is exceeded."""
+    """The entry point; the exit status is 1 if a bound is exceeded."""
     parser = argparse.ArgumentParser(prog="python -m gnomon.tools.accuracy")
-    parser.add_argument("--count", type=int, default=COUNT, help="points of a function in f32")
-    parser.add_argument("--only", default="", help="names of functions, separated by commas")
+    parser.add_argument("--count", type=int, default=COUNT, help="points per function in f32")
+    parser.add_argument("--only", default="", help="comma-separated names of functions")
     options = parser.parse_args()
     only = set(options.only.split(",")) if options.only else None
     found = measured(options.count, only)

@@ -1,7 +1,6 @@
-"""The table of functions: what they are measured at, and how far off they may be.
+"""The table of functions with their sample points and error bounds.
 
-This is the one place where the bounds are written: the page, the measurement and the tests of the
-ops read them here.
+The bounds are defined only here: the page, the measurement and the tests of the ops use them.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["BOUND", "DTYPES", "FUNCTIONS", "WAYS", "Function", "bound_of_op"]
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 
-# How a function is computed, and what the page says of it.
+# The ways in which a function is computed, with their description in the page.
 WAYS: Mapping[str, str] = {
     "eager": "the evaluator, which computes with NumPy",
     "cpu": "compiled for the processor",
@@ -24,7 +23,7 @@ WAYS: Mapping[str, str] = {
     "no f64": "as it is written for targets without 64-bit floats",
 }
 
-# Units in the last place that every function keeps, but for those with a bound of their own.
+# The error bound in units in the last place, except for functions with bounds of their own.
 BOUND = 2.0
 
 _QUARTERS = (*multiples(math.pi / 2), 16367173 * 2.0**72, 6381956970095103 * 2.0**797)
@@ -37,17 +36,17 @@ class Function:
     """An elementwise function of real numbers.
 
     Attributes:
-        name: where the library has it: ``lax.sin``.
-        exact: its name among the exact functions, where that is another one.
-        intervals: where half of the points are taken.
+        name: its qualified name in the library: ``lax.sin``.
+        exact: its name among the exact functions, if that is different.
+        intervals: the intervals from which half of the points are drawn.
         near: centers of further points.
-        pairs: of a function of two numbers, the kind of pairs.
+        pairs: the kind of pairs, for a function of two numbers.
         own: bounds of its own, by dtype, or by dtype and way: ``float64``, ``float32 no f64``.
-        reason: why it has them.
-        scale: the magnitude at which units are counted where the result's is smaller: "operands",
+        reason: the reason for them.
+        scale: the magnitude at which units are counted if the result's is smaller: "operands" for
             the largest operand's, or "one".
-        absent: dtypes and ways in which there is none: ``float64 no library``.
-        costly: whether an exact value takes so long that there are few.
+        absent: dtypes and ways in which the function does not exist: ``float64 no library``.
+        costly: whether exact values take so long to compute that few points are used.
     """
 
     name: str
@@ -72,11 +71,11 @@ class Function:
         return self.exact or self.short_name
 
     def bound(self, dtype: str, way: str) -> float:
-        """How many units a result may be off."""
+        """The bound on the error of a result in units in the last place."""
         return self.own.get(f"{dtype} {way}", self.own.get(dtype, BOUND))
 
     def ways(self, dtype: str) -> tuple[str, ...]:
-        """How it is computed in a dtype."""
+        """The ways in which it is computed in a dtype."""
         absent = (*self.absent, "float64 no f64")
         return tuple(w for w in WAYS if f"{dtype} {w}" not in absent)
 
@@ -197,10 +196,10 @@ _BY_OP = {f.short_name: f for f in FUNCTIONS if f.name.startswith("lax.")}
 
 
 def bound_of_op(op: str, dtype: str) -> dict[str, float] | None:
-    """The bounds of an op of real numbers in the ways that run here; None for one not in the table.
+    """The bounds of an op on real numbers in the ways that run here; None if it has no entry.
 
     Args:
-        op: its name without ``gnomon.``.
+        op: the op's name without ``gnomon.``.
         dtype: the name of the dtype.
     """
     function = _BY_OP.get(op)

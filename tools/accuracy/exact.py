@@ -1,6 +1,6 @@
-"""The exact values: f64 for the narrow formats, mpmath's numbers of 160 bits for f64.
+"""The exact values: from f64 for the narrow formats, from mpmath with 160 bits for f64.
 
-A reference is the sum of two arrays of f64, so that it has more digits than the results.
+A reference value is the sum of two f64, so that it has more digits than the results.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _BITS = 160
 
 @dataclass(frozen=True)
 class Exact:
-    """A function twice.
+    """Two implementations of a function.
 
     Attributes:
-        wide: of f64 arrays; decides what is infinite or nan.
-        precise: of mpmath's numbers.
-        few: whether ``wide`` is good enough for f32 nowhere near its zeros, so that the precise
-            function stands for it everywhere.
+        wide: a function of f64 arrays, which decides where the result is infinite or nan.
+        precise: a function of mpmath numbers.
+        few: whether ``wide`` is too inaccurate near its zeros even for f32, so that the precise
+            function is used everywhere.
     """
 
     wide: Callable[..., np.ndarray]
@@ -73,7 +73,7 @@ def _logistic(x: np.ndarray) -> np.ndarray:
 
 
 def _signed(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
-    """An odd function of SciPy, which drops the sign of zero."""
+    """Restore the sign of zero, which SciPy's odd functions drop."""
     return lambda x: np.where(x == 0, x, function(x))
 
 
@@ -114,7 +114,7 @@ def _exact_lgamma(x: Any) -> Any:
 
 def _erfinv(x: Any) -> Any:
     with mp.workprec(80):
-        # Newton's steps from SciPy's value.
+        # Newton steps that start from SciPy's value.
         y = mpmath.mpf(float(special.erfinv(float(x))))
     for _ in range(3):
         delta = mp.erf(y) - x if abs(x) < 0.5 else (1 - abs(x)) - mp.erfc(abs(y))

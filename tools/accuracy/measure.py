@@ -1,4 +1,4 @@
-"""The largest errors of a function: evaluated, compiled, written for other targets."""
+"""The largest errors of a function: evaluated, compiled, or legalized for other targets."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from gnomon.tools.accuracy.samples import numbers, pairs
 
 __all__ = ["Error", "Points", "call_of", "errors", "largest_error", "points"]
 
-# Of those ways that are evaluated: a target that is written for so.
+# A target with the legalization of each way that is evaluated, not compiled.
 _TARGETS = {"no f64": "vulkan", "no library": "aarch64-linux"}
 
 
 @dataclass(frozen=True)
 class Points:
-    """Operands with the exact values, also of the operands without their subnormal numbers."""
+    """Operands with exact values, both of the operands and of them with subnormals flushed."""
 
     operands: list[np.ndarray]
     exact: list[np.ndarray]
@@ -37,7 +37,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Error:
-    """The largest error in units in the last place, and the operands that have it."""
+    """The largest error in units in the last place, and the operands at which it occurs."""
 
     units: float
     at: tuple[float, ...]
@@ -46,7 +46,7 @@ class Error:
 
 
 def points(function: Function, dtype: np.dtype, count: int, seed: int = 0) -> Points:
-    """What a function is measured at in a format: less in f64, whose exact values are dear."""
+    """The sample points of a function in a format; fewer in f64, where exact values are costly."""
     if dtype.itemsize == 8 or (dtype.itemsize == 4 and EXACT[function.exact_name].few):
         count //= 10
     if function.costly:
@@ -84,7 +84,7 @@ def _units(
         same = (found == high) & (low == 0) | (np.isnan(found) & np.isnan(high))
         same |= np.isinf(found) & (np.abs(high) > largest) & (found * high > 0)
         down = 2.0**-64
-        # Infinity is the number after the largest one.
+        # Infinity counts as the number after the largest one.
         f = np.where(np.isinf(found), np.copysign(beyond, found), found * down)
         h = np.where(np.abs(high) > largest, np.copysign(beyond, high), high * down)
         size = np.maximum(np.abs(high), np.minimum(scale, largest))
@@ -108,10 +108,10 @@ def errors(
     flushes: bool = False,
     scale: str = "",
 ) -> np.ndarray:
-    """By how many units in the last place each result is off.
+    """The error of each result in units in the last place.
 
     Args:
-        results: of the function, in the format.
+        results: the results of the function, in the format.
         given: the operands and the exact values.
         dtype: the format.
         flushes: whether subnormal numbers may count as zeros, as operands and as results.
@@ -124,7 +124,7 @@ def errors(
             sizes = [np.abs(o.astype(np.float64)) for o in given.operands]
             least = np.maximum.reduce([np.where(np.isfinite(s), s, 0.0) for s in sizes])
     off = _units(found, given.exact, dtype, least)
-    # The signs of zeros that are functions of zeros.
+    # Check the sign of a zero that is the result at zero.
     of_zero = (given.operands[0] == 0) & (given.exact[0] == 0) & (found == 0)
     lost = of_zero & (np.signbit(found) != np.signbit(given.exact[0]))
     if not flushes:
@@ -133,7 +133,7 @@ def errors(
     for exact in (given.exact, given.flushed):
         off = np.minimum(off, _units(found, exact, dtype, least))
         with np.errstate(invalid="ignore"):
-            # What rounds to the smallest normal number may have been less before.
+            # A value that rounds to the smallest normal number may be subnormal before rounding.
             off = np.where((found == 0) & (np.abs(exact[0]) <= tiny), 0.0, off)
     return np.where(lost, np.inf, off)
 
@@ -144,7 +144,7 @@ def _named(root: Any, name: str) -> Callable[..., Any]:
 
 
 def call_of(function: Function, way: str, given: Points) -> Callable[..., np.ndarray]:
-    """A function as it is computed in one of the ways, of NumPy arrays."""
+    """A function of NumPy arrays that computes in one of the ways."""
     call = _named(gn, function.name)
     if way == "eager":
         return lambda *x: np.asarray(call(*map(gn.numpy.asarray, x)))

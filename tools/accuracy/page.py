@@ -17,7 +17,7 @@ from gnomon.tools.accuracy.measure import Error, call_of, largest_error, points
 
 __all__ = ["PEER", "Measured", "measured", "page"]
 
-# Another library beside, where it is installed; nothing is asked of it.
+# Another library, shown for comparison if it is installed; bounds do not apply to it.
 PEER = "jax"
 
 HEADER = f"""\
@@ -41,7 +41,7 @@ keep subnormal numbers. In compiled code they may count as zeros, as operands an
 
 @dataclass(frozen=True)
 class Measured:
-    """The errors of a function in a dtype by the way that it is computed."""
+    """The errors of a function in a dtype, by the way in which it is computed."""
 
     function: Function
     dtype: str
@@ -66,7 +66,7 @@ def _peer() -> Any:
 
 
 def measured(count: int, only: Collection[str] | None = None) -> list[Measured]:
-    """The errors of all functions, or of some by name."""
+    """The errors of all functions, or of those with given names."""
     found = []
     peer = _peer()
     for function in FUNCTIONS:

@@ -1,8 +1,8 @@
-"""Where a function is measured: points over the whole range of a format, and where digits are lost.
+"""Sample points: over the whole range of a format, and where functions lose digits.
 
-Every exponent of the format has some points, those of magnitudes near one many, whole intervals of
-a function more, and around zeros, poles and the ends of intervals the neighbouring numbers. Formats
-of 16 bits are measured at each of their numbers.
+Every exponent of the format has some points, and exponents near zero have many. The intervals of a
+function have more, and around zeros, poles and ends of intervals the neighbouring numbers are
+included. Formats of 16 bits are sampled completely.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 
 __all__ = ["PAIRS", "multiples", "numbers", "pairs"]
 
-# Exponents of 2 between which most programs compute.
+# The range of exponents of 2 in which most programs compute.
 _USUAL = (-14, 8)
 
 
 def multiples(unit: float, count: int = 64) -> tuple[float, ...]:
-    """Multiples of a number: the first ones, and those by powers of 2."""
+    """Multiples of a number: the first few, and those by powers of 2."""
     return tuple(k * unit for k in range(1, count)) + tuple(unit * 2.0**k for k in range(7, 60))
 
 
@@ -31,7 +31,7 @@ def _word(dtype: np.dtype) -> np.dtype:
 def _from_parts(
     dtype: np.dtype, exponents: np.ndarray, rng: np.random.Generator, signs: bool = True
 ) -> np.ndarray:
-    """Numbers with given stored exponents, their mantissas and signs at random."""
+    """Numbers with given stored exponents and random mantissas and signs."""
     info = np.finfo(dtype)
     word = _word(dtype)
     mantissa = rng.integers(0, 1 << info.nmant, exponents.size, dtype=word)
@@ -42,7 +42,7 @@ def _from_parts(
 
 
 def _neighbours(dtype: np.dtype, centers: Iterable[float]) -> np.ndarray:
-    """The numbers next to some of both signs, one to 2**12 steps away."""
+    """The numbers one to 2**12 steps away from centers of both signs."""
     with np.errstate(over="ignore"):
         bits = np.array(list(centers), np.float64).astype(dtype).view(f"i{dtype.itemsize}")
     steps = [0, *(s * k for k in (1, 2, 3, 5, 16, 100, 4096) for s in (-1, 1))]
@@ -67,10 +67,10 @@ def numbers(
 
     Args:
         dtype: the format.
-        count: of the points at random, two fifths spread over all exponents.
-        intervals: where half of the points are: those in which the function does most.
+        count: the number of random points, of which two fifths are spread over all exponents.
+        intervals: the intervals of interest, which get half of the points.
         near: centers whose neighbours are added, with both signs.
-        seed: of the generator.
+        seed: the seed of the generator.
     """
     if dtype.itemsize == 2:
         return np.arange(1 << 16, dtype=np.uint16).view(dtype)
@@ -95,7 +95,7 @@ def numbers(
 def _logarithmic(
     rng: np.random.Generator, low: float, high: float, count: int, signs: bool = True
 ) -> np.ndarray:
-    """Numbers whose logarithm is uniform between those of two powers of 2."""
+    """Numbers between two powers of 2 with a uniformly distributed logarithm."""
     sign = rng.choice([-1.0, 1.0], count) if signs else 1.0
     return np.asarray(sign * np.exp2(rng.uniform(low, high, count)))
 
@@ -106,7 +106,7 @@ def _range(dtype: np.dtype) -> tuple[float, float]:
 
 
 def _anywhere(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np.ndarray]:
-    """A third over the whole range, a third of like size, a third of usual ones."""
+    """Pairs: a third over the whole range, a third of similar size, a third of usual size."""
     third = count // 3
     low, high = _range(dtype)
     x = np.concatenate([_logarithmic(rng, low, high, 2 * third), _logarithmic(rng, *_USUAL, third)])
@@ -118,7 +118,7 @@ def _anywhere(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np.
 
 
 def _powers(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np.ndarray]:
-    """Whose power is a number of the format: any base, bases next to 1, whole exponents."""
+    """Pairs whose power is in range: any base, bases near 1, integer exponents."""
     low, high = _range(dtype)
     quarter = count // 4
     x = np.concatenate(
@@ -138,7 +138,7 @@ def _powers(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np.nd
 
 
 def _log_sums(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np.ndarray]:
-    """Of all sizes with small and large differences, and such as have a sum near 1."""
+    """Pairs of all sizes with small and large differences, and pairs with a sum near 1."""
     half = count // 2
     x = _logarithmic(rng, *_USUAL, half)
     share = rng.uniform(1e-6, 1 - 1e-6, half)
@@ -150,7 +150,7 @@ PAIRS = {"anywhere": _anywhere, "powers": _powers, "log sums": _log_sums}
 
 
 def pairs(dtype: np.dtype, count: int, kind: str, seed: int = 0) -> list[np.ndarray]:
-    """About ``count`` pairs of numbers of a kind, and each of the format's edges with each."""
+    """About ``count`` pairs of a kind, and all pairs of the format's edge cases."""
     rng = np.random.default_rng(seed)
     edges = np.array([0.0, 1.0, 2.5, 3.0, np.inf, -0.0, -1.0, -2.5, -3.0, -np.inf, np.nan])
     grids = np.meshgrid(edges, edges)

@@ -18,10 +18,10 @@ from gnomon.tools.bench.workloads import WORKLOADS
 
 
 def select(names: Sequence[str]) -> list[Workload]:
-    """The workloads of the given names, families or patterns; all where none is given.
+    """The workloads with the given names, families or patterns; all if none is given.
 
     Raises:
-      ValueError: a name fits none.
+      ValueError: a name matches no workload.
     """
     if not names:
         return list(WORKLOADS)
@@ -44,7 +44,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m gnomon.tools.bench",
         description="Runs the same workloads through gnomon and its peers, and compares the times.",
     )
-    parser.add_argument("--list", action="store_true", help="list the workloads and what they time")
+    parser.add_argument("--list", action="store_true", help="list the workloads with descriptions")
     parser.add_argument(
         "--only",
         action="append",
@@ -65,13 +65,13 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=[],
         type=Path,
         metavar="FILE",
-        help="write the table to FILE, as JSON where it ends with .json, else as Markdown",
+        help="write the table to FILE, as JSON if it ends with .json, otherwise as Markdown",
     )
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The entry point; the exit status is 1 where a workload failed or frameworks disagreed."""
+    """The entry point; the exit status is 1 if a workload failed or frameworks disagreed."""
     options = parse_arguments(arguments)
     console = Console()
     errors = Console(stderr=True)

@@ -1,4 +1,4 @@
-"""The frameworks that are compared, as data: how each is found, waited for and read."""
+"""The frameworks to compare, as data: how to import each, wait for it and read its results."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from gnomon import lax
 
 @dataclass(frozen=True)
 class Framework:
-    """A framework that is installed.
+    """An installed framework.
 
     Attributes:
       name: the key of its column.
-      title: how tables write it.
-      version: of the package.
+      title: its name in tables.
+      version: the version of the package.
       module: the package.
-      np: its array functions under NumPy's names (for PyTorch, the package).
-      lax: structured control flow, for those that have it.
+      np: its array functions with NumPy's names (for PyTorch, the package).
+      lax: structured control flow, if the framework has it.
       wait: blocks until every array of a nested result is computed.
-      from_numpy: an array of its own with a value.
-      threads: what is known of its default number of threads.
+      from_numpy: converts a NumPy array to an array of the framework.
+      threads: a description of the threads that it uses by default.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Framework:
     threads: str = field(default="")
 
     def arrays(self, result: Any) -> list[np.ndarray]:
-        """The arrays of a nested result of this framework as NumPy arrays, dicts by sorted key."""
+        """The arrays of a nested result as NumPy arrays; dicts are sorted by key."""
         if isinstance(result, dict):
             return [a for key in sorted(result) for a in self.arrays(result[key])]
         if isinstance(result, (list, tuple)):
@@ -75,7 +75,7 @@ def _gnomon() -> Framework:
 
 
 def _jax() -> Framework:
-    # Only the CPU is compared, and a plugin for another device would be the default otherwise.
+    # Compare on the CPU only; otherwise, a plugin for another device would be the default.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     jax = importlib.import_module("jax")
     return Framework(
@@ -137,10 +137,10 @@ TITLES = {"gnomon": "gnomon", "jax": "JAX", "numpy": "NumPy", "torch": "PyTorch"
 
 
 def load_frameworks(names: list[str] | None = None) -> tuple[list[Framework], dict[str, str]]:
-    """The frameworks that can be imported, and why the others cannot.
+    """The frameworks that can be imported, and the reasons why the others cannot.
 
     Args:
-      names: which to look for, all by default.
+      names: the frameworks to look for; all by default.
     """
     found, missing = [], {}
     for name in names or list(_LOADERS):

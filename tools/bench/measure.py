@@ -1,7 +1,7 @@
-"""How time is measured: agreement first, then interleaved rounds, then medians.
+"""The method of measurement: compare results, run interleaved rounds, take medians.
 
-The frameworks take turns, round by round, so that a machine that gets slower or busier does so for
-all of them. In each turn a framework first makes one call that is not counted: it brings its code
+The frameworks take turns in each round, so that changes of the machine's speed or load affect all
+of them. In each turn, a framework first makes one call that is not counted, which brings its code
 and data back into the caches.
 """
 
@@ -27,14 +27,14 @@ class DisagreementError(Exception):
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured.
+    """The extent of the measurement.
 
     Attributes:
-      rounds: turns of each framework, at most.
-      turn_s: so long a turn should last: short calls are repeated in it.
-      budget_s: so long all turns of one framework should last; slow workloads get fewer rounds.
-      minimum_rounds: but not fewer than these.
-      pause_s: before each turn, so that idle threads of the last framework stop spinning.
+      rounds: the maximum number of turns of each framework.
+      turn_s: the target duration of a turn, in which short calls are repeated.
+      budget_s: the target duration of all turns of one framework; slow workloads get fewer rounds.
+      minimum_rounds: the minimum number of rounds.
+      pause_s: a pause before each turn, so that idle threads of the last framework stop spinning.
     """
 
     rounds: int = 15
@@ -50,7 +50,7 @@ QUICK = Effort(rounds=5, turn_s=0.01, budget_s=1.0, minimum_rounds=2, pause_s=0.
 
 @dataclass(frozen=True)
 class Measurement:
-    """Seconds for one call: the median of the rounds, and the quartiles around it."""
+    """Seconds for one call: the median of the rounds and the quartiles."""
 
     median: float
     low: float
@@ -61,23 +61,23 @@ class Measurement:
 
 @dataclass
 class Row:
-    """The outcome of one workload: a measurement, or what went wrong, for each framework."""
+    """The outcome of one workload: a measurement or an error for each framework."""
 
     workload: Workload
     measurements: dict[str, Measurement] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
 
     def ratio(self, peer: str) -> float | None:
-        """The time of gnomon in units of the peer's."""
+        """The time of gnomon relative to that of a peer."""
         ours, theirs = self.measurements.get("gnomon"), self.measurements.get(peer)
         return ours.median / theirs.median if ours and theirs else None
 
 
 def run_workload(workload: Workload, frameworks: Sequence[Framework], effort: Effort) -> Row:
-    """Make a workload ready in every framework, compare the results, and time it.
+    """Set up a workload in every framework, compare the results, and time it.
 
-    A framework that fails is left out of the row's measurements and named in its errors; where
-    results disagree nothing is timed.
+    A framework that fails is left out of the row's measurements and named in its errors. If results
+    disagree, nothing is timed.
     """
     row = Row(workload)
     cases: dict[str, Case] = {}
@@ -121,7 +121,7 @@ def _compare(workload: Workload, values: dict[str, list[np.ndarray]]) -> None:
 def difference(
     arrays: Sequence[np.ndarray], reference: Sequence[np.ndarray], tolerance: float
 ) -> str | None:
-    """How two lists of arrays differ, or None where they agree.
+    """Describe how two lists of arrays differ; None if they agree.
 
     Args:
       tolerance: for inexact dtypes, in units of epsilon relative to the largest element.
@@ -147,14 +147,14 @@ def difference(
 
 @dataclass(frozen=True)
 class _Plan:
-    """How one case is measured: calls in a turn, turns, whether an uncounted call goes first."""
+    """The plan for one case: calls per turn, turns, and whether to make an uncounted call first."""
 
     calls: int
     rounds: int
     warm_up: bool
 
 
-# Calls that take longer than this are compilations and their like: there is nothing to warm up.
+# Longer calls, such as compilations, need no warm-up.
 _LONG_S = 0.25
 
 
@@ -165,7 +165,7 @@ def _measure(
     samples: dict[str, list[float]] = {f.name: [] for f in frameworks}
     gc.collect()
     for number in range(max((plan.rounds for plan in plans.values()), default=0)):
-        # Another one goes first each time.
+        # Each round starts with another framework.
         first = number % len(frameworks)
         for framework in (*frameworks[first:], *frameworks[:first]):
             plan = plans[framework.name]
@@ -180,7 +180,7 @@ def _measure(
 
 def _plan(framework: Framework, case: Case, effort: Effort) -> _Plan:
     calls, once = 1, _turn(framework, case, 1)
-    # A single short call says little: double the calls until the turn is long enough to judge by.
+    # A single short call is too noisy: double the calls until their time is long enough.
     while once * calls < effort.turn_s / 4:
         calls *= 2
         once = _turn(framework, case, calls)
@@ -206,7 +206,7 @@ def _turn(framework: Framework, case: Case, calls: int) -> float:
     finally:
         if was_enabled:
             gc.enable()
-    # Work that was only launched must not run in another framework's turn.
+    # Work that is still running must not continue in another framework's turn.
     framework.wait(result)
     return (stop - start) / calls
 

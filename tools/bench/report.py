@@ -41,7 +41,7 @@ def _ratio(row: Row, peer: str) -> str:
 
 
 def machine(frameworks: Sequence[Framework], missing: dict[str, str]) -> dict[str, str]:
-    """What the figures depend on besides the code, by what it is."""
+    """The facts about the machine on which the figures depend."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     facts = {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
@@ -72,7 +72,7 @@ def _columns(frameworks: Sequence[Framework]) -> tuple[list[str], list[str]]:
 
 
 def print_table(rows: Sequence[Row], frameworks: Sequence[Framework], console: Console) -> None:
-    """The table on the terminal; slow ratios stand out."""
+    """Print the table on the terminal with slow ratios highlighted."""
     names, peers = _columns(frameworks)
     table = Table(header_style="bold", title="median time of one call")
     table.add_column("workload", no_wrap=True)
@@ -91,7 +91,7 @@ def print_table(rows: Sequence[Row], frameworks: Sequence[Framework], console: C
 
 
 def as_markdown(rows: Sequence[Row], frameworks: Sequence[Framework], facts: dict[str, str]) -> str:
-    """A Markdown document: the machine, the table, and what each row times."""
+    """A Markdown document: the machine, the table, and a description of each row."""
     names, peers = _columns(frameworks)
     titles = ["workload", *(TITLES[n] for n in names), *(f"gnomon / {TITLES[p]}" for p in peers)]
     lines = [f"- {key}: {value}" for key, value in facts.items()]

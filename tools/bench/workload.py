@@ -1,4 +1,4 @@
-"""What a workload is: a name, what it does, and how it is made ready in each framework."""
+"""Workloads: a name, a description, and a setup for each framework."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gnomon.tools.bench.frameworks import Framework
 
 @dataclass(frozen=True)
 class Case:
-    """A workload made ready in one framework.
+    """A workload that is set up in one framework.
 
     Attributes:
-      run: does the work once and returns its result; the time of this call is the measurement.
-        Where the workload says that it waits, it waits in here.
-      check: the arrays that must agree between frameworks; ``run`` by default.
-      keeps_time: ``run`` returns the seconds that it measured by itself.
+      run: does the work once and returns its result; this call is timed. If the workload is said to
+        wait, the call includes the wait.
+      check: returns the arrays that must agree between frameworks; ``run`` by default.
+      keeps_time: whether ``run`` returns seconds that it has measured itself.
     """
 
     run: Callable[[], Any]
@@ -34,10 +34,10 @@ class Workload:
 
     Attributes:
       name: ``family/name``.
-      doc: what is timed, in one line.
-      setups: by the name of the framework; a framework that is not here has no form of it.
-      tolerance: how far results may be apart, in units of the dtype's epsilon relative to the
-        largest element.
+      doc: a one-line description of the timed work.
+      setups: setups by the name of the framework; other frameworks do not have the workload.
+      tolerance: the tolerance of results, in units of the dtype's epsilon relative to the largest
+        element.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""All workloads, one room per family."""
+"""All workloads, one module per family."""
 
 from gnomon.tools.bench.workload import Workload
 from gnomon.tools.bench.workloads import (

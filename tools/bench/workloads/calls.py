@@ -1,4 +1,4 @@
-"""Calls of compiled functions with hardly any work in them: what the way there and back costs."""
+"""Calls of compiled functions with hardly any work: the overhead of a call."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from gnomon.tools.bench.workloads.training import WIDE, batch, network, step_fun
 
 @contextmanager
 def _without_disk_cache() -> Iterator[None]:
-    """Without the executables that gnomon keeps on disk by default; JAX keeps none."""
+    """Disable gnomon's cache of executables on disk; JAX has none by default."""
     before = os.environ.get("GNOMON_CACHE")
     os.environ["GNOMON_CACHE"] = "0"
     try:
@@ -28,7 +28,7 @@ def _without_disk_cache() -> Iterator[None]:
 
 
 def _compile(framework: Framework, function: Any, arguments: tuple[Any, ...]) -> Any:
-    # A new function each time: neither framework may remember the last one.
+    # A new function each time, so that neither framework can reuse the last one.
     def fresh(*given: Any) -> Any:
         return function(*given)
 

@@ -1,4 +1,4 @@
-"""What differentiation costs before anything is compiled: eagerly, and traced and transformed."""
+"""The cost of differentiation without compilation: eager, and traced and transformed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _lower_chain(framework: Framework) -> Case:
     x = framework.from_numpy(_value())
 
     def lower() -> Any:
-        # A new function each time: neither framework may remember the last one.
+        # A new function each time, so that neither framework can reuse the last one.
         module.jit(module.grad(lambda x: _chain(framework, x))).lower(x)
 
     return Case(lower, check=lambda: ())

@@ -1,4 +1,4 @@
-"""Single operations on small arrays outside of `jit`: what calling the framework costs."""
+"""Single operations on small arrays outside of `jit`: the overhead of the framework."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Operation = Callable[[Framework, Any, Any], Callable[[], Any]]
 def _waiting(
     make: Callable[[Framework], tuple[Any, Any]], operation: Operation
 ) -> dict[str, Setup]:
-    """The operation in every framework; those that compute later are waited for."""
+    """The operation in every framework, including the wait for asynchronous ones."""
 
     def setup(framework: Framework) -> Case:
         run = operation(framework, *make(framework))

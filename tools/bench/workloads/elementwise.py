@@ -1,4 +1,4 @@
-"""Chains of elementwise operations and reductions on large arrays: what fusion is worth."""
+"""Chains of elementwise operations and reductions on large arrays: the benefit of fusion."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _workload(name: str, doc: str, function: Any) -> Workload:
         return Case(lambda: function(framework, x, y))
 
     setups = {**like_jax(compiled), "numpy": plain, "torch": plain}
-    # A sum of 25 million numbers in another order.
+    # The tolerance is for a sum of 25 million numbers in another order.
     return Workload(f"elementwise/{name}", f"jit, f32[{SIDE},{SIDE}]: {doc}", setups, 2048.0)
 
 

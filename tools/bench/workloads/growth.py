@@ -1,8 +1,8 @@
-"""Ops at growing sizes: whether the time grows as the algorithm's, n or n log n, and no worse.
+"""Ops at growing sizes, to check that the time grows like that of the algorithm.
 
-Read a family from one size to the next: sixteen times the elements should take about sixteen times
-as long once the call itself no longer counts (twenty times, where the algorithm has a logarithm;
-sixty-four times for factorizations, whose matrices have four times as many rows).
+Compare one size with the next: sixteen times the elements should take about sixteen times as long,
+once the overhead of the call no longer matters. Algorithms of n log n operations take about twenty
+times as long, and factorizations, whose matrices have four times as many rows, sixty-four times.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _convolution(f: Framework, x: Any, i: Any) -> Any:
 
 
 def _matrix(f: Framework, x: Any) -> Any:
-    """A matrix with a diagonal so large that every factorization is well conditioned."""
+    """A diagonally dominant matrix, for which every factorization is well conditioned."""
     rows = math.isqrt(x.size)
     return x.reshape(rows, rows) / rows + f.np.eye(rows)
 
@@ -78,7 +78,7 @@ def _workload(name: str, size: int, function: Callable[[Framework, Any, Any], An
         run = framework.module.jit(lambda x, i: function(framework, x, i))
         return Case(lambda: run(x, i).block_until_ready())
 
-    # Sums of all elements, in another order.
+    # The tolerance is for sums of all elements in another order.
     return Workload(f"growth/{name}_{size}", f"jit, f32[{size}]", like_jax(setup), 4096.0)
 
 

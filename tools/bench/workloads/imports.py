@@ -1,4 +1,4 @@
-"""How long an import takes, each time in a process of its own."""
+"""The time of an import, each time in a new process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ print(time.perf_counter() - start)
 
 def _import(module: str) -> Case:
     command = [sys.executable, "-c", _PROGRAM.format(module)]
-    # Installed packages are compiled; a source tree may be read where nothing can be written.
+    # Installed packages are compiled to bytecode; a source tree may be in a read-only place.
     compiled = tempfile.mkdtemp(prefix="gnomon-bench-")
     atexit.register(shutil.rmtree, compiled, ignore_errors=True)
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}

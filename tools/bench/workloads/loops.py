@@ -1,4 +1,4 @@
-"""Loops inside of compiled programs: recurrent cells, a neural ODE, bodies, large residuals."""
+"""Loops in compiled programs: recurrent cells, a neural ODE, n-body, large residuals."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _neural_ode(framework: Framework) -> Case:
 
 
 def _bodies(framework: Framework) -> tuple[Any, list[Any]]:
-    """A function from places and speeds of 32 bodies to those after 100 steps."""
+    """A function that maps positions and velocities of 32 bodies to those after 100 steps."""
     np_ = framework.np
     rng = np.random.default_rng(0)
     masses = framework.from_numpy(rng.uniform(0.5, 1.5, 32).astype(np.float32))
@@ -222,7 +222,7 @@ WORKLOADS = (
         "loop/fori",
         "jit(fori_loop): 1000 steps of 3.1 x (1 - x), f32[8]",
         like_jax(_logistic),
-        # The recurrence magnifies a rounding error now and then.
+        # The recurrence is chaotic and amplifies rounding errors.
         65536.0,
     ),
     Workload(

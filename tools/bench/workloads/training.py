@@ -36,7 +36,7 @@ def batch(widths: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def loss(framework: Framework, params: Any, x: Any, y: Any) -> Any:
-    """The mean cross-entropy, written with NumPy's names; ``x`` may be one example."""
+    """The mean cross-entropy in terms of NumPy's functions; ``x`` may be one example."""
     np_ = framework.np
     for weight, bias in params[:-1]:
         x = np_.maximum(x @ weight + bias, 0.0)
@@ -55,7 +55,7 @@ def _on(framework: Framework, params: Any) -> list[tuple[Any, Any]]:
 
 
 def step_function(framework: Framework) -> Any:
-    """One step of gradient descent for gnomon or JAX, not compiled."""
+    """One step of gradient descent for gnomon or JAX, without `jit`."""
 
     def step(params: Any, x: Any, y: Any) -> Any:
         value, gradient = framework.module.value_and_grad(lambda p: loss(framework, p, x, y))(
@@ -78,7 +78,7 @@ def _step(framework: Framework) -> Case:
 
 
 def _forward(params: Any, x: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
-    """The input of each layer, and the probabilities' logarithms."""
+    """The input of each layer, and the log-probabilities."""
     inputs = [x]
     for weight, bias in params[:-1]:
         inputs.append(np.maximum(inputs[-1] @ weight + bias, 0))
