@@ -30,9 +30,10 @@ class ResizeMethod(enum.Enum):
 
     @staticmethod
     def from_string(s: str) -> ResizeMethod:
-        """The method of a name: nearest, linear (bilinear, trilinear, triangle), cubic (bicubic,
-        tricubic), lanczos3, lanczos5, cubic-pytorch (bicubic-pytorch: the cubic that
-        PyTorch takes).
+        """The method of a name.
+
+        The names are nearest; linear, bilinear, trilinear and triangle; cubic, bicubic and
+        tricubic; lanczos3; lanczos5; cubic-pytorch and bicubic-pytorch, PyTorch's kernel.
         """
         method = _NAMES.get(s)
         if method is None:
@@ -83,7 +84,7 @@ _KERNELS: dict[ResizeMethod, Callable[[Array], Array]] = {
 
 
 class _Kernel(NamedTuple):
-    """What pixels weigh by their distance, and whether those at the edge count beyond it, too."""
+    """The weight of a pixel by its distance, and whether edge pixels are repeated outside."""
 
     weight: Callable[[Array], Array]
     replicates: bool = False

@@ -1,4 +1,4 @@
-"""What may still change: `io_callback` and `checkify`."""
+"""Functions that may still change: `io_callback` and `checkify`."""
 
 from gnomon._api.callbacks import io_callback
 from gnomon.experimental import checkify

@@ -90,7 +90,7 @@ all_checks: frozenset[ErrorCategory] = automatic_checks | user_checks
 
 @tree_util.register_pytree_node_class
 class Error:
-    """What `checkify` found: nothing, or the first check that failed.
+    """The result of `checkify`: no error, or the first check that failed.
 
     A pytree of arrays; under `vmap` each element has an error of its own.
     """

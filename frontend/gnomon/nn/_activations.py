@@ -292,7 +292,7 @@ def one_hot(
       x: an array of integers.
       num_classes: the size of the vectors.
       dtype: the dtype of the result; the default float dtype if None.
-      axis: where the new dimension stands in the result.
+      axis: the place of the new dimension in the result.
     Raises:
       ValueError: there is no such axis.
 

@@ -41,10 +41,10 @@ def dot_product_attention(
       bias: added to the products; it broadcasts to (batch, heads, queries, keys).
       mask: booleans of such a shape: which keys a query attends to.
       scale: a factor of the products; 1 / sqrt(size) by default.
-      is_causal: a query attends to no keys behind its own position.
+      is_causal: a query attends to no keys after its own position.
       query_seq_lengths, key_value_seq_lengths: of shape (batch,), how many queries and keys of each
         sequence count. The result of other queries is zero.
-      local_window_size: how far before and behind its own position a query attends.
+      local_window_size: how far before and after its own position a query attends.
       implementation: None or ``"xla"``: the only one.
       return_residual: also return the logarithm of the sum of exponentials, of shape (batch,
         queries, heads).
@@ -124,6 +124,6 @@ def _allowed(
     if is_causal:
         allowed = allowed & (ahead <= 0)
     if window is not None:
-        before, behind = (window, window) if isinstance(window, int) else window
-        allowed = allowed & (ahead >= -before) & (ahead <= behind)
+        before, after = (window, window) if isinstance(window, int) else window
+        allowed = allowed & (ahead >= -before) & (ahead <= after)
     return allowed

@@ -185,7 +185,7 @@ def choice(
 
     Args:
       key: one key.
-      a: an array, or an integer n, which stands for 0, ..., n - 1.
+      a: an array, or an integer n, which means 0, ..., n - 1.
       shape: the shape of the draws.
       replace: False draws different elements.
       p: probabilities of the elements along ``axis``; uniform by default.
@@ -270,7 +270,7 @@ def permutation(
 
     Args:
       key: one key.
-      x: an array, or an integer n, which stands for 0, ..., n - 1.
+      x: an array, or an integer n, which means 0, ..., n - 1.
       axis: the dimension along which the order is random.
       independent: give each vector along ``axis`` an order of its own.
     Raises:

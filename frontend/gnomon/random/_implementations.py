@@ -36,7 +36,7 @@ class Implementation:
 
     Attributes:
       name: as ``impl`` names it.
-      tag: as it stands in the name of the dtype, ``key<tag>``.
+      tag: the part of the dtype's name, ``key<tag>``.
       words: of how many words a key consists.
       seed: ``(high, low) -> words``.
       split: ``(words, shape) -> words`` of that shape.
@@ -270,7 +270,7 @@ def _generated(key: Words, shape: Shape, dtype: np.dtype[Any]) -> Array:
 
 
 def _philox_block(key: Words, ahead: int) -> Words:
-    """The four words of the generator that stand ``ahead`` of the counter, for each key."""
+    """The four words of the generator at ``ahead`` counts after the counter, for each key."""
     k0, k1, low, high = key
     one = constant_like(low, ahead)
     moved = lax.add(low, one)

@@ -57,7 +57,7 @@ def key_dtype(impl_spec: Any = None) -> KeyDType:
 
 
 def implementation_of(spec: Any) -> Implementation:
-    """The generator that a name or a dtype of keys stands for; the configured one for None."""
+    """The generator of a name or of a dtype of keys; the configured one for None."""
     return spec.implementation if isinstance(spec, KeyDType) else implementation(spec)
 
 
@@ -266,7 +266,7 @@ class KeyArray(ExtendedArray):
 
 
 class _KeysAt:
-    """What ``keys.at`` and ``keys.at[index]`` are."""
+    """``keys.at`` and ``keys.at[index]``."""
 
     __slots__ = ("index", "keys")
 

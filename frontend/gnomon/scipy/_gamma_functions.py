@@ -84,7 +84,7 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def _stirling_rest(x: Array) -> Array:
-    """What lgamma is above Stirling's formula, of numbers from ten upwards."""
+    """The difference of lgamma and Stirling's formula, for x >= 10."""
     inverse = 1 / (x * x)
     total = lax.full_like(x, 0)
     for term in (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12):

@@ -37,8 +37,8 @@ def _resized(x: Array, axis: int, n: int | None) -> Array:
         return x
     if n < x.shape[axis]:
         return lax.slice_in_dim(x, 0, n, axis=axis)
-    behind = [(0, n - x.shape[axis] if d == axis else 0, 0) for d in range(x.ndim)]
-    return lax.pad(x, np.zeros((), x.dtype), behind)
+    after = [(0, n - x.shape[axis] if d == axis else 0, 0) for d in range(x.ndim)]
+    return lax.pad(x, np.zeros((), x.dtype), after)
 
 
 def _turns(size: int) -> np.ndarray:

@@ -75,7 +75,7 @@ class RegularGridInterpolator:
         self.bounds_error: bool = bounds_error
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[str, bool]]:
-        """What makes an interpolator a pytree."""
+        """Flatten the interpolator, which is a pytree."""
         return (self.grid, self.values, self.fill_value), (self.method, self.bounds_error)
 
     @classmethod

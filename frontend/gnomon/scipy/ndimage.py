@@ -46,7 +46,7 @@ def map_coordinates(
       input: an array.
       coordinates: for each dimension of ``input``, an array of coordinates.
       order: 0 for the nearest element, 1 for linear interpolation.
-      mode: what stands beyond the edges: ``"constant"`` (``cval``), ``"nearest"``, ``"mirror"``,
+      mode: the values beyond the edges: ``"constant"`` (``cval``), ``"nearest"``, ``"mirror"``,
         ``"wrap"`` (periodic), ``"reflect"``.
       cval: see ``mode``.
     Returns:

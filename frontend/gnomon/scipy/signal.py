@@ -1,6 +1,4 @@
-"""`gnomon.scipy.signal`: convolutions and correlations over any number of dimensions,
-spectra, trends.
-"""
+"""`gnomon.scipy.signal`: convolutions, correlations, spectra and trends of any rank."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def polar(
 
     Args:
       a: ``[..., m, n]``.
-      side: where the positive semidefinite factor stands.
+      side: the side of the positive semidefinite factor.
       method: ``"qdwh"`` or ``"svd"``; both are computed by singular values.
       eps, max_iterations: ignored.
     Returns:

@@ -1,4 +1,4 @@
-"""What is solved in the Schur form: `funm`, `solve_sylvester`; and `rsf2csf`, `qr_multiply`."""
+"""Functions that use the Schur form: `funm`, `solve_sylvester`; `rsf2csf` and `qr_multiply`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ __all__ = ["OptimizeResults", "minimize"]
 
 
 class OptimizeResults(NamedTuple):
-    """What `minimize` returns.
+    """The result of `minimize`.
 
     Attributes:
       x: the last point.
@@ -51,7 +51,7 @@ class OptimizeResults(NamedTuple):
 
 
 _UNLIMITED = np.iinfo(np.int32).max
-# By method, the options and their defaults; None stands for one that depends on the problem.
+# By method, the options and their defaults; None means a default that depends on the problem.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "bfgs": {"maxiter": None, "norm": np.inf, "gtol": 1e-5, "line_search_maxiter": 10},
     "l-bfgs-experimental-do-not-rely-on-this": {

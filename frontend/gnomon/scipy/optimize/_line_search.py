@@ -34,7 +34,7 @@ class Point(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What `line_search` found.
+    """The result of `line_search`.
 
     Attributes:
       point: the step's; the start's, if there is none that is lower.

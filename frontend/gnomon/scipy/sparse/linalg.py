@@ -285,7 +285,7 @@ def _gmres(
 def _in_krylov_space(
     A: Map, M: Map, residual: Array, norm: Array, enough: Array, size: int
 ) -> Array:
-    """What to add to a guess, from the Krylov space of its residual.
+    """The correction of a guess, from the Krylov space of its residual.
 
     The rows of ``basis`` are orthonormal; those of ``r`` are the columns of the triangular factor
     of the Hessenberg matrix, kept triangular by rotations as the space grows.

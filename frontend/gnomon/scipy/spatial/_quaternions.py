@@ -1,4 +1,4 @@
-"""Unit quaternions ``(x, y, z, w)``, in the last dimension of an array, and what stands for them.
+"""Unit quaternions ``(x, y, z, w)`` in the last dimension of an array; other forms of rotations.
 
 A quaternion and its negative are the same rotation. Every function can be differentiated where the
 rotation can be: at angles of zero too.
@@ -58,9 +58,7 @@ def inverse(q: Array) -> Array:
 
 
 def canonical(q: Array) -> Array:
-    """The one of a quaternion and its negative whose last number other than zero, from w, x, y and
-    z, is positive.
-    """
+    """Choose the sign of a quaternion: the first nonzero one of w, x, y and z is positive."""
     x, y, z, w = (q[..., i] for i in range(4))
     first = gnp.where(
         gnp.not_equal(w, 0),

@@ -19,7 +19,7 @@ __all__ = ["ModeResult", "mode", "rankdata", "sem"]
 
 
 class ModeResult(NamedTuple):
-    """What `mode` returns.
+    """The result of `mode`.
 
     Attributes:
       mode: the most frequent values.
@@ -108,9 +108,9 @@ def rankdata(
 
     Args:
       a: an array.
-      method: the rank of equal elements: the ``"average"``, the ``"min"`` or the ``"max"`` of
-        theirs, ``"dense"``: as many as there are different ones before, plus one, or ``"ordinal"``:
-        in the order in which they stand.
+      method: the rank of equal elements: the ``"average"``, ``"min"`` or ``"max"`` of their
+        places; ``"dense"``, one more than the number of different smaller elements; or
+        ``"ordinal"``, different ranks in the order of the array.
       axis: the axis to rank along; None for the flattened array.
       nan_policy: only ``"propagate"``: where there is a nan, all ranks are.
     Returns:
@@ -141,7 +141,7 @@ def rankdata(
             ranked = gnp.cumsum(begins, axis).astype(dtype)
         else:
             first = _run_starts(begins, axis)
-            # The last of a run stands before the beginning of the next.
+            # The last element of a run precedes the first of the next run.
             ends = gnp.roll(begins, -1, axis)
             size = x.shape[axis]
             indices = lax.broadcasted_iota(np.int32, x.shape, axis)

@@ -85,7 +85,7 @@ class gaussian_kde:  # noqa: N801
         return method
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
-        """What makes an estimator a pytree."""
+        """Flatten the estimator, which is a pytree."""
         return (self.neff, self.dataset, self.weights, self.covariance, self.inv_cov), None
 
     @classmethod
