@@ -1,4 +1,4 @@
-"""What branches and loops have in common: how their functions are traced."""
+"""The functions of branches and loops: how they are traced."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def leaves_of(tree: Any, what: str) -> tuple[list[Array], Any]:
 
 
 def path_to(tree: Any, index: int) -> str:
-    """Where a leaf stands in a tree, in messages; empty where the tree is the leaf."""
+    """The path of a leaf in a tree, for messages; empty where the tree is the leaf."""
     dummy = tree_util.tree_unflatten(tree, list(range(tree.num_leaves)))
     path = tree_util.tree_flatten_with_path(dummy)[0][index][0]
     return tree_util.keystr(path)

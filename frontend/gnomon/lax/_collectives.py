@@ -225,7 +225,7 @@ def all_gather(
       x: a pytree of arrays.
       axis_name: a bound name, or a tuple of names, whose members are taken in row-major order.
       axis_index_groups: None; groups are not supported under ``vmap``.
-      axis: the dimension of the result along which the members stand.
+      axis: the dimension of the result that enumerates the members.
       tiled: False makes a new dimension; True concatenates along an existing one.
       to: ``"varying"`` or ``"invarying"``: the same under ``vmap``.
     Raises:
@@ -302,7 +302,7 @@ def all_to_all(
       x: a pytree of arrays.
       axis_name: a bound name, or a tuple of names.
       split_axis: the dimension whose slices are distributed over the members.
-      concat_axis: where the members stand in the result.
+      concat_axis: the dimension of the result along which the members are joined.
       axis_index_groups: None; groups are not supported under ``vmap``.
       tiled: False drops ``split_axis``, which has the size of the named axis, and makes a new
         dimension; True divides it, and concatenates along ``concat_axis``.

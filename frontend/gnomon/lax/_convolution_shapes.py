@@ -1,4 +1,4 @@
-"""What surrounds a convolution: dimension numbers, padding by name, shapes of results."""
+"""Dimension numbers of convolutions, padding by name, and the shapes of results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Pads = tuple[tuple[int, int], ...]
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Where the dimensions of a convolution stand.
+    """The places of the dimensions of a convolution.
 
     Attributes:
       lhs_spec: ``(batch, feature, *spatial)`` dimensions of ``lhs``.

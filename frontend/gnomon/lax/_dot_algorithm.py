@@ -16,7 +16,7 @@ _BY_NAME = {short_name(d): d for d in FLOATING}
 
 
 class DotAlgorithm(NamedTuple):
-    """What operands of a product are rounded to, and in what the products are summed.
+    """The dtypes that a product rounds its operands to and accumulates in.
 
     It is given to `dot`, `dot_general`, ``numpy.matmul``, ... as ``precision``. The result has the
     dtype that it has without it. Where an algorithm has more than one operation, its pieces make up

@@ -1,6 +1,4 @@
-"""Solutions differentiated by the equation that they solve: `custom_root`,
-`custom_linear_solve`.
-"""
+"""Implicit differentiation of solutions: `custom_root` and `custom_linear_solve`."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ from gnomon.lax._gradient import stop_gradient
 
 
 def _of_structure(what: str, out: Any, expected: Any) -> Any:
-    """What a function returned, if it is of the structure that is expected."""
+    """The result of a function, after a check of its structure."""
     tree, wanted = tree_util.tree_structure(out), tree_util.tree_structure(expected)
     if tree != wanted:
         raise TypeError(f"{what} must return a pytree of structure {wanted}, got {tree}")
@@ -37,7 +35,7 @@ def _of_structure(what: str, out: Any, expected: Any) -> Any:
 
 
 def _like(what: str, out: Any, expected: Any) -> Any:
-    """A solver's result, if it is of the structure and the shapes that are expected."""
+    """A solver's result, after a check of its structure, shapes and dtypes."""
     _of_structure(what, out, expected)
     pairs = zip(tree_util.tree_leaves(out), tree_util.tree_leaves(expected), strict=True)
     for a, b in ((as_operand(x), as_operand(y)) for x, y in pairs):

@@ -20,7 +20,7 @@ from gnomon.lax._structural import concatenate, expand_dims, ints
 
 
 class GatherDimensionNumbers(NamedTuple):
-    """What the dimensions of a `gather` mean.
+    """The roles of the dimensions of a `gather`.
 
     Attributes:
       offset_dims: dimensions of the result that run along a window; increasing.
@@ -41,7 +41,7 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """What the dimensions of a scatter mean.
+    """The roles of the dimensions of a scatter.
 
     Attributes:
       update_window_dims: dimensions of the updates that run along a window; increasing.
@@ -61,7 +61,7 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 class GatherScatterMode(enum.Enum):
-    """What happens to windows that are out of bounds, wholly or in part.
+    """The treatment of windows that are out of bounds, wholly or in part.
 
     Attributes:
       CLIP: they are moved inside.
@@ -77,7 +77,9 @@ class GatherScatterMode(enum.Enum):
 
     @staticmethod
     def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
-        """The mode of a name: ``"clip"``, ``"fill"`` or ``"drop"``, ``"promise_in_bounds"``,
+        """The mode of a name.
+
+        The names are ``"clip"``, ``"fill"`` or ``"drop"``, ``"promise_in_bounds"`` and
         ``"one_hot"``.
 
         Raises:
@@ -151,7 +153,7 @@ def gather(
       dimension_numbers: see `GatherDimensionNumbers`.
       slice_sizes: the window's size in each dimension of the operand.
       unique_indices, indices_are_sorted: promises that a backend may use.
-      mode: see `GatherScatterMode`; None stands for ``"clip"``.
+      mode: see `GatherScatterMode`; None means ``"clip"``.
       fill_value: what mode ``"fill"`` gives out of bounds: by default nan, or the smallest
         integer (the largest of unsigned ones).
     Raises:
@@ -223,7 +225,7 @@ def _scatter(name: str, dtypes: Dtypes, summary: str) -> Callable[..., Array]:
       updates: the windows, of the operand's dtype.
       dimension_numbers: see `ScatterDimensionNumbers`.
       indices_are_sorted, unique_indices: promises that a backend may use.
-      mode: see `GatherScatterMode`; None stands for ``"drop"``.
+      mode: see `GatherScatterMode`; None means ``"drop"``.
     Raises:
       TypeError: dtypes differ, or dimension numbers do not fit the shapes.
       ValueError: indices are not integers, or unknown mode.

@@ -1,4 +1,4 @@
-"""What every function of `gnomon.lax` asks of its operands: arrays or scalars, of accepted dtypes.
+"""Checks of the operands of `gnomon.lax`: arrays or scalars of accepted dtypes.
 
 Functions of `lax` do no promotion. Operands must have one dtype; a scalar meets an array of any
 shape, and dimensions of size one meet others if the ranks are equal.

@@ -28,7 +28,7 @@ from gnomon.lax._structural import broadcast_in_dim, reshape, transpose
 
 @dataclass(frozen=True, init=False)
 class RaggedDotDimensionNumbers:
-    """What the dimensions of a `ragged_dot_general` mean.
+    """The roles of the dimensions of a `ragged_dot_general`.
 
     Attributes:
       dot_dimension_numbers: see `dot_general`.
@@ -130,7 +130,7 @@ def ragged_dot_general(
     Args:
       lhs, rhs: arrays.
       group_sizes: integers of shape ``(g,)``, or ``(b..., x..., g)`` for different groups along the
-        batch dimensions and those of the ragged dimension's own kind that stand before it.
+        batch dimensions and those of the ragged dimension's own kind that precede it.
       ragged_dot_dimension_numbers: see `RaggedDotDimensionNumbers`.
       precision, preferred_element_type: see `dot_general`.
       group_offset, out_sharding: must be None.

@@ -74,7 +74,7 @@ def _reduction(name: str, dtypes: Dtypes, summary: str, empty: str) -> Callable[
 
 
 def _no_short_sum(x: Array, dims: Sequence[int]) -> None:
-    """What the option ``allow_f16_reductions``, turned off, refuses."""
+    """Refuse a 16-bit reduction while the option ``allow_f16_reductions`` is off."""
     if x.dtype in (np.float16, ml_dtypes.bfloat16) and any(x.shape[d] != 1 for d in dims):
         raise ValueError(
             f"lax.reduce_sum of {x.aval} is not allowed when gnomon_allow_f16_reductions is False: "

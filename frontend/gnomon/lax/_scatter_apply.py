@@ -42,7 +42,7 @@ def scatter_apply(
       dimension_numbers: see `ScatterDimensionNumbers`.
       update_shape: the shape that updates would have: it tells the size of the windows.
       indices_are_sorted, unique_indices: promises that a backend may use.
-      mode: see `GatherScatterMode`; None stands for ``"drop"``.
+      mode: see `GatherScatterMode`; None means ``"drop"``.
     Returns:
       An array like ``operand``. It is differentiable where ``unique_indices`` is true; else the
       function is applied in a loop, which has forward mode only.

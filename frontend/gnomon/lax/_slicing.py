@@ -69,7 +69,7 @@ def slice_in_dim(
 
     Args:
       operand: an array.
-      start_index, limit_index: None stands for the ends; negative numbers count from the end.
+      start_index, limit_index: None means the ends; negative numbers count from the end.
       stride: a positive number.
       axis: which dimension.
 

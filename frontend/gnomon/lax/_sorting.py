@@ -82,7 +82,7 @@ def sort_key_val(
 
 
 def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
-    """The ``k`` largest elements along an axis, in descending order, and where they stand.
+    """The ``k`` largest elements along an axis, in descending order, and their indices.
 
     Of equal elements the first comes first. nan counts as larger than infinity.
 

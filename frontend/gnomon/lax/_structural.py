@@ -244,7 +244,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Array:
 
     Args:
       array: an array or scalar.
-      dimensions: where they stand in the result; negative ones count from the back.
+      dimensions: their places in the result; negative ones count from the end.
     Raises:
       ValueError: a dimension does not exist in the result, or is named twice.
     """

@@ -10,7 +10,7 @@ __all__ = ["name_aliases"]
 
 
 def name_aliases(namespace: dict[str, Any], names: Iterable[str], module: str) -> None:
-    """Replace functions that stand under another name than theirs by copies with that name.
+    """Replace functions that are exported under another name by copies with that name.
 
     Args:
       namespace: functions by name; changed in place.

@@ -1,6 +1,4 @@
-"""What functions of `gnomon.numpy` ask of their arguments: arrays and scalars, promoted to one
-dtype.
-"""
+"""Conversion of arguments to arrays of one dtype, for functions of `gnomon.numpy`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What libraries ask that write for any array library, by the array API standard."""
+"""The inspection functions of the array API standard."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMED = (
 
 
 class ArrayNamespaceInfo:
-    """What the library can do, and its dtypes and devices.
+    """The capabilities of the library, its dtypes and its devices.
 
     Definition: ``__array_namespace_info__`` of the array API standard, 2024.12.
 

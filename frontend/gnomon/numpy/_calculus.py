@@ -32,7 +32,7 @@ from gnomon.numpy._ufuncs import sqrt
 def ediff1d(
     ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Array:
-    """Differences of neighbours in the flattened array, with values before and behind.
+    """Differences of neighbours in the flattened array, with values before and after them.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -103,11 +103,11 @@ def _gradient_along(x: Array, h: Any, axis: int) -> Array:
         )
     gaps = reshape(diff(h), tuple(size - 1 if d == axis else 1 for d in range(x.ndim)))
     gap = partial(lax.slice_in_dim, gaps, axis=axis)
-    before, behind = gap(0, size - 2), gap(1, size - 1)
+    before, after = gap(0, size - 2), gap(1, size - 1)
     inner = (
-        part(0, size - 2) * (-behind / (before * (before + behind)))
-        + part(1, size - 1) * ((behind - before) / (before * behind))
-        + part(2, size) * (before / (behind * (before + behind)))
+        part(0, size - 2) * (-after / (before * (before + after)))
+        + part(1, size - 1) * ((after - before) / (before * after))
+        + part(2, size) * (before / (after * (before + after)))
     )
     return concatenate([first / gap(0, 1), inner, last / gap(size - 2, size - 1)], axis)
 

@@ -55,7 +55,7 @@ def array(
       copy: the memory is not shared with ``object``. Of a masked array the mask is dropped; where
         no copy is asked for, by `asarray`, one is refused.
       order: None or ``"K"``.
-      ndmin: the least number of dimensions; new ones stand in front.
+      ndmin: the least number of dimensions; new ones come first.
       device, out_sharding: where to put it, by default on the default device.
     Returns:
       An array; weakly typed where ``object`` is a Python number or a weakly typed array and no
@@ -282,7 +282,7 @@ def astype(
 
     Args:
       x: an array or scalar.
-      dtype: the dtype; None stands for the default float dtype.
+      dtype: the dtype; None means the default float dtype.
       copy: the memory is not shared.
       device: where to put it, by default on the default device.
     Returns:

@@ -1,7 +1,7 @@
-"""How elementwise functions take operands: promoted, broadcast, and the short way if possible.
+"""The operands of elementwise functions: promotion, broadcasting, and a direct path.
 
-Eager calls on arrays that need no conversion go straight to the op's NumPy function; all others,
-and all traced ones, take the general way through `bind`.
+Eager calls on arrays that need no conversion go straight to the op's NumPy function. All other
+calls, and all traced ones, go through `bind`.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def spread(function: str, arrays: list[Array]) -> list[Array]:
 
 
 def check_ranks(function: str, given: Sequence[tuple[int, ...]]) -> None:
-    """What the option ``numpy_rank_promotion`` says of arrays of these shapes."""
+    """Apply the option ``numpy_rank_promotion`` to arrays of these shapes."""
     if config.numpy_rank_promotion == "allow" or len({len(s) for s in given if s}) < 2:
         return
     shapes = " ".join(map(str, given))
@@ -275,7 +275,7 @@ def binary(
       direct_function: a NumPy ufunc that does the same as the op on ``direct_dtypes``. By default
         the op's own function, if that is a ufunc.
       direct_dtypes: see ``direct_function``.
-      general: what is done when the short way does not apply, instead of the op.
+      general: replaces the op where the direct path does not apply.
     """
     op = getattr(ops, op_name)
     ufunc = op.evaluate if direct_function is None else direct_function

@@ -59,7 +59,7 @@ def _with_arrays(index: Any, shape: tuple[int, ...], clip: bool) -> tuple[Any, .
     """An index with arrays, in bounds; None where it is not plain, or not in bounds to begin with.
 
     Args:
-      index: what stands between the brackets.
+      index: the expression between the brackets.
       shape: the shape of the array.
       clip: move what is out of bounds inside.
     """

@@ -187,7 +187,7 @@ def apply_along_axis(
     x = as_array("apply_along_axis", arr)
     place = canonical_axis(axis, x.ndim)
     function: Callable[..., Any] = lambda vector: func1d(vector, *args, **kwargs)  # noqa: E731
-    # Each wrapper maps the outermost dimension that is left behind the vector: the last one first.
+    # Each wrapper maps the outermost remaining dimension; the last wrapper runs first.
     for axis_behind in range(1, x.ndim - place):
         function = vmap(function, in_axes=axis_behind, out_axes=-1)
     for _ in range(place):

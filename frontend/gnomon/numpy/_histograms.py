@@ -36,7 +36,7 @@ def bincount(
     length: int | None = None,
     out_sharding: Any = None,
 ) -> Array:
-    """How often each number from 0 on occurs.
+    """Count the occurrences of each integer from 0.
 
     Args:
       x: a 1-d array of integers; negative ones count as 0.
@@ -201,7 +201,7 @@ def histogramdd(
     for d in builtins.range(rank):
         line = points[:, d]
         edges.append(histogram_bin_edges(line, bins_of[d], ranges[d]))
-        # In front of and behind the intervals there is one more for what is outside.
+        # One more interval on each side counts the elements that are outside.
         size = edges[-1].shape[0] + 1
         places = places * size + _intervals(line, edges[-1])
         shape.append(size)

@@ -1,4 +1,4 @@
-"""What an index means for an array of a given shape, by NumPy's rules.
+"""The meaning of an index for an array of a given shape, by NumPy's rules.
 
 `parse` gives a `Plan`: for each dimension of the array a static integer, a static slice or an array
 of integers, and the order in which the dimensions of the result come.
@@ -57,7 +57,7 @@ class Plan:
 
     Attributes:
       shape: the shape of the array, with a dimension of size one for each boolean scalar.
-      inserted: the dimensions of ``shape`` that stand for boolean scalars.
+      inserted: the dimensions of ``shape`` that boolean scalars add.
       entries: one for each dimension of ``shape``. Static integers are as they were given.
       layout: the dimensions of the result in order: a dimension of ``shape`` that a `Span` reads,
         `NEW`, or `BATCH`.
@@ -222,7 +222,7 @@ def _expanded(items: list[Any], rank: int) -> list[Any]:
     at = next((i for i, item in enumerate(items) if item is Ellipsis), None)
     if at is None:
         return items + full
-    # The ellipsis parts index arrays from each other even where it stands for no dimension.
+    # The ellipsis separates index arrays even where it covers no dimension.
     return [*items[:at], *(full or [Ellipsis]), *items[at + 1 :]]
 
 
@@ -230,7 +230,7 @@ def parse(index: Any, shape: tuple[int, ...]) -> Plan:
     """The plan of an index.
 
     Args:
-      index: what stands between the brackets.
+      index: the expression between the brackets.
       shape: the shape of the array.
 
     Raises:
@@ -303,7 +303,7 @@ def _layout(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The order of the result's dimensions, and the shape of the index arrays together.
 
-    The dimensions of index arrays come where the first of them stands if they stand side by side
+    The dimensions of index arrays come in the place of the first one if the arrays are adjacent
     (integers count among them), else they come first.
     """
     batch_shape: tuple[int, ...] = ()

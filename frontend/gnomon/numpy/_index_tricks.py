@@ -94,7 +94,7 @@ class _Joined:
         parts = []
         for item in items:
             if isinstance(item, str):
-                raise ValueError(f"a directive must stand first, got {item!r} behind")
+                raise ValueError(f"a directive must come first, got {item!r} later")
             part = _numbers(item) if isinstance(item, slice) else asarray(item)
             parts.append(self._raised(part, rank, start))
         if not parts:

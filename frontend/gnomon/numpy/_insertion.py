@@ -129,7 +129,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     index = _positions(where, size, size)
     if wanted == 1:
         index = broadcast_to(index, (count,))
-    # What was there moves behind all that is inserted before it; what is inserted at one position
+    # An old element moves past all that is inserted before it; what is inserted at one position
     # keeps its order.
     index, source = lax.sort((index, _places(count)), num_keys=1)
     moved = lax.add(_places(size), _at_or_before(index, _places(size)))

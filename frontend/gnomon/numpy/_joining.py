@@ -125,7 +125,7 @@ def column_stack(tup: ArrayLike | Sequence[ArrayLike]) -> Array:
 
 @takes_extended_arrays("arr", "values")
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
-    """Join ``values`` behind ``arr``; without an axis both are flattened."""
+    """Append ``values`` to ``arr``; without an axis both are flattened."""
     return concatenate([as_array("append", arr), as_array("append", values, 1)], axis)
 
 

@@ -112,7 +112,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     Args:
       p: coefficients; more dimensions are broadcast with ``x``.
       x: where.
-      unroll: how many steps stand in the program one after the other before they are a loop.
+      unroll: the number of steps in one iteration of the loop.
 
     Example:
       >>> import gnomon.numpy as gnp

@@ -188,7 +188,7 @@ def prod(
 
 
 def extreme_identity(name: str, dtype: np.dtype[Any]) -> Any:
-    """What no element is below (for maxima) or above: infinite where the dtype has that."""
+    """The identity of max or min: infinite where the dtype has infinities."""
     low = name.endswith("max")
     if is_complex(dtype):
         return complex(-math.inf if low else math.inf, 0)
@@ -345,8 +345,9 @@ def _arg_extreme(name: str, a: Any, axis: int | None, out: Any, keepdims: bool |
 def argmax(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """The position of the first largest element (or the first nan) along an axis, or of the
-    flat array.
+    """The index of the first largest element, or of the first nan, along an axis.
+
+    Without an axis it is the index into the flat array.
     """
     return _arg_extreme("argmax", a, axis, out, keepdims)
 

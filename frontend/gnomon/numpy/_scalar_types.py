@@ -12,7 +12,7 @@ from gnomon.numpy._construction import asarray
 
 
 class ScalarType(type):
-    """The type of the names; each stands for its dtype wherever a dtype is asked for.
+    """The type of the names of dtypes; each is accepted wherever a dtype is.
 
     Attributes:
       dtype: that dtype.

@@ -160,7 +160,7 @@ def _counts(is_first: Array, n: int, size: int | None, rows: int) -> Array:
 
 
 class UniqueAllResult(NamedTuple):
-    """What `unique_all` returns."""
+    """The result of `unique_all`."""
 
     values: Array
     indices: Array
@@ -169,14 +169,14 @@ class UniqueAllResult(NamedTuple):
 
 
 class UniqueCountsResult(NamedTuple):
-    """What `unique_counts` returns."""
+    """The result of `unique_counts`."""
 
     values: Array
     counts: Array
 
 
 class UniqueInverseResult(NamedTuple):
-    """What `unique_inverse` returns."""
+    """The result of `unique_inverse`."""
 
     values: Array
     inverse_indices: Array
@@ -367,7 +367,7 @@ def intersect1d(
     order_y = argsort(y)
     first, second = order[places], order_y[searchsorted(y[order_y], rows[places])]
     if count is not None:
-        # An index that is no place stands for what is missing.
+        # An index out of bounds marks an element that is missing.
         held = arange(count) < common.sum()
         first, second = where(held, first, x.size), where(held, second, y.size)
     return values, first, second

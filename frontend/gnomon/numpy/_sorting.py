@@ -108,7 +108,7 @@ def argsort(
     x, dimension = _along("argsort", a, axis)
     places = _positions(x, dimension)
     if descending and stable:
-        # Reversed before and behind: equal elements end up in their order.
+        # Reversed before and after the sort, so that equal elements keep their order.
         x, places = lax.rev(x, (dimension,)), lax.rev(places, (dimension,))
     result = lax.sort_key_val(x, places, dimension, stable)[1]
     if descending:
@@ -164,7 +164,7 @@ def _kth(name: str, a: Any, kth: Any, axis: int) -> tuple[Array, int, int]:
 
 
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """Elements such that the ``kth`` stands where sorting puts it, smaller ones in front of it.
+    """Partition elements: the ``kth`` is in its sorted place, smaller ones precede it.
 
     Args:
       a: an array of real numbers.
@@ -286,7 +286,7 @@ def searchsorted(
     Args:
       a: a 1-d array, sorted.
       v: values to insert.
-      side: ``"left"``: in front of equal elements, ``"right"``: behind them.
+      side: ``"left"``: before equal elements; ``"right"``: after them.
       sorter: positions that sort ``a``, where it is not.
       method: ``"scan"``: binary search; ``"scan_unrolled"``: without a loop; ``"compare_all"``:
         comparison with every element; ``"sort"``: by sorting both together. The result is the same.

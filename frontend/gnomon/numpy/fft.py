@@ -92,19 +92,19 @@ def _resized(x: Array, dims: Sequence[int], lengths: Sequence[int], halved: bool
     wanted = list(lengths)
     if halved:
         wanted[-1] = wanted[-1] // 2 + 1
-    limits, behind = list(x.shape), [(0, 0, 0)] * x.ndim
+    limits, after = list(x.shape), [(0, 0, 0)] * x.ndim
     for d, n in zip(dims, wanted, strict=True):
         limits[d] = min(n, x.shape[d])
-        behind[d] = (0, n - limits[d], 0)
+        after[d] = (0, n - limits[d], 0)
     if tuple(limits) != x.shape:
         x = lax.slice(x, (0,) * x.ndim, limits)
-    if any(high for _, high, _ in behind):
-        x = lax.pad(x, np.zeros((), x.dtype), behind)
+    if any(high for _, high, _ in after):
+        x = lax.pad(x, np.zeros((), x.dtype), after)
     return x
 
 
 def _factor(name: str, points: int, norm: str | None) -> float:
-    """What ``norm`` multiplies the backward transform by."""
+    """The factor of the backward transform under a ``norm``."""
     if norm in (None, "backward"):
         return 1
     factor = math.sqrt(points) if norm == "ortho" else points

@@ -2,7 +2,7 @@
 
 The last two dimensions of an array are those of a matrix, all before are batch dimensions. The
 dtypes are float32, float64, complex64 and complex128. A matrix that cannot be factored (not
-positive definite, not finite) gives nan; the other members of its batch stand.
+positive definite, not finite) gives nan; the other members of its batch are not affected.
 """
 
 from gnomon.lax.linalg._factorizations import (

@@ -163,7 +163,7 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
     """The product of Householder reflectors ``I - tau v v^H``.
 
     Args:
-      a: ``[..., m, n]`` with ``m >= n``; the vectors stand below the diagonal, their ones are left
+      a: ``[..., m, n]`` with ``m >= n``; the vectors are below the diagonal, their ones are left
         out.
       taus: ``[..., k]`` with ``k <= n``: a factor for each.
     Returns:

@@ -1,4 +1,4 @@
-"""What functions of matrices ask of their operands, and small steps that they share."""
+"""Checks of the operands of functions of matrices, and small steps that they share."""
 
 from __future__ import annotations
 

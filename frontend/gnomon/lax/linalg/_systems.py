@@ -84,9 +84,9 @@ def tridiagonal_solve(
     """Solve systems of three diagonals.
 
     Args:
-      dl: ``[..., n]``, ``dl[i]`` stands left of ``d[i]``; ``dl[0]`` is not read.
+      dl: ``[..., n]``, ``dl[i]`` is left of ``d[i]``; ``dl[0]`` is not read.
       d: the diagonal ``[..., n]``.
-      du: ``[..., n]``, ``du[i]`` stands right of ``d[i]``; ``du[n - 1]`` is not read.
+      du: ``[..., n]``, ``du[i]`` is right of ``d[i]``; ``du[n - 1]`` is not read.
       b: right-hand sides ``[..., n, k]``.
       perturb_singular: not supported.
     Returns:

@@ -1,4 +1,4 @@
-"""What the functions of linear algebra ask of their arguments."""
+"""Checks and conversions of the arguments of linear algebra."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from gnomon.numpy.linalg._factorizations import svd
 
 
 class SlogdetResult(NamedTuple):
-    """What `slogdet` returns."""
+    """The result of `slogdet`."""
 
     sign: Array
     logabsdet: Array
