@@ -7,6 +7,7 @@ numbers. Such a barrier is dropped. One in front of what computes with its value
 
 from __future__ import annotations
 
+from gnomon.backends.iree.legalize.aliases import SAME_BUFFER, UPDATES, name_of
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.barrier import optimization_barrier
@@ -17,15 +18,12 @@ from gnomon.dialects.mlir import ir
 
 __all__ = ["LEGALIZATIONS", "drop_barriers_of_buffers"]
 
-_VIEWS = ("gnomon.reshape", "gnomon.bitcast_convert", "gnomon.optimization_barrier")
-_UPDATES = ("gnomon.dynamic_update_slice", "gnomon.scatter")
-
 
 def _passes_on(user: ir.Operation) -> bool:
     """Whether an op may give an operand's buffer on, whole, in part or written to."""
     if user.name == PACK:
         return any(_passes_on(use.owner.operation) for use in user.results[0].uses)
-    if user.name in TERMINATORS or user.name in _VIEWS or user.name.startswith(_UPDATES):
+    if user.name in TERMINATORS or name_of(user) in SAME_BUFFER | UPDATES:
         return True
     return lookup(user).is_control_flow
 

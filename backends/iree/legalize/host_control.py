@@ -29,6 +29,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
+from gnomon.backends.iree.legalize.aliases import SAME_BUFFER, UPDATES, name_of
 from gnomon.backends.iree.legalize.copies import copy_of
 from gnomon.backends.iree.legalize.counters import Counter, counter_of
 from gnomon.backends.iree.legalize.emitter import BARRIER, Emitter, masked, operations, terminator
@@ -58,14 +59,12 @@ _WHILE, _CASE = "stablehlo.while", "stablehlo.case"
 _AFFINITY = "#hal.device.promise<@__device_0>"
 
 
-_VIEWS = frozenset({"stablehlo.reshape", "stablehlo.bitcast_convert", BARRIER})
-_UPDATES = frozenset({"stablehlo.dynamic_update_slice", "stablehlo.scatter"})
-
-
 def _passes_on(use: ir.OpOperand) -> bool:
     """Whether an op may give a value's buffer on, whole, in part or written to."""
     op = use.owner.operation
-    return op.name in {_WHILE, _CASE} | _VIEWS | _UPDATES or len(op.results) == 0
+    if op.name in (_WHILE, _CASE) or len(op.results) == 0:
+        return True
+    return name_of(op) in SAME_BUFFER | UPDATES
 
 
 class OpenLoopError(Exception):

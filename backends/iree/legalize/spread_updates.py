@@ -6,6 +6,7 @@ padding between the elements. After a barrier the updated array is one of its ow
 
 from __future__ import annotations
 
+from gnomon.backends.iree.legalize.aliases import PADDED_IN_PLACE, UPDATES, name_of
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.legalize.strided_views import operations
 from gnomon.backends.iree.targets import Target
@@ -14,9 +15,6 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
 __all__ = ["LEGALIZATIONS", "store_spread_updates"]
-
-_UPDATES = ("stablehlo.dynamic_update_slice", "stablehlo.scatter")
-_VIEWS = ("stablehlo.bitcast_convert", "stablehlo.convert", "stablehlo.reshape")
 
 
 def store_spread_updates(module: ir.Module, target: Target) -> None:
@@ -35,9 +33,9 @@ def store_spread_updates(module: ir.Module, target: Target) -> None:
 def _is_update(value: ir.Value) -> bool:
     while not isinstance(value.owner, ir.Block):
         op = value.owner.operation
-        if op.name in _UPDATES:
+        if name_of(op) in UPDATES:
             return True
-        if op.name not in _VIEWS:
+        if name_of(op) not in PADDED_IN_PLACE:
             return False
         value = op.operands[0]
     return False

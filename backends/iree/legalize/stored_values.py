@@ -9,6 +9,7 @@ refused. Behind a barrier a value is in memory.
 
 from __future__ import annotations
 
+from gnomon.backends.iree.legalize.aliases import MOVES_DIMENSIONS, REARRANGES, name_of
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets
 from gnomon.backends.iree.legalize.wide_fusions import is_fused
 from gnomon.backends.iree.targets import Target
@@ -20,9 +21,6 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import BOOL, type_of
 
 __all__ = ["LEGALIZATIONS", "is_widened", "store_values_read_across"]
-
-_MOVES = ("gnomon.broadcast_in_dim", "gnomon.transpose")
-_VIEWS = (*_MOVES, "gnomon.reshape")
 
 
 def is_widened(value: ir.Value) -> bool:
@@ -49,7 +47,9 @@ def store_values_read_across(program: Program, target: Target) -> None:
 
 
 def _store(body: Body) -> None:
-    computed = [op for op in all_operations(body) if is_fused(op.name) and op.name not in _VIEWS]
+    computed = [
+        op for op in all_operations(body) if is_fused(op.name) and name_of(op) not in REARRANGES
+    ]
     for op in computed:
         for value in results_of(op):
             uses, moved = _reads(value)
@@ -63,10 +63,10 @@ def _reads(value: ir.Value) -> tuple[int, bool]:
     """How often a value or a view of it is read, and whether one moves its dimensions."""
     count, moved = 0, False
     for use in value.uses:
-        name = use.owner.name
-        if name in _VIEWS:
+        name = name_of(use.owner)
+        if name in REARRANGES:
             more, also = _reads(use.owner.results[0])
-            count, moved = count + more, moved or also or name in _MOVES
+            count, moved = count + more, moved or also or name in MOVES_DIMENSIONS
         else:
             count += 1
     return count, moved

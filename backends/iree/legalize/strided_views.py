@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from gnomon.backends.iree.legalize.aliases import READ_IN_PLACE, name_of
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.combinators import stablehlo
@@ -23,9 +24,6 @@ __all__ = ["LEGALIZATIONS", "operations", "store_strided_views"]
 # Ops that IREE writes as reads by position. It makes reversed scans of some windows.
 _READERS = frozenset(f"stablehlo.{n}" for n in ("gather", "reverse", "reduce_window"))
 _SLICES = ("stablehlo.slice", "stablehlo.dynamic_slice")
-_VIEWS = frozenset(
-    f"stablehlo.{n}" for n in ("reshape", "transpose", "broadcast_in_dim", "bitcast_convert")
-)
 _ELEMENTWISE = frozenset(
     f"stablehlo.{n}"
     for n in (
@@ -82,7 +80,7 @@ def _views_read_in_place(read: ir.Value) -> Iterator[ir.Value]:
                 waiting.append((op.operands[0], last, computed))
             elif not computed or type_of(value).dtype.itemsize < width:
                 yield last
-        elif op.name in _VIEWS:
+        elif name_of(op) in READ_IN_PLACE:
             waiting.append((op.operands[0], last, computed))
         elif op.name in _ELEMENTWISE:
             operands = [x for x in op.operands if not _is_literal(x)]
@@ -100,7 +98,7 @@ def _is_reinterpretation(op: ir.Operation) -> bool:
 
 
 def _is_literal(value: ir.Value) -> bool:
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _VIEWS:
+    while not isinstance(value.owner, ir.Block) and name_of(value.owner) in READ_IN_PLACE:
         value = value.owner.operation.operands[0]
     return not isinstance(value.owner, ir.Block) and value.owner.operation.name == _LITERAL
 

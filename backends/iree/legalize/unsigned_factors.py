@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from gnomon.backends.iree.legalize.aliases import REARRANGES, name_of
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.legalize.strided_views import operations
 from gnomon.backends.iree.targets import Target
@@ -20,8 +21,6 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
 __all__ = ["LEGALIZATIONS", "store_unsigned_factors"]
-
-_MOVES = ("stablehlo.reshape", "stablehlo.transpose", "stablehlo.broadcast_in_dim")
 
 
 def store_unsigned_factors(module: ir.Module, target: Target) -> None:
@@ -50,7 +49,7 @@ def _has_vector(op: ir.Operation) -> bool:
 
 def _conversions(op: ir.Operation) -> Iterator[ir.Value]:
     for value in op.operands:
-        while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _MOVES:
+        while not isinstance(value.owner, ir.Block) and name_of(value.owner) in REARRANGES:
             value = value.owner.operation.operands[0]
         if isinstance(value.owner, ir.Block) or value.owner.operation.name != "stablehlo.convert":
             continue

@@ -30,3 +30,16 @@ def test_updates_are_spread_with_their_array() -> None:
             expected = f(gnp.asarray(u), np.int32(i))
             for found, value in zip(gnomon.jit(f)(u, np.int32(i)), expected, strict=True):
                 np.testing.assert_array_equal(found, value)
+
+
+def test_updates_are_spread_with_an_array_that_is_padded_before() -> None:
+    """The compiler makes one padding of two, and the update in what comes of both."""
+
+    def f(x: Any, u: Any, i: Any) -> Any:
+        updated = lax.dynamic_update_slice(x, u, (i, i))
+        framed = lax.pad(updated, x.dtype.type(0), [(1, 1, 0), (0, 2, 0)])
+        return lax.pad(framed, x.dtype.type(0), [(0, 0, 1), (0, 0, 1)])
+
+    x, u = np.arange(12, dtype=np.float32).reshape(3, 4), np.full((1, 2), -1, np.float32)
+    expected = f(gnp.asarray(x), gnp.asarray(u), np.int32(1))
+    np.testing.assert_array_equal(gnomon.jit(f)(x, u, np.int32(1)), expected)
