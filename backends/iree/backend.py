@@ -15,8 +15,8 @@ from gnomon.backends.iree.buffer import Buffer
 from gnomon.backends.iree.compiler import compile_artifact
 from gnomon.backends.iree.device import Device, devices_of
 from gnomon.backends.iree.executable import Executable
-from gnomon.backends.iree.legalize.control_flow import Form
-from gnomon.backends.iree.legalize.device_description import describe_device
+from gnomon.backends.iree.legalize.after_lowering.device_description import describe_device
+from gnomon.backends.iree.legalize.control.forms import Form
 from gnomon.backends.iree.legalize.legalization import Legalization
 from gnomon.backends.iree.legalize.order import LEGALIZATIONS
 from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options

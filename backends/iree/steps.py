@@ -2,9 +2,9 @@
 
 IREE keeps the order of calls of Python only in straight code: beside loops and branches it moves
 them, and refuses some programs. So the loops and branches around such calls are taken out of a
-program (`legalize/pieces.py`). What is left between them is compiled, each *piece* a function of
-its own. The loops, branches and calls are *steps*, which `stepped.py` takes from Python. Calls are
-then in the order of the program because the steps are.
+program (`legalize/control/pieces.py`). The code between them is compiled, each *piece* a function
+of its own. The loops, branches and calls are *steps*, which `stepped.py` takes from Python. Calls
+are then in the order of the program because the steps are.
 
 Values live in numbered *slots*, common to all blocks. The steps are written into the executable as
 reflection data of ``main``, like the table of host functions: a stepped program is one file.

@@ -136,7 +136,7 @@ class Legalization:
 
     def __post_init__(self) -> None:
         if self.stage is Stage.CONTROL_FLOW:
-            # `control_flow.Form` says how these are applied.
+            # `control.forms.Form` says how these are applied.
             return
         if (self.rules is None) == (self.run is None):
             raise ValueError(f"legalization {self.name!r} needs either rules or a run")

@@ -4,40 +4,41 @@ from __future__ import annotations
 
 from typing import Final
 
-from gnomon.backends.iree.legalize import (
-    barriers,
-    branches,
-    closed_expressions,
-    complex_functions,
+from gnomon.backends.iree.legalize import host_ops, refusals
+from gnomon.backends.iree.legalize.after_lowering import (
     constant_reductions,
-    contractions,
-    control_flow,
+    selects,
+    small_arguments,
+    spread_updates,
+    strided_views,
+    unsigned_factors,
+)
+from gnomon.backends.iree.legalize.control import branches, forms, loops
+from gnomon.backends.iree.legalize.data_movement import barriers, scatter, sorting
+from gnomon.backends.iree.legalize.functions import (
+    complex_functions,
     conversions,
+    integrals,
+    narrow_arithmetic,
+    powers,
+    special_functions,
+)
+from gnomon.backends.iree.legalize.fusion import (
+    closed_expressions,
+    long_fusions,
+    stored_values,
+    wide_fusions,
+)
+from gnomon.backends.iree.legalize.legalization import Legalization, checked
+from gnomon.backends.iree.legalize.reductions import (
+    contractions,
     convolution,
     cumulative,
     fourier,
-    host_ops,
-    integrals,
-    long_fusions,
-    loops,
-    narrow_arithmetic,
     pads,
-    powers,
-    refusals,
-    scatter,
-    selects,
-    small_arguments,
-    sorting,
-    special_functions,
-    spread_updates,
-    stored_values,
-    strided_views,
     sums,
-    unsigned_factors,
-    wide_fusions,
     windows,
 )
-from gnomon.backends.iree.legalize.legalization import Legalization, checked
 
 __all__ = ["LEGALIZATIONS"]
 
@@ -77,7 +78,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *strided_views.LEGALIZATIONS,
         *unsigned_factors.LEGALIZATIONS,
         *spread_updates.LEGALIZATIONS,
-        *control_flow.LEGALIZATIONS,
+        *forms.LEGALIZATIONS,
         *constant_reductions.LEGALIZATIONS,
         # Of all that chooses: guards of loops do, too.
         *selects.LEGALIZATIONS,

@@ -15,7 +15,7 @@ import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
 from gnomon.backends.iree.backend import iree_backend
-from gnomon.backends.iree.legalize import kernel_code
+from gnomon.backends.iree.legalize.loop_kernels import code as kernel_code
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body
 from gnomon.dialects.functions import Program

@@ -17,8 +17,8 @@ from gnomon.backends.compilation import Artifact
 from gnomon.backends.errors import CompilationFailed
 from gnomon.backends.iree import host, stepped
 from gnomon.backends.iree.backend import IreeBackend, iree_backend
-from gnomon.backends.iree.legalize import pieces
-from gnomon.backends.iree.legalize.control_flow import Form
+from gnomon.backends.iree.legalize.control import pieces
+from gnomon.backends.iree.legalize.control.forms import Form
 from gnomon.backends.iree.steps import Block, Branch, Call, Loop, Piece, from_text, to_text
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ir

@@ -1,0 +1,1 @@
+"""What is done to the StableHLO that a program is lowered to."""

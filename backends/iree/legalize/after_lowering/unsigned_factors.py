@@ -1,0 +1,69 @@
+"""Factors that are converted from unsigned integers or bools, in products with vectors.
+
+IREE 3.13 moves a conversion into a product of a matrix and a vector, or of two vectors, and there
+converts as if the integers were signed: 200 of ``uint8`` counts as -56, without a word. Of bools
+the program is refused. After a barrier the factor is an array of converted numbers. Products of two
+matrices are right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from gnomon.backends.iree.legalize.after_lowering.strided_views import operations
+from gnomon.backends.iree.legalize.aliases import REARRANGES, name_of
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
+from gnomon.backends.iree.targets import Target
+from gnomon.dialects import mlir
+from gnomon.dialects.combinators import stablehlo
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import type_of
+
+__all__ = ["LEGALIZATIONS", "store_unsigned_factors"]
+
+
+def store_unsigned_factors(module: ir.Module, target: Target) -> None:
+    """Put barriers after such conversions in a StableHLO module; in place."""
+    found: dict[ir.Value, None] = {}
+    for function in module.body.operations:
+        for op in operations(function.operation):
+            if op.name == "stablehlo.dot_general" and _has_vector(op):
+                found.update(dict.fromkeys(_conversions(op)))
+    for value in found:
+        with ir.InsertionPoint.after(value.owner), value.owner.location:
+            (stored,) = stablehlo("optimization_barrier", [value], [type_of(value)])
+        value.replace_all_uses_except(stored, stored.owner.operation)
+
+
+def _has_vector(op: ir.Operation) -> bool:
+    """Whether one factor has no dimensions but batch and contracted ones, sizes one left out."""
+    numbers = mlir.stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    left = (*numbers.lhs_batching_dimensions, *numbers.lhs_contracting_dimensions)
+    right = (*numbers.rhs_batching_dimensions, *numbers.rhs_contracting_dimensions)
+    return any(
+        math.prod(n for d, n in enumerate(type_of(x).shape) if d not in bound) == 1
+        for x, bound in zip(op.operands, (left, right), strict=True)
+    )
+
+
+def _conversions(op: ir.Operation) -> Iterator[ir.Value]:
+    for value in op.operands:
+        while not isinstance(value.owner, ir.Block) and name_of(value.owner) in REARRANGES:
+            value = value.owner.operation.operands[0]
+        if isinstance(value.owner, ir.Block) or value.owner.operation.name != "stablehlo.convert":
+            continue
+        if type_of(value.owner.operation.operands[0]).dtype.kind in "ub":
+            yield value
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="unsigned-factors",
+        stage=Stage.LOWERED,
+        kind=Kind.MISCOMPILED,
+        doc="store factors that are converted from unsigned integers or bools",
+        upstream="IREE 3.13 converts as if they were signed, in products with a vector",
+        run=store_unsigned_factors,
+    ),
+)

@@ -1,0 +1,132 @@
+"""The forms in which IREE may get a program's control flow, the best one first.
+
+What the compiler refuses in one form it gets in the next. The last one is always taken: it has no
+control flow, since Python takes every step.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from gnomon.backends.iree.legalize.control.guards import guard_loops
+from gnomon.backends.iree.legalize.control.host_control import (
+    OpenLoopError,
+    has_control_flow,
+    host_control,
+)
+from gnomon.backends.iree.legalize.control.pieces import (
+    every_step,
+    split_into_pieces,
+    steps_for_order,
+)
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
+from gnomon.dialects.mlir import ir, other_dialects
+
+__all__ = ["LEGALIZATIONS", "Form", "Written", "forms_of", "write_control_flow"]
+
+
+class Form(enum.Enum):
+    """A form of control flow; the value is its legalization's name.
+
+    In the first three, loops and branches with calls whose order counts are steps.
+    """
+
+    # Counting loops on the host, small loops as kernels.
+    HOST = "host-control"
+    # The same, with copies where arrays enter loops and leave branches.
+    COPIES = "copied-arrays"
+    # Loops as they are, each carry chosen by a select.
+    SELECTS = "guarded-loops"
+    # All loops, branches and calls as steps.
+    STEPS = "steps"
+
+
+def forms_of(legalizations: Iterable[Legalization]) -> tuple[Form, ...]:
+    """The forms that a list of legalizations has, the best one first."""
+    return tuple(Form(one.name) for one in legalizations if one.stage is Stage.CONTROL_FLOW)
+
+
+class Written(NamedTuple):
+    """What the compiler reads.
+
+    Attributes:
+      text: the program.
+      stepped: whether Python takes steps of it: it is no program without gnomon then.
+    """
+
+    text: str
+    stepped: bool
+
+
+def write_control_flow(
+    module: ir.Module,
+    form: Form,
+    *,
+    ordered: frozenset[str],
+    kernels: bool,
+    finish: Callable[[ir.Module], None],
+) -> Written | None:
+    """Rewrite a StableHLO module in place.
+
+    Args:
+      module: what to rewrite.
+      form: how.
+      ordered: symbols of the host functions whose calls keep their order.
+      kernels: whether small loops may become kernels.
+      finish: rewrites the module when its control flow has its form.
+
+    Returns:
+      what the compiler reads, or None where the program has a loop that the form cannot say: the
+      module is of no use then.
+    """
+    is_step = every_step if form is Form.STEPS else steps_for_order(ordered)
+    try:
+        with other_dialects(module.context):
+            stepped = split_into_pieces(module, is_step)
+            if not has_control_flow(module):
+                pass
+            elif form is Form.SELECTS:
+                guard_loops(module)
+            else:
+                host_control(module, kernels=kernels, guarded=form is Form.COPIES)
+            # Kernels of loops have no reductions any more, and no vectors.
+            finish(module)
+            return Written(str(module), stepped)
+    except OpenLoopError:
+        return None
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="host-control",
+        stage=Stage.CONTROL_FLOW,
+        kind=Kind.SLOW,
+        doc="run loops that count on the host, with their counters, and small ones in a kernel",
+        upstream="IREE 3.13 keeps counters on the device, and waits for them in each iteration",
+    ),
+    Legalization(
+        name="copied-arrays",
+        stage=Stage.CONTROL_FLOW,
+        kind=Kind.REFUSED,
+        doc="copy arrays that enter loops and leave branches, where the first form is refused",
+        upstream="IREE 3.13 refuses a loop one of whose arrays turns out to be a literal or "
+        "another one",
+    ),
+    Legalization(
+        name="guarded-loops",
+        stage=Stage.CONTROL_FLOW,
+        kind=Kind.REFUSED,
+        doc="select each carry at the end of the body by the loop's condition",
+        upstream="IREE 3.13 prunes the two regions of ``scf.while`` differently, and fails to "
+        "verify it or crashes",
+    ),
+    Legalization(
+        name="steps",
+        stage=Stage.CONTROL_FLOW,
+        kind=Kind.MISCOMPILED,
+        doc="let Python run loops, branches and calls whose order counts, around compiled pieces",
+        upstream="IREE 3.13 does not keep the order of calls of the host beside control flow",
+    ),
+)

@@ -1,0 +1,330 @@
+"""A program of StableHLO taken apart into steps and pieces, see `steps`.
+
+The blocks of the chosen loops and branches, and ``main``, are cut at the steps that they hold. The
+ops between two cuts become a function; it takes the values from outside that it uses, and gives
+those of its own that something outside of it uses. What it takes may be somebody else's too, so a
+piece updates copies of its arguments. Literals are not passed on but written again where they are
+used, so that the compiler sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gnomon.backends.iree.legalize.control.counters import counter_of
+from gnomon.backends.iree.legalize.control.emitter import operations, terminator
+from gnomon.backends.iree.steps import (
+    REFLECTION,
+    Block,
+    Branch,
+    Call,
+    Loop,
+    Piece,
+    Step,
+    to_text,
+)
+from gnomon.dialects.mlir import context, ir
+
+__all__ = ["Choice", "calls_python", "every_step", "split_into_pieces", "steps_for_order"]
+
+_WHILE, _CASE, _CALL = "stablehlo.while", "stablehlo.case", "func.call"
+_CONSTANT = "stablehlo.constant"
+_TABLE = "iree.reflection"
+
+Choice: TypeAlias = "Callable[[ir.Operation], bool]"
+"""Whether an op is a step of its own, by which its block is cut."""
+
+
+# ---------------------------------------------------------------------------- which ops are steps
+
+
+def calls_python(op: ir.Operation) -> bool:
+    """Whether an op calls a host function."""
+    return op.name == _CALL and _callee(op).startswith("host.")
+
+
+def every_step(op: ir.Operation) -> bool:
+    """All loops, branches and calls of Python: no control flow is left to the compiler."""
+    return op.name in (_WHILE, _CASE) or calls_python(op)
+
+
+def steps_for_order(effects: frozenset[str]) -> Choice:
+    """What must be a step so that calls keep their order, and few programs are refused.
+
+    These are the calls with effects, and what is around them. A loop that does not count, and one
+    that calls Python in its condition, is a step if there is any call in it.
+
+    Args:
+      effects: the symbols of the host functions with effects.
+    """
+
+    def is_step(op: ir.Operation) -> bool:
+        if op.name == _CALL:
+            return _callee(op) in effects
+        if op.name not in (_WHILE, _CASE):
+            return False
+        if any(map(is_step, _inside(op))):
+            return True
+        if op.name == _CASE:
+            return False
+        cond, body = (region.blocks[0] for region in op.regions)
+        if counter_of(cond, body) is None:
+            return any(map(calls_python, _inside(op)))
+        return any(calls_python(inner) for inner in _below(cond))
+
+    return is_step
+
+
+def _callee(op: ir.Operation) -> str:
+    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+
+
+def _below(block: ir.Block) -> Iterator[ir.Operation]:
+    for op in block.operations:
+        yield op.operation
+        yield from _inside(op.operation)
+
+
+def _inside(op: ir.Operation) -> Iterator[ir.Operation]:
+    for region in op.regions:
+        for block in region.blocks:
+            yield from _below(block)
+
+
+# --------------------------------------------------------------------------------------- the pieces
+
+
+@dataclass
+class _Draft:
+    """A piece before it is known what is asked of it; values are in order, and unique."""
+
+    operations: list[ir.Operation] = field(default_factory=list)
+    literals: dict[ir.Value, ir.Operation] = field(default_factory=dict)
+    takes: dict[ir.Value, None] = field(default_factory=dict)
+    gives: dict[ir.Value, None] = field(default_factory=dict)
+
+
+@dataclass
+class _Cut:
+    """A step, with the blocks that it holds."""
+
+    op: ir.Operation
+    blocks: list[_DraftBlock]
+
+
+@dataclass
+class _DraftBlock:
+    """A block that is cut."""
+
+    block: ir.Block
+    items: list[_Draft | _Cut]
+
+    @property
+    def results(self) -> list[ir.Value]:
+        """What its terminator takes."""
+        return list(terminator(self.block).operands)
+
+
+def split_into_pieces(module: ir.Module, is_step: Choice) -> bool:
+    """Take ``main`` apart in place, where it holds a step; whether it does.
+
+    ``main`` is then an empty function that has the steps as reflection data.
+    """
+    main = next(
+        op.operation
+        for op in module.body.operations
+        if op.operation.name == "func.func"
+        and ir.StringAttr(op.operation.attributes["sym_name"]).value == "main"
+    )
+    (block,) = main.regions[0].blocks
+    if not any(is_step(op.operation) for op in block.operations):
+        return False
+    program = _Splitter(main, is_step).program(block)
+    attributes = {name: main.attributes[name] for name in main.attributes}
+    attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([], [], context()), context())
+    known = attributes.get(_TABLE)
+    entries = {e.name: e.attr for e in ir.DictAttr(known)} if known is not None else {}
+    entries[REFLECTION] = ir.StringAttr.get(to_text(program), context())
+    attributes[_TABLE] = ir.DictAttr.get(entries, context())
+    for name in ("arg_attrs", "res_attrs"):
+        attributes.pop(name, None)
+    _function(attributes, [], main, lambda arguments: [])
+    main.erase()
+    return True
+
+
+def _function(
+    attributes: dict[str, ir.Attribute],
+    takes: Sequence[ir.Value],
+    before: ir.Operation,
+    emit: Callable[[Sequence[ir.Value]], Sequence[ir.Value]],
+) -> None:
+    function = ir.Operation.create(
+        "func.func",
+        attributes=attributes,
+        regions=1,
+        loc=before.location,
+        ip=ir.InsertionPoint(before),
+    )
+    block = function.regions[0].blocks.append(
+        *(v.type for v in takes), arg_locs=[before.location] * len(takes)
+    )
+    with ir.InsertionPoint(block), before.location:
+        ir.Operation.create("func.return", operands=list(emit(list(block.arguments))))
+
+
+class _Splitter:
+    """Cuts blocks, finds out what the pieces take and give, and writes steps and pieces."""
+
+    def __init__(self, main: ir.Operation, is_step: Choice) -> None:
+        self._main = main
+        self._is_step = is_step
+        self._slots: dict[ir.Value, int] = {}
+        self._slot_count = 0
+        # Where the results of ops in pieces are computed.
+        self._home: dict[ir.Value, _Draft] = {}
+        self._literals: dict[ir.Value, ir.Operation] = {}
+        self._pieces = 0
+
+    def program(self, block: ir.Block) -> Block:
+        """Take a function's block apart."""
+        draft = self._cut(block)
+        self._ask(draft)
+        return self._block(draft, [self._slot(a) for a in block.arguments])
+
+    # ------------------------------------------------------------------------------------- cutting
+
+    def _cut(self, block: ir.Block) -> _DraftBlock:
+        items: list[_Draft | _Cut] = []
+        draft = _Draft()
+        for op in operations(block):
+            if self._is_step(op):
+                items += [draft, _Cut(op, [self._cut(region.blocks[0]) for region in op.regions])]
+                draft = _Draft()
+                continue
+            draft.operations.append(op)
+            self._home.update(dict.fromkeys(op.results, draft))
+            if op.name == _CONSTANT:
+                self._literals[op.results[0]] = op
+        return _DraftBlock(block, [*items, draft])
+
+    # -------------------------------------------------------------------------------------- asking
+
+    def _ask(self, block: _DraftBlock) -> None:
+        """Find what the pieces of a block take and give."""
+        for item in block.items:
+            if isinstance(item, _Draft):
+                for op in item.operations:
+                    for value in _used(op):
+                        self._ask_for(value, item)
+            else:
+                for value in item.op.operands:
+                    self._ask_for(value, None)
+                for inner in item.blocks:
+                    self._ask(inner)
+        for value in block.results:
+            self._ask_for(value, None)
+
+    def _ask_for(self, value: ir.Value, user: _Draft | None) -> None:
+        home = self._home.get(value)
+        if user is not None:
+            if home is user:
+                return
+            if value in self._literals:
+                user.literals[value] = self._literals[value]
+                return
+            user.takes[value] = None
+        if home is not None:
+            home.gives[value] = None
+
+    # ------------------------------------------------------------------------------------- writing
+
+    def _slot(self, value: ir.Value) -> int:
+        if value not in self._slots:
+            self._slots[value] = self._new_slot()
+        return self._slots[value]
+
+    def _new_slot(self) -> int:
+        self._slot_count += 1
+        return self._slot_count - 1
+
+    def _of(self, values: Sequence[ir.Value] | dict[ir.Value, None]) -> tuple[int, ...]:
+        return tuple(map(self._slot, values))
+
+    def _block(self, block: _DraftBlock, arguments: Sequence[int] = ()) -> Block:
+        steps: list[Step] = []
+        for item in block.items:
+            if isinstance(item, _Cut):
+                steps.append(self._step(item))
+            elif item.gives:
+                steps.append(self._piece(item))
+        return Block(tuple(arguments), tuple(steps), self._of(block.results))
+
+    def _step(self, cut: _Cut) -> Step:
+        op = cut.op
+        operands = list(op.operands)
+        if op.name == _CALL:
+            name = _callee(op).removeprefix("host.")
+            return Call(name, self._of(operands), self._of(list(op.results)))
+        if op.name == _CASE:
+            blocks = tuple(self._block(block) for block in cut.blocks)
+            return Branch(self._slot(operands[0]), blocks, self._of(list(op.results)))
+        carries = [self._new_slot() for _ in operands]
+        cond, body = cut.blocks
+        for named in (cond.block.arguments, body.block.arguments, op.results):
+            self._slots.update(zip(named, carries, strict=True))
+        return Loop(
+            self._of(operands), tuple(carries), self._block(cond), self._block(body, carries)
+        )
+
+    def _piece(self, draft: _Draft) -> Piece:
+        name = f"piece{self._pieces}"
+        self._pieces += 1
+        takes, gives = list(draft.takes), list(draft.gives)
+        type_ = ir.FunctionType.get([v.type for v in takes], [v.type for v in gives], context())
+
+        def emit(arguments: Sequence[ir.Value]) -> list[ir.Value]:
+            new = dict(zip(takes, arguments, strict=True))
+            for op in [*draft.literals.values(), *draft.operations]:
+                _clone(op, new)
+            return [new[v] for v in gives]
+
+        attributes: dict[str, ir.Attribute] = {
+            "sym_name": ir.StringAttr.get(name, context()),
+            "function_type": ir.TypeAttr.get(type_, context()),
+        }
+        _function(attributes, takes, self._main, emit)
+        return Piece(name, self._of(takes), self._of(gives))
+
+
+def _used(op: ir.Operation) -> list[ir.Value]:
+    """The values from outside of an op that it uses, its regions too."""
+    if not len(op.regions):
+        return list(op.operands)
+    used: dict[ir.Value, None] = dict.fromkeys(op.operands)
+    inside: set[ir.Value] = set()
+    for inner in _inside(op):
+        used.update(dict.fromkeys(inner.operands))
+        inside.update(inner.results)
+        for region in inner.regions:
+            inside.update(a for block in region.blocks for a in block.arguments)
+    for region in op.regions:
+        inside.update(a for block in region.blocks for a in block.arguments)
+    return [v for v in used if v not in inside]
+
+
+def _clone(op: ir.Operation, new: dict[ir.Value, ir.Value]) -> ir.Operation:
+    """Clone an op at the current insertion point, with values replaced, and add its results."""
+
+    def rename(inner: ir.Operation) -> ir.WalkResult:
+        for i, value in enumerate(inner.operands):
+            if value in new:
+                inner.operands[i] = new[value]
+        return ir.WalkResult.ADVANCE
+
+    clone = op.clone()
+    clone.walk(rename)
+    new.update(zip(op.results, clone.results, strict=True))
+    return clone

@@ -1,0 +1,1 @@
+"""Reads and writes at computed places, sorts, and barriers of buffers."""

@@ -1,0 +1,331 @@
+"""Reads and writes at computed places, reversed and cumulative elements.
+
+What IREE 3.13 gets wrong, and what is done about it:
+
+- It scatters rows only: every scatter becomes one of whole rows of a matrix, the row numbers
+  computed from the index rows, the batching dimensions and the window's narrow dimensions.
+- An index out of bounds writes beyond the buffer: those updates go to one more row, which is cut
+  off again. That row also makes a copy of the operand, so that an update computed from the operand
+  is never read while the operand is overwritten.
+- A gather out of bounds reads beyond the buffer: its starts are clamped before.
+- A slice that is updated by a slice of itself is overwritten while it is read: a barrier stands
+  before the update.
+- An argument of the program whose last use is an update is overwritten, though it is the caller's:
+  the update is done on a copy.
+- Unsigned integers, bools and complex numbers: see `storage`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from gnomon.backends.iree.legalize.data_movement.storage import Storage, storage_of
+from gnomon.backends.iree.legalize.fusion.stored_values import is_widened
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, always
+from gnomon.backends.rewriting import Rule
+from gnomon.dialects.contract import Instance
+from gnomon.dialects.emit import (
+    constant,
+    convert,
+    full,
+    full_like,
+    ops,
+    reshape,
+    slice_along,
+    transpose,
+)
+from gnomon.dialects.indexing.windows import Dimensions, Dims
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import SIGNED, TensorType, is_floating, type_of
+
+__all__ = ["LEGALIZATIONS"]
+
+_I32 = np.dtype(np.int32)
+_I64 = np.dtype(np.int64)
+
+
+# ----------------------------------------------------------------------------------------- indices
+
+
+def _signed(indices: ir.Value, bound: int) -> ir.Value:
+    """Indices as i32, or i64 where they or ``bound`` need it; none wraps into bounds."""
+    dtype = type_of(indices).dtype
+    target = _I32 if bound < 2**31 else _I64
+    if dtype in SIGNED:
+        return convert(indices, target if dtype.itemsize <= target.itemsize else dtype)
+    if dtype.itemsize < target.itemsize:
+        return convert(indices, target)
+    # As signed numbers of the same width the large ones are negative: they become the largest.
+    same_width = np.dtype(f"i{dtype.itemsize}")
+    signed = ops.bitcast_convert(indices, dtype=same_width)
+    largest = np.iinfo(same_width if same_width.itemsize <= target.itemsize else target).max
+    beyond = ops.or_(
+        ops.lt(signed, full_like(signed, 0)), ops.gt(signed, full_like(signed, largest))
+    )
+    return convert(ops.select(beyond, full_like(signed, largest), signed), target)
+
+
+def _row_vector(starts: ir.Value, values: Sequence[int]) -> ir.Value:
+    """One literal a component, repeated for every index row."""
+    type_ = type_of(starts)
+    literal = constant(np.array(values, type_.dtype))
+    return ops.broadcast_in_dim(literal, shape=type_.shape, dims=(type_.rank - 1,))
+
+
+def _clamped(starts: ir.Value, bounds: Sequence[int]) -> ir.Value:
+    low = ops.max(starts, full_like(starts, 0))
+    return ops.min(low, _row_vector(starts, bounds))
+
+
+def _in_bounds(starts: ir.Value, bounds: Sequence[int]) -> ir.Value:
+    """A bool an index row: whether the whole window is in bounds."""
+    above = ops.ge(starts, full_like(starts, 0))
+    inside = ops.and_(above, ops.le(starts, _row_vector(starts, bounds)))
+    rank = type_of(inside).rank
+    if type_of(inside).shape[-1] == 1:
+        return reshape(inside, type_of(inside).shape[:-1])
+    return ops.reduce_and(inside, axes=(rank - 1,))
+
+
+def _component(starts: ir.Value, k: int) -> ir.Value:
+    """Component ``k`` of every index row."""
+    shape = type_of(starts).shape
+    return reshape(slice_along(starts, len(shape) - 1, k, k + 1), shape[:-1])
+
+
+# ---------------------------------------------------------------------------------------- scatters
+
+
+def _scatter(inst: Instance) -> Sequence[ir.Value] | None:
+    operand_type, indices_type, updates_type = inst.operand_types
+    if operand_type.size == 0 or updates_type.size == 0:
+        return [inst.operands[0]]
+    operand, indices, updates = inst.operands
+    storage = storage_of(inst.op.name, operand_type.dtype)
+    operand, updates = storage.store(operand), storage.store(updates)
+    shape = operand_type.shape
+    rank, mode = len(shape), inst.params["mode"]
+    dims = Dimensions.of_scatter(inst.params)
+    kept = dims.kept(rank)
+    sizes = [1] * rank
+    for d, w in zip(kept, dims.window, strict=True):
+        sizes[d] = updates_type.shape[w]
+    # Dimensions whose windows are whole become the row, the others say which row it is.
+    whole = [d for d in kept if sizes[d] == shape[d]]
+    places = [d for d in range(rank) if d not in whole]
+    narrow = [d for d in kept if d not in whole]
+    count, width = math.prod(shape[d] for d in places), math.prod(shape[d] for d in whole)
+
+    batch_shape = indices_type.shape[:-1]
+    starts = _signed(indices, max((count, *shape)))
+    bounds = [shape[d] - sizes[d] for d in dims.start_map]
+    inside = None
+    if dims.start_map:
+        if mode != "clip":
+            inside = _in_bounds(starts, bounds)
+        starts = _clamped(starts, bounds)
+    if count < 2**31:
+        # Two scatters at the same 64-bit places are refused.
+        starts = convert(starts, _I32)
+    numbers = _row_numbers(starts, inside, dims, shape, sizes, places, narrow, batch_shape, count)
+
+    window_of = dict(zip(kept, dims.window, strict=True))
+    batch_dims = [d for d in range(updates_type.rank) if d not in dims.window]
+    order = [*batch_dims, *(window_of[d] for d in narrow), *(window_of[d] for d in whole)]
+    rows = transpose(operand, [*places, *whole, *range(rank, type_of(operand).rank)])
+    rows = reshape(rows, (count, width * storage.parts))
+    extra = range(updates_type.rank, type_of(updates).rank)
+    new_count = updates_type.size // width
+    new_rows = reshape(transpose(updates, [*order, *extra]), (new_count, width * storage.parts))
+    written = _scatter_rows(inst, storage, rows, numbers, new_rows)
+    part_shape = (storage.parts,) if storage.parts > 1 else ()
+    ordered = reshape(written, (*(shape[d] for d in (*places, *whole)), *part_shape))
+    back = [(*places, *whole).index(d) for d in range(rank)]
+    back += range(rank, rank + len(part_shape))
+    return [storage.load(transpose(ordered, back), operand_type)]
+
+
+def _row_numbers(
+    starts: ir.Value,
+    inside: ir.Value | None,
+    dims: Dimensions,
+    shape: Dims,
+    sizes: Sequence[int],
+    places: Sequence[int],
+    narrow: Sequence[int],
+    batch_shape: Dims,
+    outside: int,
+) -> ir.Value:
+    """The row of each update, ``[batch and narrow dimensions, 1]``; ``outside`` for none."""
+    dtype = type_of(starts).dtype
+    full_shape = (*batch_shape, *(sizes[d] for d in narrow))
+    batch = tuple(range(len(batch_shape)))
+    along = dict(zip(dims.operand_batching, dims.indices_batching, strict=True))
+    component = {d: k for k, d in enumerate(dims.start_map)}
+    total = full(TensorType(full_shape, dtype), 0)
+    stride = 1
+    for d in reversed(places):
+        terms = []
+        if d in component:
+            start = _component(starts, component[d])
+            terms.append(ops.broadcast_in_dim(start, shape=full_shape, dims=batch))
+        if d in along:
+            terms.append(ops.iota(dtype=dtype, shape=full_shape, dimension=along[d]))
+        if d in narrow:
+            at = len(batch_shape) + narrow.index(d)
+            terms.append(ops.iota(dtype=dtype, shape=full_shape, dimension=at))
+        for term in terms:
+            scaled = term if stride == 1 else ops.mul(term, full_like(term, stride))
+            total = ops.add(total, scaled)
+        stride *= shape[d]
+    if inside is not None:
+        mask = ops.broadcast_in_dim(inside, shape=full_shape, dims=batch)
+        total = ops.select(mask, total, full_like(total, outside))
+    return reshape(total, (math.prod(full_shape), 1))
+
+
+def _scatter_rows(
+    inst: Instance, storage: Storage, rows: ir.Value, numbers: ir.Value, new_rows: ir.Value
+) -> ir.Value:
+    """Scatter whole rows, of a copy that has one more row for what is out of bounds."""
+    type_ = type_of(rows)
+    count, width = type_.shape
+    if type_of(new_rows).shape[0] == 1:
+        return _update_row(storage.op, rows, reshape(numbers, ()), new_rows)
+    spare = full(type_.with_shape((1, width)), 0)
+    copy = ops.concatenate(rows, spare, dimension=0)
+    params = {
+        **Dimensions((1,), (0,), (0,), (), ()).as_scatter(),
+        "mode": "promise_in_bounds",
+        "unique_indices": inst.params["unique_indices"],
+        "indices_are_sorted": False,
+    }
+    if is_floating(type_.dtype) and is_widened(new_rows):
+        # IREE computes wider floats where they are used, and for CUDA refuses a scatter that does.
+        (new_rows,) = ops.optimization_barrier.build([new_rows], {})
+    written = getattr(ops, storage.op)(copy, numbers, new_rows, **params)
+    return slice_along(written, 0, 0, count)
+
+
+# The op that makes the new row of the old one and the update.
+_COMBINE = {"scatter_add": "add", "scatter_mul": "mul", "scatter_min": "min", "scatter_max": "max"}
+
+
+def _update_row(name: str, rows: ir.Value, number: ir.Value, new_row: ir.Value) -> ir.Value:
+    """Read one row, combine and write it back: no copy of the others, as in ``x.at[i].add(y)``.
+
+    IREE also refuses some scatters of one number that was sliced out of an array ("expected rank to
+    be smaller or equal to the other rank").
+    """
+    count, width = type_of(rows).shape
+    starts = [ops.min(number, full_like(number, count - 1)), full_like(number, 0)]
+    old = ops.dynamic_slice(rows, *starts, sizes=(1, width))
+    inside = ops.lt(number, full_like(number, count))
+    mask = ops.broadcast_in_dim(inside, shape=(1, width), dims=())
+    combine = _COMBINE.get(name)
+    new = new_row if combine is None else getattr(ops, combine)(old, new_row)
+    return _update_slice(rows, ops.select(mask, new, old), starts)
+
+
+# ------------------------------------------------------------------------------------------ gather
+
+
+def _gather(inst: Instance) -> Sequence[ir.Value] | None:
+    operand_type, _ = inst.operand_types
+    type_ = inst.type
+    if type_.size == 0:
+        return None
+    operand, indices = inst.operands
+    params = dict(inst.params)
+    dims, sizes, fill = Dimensions.of_gather(params), params["slice_sizes"], params["fill_value"]
+    storage = storage_of("gnomon.gather", operand_type.dtype)
+    operand = storage.store(operand)
+    if storage.parts > 1:
+        # The parts are one more whole dimension of every window.
+        params["slice_sizes"] = (*sizes, storage.parts)
+        params["offset_dims"] = (*dims.window, type_.rank)
+    params |= {"mode": "promise_in_bounds", "fill_value": 0}
+    starts, inside = _signed(indices, max(operand_type.shape, default=0)), None
+    if dims.start_map:
+        bounds = [operand_type.shape[d] - sizes[d] for d in dims.start_map]
+        if inst.params["mode"] == "fill":
+            inside = _in_bounds(starts, bounds)
+        starts = _clamped(starts, bounds)
+    read = storage.load(ops.gather(operand, starts, **params), type_)
+    if inside is None:
+        return [read]
+    batch_dims = tuple(d for d in range(type_.rank) if d not in dims.window)
+    mask = ops.broadcast_in_dim(inside, shape=type_.shape, dims=batch_dims)
+    return [ops.select(mask, read, full(type_, fill))]
+
+
+# ------------------------------------------------------------------------------------------ slices
+
+
+def _dynamic_update_slice(inst: Instance) -> Sequence[ir.Value] | None:
+    operand, update, *indices = inst.operands
+    if inst.operand_types[1].size == 0:
+        return [operand]
+    if not indices:
+        return [update]
+    storage = storage_of("gnomon.dynamic_update_slice", inst.type.dtype)
+    if storage.parts > 1:
+        indices.append(full(type_of(indices[0]), 0))
+    updated = _update_slice(storage.store(operand), storage.store(update), indices)
+    return [storage.load(updated, inst.type)]
+
+
+def _update_slice(operand: ir.Value, update: ir.Value, starts: Sequence[ir.Value]) -> ir.Value:
+    """Write a slice, of the operand or of a copy of it."""
+    # Without the barrier an update that is a slice of the operand is read while it is overwritten.
+    indices: list[ir.Value]
+    update, *indices = ops.optimization_barrier.build([update, *starts], {})
+    return ops.dynamic_update_slice(operand, update, *indices)
+
+
+# ----------------------------------------------------------------- reversed and cumulative elements
+
+
+def _stored(inst: Instance) -> Sequence[ir.Value] | None:
+    """An op of one operand, on what stands for its elements."""
+    storage = storage_of(inst.op.name, inst.type.dtype)
+    if storage.is_plain or inst.type.size == 0:
+        return None
+    (result,) = inst.op.build([storage.store(inst.operand)], inst.params)
+    return [storage.load(result, inst.type)]
+
+
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(
+        (
+            "gnomon.scatter",
+            "gnomon.scatter_add",
+            "gnomon.scatter_mul",
+            "gnomon.scatter_min",
+            "gnomon.scatter_max",
+        ),
+        _scatter,
+    ),
+    "gnomon.gather": _gather,
+    "gnomon.dynamic_update_slice": _dynamic_update_slice,
+    **dict.fromkeys(
+        ("gnomon.rev", "gnomon.cumsum", "gnomon.cumprod", "gnomon.cummax", "gnomon.cummin"), _stored
+    ),
+}
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="indexing",
+        stage=Stage.REWRITE,
+        kind=Kind.MISCOMPILED,
+        doc="scatter whole rows of a matrix, clamp or drop indices, keep updates apart from what "
+        "they update",
+        upstream="IREE 3.13 scatters rows only, writes and reads beyond a buffer, and overwrites "
+        "an operand while the update is computed from it",
+        rules=always(_RULES),
+    ),
+)

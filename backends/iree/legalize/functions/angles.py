@@ -1,0 +1,241 @@
+"""Sines and cosines in the arithmetic of the argument's own format and integers of its width.
+
+M. Payne and R. Hanek, Radian reduction for trigonometric functions, 1983: an angle is an integer
+times a power of 2, by which only some bits of 2/pi count. Those in front of them give whole turns;
+three words of them leave two words of the angle, modulo a turn, which is more than the nearest that
+a number of the format comes to a multiple of pi/2 (31 bits of f32, 61 of f64).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from gnomon.backends.iree.legalize.functions.double_length import exact_product, polynomial
+from gnomon.dialects.emit import convert, full_like, ops
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import type_of
+
+__all__ = ["cosine", "sine", "tangent"]
+
+Double: TypeAlias = "tuple[ir.Value, ir.Value]"
+"""A value as the sum of two numbers."""
+
+
+def _two_over_pi(bits: int) -> int:
+    """2/pi times a power of 2, by Machin's formula."""
+    spare = 64
+    one = 1 << (bits + spare)
+
+    def arc_tangent(n: int) -> int:
+        """Of 1/n."""
+        total = term = one // n
+        for k in itertools.count(3, 2):
+            term //= -n * n
+            if term in (0, -1):
+                return total
+            total += term // k
+        raise AssertionError
+
+    pi = 4 * (4 * arc_tangent(5) - arc_tangent(239))
+    return ((2 << (2 * (bits + spare))) // pi) >> spare
+
+
+@dataclass(frozen=True)
+class _Format:
+    """A format with the integers of its width.
+
+    Attributes:
+        dtype, word: the format and its unsigned integer.
+        bits: of a word.
+        mantissa: bits that are stored of it.
+        words: 2/pi in words, behind a word of zeros: enough for the largest number.
+        sine, cosine: the coefficients of their series.
+        quarter: of a turn, as the sum of two numbers.
+    """
+
+    dtype: np.dtype
+    word: np.dtype
+    bits: int
+    mantissa: int
+    words: tuple[int, ...]
+    sine: tuple[float, ...]
+    cosine: tuple[float, ...]
+    quarter: tuple[float, float]
+
+    @staticmethod
+    def of(dtype: np.dtype, terms: int) -> _Format:
+        """The format of a NumPy dtype, with series of so many terms."""
+        info = np.finfo(dtype)
+        bits = 8 * dtype.itemsize
+        quarter = float(dtype.type(math.pi / 2))
+        # The largest exponent, two words behind it, and those that the shift reaches into.
+        count = (int(info.maxexp) + bits - 1) // bits + 3
+        whole = _two_over_pi(count * bits)
+        words = [(whole >> (bits * (count - 1 - k))) % (1 << bits) for k in range(count)]
+        return _Format(
+            dtype,
+            np.dtype(f"u{dtype.itemsize}"),
+            bits,
+            int(info.nmant),
+            (0, *words),
+            tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(terms)),
+            tuple((-1.0) ** k / math.factorial(2 * k) for k in range(terms + 1)),
+            (quarter, math.pi / 2 - quarter if bits == 32 else 6.123233995736766e-17),
+        )
+
+
+_FORMATS = {
+    format_.dtype: format_
+    for format_ in (
+        _Format.of(np.dtype(np.float32), 5),
+        _Format.of(np.dtype(np.float64), 9),
+    )
+}
+
+
+def _shift(x: ir.Value, count: int) -> ir.Value:
+    """To the left by ``count`` bits, to the right where it is negative."""
+    if count < 0:
+        return ops.shift_right_logical(x, full_like(x, -count))
+    return ops.shift_left(x, full_like(x, count))
+
+
+def _upper_word(a: ir.Value, b: ir.Value) -> ir.Value:
+    """The upper word of a product of two."""
+    half = 4 * type_of(a).dtype.itemsize
+    mask = full_like(a, (1 << half) - 1)
+    (a1, a0), (b1, b0) = ((_shift(x, -half), ops.and_(x, mask)) for x in (a, b))
+    first = ops.add(ops.mul(a1, b0), _shift(ops.mul(a0, b0), -half))
+    second = ops.add(ops.mul(a0, b1), ops.and_(first, mask))
+    return ops.add(ops.mul(a1, b1), ops.add(_shift(first, -half), _shift(second, -half)))
+
+
+def _bits_of_two_over_pi(format_: _Format, first: ir.Value) -> list[ir.Value]:
+    """Three words of 2/pi from a bit on, counted in the format's words."""
+    last = full_like(first, format_.bits - 1)
+    word = _shift(first, -(format_.bits.bit_length() - 1))
+    shift = ops.and_(first, last)
+    aligned = []
+    for k in range(4):
+        chosen = full_like(first, format_.words[k])
+        for i in range(1, len(format_.words) - 3):
+            is_there = ops.eq(word, full_like(word, i))
+            chosen = ops.select(is_there, full_like(first, format_.words[i + k]), chosen)
+        aligned.append(chosen)
+    # By one and the rest: a shift by all bits has no meaning on some machines.
+    rest = ops.sub(last, shift)
+    return [
+        ops.or_(ops.shift_left(high, shift), ops.shift_right_logical(_shift(low, -1), rest))
+        for high, low in itertools.pairwise(aligned)
+    ]
+
+
+def _quarter_turns(format_: _Format, magnitude: ir.Value) -> tuple[ir.Value, Double]:
+    """How many quarter turns an angle of at least 1/2 is, modulo 4, and the angle that is left."""
+    width, mantissa_bits = format_.bits, format_.mantissa
+    bits = ops.bitcast_convert(magnitude, dtype=format_.word)
+    exponent = _shift(bits, -mantissa_bits)
+    stored = ops.and_(bits, full_like(bits, (1 << mantissa_bits) - 1))
+    mantissa = ops.or_(stored, full_like(bits, 1 << mantissa_bits))
+    # Where the bit stands that makes two bits for the quadrant, behind the first word.
+    bias = int(np.finfo(format_.dtype).maxexp) - 1
+    start = ops.sub(exponent, full_like(bits, bias + mantissa_bits + 2 - width))
+    high, middle, low = _bits_of_two_over_pi(format_, start)
+    lower = ops.mul(mantissa, middle)
+    second = ops.add(lower, _upper_word(mantissa, low))
+    carry = convert(ops.lt(second, lower), format_.word)
+    first = ops.add(ops.mul(mantissa, high), ops.add(_upper_word(mantissa, middle), carry))
+
+    # The fraction as two words; from a half on the next quadrant is the nearer one.
+    high = ops.or_(_shift(first, 2), _shift(second, 2 - width))
+    low = _shift(second, 2)
+    is_above = ops.ge(high, full_like(high, 1 << (width - 1)))
+    quadrant = ops.add(_shift(first, 2 - width), convert(is_above, format_.word))
+    borrow = convert(ops.eq(low, full_like(low, 0)), format_.word)
+    high = ops.select(is_above, ops.add(ops.not_(high), borrow), high)
+    low = ops.select(is_above, ops.sub(full_like(low, 0), low), low)
+    # What the format holds of the first word exactly, and the rest.
+    mask = full_like(high, -(1 << (width - mantissa_bits - 1)) % (1 << width))
+    top = ops.and_(high, mask)
+    whole = _scaled(format_, top, -width)
+    rest = ops.add(_scaled(format_, ops.sub(high, top), -width), _scaled(format_, low, -2 * width))
+    quarter = format_.quarter[0]
+    product, lost = exact_product(whole, full_like(whole, quarter))
+    lost = ops.add(lost, ops.mul(whole, full_like(whole, format_.quarter[1])))
+    lost = ops.add(lost, ops.mul(rest, full_like(rest, quarter)))
+    angle = ops.add(product, lost)
+    rest = ops.sub(lost, ops.sub(angle, product))
+    angle, rest = (ops.select(is_above, ops.neg(v), v) for v in (angle, rest))
+    return ops.and_(quadrant, full_like(quadrant, 3)), (angle, rest)
+
+
+def _scaled(format_: _Format, word: ir.Value, exponent: int) -> ir.Value:
+    value = convert(word, format_.dtype)
+    return ops.mul(value, full_like(value, 2.0**exponent))
+
+
+def _sine_and_cosine(x: ir.Value) -> tuple[Double, Double]:
+    """Of an f32 or f64 value, for every argument, with what the results lose."""
+    format_ = _FORMATS[type_of(x).dtype]
+    magnitude = ops.abs(x)
+    is_small = ops.le(magnitude, full_like(x, 0.5))
+    quadrant, (angle, rest) = _quarter_turns(format_, magnitude)
+    quadrant = ops.select(is_small, full_like(quadrant, 0), quadrant)
+    angle = ops.select(is_small, magnitude, angle)
+    rest = ops.select(is_small, full_like(rest, 0), rest)
+    square, one = ops.mul(angle, angle), full_like(angle, 1)
+    tail = ops.mul(ops.mul(angle, square), polynomial(square, format_.sine[1:]))
+    slope = ops.sub(one, ops.mul(square, full_like(square, 0.5)))
+    sine_ = _sum(angle, ops.add(tail, ops.mul(rest, slope)))
+    below_one = ops.mul(square, polynomial(square, format_.cosine[1:]))
+    cosine_ = _sum(one, ops.sub(below_one, ops.mul(angle, rest)))
+
+    def has(value: ir.Value, bit: int) -> ir.Value:
+        return ops.ne(ops.and_(value, full_like(value, bit)), full_like(value, 0))
+
+    is_odd = has(quadrant, 1)
+    below = ops.ne(has(quadrant, 2), ops.lt(x, full_like(x, 0)))
+    left = has(ops.add(quadrant, full_like(quadrant, 1)), 2)
+
+    def chosen(first: Double, second: Double, is_negative: ir.Value) -> Double:
+        values = (ops.select(is_odd, a, b) for a, b in zip(first, second, strict=True))
+        high, low = (ops.select(is_negative, ops.neg(v), v) for v in values)
+        return ops.select(ops.is_finite(x), high, full_like(x, np.nan)), low
+
+    return chosen(cosine_, sine_, below), chosen(sine_, cosine_, left)
+
+
+def _sum(larger: ir.Value, smaller: ir.Value) -> Double:
+    total = ops.add(larger, smaller)
+    return total, ops.sub(smaller, ops.sub(total, larger))
+
+
+def _unless_tiny(x: ir.Value, value: ir.Value) -> ir.Value:
+    """``value``, or ``x`` where it is so small that the two are equal; so -0 stays."""
+    is_tiny = ops.lt(
+        ops.abs(x), full_like(x, 2.0 ** -(_FORMATS[type_of(x).dtype].mantissa // 2 + 3))
+    )
+    return ops.select(is_tiny, x, value)
+
+
+def sine(x: ir.Value) -> ir.Value:
+    """Of an f32 or f64 value."""
+    return _unless_tiny(x, _sine_and_cosine(x)[0][0])
+
+
+def cosine(x: ir.Value) -> ir.Value:
+    """Of an f32 or f64 value."""
+    return _sine_and_cosine(x)[1][0]
+
+
+def tangent(x: ir.Value) -> ir.Value:
+    """Of an f32 or f64 value."""
+    (high, low), (below, below_low) = _sine_and_cosine(x)
+    quotient = ops.div(high, below)
+    lost = ops.sub(low, ops.mul(quotient, below_low))
+    return _unless_tiny(x, ops.add(quotient, ops.div(lost, below)))

@@ -1,0 +1,95 @@
+"""Special functions: expanded before everything else is legalized.
+
+Their algorithms have loops, and functions in them, that IREE takes, or computes with all digits,
+only in the forms of the other rooms. Incomplete gamma and beta functions need f64; where a target
+has none, Python computes them. What loses digits on the way is computed in f64 where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from gnomon.backends.iree.legalize.functions.conversions import rounded
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
+from gnomon.backends.iree.legalize.refusals import refuse
+from gnomon.backends.iree.targets import Target
+from gnomon.backends.rewriting import Rule, Written
+from gnomon.dialects.contract import Instance
+from gnomon.dialects.elementwise.expansion import SERIES, WITH_LOOPS, Series, emitted
+from gnomon.dialects.emit import convert, zeros
+from gnomon.dialects.host_call import call_on_host
+from gnomon.dialects.mlir import ir
+
+__all__ = ["LEGALIZATIONS", "integral_rules", "series_rules"]
+
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def _expanded(algorithm: Callable[..., ir.Value]) -> Rule:
+    def rule(inst: Instance) -> Sequence[ir.Value]:
+        if inst.type.size == 0:
+            return [zeros(inst.type)]
+        dtype = inst.type.dtype
+        value = algorithm(emitted, *(convert(x, _F64) for x in inst.operands))
+        return [value if dtype == _F64 else rounded(convert(value, _F32), dtype)]
+
+    return rule
+
+
+# Long sums of powers: they are lowered as they are, in f32 with its powers.
+_LONG = ("gnomon.zeta", "gnomon.polygamma")
+
+
+def _series(series: Series, *, f64: bool) -> Rule:
+    def rule(inst: Instance) -> Sequence[ir.Value] | None:
+        dtype = inst.type.dtype
+        if inst.type.size == 0:
+            return [zeros(inst.type)]
+        wide = _F64 if dtype == _F64 or (series.wide and f64) else _F32
+        operands = list(inst.operands)
+        if series.first is not None:
+            own = _F64 if dtype == _F64 else _F32
+            operands.append(series.first(emitted, *(convert(x, own) for x in operands)))
+        value = series.algorithm(emitted, *(convert(x, wide) for x in operands))
+        return [value if dtype == wide else rounded(convert(value, _F32), dtype)]
+
+    return Written(rule)
+
+
+def series_rules(target: Target) -> dict[str, Rule]:
+    """The rules of series and polynomials for a target."""
+    chosen = {name: series for name, series in SERIES.items() if name not in _LONG}
+    return {name: _series(series, f64=target.capabilities.f64) for name, series in chosen.items()}
+
+
+def integral_rules(target: Target) -> dict[str, Rule]:
+    """The rules of this room for a target."""
+    capabilities = target.capabilities
+    if capabilities.f64:
+        return {name: _expanded(algorithm) for name, algorithm in WITH_LOOPS.items()}
+    if capabilities.host_calls:
+        return dict.fromkeys(WITH_LOOPS, call_on_host)
+    reason = "it is computed in f64, and its programs cannot call Python"
+    return dict.fromkeys(WITH_LOOPS, refuse(target, reason))
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="integrals",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.REFUSED,
+        doc="expand incomplete gamma and beta functions in f64, or leave them to Python",
+        upstream="IREE 3.13 has no such functions, and compiles few of their loops as they are",
+        rules=integral_rules,
+    ),
+    Legalization(
+        name="series",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.INACCURATE,
+        doc="expand special functions by their series before the functions in them are rewritten",
+        upstream="IREE 3.13 loses digits in the elementary functions that the series are made of",
+        rules=series_rules,
+    ),
+)

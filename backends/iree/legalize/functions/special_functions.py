@@ -1,0 +1,515 @@
+"""Functions that IREE computes inexactly, wrongly at their edges, or not at all.
+
+What IREE 3.13 gets wrong, and what is done about it:
+
+- sin, cos and tan of f32 lose digits with the size of the argument: it is reduced here by a product
+  with 1/(2 pi) that has enough digits for every f32, and the rest is a polynomial in f64.
+- cbrt of f64 does not compile, and that of f32 is wrong at zero: Halley's iteration here.
+- exp2, tanh, arc tangents and what is made of them lose up to 67 units in the last place, and
+  those of f64 are calls of a library: see `exponentials`, `logarithms` and `arcs`.
+- pow gives nan for negative bases: the power of the magnitude, and the rest by cases.
+- log1p of complex64 loses digits: in f64, by parts.
+
+The 16-bit formats are computed in f32 and rounded once. On a target without f64 the functions of
+f32 are computed in f32 and integers: see `functions_in_f32`. Where no library is linked, the
+functions of f64 that the compiler calls one for are written out too. `tools/accuracy` measures
+each function in each of these forms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+from gnomon.backends.iree.legalize.functions import (
+    angles,
+    arcs,
+    exponentials,
+    functions_in_f32,
+    logarithms,
+)
+from gnomon.backends.iree.legalize.functions.conversions import rounded
+from gnomon.backends.iree.legalize.functions.double_length import polynomial, positive_power
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
+from gnomon.backends.iree.legalize.refusals import refuse
+from gnomon.backends.iree.targets import Target
+from gnomon.backends.rewriting import Rule, Written
+from gnomon.dialects.contract import Instance
+from gnomon.dialects.emit import convert, full_like, ops, zeros
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import FLOATING, is_complex, is_floating, type_of
+
+__all__ = ["LEGALIZATIONS"]
+
+_F32 = np.dtype(np.float32)
+_F64 = np.dtype(np.float64)
+_C64 = np.dtype(np.complex64)
+_C128 = np.dtype(np.complex128)
+
+Emit: TypeAlias = "Callable[..., ir.Value]"
+
+
+def _in_f32(emit: Emit) -> Rule:
+    """The rule of a function that is written for f32, for it and for the 16-bit formats."""
+
+    def rule(inst: Instance) -> Sequence[ir.Value] | None:
+        dtype = inst.type.dtype
+        if not is_floating(dtype) or dtype.itemsize not in (2, 4) or inst.type.size == 0:
+            return None
+        return [rounded(emit(*(convert(x, _F32) for x in inst.operands)), dtype)]
+
+    return rule
+
+
+def _in_f32_or_f64(emit: Emit) -> Rule:
+    """Likewise, for a function that is written for f64 too."""
+    narrow = _in_f32(emit)
+
+    def rule(inst: Instance) -> Sequence[ir.Value] | None:
+        if inst.type.dtype == _F64 and inst.type.size:
+            return [emit(*inst.operands)]
+        return narrow(inst)
+
+    return rule
+
+
+def _has_sign(x: ir.Value) -> ir.Value:
+    """Whether the sign bit is set, that of -0 and nan too."""
+    bits = ops.bitcast_convert(x, dtype=np.dtype(f"i{type_of(x).dtype.itemsize}"))
+    return ops.lt(bits, full_like(bits, 0))
+
+
+def _with_sign(magnitude: ir.Value, sign: ir.Value) -> ir.Value:
+    return ops.select(sign, ops.neg(magnitude), magnitude)
+
+
+def _is_infinite(x: ir.Value) -> ir.Value:
+    return ops.eq(ops.abs(x), full_like(x, np.inf))
+
+
+# --------------------------------------------------------------------------------- sine and cosine
+
+# 2/pi, 200 bits of it: floor(2/pi * 2**200) in hexadecimal. 1/(2 pi) in pieces of 29 bits, whose
+# products with the 24 bits of an f32 are exact in f64.
+_TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE
+_PIECE_BITS = 29
+_PIECES = tuple(
+    math.ldexp((_TWO_OVER_PI << 1) >> (203 - _PIECE_BITS * (k + 1)) & (1 << 29) - 1, -29 * (k + 1))
+    for k in range(7)
+)
+# Products with the later ones are less than a turn, even of 2**128.
+_ROUNDED_PIECES = 5
+# sin(2 pi t) / t, in powers of t squared, for t up to 1/4: off by 2e-11 at most (minimax).
+_SINE = (
+    6.283185307046691,
+    -41.34170209692564,
+    81.60522369008567,
+    -76.70417025049954,
+    42.007797108698526,
+    -14.381390588162231,
+)
+
+
+def _less_whole(x: ir.Value) -> ir.Value:
+    """``x`` less the next whole number, exactly."""
+    return ops.sub(x, ops.round(x, rounding_method="TO_NEAREST_EVEN"))
+
+
+def _turns(x: ir.Value) -> ir.Value:
+    """``x / (2 pi)`` of an f32 value, less whole numbers, in -1/2 to 1/2, in f64.
+
+    It is the sum of the products with the pieces of 1/(2 pi). Each product is exact, and loses its
+    whole turns before it is added.
+    """
+    wide = convert(x, _F64)
+    total: ir.Value | None = None
+    for k, piece in reversed(list(enumerate(_PIECES))):
+        product = ops.mul(wide, full_like(wide, piece))
+        part = _less_whole(product) if k < _ROUNDED_PIECES else product
+        total = part if total is None else ops.add(total, part)
+    assert total is not None
+    return _less_whole(total)
+
+
+def _sine_up_to_quarter(turns: ir.Value) -> ir.Value:
+    """The sine of an angle of at most a quarter of a turn to either side."""
+    return ops.mul(turns, polynomial(ops.mul(turns, turns), _SINE))
+
+
+def _sine(turns: ir.Value) -> ir.Value:
+    # The same on both sides of a quarter of a turn.
+    size = ops.abs(turns)
+    size = ops.min(size, ops.sub(full_like(size, 0.5), size))
+    return _with_sign(_sine_up_to_quarter(size), _has_sign(turns))
+
+
+def _cosine(turns: ir.Value) -> ir.Value:
+    return _sine_up_to_quarter(ops.sub(full_like(turns, 0.25), ops.abs(turns)))
+
+
+def _unless_tiny(x: ir.Value, value: ir.Value) -> ir.Value:
+    """``value`` as f32, or ``x`` where it is so small that the two are equal."""
+    is_tiny = ops.lt(ops.abs(x), full_like(x, 2.0**-13))
+    return ops.select(is_tiny, x, convert(value, _F32))
+
+
+def _sin(x: ir.Value) -> ir.Value:
+    return _unless_tiny(x, _sine(_turns(x)))
+
+
+def _cos(x: ir.Value) -> ir.Value:
+    return convert(_cosine(_turns(x)), _F32)
+
+
+def _tan(x: ir.Value) -> ir.Value:
+    turns = _turns(x)
+    return _unless_tiny(x, ops.div(_sine(turns), _cosine(turns)))
+
+
+# -------------------------------------------------------------------------------------------- cbrt
+
+# The bits of an f64 divided by 3 are near those of its cube root, but for this.
+_CBRT_BITS = 0x2A9F7893 << 32
+_I64 = np.dtype(np.int64)
+
+
+def _subnormal(x: ir.Value, wide: np.dtype) -> tuple[ir.Value, ir.Value]:
+    """Whether an f32 or f64 value is subnormal or zero, and its magnitude then, in units of the
+    smallest number, in a format that holds it.
+
+    Arithmetic takes subnormal numbers for zeros in compiled code: they are read from their bits.
+    """
+    dtype = type_of(x).dtype
+    info = np.finfo(dtype)
+    integer = np.dtype(f"i{dtype.itemsize}")
+    bits = ops.bitcast_convert(x, dtype=integer)
+    bits = ops.and_(bits, full_like(bits, np.iinfo(integer).max))
+    is_subnormal = ops.lt(bits, full_like(bits, 1 << info.nmant))
+    return is_subnormal, convert(bits, wide)
+
+
+def _cube_root(x: ir.Value) -> ir.Value:
+    """Of a positive normal f64 number."""
+    bits = ops.bitcast_convert(x, dtype=_I64)
+    third = ops.div(bits, full_like(bits, 3))
+    root = ops.bitcast_convert(ops.add(third, full_like(bits, _CBRT_BITS)), dtype=_F64)
+    two = full_like(root, 2)
+    for _ in range(4):
+        # Halley's step, as a small correction of the root; no cube, which may overflow.
+        other = ops.div(x, ops.mul(root, root))
+        change = ops.div(ops.sub(other, root), ops.add(ops.mul(two, root), other))
+        root = ops.add(root, ops.mul(root, change))
+    return root
+
+
+def _cbrt(wide: np.dtype, root_of: Emit) -> Emit:
+    def cbrt(x: ir.Value) -> ir.Value:
+        dtype = type_of(x).dtype
+        widened = convert(x, wide)
+        is_subnormal, units = _subnormal(x, wide)
+        # Those of f32 are units of 2**-149, a half of which is a cube.
+        info = np.finfo(dtype)
+        exponent = int(info.minexp - info.nmant)
+        units = ops.mul(units, full_like(units, 2.0 ** (exponent % 3)))
+        scaled = ops.select(is_subnormal, units, ops.abs(widened))
+        is_edge = ops.or_(ops.eq(units, full_like(units, 0)), ops.not_(ops.is_finite(x)))
+        scaled = ops.select(is_edge, full_like(scaled, 1), scaled)
+        root = root_of(scaled)
+        back = ops.mul(root, full_like(root, 2.0 ** (exponent // 3)))
+        root = ops.select(is_subnormal, back, root)
+        root = convert(_with_sign(root, _has_sign(widened)), dtype)
+        return ops.select(is_edge, x, root)
+
+    return cbrt
+
+
+# --------------------------------------------------------------------------------------------- pow
+
+
+def _wide_power(x: ir.Value, y: ir.Value) -> ir.Value:
+    """The power of a positive finite number."""
+    if type_of(x).dtype == _F64:
+        return positive_power(x, y)
+    return convert(ops.exp(ops.mul(convert(y, _F64), ops.log(convert(x, _F64)))), _F32)
+
+
+def _pow(positive: Emit) -> Emit:
+    def pow(x: ir.Value, y: ir.Value) -> ir.Value:
+        zero, one, inf = full_like(x, 0), full_like(x, 1), full_like(x, np.inf)
+        size = ops.abs(x)
+        is_regular = ops.and_(ops.is_finite(size), ops.gt(size, zero))
+        base = ops.select(is_regular, size, one)
+        exponent = ops.select(ops.is_finite(y), y, zero)
+        power = positive(base, exponent)
+
+        # Zero and infinity, to the power or as the power: one of the two again.
+        grows = ops.eq(ops.gt(size, one), ops.gt(y, zero))
+        extreme = ops.select(grows, inf, zero)
+        is_extreme = ops.or_(ops.not_(is_regular), _is_infinite(y))
+        power = ops.select(is_extreme, extreme, power)
+
+        is_whole = ops.eq(ops.floor(y), y)
+        half = ops.mul(y, full_like(y, 0.5))
+        is_odd = ops.and_(is_whole, ops.ne(ops.floor(half), half))
+        power = _with_sign(power, ops.and_(_has_sign(x), is_odd))
+        lost = ops.and_(ops.and_(ops.lt(x, zero), is_regular), ops.not_(is_whole))
+        lost = ops.or_(lost, ops.or_(ops.ne(x, x), ops.ne(y, y)))
+        power = ops.select(lost, full_like(x, np.nan), power)
+        is_one = ops.or_(ops.eq(y, zero), ops.eq(x, one))
+        is_one = ops.or_(is_one, ops.and_(ops.eq(size, one), _is_infinite(y)))
+        return ops.select(is_one, one, power)
+
+    return pow
+
+
+# ------------------------------------------------------------------------------------------- log1p
+
+
+def _log_of_size(real: ir.Value, imaginary: ir.Value) -> ir.Value:
+    """The logarithm of ``|1 + z|`` for the f64 parts of ``z``."""
+    # |1 + z|² - 1, whose products are exact in f64.
+    two = full_like(real, 2)
+    excess = ops.add(ops.mul(real, ops.add(real, two)), ops.mul(imaginary, imaginary))
+    near = ops.log1p(ops.max(excess, full_like(real, -1)))
+    # Next to -1 the square itself, whose terms do not cancel there.
+    shifted = ops.add(real, full_like(real, 1))
+    square = ops.add(ops.mul(shifted, shifted), ops.mul(imaginary, imaginary))
+    is_small = ops.lt(excess, full_like(real, -0.5))
+    return ops.mul(full_like(real, 0.5), ops.select(is_small, ops.log(square), near))
+
+
+def _log1p(wide: np.dtype, log_of_size: Emit) -> Rule:
+    def rule(inst: Instance) -> Sequence[ir.Value] | None:
+        if inst.type.dtype != _C64 or inst.type.size == 0:
+            return None
+        real, imaginary = (convert(part(inst.operand), wide) for part in (ops.real, ops.imag))
+        logarithm = log_of_size(real, imaginary)
+        is_infinite = ops.or_(_is_infinite(real), _is_infinite(imaginary))
+        logarithm = ops.select(is_infinite, full_like(real, np.inf), logarithm)
+        angle = arcs.atan2(imaginary, ops.add(real, full_like(real, 1)))
+        return [ops.complex(convert(logarithm, _F32), convert(angle, _F32))]
+
+    return rule
+
+
+# -------------------------------------------------------------------------------- dot_general, pad
+
+
+def _dot_general(inst: Instance) -> Sequence[ir.Value] | None:
+    # The compiler divides by the size of the contraction: a sum of nothing is written down here.
+    if all(type_.size for type_ in inst.operand_types):
+        return None
+    return [zeros(inst.type)]
+
+
+def _pad(inst: Instance) -> Sequence[ir.Value] | None:
+    # IREE fills with numbers of at most 64 bits.
+    dtype = inst.type.dtype
+    if not is_complex(dtype) or dtype.itemsize <= 8:
+        return None
+    parts = [
+        ops.pad.build([part(x) for x in inst.operands], inst.params)[0]
+        for part in (ops.real, ops.imag)
+    ]
+    return [ops.complex(*parts)]
+
+
+def _first(*rules: Rule) -> Rule:
+    """The first of some rules that applies."""
+
+    def rule(inst: Instance) -> Sequence[ir.Value] | None:
+        return next((values for r in rules if (values := r(inst)) is not None), None)
+
+    return rule
+
+
+# In the arithmetic of the format, on all targets.
+_IN_FORMAT: dict[str, Rule] = {
+    "gnomon.exp": Written(_in_f32_or_f64(exponentials.exp)),
+    "gnomon.exp2": Written(_in_f32_or_f64(exponentials.exp2)),
+    "gnomon.expm1": Written(_in_f32_or_f64(exponentials.expm1)),
+    "gnomon.logistic": Written(_in_f32_or_f64(exponentials.logistic)),
+    "gnomon.sinh": Written(_in_f32_or_f64(exponentials.sinh)),
+    "gnomon.cosh": Written(_in_f32_or_f64(exponentials.cosh)),
+    "gnomon.tanh": Written(_in_f32_or_f64(exponentials.tanh)),
+    "gnomon.log": Written(_in_f32_or_f64(logarithms.log)),
+    "gnomon.asinh": Written(_in_f32_or_f64(logarithms.asinh)),
+    "gnomon.acosh": Written(_in_f32_or_f64(logarithms.acosh)),
+    "gnomon.atanh": Written(_in_f32_or_f64(logarithms.atanh)),
+    "gnomon.asin": Written(_in_f32_or_f64(arcs.asin)),
+    "gnomon.acos": Written(_in_f32_or_f64(arcs.acos)),
+    "gnomon.atan": Written(_in_f32_or_f64(arcs.atan)),
+    "gnomon.atan2": Written(_in_f32_or_f64(arcs.atan2)),
+}
+
+
+def _log1p_rule(wide: np.dtype, log_of_size: Emit) -> Rule:
+    return Written(_first(_log1p(wide, log_of_size), _in_f32_or_f64(logarithms.log1p)))
+
+
+def _by_compilers_exp(emit: Emit) -> Rule:
+    return Written(_in_f32_or_f64(partial(emit, exp=exponentials.compilers_exp)))
+
+
+def _only_f64(emit: Emit) -> Rule:
+    """The rule of a function whose code for f32 is the compiler's."""
+
+    def rule(inst: Instance) -> Sequence[ir.Value] | None:
+        if inst.type.dtype != _F64 or inst.type.size == 0:
+            return None
+        return [emit(*inst.operands)]
+
+    return rule
+
+
+_WIDE: dict[str, Rule] = {
+    **_IN_FORMAT,
+    "gnomon.log": Written(_only_f64(logarithms.log)),
+    "gnomon.exp": Written(_in_f32_or_f64(exponentials.compilers_exp)),
+    "gnomon.logistic": _by_compilers_exp(exponentials.logistic),
+    "gnomon.sinh": _by_compilers_exp(exponentials.sinh),
+    "gnomon.cosh": _by_compilers_exp(exponentials.cosh),
+    "gnomon.tanh": _by_compilers_exp(exponentials.tanh),
+    "gnomon.sin": Written(_in_f32(_sin)),
+    "gnomon.cos": Written(_in_f32(_cos)),
+    "gnomon.tan": Written(_in_f32(_tan)),
+    "gnomon.cbrt": Written(_in_f32_or_f64(_cbrt(_F64, _cube_root))),
+    "gnomon.pow": Written(_in_f32_or_f64(_pow(_wide_power))),
+    "gnomon.log1p": _log1p_rule(_F64, _log_of_size),
+}
+_NARROW: dict[str, Rule] = {
+    **_IN_FORMAT,
+    "gnomon.sin": Written(_in_f32(angles.sine)),
+    "gnomon.cos": Written(_in_f32(angles.cosine)),
+    "gnomon.tan": Written(_in_f32(angles.tangent)),
+    "gnomon.cbrt": Written(_in_f32(_cbrt(_F32, functions_in_f32.cube_root))),
+    "gnomon.pow": Written(_in_f32(_pow(positive_power))),
+    "gnomon.log1p": _log1p_rule(_F32, functions_in_f32.log1p_parts),
+}
+
+
+# ------------------------------------------------------------------------------ without a library
+
+
+_WRITTEN_OUT: dict[str, Rule] = {
+    **_WIDE,
+    "gnomon.sin": Written(_in_f32_or_f64(angles.sine)),
+    "gnomon.cos": Written(_in_f32_or_f64(angles.cosine)),
+    "gnomon.tan": Written(_in_f32_or_f64(angles.tangent)),
+}
+# Of complex128 the compiler expands these into functions of f64 from a library.
+_OF_WIDE_COMPLEX = (
+    *("exp", "exp2", "expm1", "log", "log1p", "logistic", "pow", "sqrt", "rsqrt", "cbrt"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
+    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+)
+
+
+# Likewise these, of f64 and of all that they are computed in.
+_SERIES = ("gnomon.polygamma",)
+_SERIES_WITH_ROUNDING = ("gnomon.rem", "gnomon.polygamma")
+
+
+def _refused_in(dtypes: Sequence[np.dtype], refusal: Rule, rule: Rule | None = None) -> Rule:
+    def chosen(inst: Instance) -> Sequence[ir.Value] | None:
+        if inst.type.dtype in dtypes and inst.type.size:
+            return refusal(inst)
+        return rule(inst) if rule is not None else None
+
+    return chosen
+
+
+def _round(inst: Instance) -> Sequence[ir.Value] | None:
+    dtype = inst.type.dtype
+    x = convert(inst.operand, _F32)
+    size = ops.abs(x)
+    below = ops.floor(size)
+    rest = ops.sub(size, below)
+    half = full_like(x, 0.5)
+    up = ops.ge(rest, half)
+    if inst.params["rounding_method"] == "TO_NEAREST_EVEN":
+        pairs = ops.mul(below, half)
+        is_odd = ops.ne(ops.floor(pairs), pairs)
+        up = ops.or_(ops.gt(rest, half), ops.and_(ops.eq(rest, half), is_odd))
+    whole = ops.select(up, ops.add(below, full_like(x, 1)), below)
+    return [rounded(_with_sign(whole, _has_sign(x)), dtype)]
+
+
+def _without_library(target: Target) -> dict[str, Rule]:
+    refusal = refuse(target, "it has no library of functions")
+    of_complex = {
+        f"gnomon.{name}": _refused_in((_C128,), refusal, _WRITTEN_OUT.get(f"gnomon.{name}"))
+        for name in _OF_WIDE_COMPLEX
+    }
+    of_f64 = dict.fromkeys(("gnomon.rem", *_SERIES), _refused_in((_F64,), refusal))
+    return {**_WRITTEN_OUT, **of_complex, **of_f64}
+
+
+def _rounding_rules(target: Target) -> dict[str, Rule]:
+    refusal = _refused_in(FLOATING, refuse(target, "it has no library of functions"))
+    return {**dict.fromkeys(_SERIES_WITH_ROUNDING, refusal), "gnomon.round": _round}
+
+
+_LOSES_DIGITS = (
+    "IREE 3.13 loses up to 67 units in the last place, is wrong at the edges of `pow` and `cbrt`, "
+    "and reduces no large angle"
+)
+
+LEGALIZATIONS = (
+    Legalization(
+        name="functions",
+        stage=Stage.REWRITE,
+        kind=Kind.INACCURATE,
+        doc="write elementary functions within a few units in the last place, f32 by way of f64",
+        upstream=f"{_LOSES_DIGITS}; it calls a library for those of f64, or refuses them",
+        targets=Targets.where(f64=True, libm=("system", "device")),
+        rules=always(_WIDE),
+    ),
+    Legalization(
+        name="functions-without-library",
+        stage=Stage.REWRITE,
+        kind=Kind.REFUSED,
+        doc="the same, with all functions of f64 written in arithmetic",
+        upstream=f"{_LOSES_DIGITS}; those of f64 it leaves to a library",
+        targets=Targets.where(f64=True, libm="none"),
+        rules=_without_library,
+    ),
+    Legalization(
+        name="functions-without-f64",
+        stage=Stage.REWRITE,
+        kind=Kind.INACCURATE,
+        doc="the same, in arithmetic of f32 and 32-bit integers",
+        upstream=_LOSES_DIGITS,
+        targets=Targets.where(f64=False),
+        rules=always(_NARROW),
+    ),
+    Legalization(
+        name="empty-contractions",
+        stage=Stage.REWRITE,
+        kind=Kind.REFUSED,
+        doc="write a contraction of nothing as zeros",
+        upstream="IREE 3.13 divides by the size of the contraction, and crashes",
+        rules=always({"gnomon.dot_general": _dot_general}),
+    ),
+    Legalization(
+        name="wide-complex-padding",
+        stage=Stage.REWRITE,
+        kind=Kind.REFUSED,
+        doc="pad complex128 part by part",
+        upstream="IREE 3.13 fills with numbers of at most 64 bits",
+        rules=always({"gnomon.pad": _pad}),
+    ),
+    Legalization(
+        name="roundings",
+        stage=Stage.REWRITE_WRITTEN,
+        kind=Kind.REFUSED,
+        doc="round by `floor`; refuse remainders",
+        upstream="IREE 3.13 calls a library to round and for remainders, and links none",
+        targets=Targets.where(rounds=False),
+        rules=_rounding_rules,
+    ),
+)

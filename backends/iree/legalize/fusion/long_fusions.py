@@ -1,0 +1,201 @@
+"""Long expressions: kept from being fused into one kernel that takes too long to compile.
+
+IREE fuses elementwise ops two by two, and copies what is fused already each time; values that are
+used several times cost it more than the square of the kernel's size, and so do LLVM's passes over a
+block of code without end. A chain of 40 sines (46 ops each) took 4 s to compile and one of 80 took
+20 s; the gradient of 100 multiplications and additions took minutes. A barrier makes the next op
+start a kernel of its own, so that compile time is proportional to the program.
+
+A *cluster* is a set of fused ops that are connected: the compiler makes one kernel of them at most.
+Its size is that of what its ops are lowered to. `MAX_SIZE` is where the time to compile an op
+starts to grow. A kernel of so many ops computes for longer than it takes to write its results and
+to read them again, and longer kernels spill registers: 20 sines of 100,000 numbers take 30 ms in
+kernels of five sines, 49 ms in one kernel; 1000 products of a million numbers 142 ms and 243 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gnomon.backends.iree.legalize.fusion.wide_fusions import is_fused
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
+from gnomon.backends.iree.targets import Target
+from gnomon.dialects.barrier import optimization_barrier
+from gnomon.dialects.body import PLAIN, Body, operands_of, results_of
+from gnomon.dialects.contract import ENGINE, bodies_of, instance_of, lookup
+from gnomon.dialects.functions import Program, callee, symbol_name
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import is_complex, type_of
+
+__all__ = ["LEGALIZATIONS", "MAX_SIZE", "split_long_fusions"]
+
+# Ops of StableHLO in one kernel.
+MAX_SIZE = 192
+# What the compiler writes as many instructions, in other ops.
+_FUNCTIONS = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        *("exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "power"),
+        *("sine", "cosine", "tan", "tanh", "atan2", "cbrt", "remainder"),
+    )
+)
+_FUNCTION_SIZE = 4
+# A complex product is six ops of real numbers.
+_COMPLEX_SIZE = 4
+_CALL = "func.call"
+
+
+def split_long_fusions(program: Program, target: Target) -> None:
+    """Put barriers between the parts of long expressions of a program; in place."""
+    sizes = _Sizes(program)
+    for function in program.functions:
+        _split(program.body(symbol_name(function)), sizes)
+
+
+@dataclass(eq=False)
+class _Cluster:
+    """Fused ops that are connected.
+
+    Attributes:
+      size: the sum of the ops' sizes.
+      merged: the cluster that this one has become a part of.
+    """
+
+    size: int
+    merged: _Cluster | None = None
+
+    def whole(self) -> _Cluster:
+        """The cluster that this one is a part of now."""
+        root = self
+        while root.merged is not None:
+            root = root.merged
+        # The path is shortened, so that the next search is short.
+        step = self
+        while step.merged is not None:
+            step.merged, step = root, step.merged
+        return root
+
+
+def _split(body: Body, sizes: _Sizes) -> None:
+    clusters: dict[ir.Value, _Cluster] = {}
+    stored: dict[ir.Value, ir.Value] = {}
+    # Literals, and what is made of them alone, are made again in each kernel.
+    literals: set[ir.Value] = set()
+    twins: dict[tuple[ir.Value, ...], _Cluster] = {}
+    for op in body.operations:
+        if lookup(op).is_control_flow:
+            for inner in bodies_of(op):
+                _split(inner, sizes)
+            continue
+        operands, results = operands_of(op), results_of(op)
+        if all(x in literals for x in operands):
+            literals.update(results)
+            continue
+        if op.name not in PLAIN or not is_fused(op.name):
+            continue
+        own = {x: clusters[x].whole() for x in operands if x in clusters}
+        joined, left = _joined(own.values(), sizes.of(op))
+        for i, x in enumerate(operands):
+            if x in own and own[x] in left:
+                if x not in stored:
+                    stored[x] = _barrier(x)
+                op.operands[i] = stored[x]
+        if op.name == _CALL:
+            joined = _with_twin(joined, twins, tuple(op.operands))
+        clusters |= dict.fromkeys(results, joined)
+
+
+def _joined(clusters: Iterable[_Cluster], size: int) -> tuple[_Cluster, set[_Cluster]]:
+    """The cluster of an op of a size, merged with those of its operands, smaller ones first.
+
+    Returns:
+      the cluster, and those that it has no room for.
+    """
+    joined, left = _Cluster(size), set[_Cluster]()
+    for cluster in sorted(dict.fromkeys(clusters), key=lambda c: c.size):
+        if joined.size + cluster.size > MAX_SIZE:
+            left.add(cluster)
+        else:
+            joined.size += cluster.size
+            cluster.merged = joined
+    return joined, left
+
+
+def _with_twin(
+    cluster: _Cluster, twins: dict[tuple[ir.Value, ...], _Cluster], operands: tuple[ir.Value, ...]
+) -> _Cluster:
+    """The cluster of a call, merged with that of an earlier call of the same operands.
+
+    What sine and cosine of one value have in common is computed once when they are inlined, so they
+    are connected, whether there is room or not.
+    """
+    twin = twins.setdefault(operands, cluster).whole()
+    if twin is not cluster:
+        twin.size += cluster.size
+        cluster.merged = twin
+    return twin
+
+
+def _barrier(value: ir.Value) -> ir.Value:
+    maker = value.owner.operation
+    with ir.InsertionPoint.after(maker), maker.location:
+        (behind,) = optimization_barrier.build([value], {})
+    return behind
+
+
+@dataclass
+class _Sizes:
+    """How many ops of StableHLO the ops of a program are lowered to."""
+
+    program: Program
+    _functions: dict[str, int] = field(default_factory=dict)
+    _ops: dict[tuple[object, ...], int] = field(default_factory=dict)
+
+    def of(self, op: ir.Operation) -> int:
+        """The size of an op without regions."""
+        if op.name == _CALL:
+            return self._function(callee(op))
+        key = (op.name, *(x.type.element_type for x in op.operands))
+        if key not in self._ops:
+            self._ops[key] = _lowered_size(op)
+        return self._ops[key]
+
+    def _function(self, name: str) -> int:
+        if name not in self._functions:
+            body = self.program.body(name)
+            self._functions[name] = sum(
+                1 if lookup(op).is_control_flow else self.of(op) for op in body.operations
+            )
+        return self._functions[name]
+
+
+def _lowered_size(op: ir.Operation) -> int:
+    """How much an op is once it is lowered, which is tried on a block of its own."""
+    definition = lookup(op)
+    if definition.lower is ENGINE or not callable(definition.lower):
+        return 1
+    body = Body.open([type_of(x) for x in operands_of(op)])
+    with ir.InsertionPoint(body.block), ir.Location.unknown():
+        definition.lower(instance_of(op, body.arguments))
+    return sum(_size(lowered.operation) for lowered in body.block.operations)
+
+
+def _size(op: ir.Operation) -> int:
+    """Of an op of StableHLO."""
+    if op.name == "stablehlo.constant":
+        return 0
+    size = _FUNCTION_SIZE if op.name in _FUNCTIONS else 1
+    return size * _COMPLEX_SIZE if any(is_complex(type_of(r).dtype) for r in op.results) else size
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="long-fusions",
+        stage=Stage.FUSE,
+        kind=Kind.SLOW,
+        doc="put barriers between the parts of a long elementwise expression",
+        upstream="IREE 3.13 takes time that grows with the square of a kernel's size, or faster",
+        run=split_long_fusions,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Small loops as one kernel each, of scalar code."""

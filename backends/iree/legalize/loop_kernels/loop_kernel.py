@@ -1,0 +1,179 @@
+"""Small loops as one kernel each.
+
+IREE runs a loop on the host, with a kernel or several for each iteration: about a microsecond each,
+which is all that an iteration on a few numbers costs. A loop whose values are a few numbers each,
+besides arrays that it reads or updates in places that it computes (the stacked inputs and results
+of a scan), becomes one kernel instead: a ``flow.dispatch.region`` of scalar code. A thousand steps
+of a scalar recurrence took 1050 us and take 11.
+
+An array of numbers is in the kernel a NumPy array of values, so what only moves elements (reshape,
+transpose, slice, concatenate, ...) is NumPy's own and leaves no trace; contractions and reductions
+are unrolled. A budget of scalar ops bounds what becomes a kernel.
+
+Arrays in memory must be updated in place, which the compiler does where an array is not read again
+after its update; that is checked here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from gnomon.backends.iree.legalize.loop_kernels.code import Kernel
+from gnomon.backends.iree.legalize.loop_kernels.moves import RULES
+from gnomon.backends.iree.legalize.loop_kernels.scalar_code import UnsupportedError, kind_of, number
+from gnomon.backends.iree.legalize.loop_kernels.values import index, is_literal, size_of, storage
+from gnomon.dialects.mlir import ir
+
+__all__ = ["loop_kernel"]
+
+# Buffers that one kernel can take: 32, of which the compiler may need some.
+_BINDINGS = 28
+
+
+def loop_kernel(
+    loop: ir.Operation, block: ir.Block, outside: Callable[[ir.Value], ir.Value]
+) -> list[ir.Value | None] | None:
+    """Emit a ``stablehlo.while`` as one kernel; None where it is too large, or not of a kind.
+
+    Args:
+      loop: what to emit.
+      block: where, at its end.
+      outside: what stands for a tensor from outside of the loop; it may emit ops.
+
+    Returns:
+      the results; None for those that nothing uses, or that have no elements.
+    """
+    try:
+        captured = {v: _stored(outside(v), block) for v in _free_values(loop)}
+        large = {op.results[0]: _clone(op, block) for op in _large_constants(loop)}
+    except UnsupportedError:
+        return None
+    used = [next(iter(r.uses), None) is not None and size_of(r.type) > 0 for r in loop.results]
+    if len(captured) + len(large) + sum(used) > _BINDINGS:
+        return None
+    for keeps_arrays in (True, False):
+        try:
+            return _region(loop, block, captured | large, used, keeps_arrays)
+        except UnsupportedError:
+            continue
+    return None
+
+
+def _region(
+    loop: ir.Operation,
+    block: ir.Block,
+    captured: dict[ir.Value, ir.Value],
+    used: Sequence[bool],
+    keeps_arrays: bool,
+) -> list[ir.Value | None]:
+    types = _distinct([r.type if use else None for r, use in zip(loop.results, used, strict=True)])
+    region = ir.Operation.create(
+        "flow.dispatch.region",
+        results=[t for t in types if t is not None],
+        attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0])},
+        regions=2,
+        ip=ir.InsertionPoint(block),
+    )
+    body, count = (r.blocks.append() for r in region.regions)
+    try:
+        with ir.InsertionPoint(body), loop.location:
+            kernel = Kernel(captured, number(index(), 0), keeps_arrays, RULES)
+            values = zip(kernel.loop(loop, types), types, strict=True)
+            out = [kernel.as_tensor(v, type_) for v, type_ in values if type_ is not None]
+            ir.Operation.create("flow.return", operands=out)
+        with ir.InsertionPoint(count), loop.location:
+            one = number(index(), 1)
+            ir.Operation.create("flow.return", operands=[one, one, one])
+    except UnsupportedError:
+        region.erase()
+        raise
+    results = iter(region.results)
+    made: list[ir.Value | None] = []
+    for old, use in zip(loop.results, used, strict=True):
+        made.append(_unstored(next(results), old.type, block) if use else None)
+    return made
+
+
+# -------------------------------------------------------------------------------- tensors outside
+
+
+def _distinct(types: Sequence[ir.RankedTensorType | None]) -> list[ir.RankedTensorType | None]:
+    """How results are stored, no two alike: dimensions of size 1 tell them apart.
+
+    Where two results of a region turn out to be the same value, IREE merges them, and then takes
+    others for what stood behind them.
+    """
+    seen: set[ir.Type] = set()
+    found: list[ir.RankedTensorType | None] = []
+    for type_ in types:
+        if type_ is None:
+            found.append(None)
+            continue
+        stored = storage(type_)
+        shape, element = list(stored.shape), stored.element_type
+        units = ((before, n - before) for n in itertools.count() for before in range(n + 1))
+        while stored in seen:
+            before, after = next(units)
+            wide = [*[1] * before, *shape, *[1] * after]
+            stored = ir.RankedTensorType.get(wide, element)
+        seen.add(stored)
+        found.append(stored)
+    return found
+
+
+def _cast(value: ir.Value, type_: ir.Type, of_bools: bool, block: ir.Block) -> ir.Value:
+    if value.type == type_:
+        return value
+    name = "stablehlo.convert" if of_bools else "stablehlo.bitcast_convert"
+    return ir.Operation.create(
+        name, results=[type_], operands=[value], ip=ir.InsertionPoint(block)
+    ).results[0]
+
+
+def _stored(value: ir.Value, block: ir.Block) -> ir.Value:
+    return _cast(value, storage(value.type), kind_of(value.type.element_type) == "b", block)
+
+
+def _unstored(value: ir.Value, type_: ir.RankedTensorType, block: ir.Block) -> ir.Value:
+    stored = storage(type_)
+    if value.type != stored:
+        value = ir.Operation.create(
+            "stablehlo.reshape", results=[stored], operands=[value], ip=ir.InsertionPoint(block)
+        ).results[0]
+    return _cast(value, type_, kind_of(type_.element_type) == "b", block)
+
+
+def _free_values(op: ir.Operation) -> list[ir.Value]:
+    """The tensors from outside that an op uses, but for literals of a few numbers."""
+    found: dict[ir.Value, None] = {}
+    inside: set[ir.Value] = set()
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        for value in inner.operands:
+            if value not in inside and not is_literal(value):
+                found[value] = None
+        inside.update(inner.results)
+        for region in inner.regions:
+            for block in region.blocks:
+                inside.update(block.arguments)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return list(found)
+
+
+def _large_constants(loop: ir.Operation) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "stablehlo.constant" and not is_literal(op.results[0]):
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    loop.walk(visit)
+    return found
+
+
+def _clone(op: ir.Operation, block: ir.Block) -> ir.Value:
+    return _stored(op.clone(ip=ir.InsertionPoint(block)).results[0], block)

@@ -1,0 +1,145 @@
+"""What stands for values in a kernel: a few numbers one by one, or an array in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
+    UnsupportedError,
+    kind_of,
+    signless,
+)
+from gnomon.dialects.mlir import ir
+
+__all__ = [
+    "FEW",
+    "Array",
+    "Cell",
+    "Numbers",
+    "Value",
+    "array_of",
+    "elements_of",
+    "filled",
+    "index",
+    "is_literal",
+    "literal_of",
+    "map_numbers",
+    "scalar_array",
+    "size_of",
+    "storage",
+]
+
+# More elements than this are an array in memory.
+FEW = 64
+
+Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+class Cell:
+    """An array in memory that the kernel owns: each update makes a version, the last one counts."""
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.version = 0
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array in memory, at one version.
+
+    Attributes:
+      tensor: where it is.
+      shape: its shape; that of ``tensor`` may be another one of as many elements.
+      element: the type of its elements in StableHLO.
+      cell: which array it is a version of; None for one that is only read.
+      version: which one.
+      fill: what all elements are, where that is known.
+    """
+
+    tensor: ir.Value
+    shape: tuple[int, ...]
+    element: ir.Type
+    cell: Cell | None = None
+    version: int = 0
+    fill: Any = None
+
+    def check(self) -> None:
+        """Raise unless this is the last version."""
+        if self.cell is not None and self.version != self.cell.version:
+            raise UnsupportedError("an array that is read after its update")
+
+
+Value: TypeAlias = "Numbers | Array"
+
+
+def index() -> ir.Type:
+    """The type of places in an array."""
+    return ir.IndexType.get()
+
+
+def size_of(type_: ir.RankedTensorType) -> int:
+    """How many numbers a tensor has."""
+    return math.prod(type_.shape)
+
+
+def storage(type_: ir.RankedTensorType) -> ir.RankedTensorType:
+    """The type by which a kernel takes and gives a tensor: signless, bools as bytes."""
+    element = type_.element_type
+    if kind_of(element) == "b":
+        return ir.RankedTensorType.get(type_.shape, ir.IntegerType.get_signless(8))
+    return ir.RankedTensorType.get(type_.shape, signless(element))
+
+
+def literal_of(value: ir.Value) -> ir.Operation | None:
+    """The constant that a value is."""
+    owner = value.owner
+    is_constant = not isinstance(owner, ir.Block) and owner.name == "stablehlo.constant"
+    return owner.operation if is_constant else None
+
+
+def is_literal(value: ir.Value) -> bool:
+    """Whether a value is written into the kernel: a few numbers, or one number everywhere."""
+    op = literal_of(value)
+    return op is not None and (
+        size_of(value.type) <= FEW or ir.DenseElementsAttr(op.attributes["value"]).is_splat
+    )
+
+
+def elements_of(op: ir.Operation) -> list[Any]:
+    """The numbers that a literal is made of; one where all are alike."""
+    attribute = ir.DenseElementsAttr(op.attributes["value"])
+    if attribute.is_splat:
+        return [attribute.get_splat_value().value]
+    kind = kind_of(op.results[0].type.element_type)
+    dense = ir.DenseFPElementsAttr if kind == "f" else ir.DenseIntElementsAttr
+    return list(dense(attribute))
+
+
+def array_of(given: Sequence[ir.Value], shape: tuple[int, ...]) -> Numbers:
+    """Numbers in an array of a shape, row by row."""
+    flat = np.empty(len(given), object)
+    flat[:] = list(given)
+    return flat.reshape(shape)
+
+
+def scalar_array(value: ir.Value) -> Numbers:
+    """One number, as an array of rank 0."""
+    return array_of([value], ())
+
+
+def filled(shape: tuple[int, ...], value: ir.Value) -> Numbers:
+    """One number everywhere."""
+    out = np.empty(shape, object)
+    for at in np.ndindex(*shape):
+        out[at] = value
+    return out
+
+
+def map_numbers(function: Callable[[ir.Value], ir.Value], x: Numbers) -> Numbers:
+    """A function of each number."""
+    return array_of([function(v) for v in x.flat], x.shape)

@@ -1,0 +1,1 @@
+"""Sums, products of matrices, convolutions, transforms and windows."""

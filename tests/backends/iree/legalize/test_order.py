@@ -1,0 +1,113 @@
+"""The list of legalizations: what its check refuses, and what it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gnomon.backends.iree.legalize.control.forms import Form, forms_of
+from gnomon.backends.iree.legalize.legalization import (
+    EVERY_TARGET,
+    Kind,
+    Legalization,
+    Stage,
+    Targets,
+    always,
+    checked,
+    of_stage,
+    without,
+)
+from gnomon.backends.iree.legalize.order import LEGALIZATIONS
+from gnomon.backends.iree.pipeline import legalization_passes
+from gnomon.backends.iree.targets import TARGETS, find_target
+from gnomon.backends.rewriting import Narrowed
+
+
+def rule(inst: Any) -> Any:
+    return None
+
+
+def of_sine(name: str, given: Any = rule, targets: Targets = EVERY_TARGET) -> Legalization:
+    return Legalization(
+        name,
+        Stage.REWRITE,
+        Kind.INACCURATE,
+        "for the test",
+        "nothing",
+        targets=targets,
+        rules=always({"gnomon.sin": given}),
+    )
+
+
+def test_two_rules_for_one_op_on_one_target_are_an_error() -> None:
+    with pytest.raises(ValueError, match=r"stage REWRITE: two rules rewrite gnomon\.sin"):
+        checked([of_sine("first"), of_sine("second")])
+
+
+def test_the_error_names_the_target_on_which_two_rules_meet() -> None:
+    both = [
+        of_sine("first", targets=Targets.where(f64=False)),
+        of_sine("second", targets=Targets.where(code="msl")),
+    ]
+    with pytest.raises(ValueError, match="on target 'metal"):
+        checked(both)
+
+
+def test_a_rule_that_declares_that_it_comes_first_may_meet_another() -> None:
+    checked([of_sine("first", Narrowed(rule)), of_sine("second")])
+
+
+def test_rules_of_other_targets_or_stages_do_not_meet() -> None:
+    narrow = of_sine("narrow", targets=Targets.where(f64=False))
+    wide = of_sine("wide", targets=Targets.where(f64=True))
+    checked([narrow, wide, replace(of_sine("earlier"), stage=Stage.DECOMPOSE)])
+
+
+def test_names_are_unique() -> None:
+    with pytest.raises(ValueError, match="two legalizations are named 'sines'"):
+        checked([of_sine("sines"), replace(of_sine("sines"), stage=Stage.PREPARE)])
+
+
+def test_a_legalization_has_either_rules_or_a_run() -> None:
+    with pytest.raises(ValueError, match="either rules or a run"):
+        replace(of_sine("sines"), rules=None)
+    with pytest.raises(ValueError, match="StableHLO"):
+        replace(of_sine("sines"), stage=Stage.LOWERED)
+
+
+def test_targets_are_told_by_their_properties() -> None:
+    cpu, vulkan = TARGETS["cpu"], find_target("vulkan:portable")
+    assert vulkan in Targets.where(f64=False, memory="device")
+    assert cpu not in Targets.where(f64=True, memory="device")
+    assert cpu in Targets.where(libm=("system", "device"))
+    assert str(Targets.where(libm=("system", "device"), f64=True)) == (
+        "libm = system or device, f64 = True"
+    )
+
+
+def test_without_leaves_legalizations_out() -> None:
+    names = {one.name for one in without(LEGALIZATIONS, "sums", "steps")}
+    assert names == {one.name for one in LEGALIZATIONS} - {"sums", "steps"}
+    with pytest.raises(ValueError, match="no legalizations named summs"):
+        without(LEGALIZATIONS, "summs")
+
+
+def test_each_form_of_control_flow_is_a_legalization() -> None:
+    assert forms_of(LEGALIZATIONS) == tuple(Form)
+    assert forms_of(without(LEGALIZATIONS, "host-control")) == tuple(Form)[1:]
+
+
+@pytest.mark.parametrize("name", ["cpu", "vulkan:portable", "cuda:sm_80", "wasm32"])
+def test_every_legalization_of_a_target_is_a_pass(name: str) -> None:
+    target = find_target(name)
+    passes = legalization_passes(target)
+    expected = {one.name for stage in Stage for one in of_stage(LEGALIZATIONS, stage, target)}
+    assert set(passes) == expected | {"legalize-for-iree"}
+
+
+def test_every_legalization_says_what_upstream_does() -> None:
+    for one in LEGALIZATIONS:
+        assert one.doc and not one.doc.endswith("."), one.name
+        assert one.upstream and not one.upstream.endswith("."), one.name
