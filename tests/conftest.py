@@ -1,4 +1,4 @@
-"""What all tests share: a compile cache of their own, hypothesis profiles, absent devices."""
+"""Shared test setup: a private compile cache, hypothesis profiles, skips for absent devices."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A fresh cache, so that no test passes on what an older compiler left on the disk. The variable is
-# set before gnomon is imported, and inherited by the processes of pytest-xdist and by subprocesses.
+# A fresh cache, so that no test passes because of an older compiler's output on disk. The variable
+# is set before gnomon is imported, and inherited by pytest-xdist workers and subprocesses.
 _OWN_CACHE = None
 if "PYTEST_XDIST_WORKER" not in os.environ:
     _OWN_CACHE = tempfile.mkdtemp(prefix="gnomon-test-cache-")
     os.environ["GNOMON_CACHE_DIR"] = _OWN_CACHE
 
-# The oracle runs on the CPU, whatever else the machine has.
+# The oracle runs on the CPU even if the machine has other devices.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-# Examples that compile vary in time: no deadline. CI runs the same examples each time.
+# Examples that compile vary in duration, so there is no deadline. CI always runs the same examples.
 settings.register_profile(
     "default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
@@ -34,13 +34,13 @@ settings.load_profile("ci" if "CI" in os.environ else "default")
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Removes the compile cache."""
-    # What stays frozen at exit is not collected: nanobind calls IREE's functions leaked then.
+    # Frozen objects are not collected at exit, and nanobind would report IREE's functions as leaks.
     gc.unfreeze()
     if _OWN_CACHE is not None:
         shutil.rmtree(_OWN_CACHE, ignore_errors=True)
 
 
-# JAX keeps all programs that it compiled, and one process of CI would end at several gigabytes.
+# JAX keeps all compiled programs, and a CI process would grow to several gigabytes.
 _GROWTH_BYTES = 1 << 29
 _STATM = Path("/proc/self/statm")
 _resident_after_clearing: list[int] = []
@@ -51,13 +51,13 @@ def _resident_bytes() -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Takes the tests themselves out of what each garbage collection walks through."""
+    """Excludes the collected tests from garbage collection, which would walk them every time."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_runtest_logfinish() -> None:
-    """Lets go of the oracle's programs when they have become many."""
+    """Drops the oracle's programs when they take too much memory."""
     if "jax" not in sys.modules or not _STATM.exists():
         return
     resident = _resident_bytes()
@@ -83,7 +83,7 @@ def has_device(driver: str) -> bool:
 
 @functools.cache
 def cpu_plugin() -> str | None:
-    """The path of a PJRT plugin for the CPU, or None where the package is not installed."""
+    """The path of a PJRT plugin for the CPU, or None if the package is not installed."""
     try:
         found = importlib.util.find_spec("xla_plugins.xla_cpu_pjrt")
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""Run the IR tests under tests/filecheck with lit, one pytest test a file."""
+"""Run the IR tests in tests/filecheck with lit, one pytest test per file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_ir(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_wrong_check_fails(tmp_path: Path) -> None:
-    """The chain of pytest, lit and filecheck lets no failure through."""
+    """A failure passes through filecheck, lit and pytest."""
     wrong = (ROOT / "passes" / "dead-code.mlir").read_text().replace("return %[[OUT]]", "nothing")
     (tmp_path / "wrong.mlir").write_text(wrong)
     (tmp_path / "lit.cfg.py").write_text((ROOT / "lit.cfg.py").read_text())

@@ -1,4 +1,4 @@
-"""Source files that tests and documentation pages name exist."""
+"""The source files that tests and documentation pages name exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README's program runs, and what it says of results is true."""
+"""The README's program runs, and its statements about results are true."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ README = PATH.read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def tour() -> dict[str, Any]:
-    """The names that the quick tour leaves behind."""
+    """The variables that the quick tour defines."""
     (program,) = re.finditer(r"```python\n(.*?)```", README, re.DOTALL)
-    # Lines in tracebacks are the README's.
+    # Offset the program so that line numbers in tracebacks are those of the README.
     above = README.count("\n", 0, program.start(1))
     names: dict[str, Any] = {}
     exec(compile("\n" * above + program[1], str(PATH), "exec"), names)

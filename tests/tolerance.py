@@ -1,9 +1,10 @@
-"""How far a result may be from its reference: a number of units of its dtype, at a magnitude.
+"""Tolerances: a number of units of the dtype, at a magnitude.
 
-The unit of a dtype is the spacing of its numbers at one. What the algorithm tells is how many of
-them a result may be off (half of one for each rounding, so the length of a sum, a condition number)
-and at which magnitude: that of the element itself where each is computed on its own, that of the
-largest element where they are computed together, that of the operands where these cancel.
+The unit of a dtype is the spacing of its numbers at one. The algorithm determines the number of
+units by which a result may be off: half a unit for each rounding, so the length of a sum, or a
+condition number. It also determines the magnitude: that of the element itself if elements are
+computed independently, that of the largest element if they are computed together, and that of the
+operands if these cancel.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ def unit(dtype: Any) -> float:
 
 
 def units_of_differences(step: float, dtype: Any = np.float64) -> float:
-    """How many units central differences are off where f and its derivatives are of size one.
+    """The error in units of central differences, if f and its derivatives are of size one.
 
-    The slope is off by the square of the step, and by the rounding of f over the step.
+    It is the square of the step, plus the rounding error of f divided by the step.
     """
     return (step * step + unit(dtype) / step) / unit(dtype)
 
 
 def units_off(actual: Any, expected: Any, scale: Any = 0.0, dtype: Any = None) -> np.ndarray:
-    """By how many units each element is off; infinitely many where one is not finite.
+    """The error of each element in units; infinite if only one of the two is finite.
 
     Args:
       actual: the result.
       expected: its reference, of the same shape.
-      scale: the magnitude at which units are counted, where the element's own is smaller.
-      dtype: whose units these are; by default, of the coarser of both dtypes.
+      scale: the magnitude at which units are counted, if the element's own is smaller.
+      dtype: the dtype of the units; by default, the coarser of both dtypes.
     """
     actual, expected = np.asarray(actual), np.asarray(expected)
     dtypes = [actual.dtype, expected.dtype] if dtype is None else [np.dtype(dtype)]
@@ -59,7 +60,7 @@ def units_off(actual: Any, expected: Any, scale: Any = 0.0, dtype: Any = None) -
 
 
 def judge(off: np.ndarray, units: float, actual: Any, expected: Any, message: str = "") -> None:
-    """Raise ``AssertionError`` where an element is off by more than ``units``."""
+    """Raise ``AssertionError`` if an element is off by more than ``units``."""
     if not off.size or off.max() <= units:
         return
     worst = np.unravel_index(off.argmax(), off.shape)
@@ -78,9 +79,9 @@ def assert_near(
     Args:
       actual: the result.
       expected: its reference, of the same shapes.
-      units: how many units of the largest element the others may be off.
-      scale: the magnitude of what the elements are computed from, where that is larger.
-      message: what the error begins with.
+      units: the tolerance in units of the largest element.
+      scale: the magnitude of the values from which the elements are computed, if that is larger.
+      message: the beginning of the error message.
     """
     for a, e in _pairs(actual, expected):
         finite = np.abs(_wide(e)[np.isfinite(_wide(e))])
@@ -90,15 +91,15 @@ def assert_near(
 def assert_each_near(
     actual: Any, expected: Any, units: float, scale: float = 0.0, message: str = ""
 ) -> None:
-    """Compare arrays, or pytrees of them, whose elements are computed each on its own.
+    """Compare arrays, or pytrees of them, whose elements are computed independently.
 
     Args:
       actual: the result.
       expected: its reference, of the same shapes.
-      units: how many units an element may be off.
-      scale: the magnitude at which these are counted, where the element's own is smaller: of the
-        operands, near a zero of the function.
-      message: what the error begins with.
+      units: the tolerance of each element in units.
+      scale: the magnitude at which units are counted, if the element's own is smaller: that of the
+        operands near a zero of the function.
+      message: the beginning of the error message.
     """
     for a, e in _pairs(actual, expected):
         judge(units_off(a, e, scale), units, a, e, message)

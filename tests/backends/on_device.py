@@ -42,8 +42,10 @@ OPS = sorted({row.op for row in ROWS})
 
 
 def dtypes_of(case: Case) -> set[str]:
-    """Short names of the dtypes that a case is about: the one under test, its operands', its
-    parameters' and those of an algorithm among them.
+    """The short names of the dtypes of a case.
+
+    These are the dtype under test and those of the operands, the parameters, and an algorithm
+    among the parameters.
     """
     row, dtype = case
     params = params_of(row, dtype).values()

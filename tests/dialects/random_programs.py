@@ -1,11 +1,11 @@
-"""Random programs with nested control flow, written in several languages from one seed.
+"""Random programs with nested control flow, expressed in several languages from one seed.
 
-A program is a function ``run(lang, *values)``: it draws the same ops from its seed whatever
-``lang`` is. `Plain` runs it with NumPy and Python's own loops and branches: that is the definition.
-`Dialect` emits it as ops of the dialect, `Jax` calls jax.lax.
+A program is a function ``run(lang, *values)``, which draws the same ops from its seed for every
+``lang``. `Plain` runs it with NumPy and Python's own loops and branches and serves as the
+definition. `Dialect` emits ops of the dialect, and `Jax` calls jax.lax.
 
-Values have a kind: ``v`` f64[3], ``s`` f64[], ``i`` i32[], ``b`` bool[]; and where `Traits.wide`
-asks for them ``u`` u32[3], ``m`` bool[3], ``h`` bf16[3], ``z`` f64[0].
+Values have a kind: ``v`` f64[3], ``s`` f64[], ``i`` i32[], ``b`` bool[]; with `Traits.wide` also
+``u`` u32[3], ``m`` bool[3], ``h`` bf16[3], ``z`` f64[0].
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Traits:
-    """What a random program may hold besides arithmetic, scans and branches.
+    """The contents of a random program in addition to arithmetic, scans and branches.
 
     Attributes:
       loops: while loops, which have no reverse mode.
-      updates: elements of vectors that are read and replaced at computed places.
-      wide: scatters, and values of unsigned, 16-bit, bool and empty arrays.
-      calls: calls of Python functions, with results that are used and without.
+      updates: reads and updates of vector elements at computed indices.
+      wide: scatters, and unsigned, 16-bit, bool and empty arrays.
+      calls: calls of Python functions, with used and with unused results.
     """
 
     loops: bool = True
@@ -55,14 +55,14 @@ class Traits:
 
 
 def _answer(s: Any) -> np.ndarray:
-    """What Python answers a program that asks."""
+    """The result of the Python function that programs call."""
     return np.asarray(np.sin(s) + 0.25)
 
 
 class Plain:
     """NumPy and Python: the definition.
 
-    ``log`` holds what the program told Python, in order.
+    ``log`` records the arguments of the program's calls of Python, in order.
     """
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class Plain:
 class Dialect:
     """Ops of the dialect, at the current insertion point.
 
-    ``log`` holds what the program told Python when it was run.
+    ``log`` records the arguments of the program's calls of Python at run time.
     """
 
     def __init__(self) -> None:
@@ -387,7 +387,7 @@ class Jax:
 
 
 class _Draw:
-    """Draws ops from a seed; ``values`` grows by what they give."""
+    """Draws ops from a seed and appends their results to ``values``."""
 
     def __init__(
         self,
@@ -405,11 +405,11 @@ class _Draw:
         self.values = list(zip(kinds, values, strict=True))
 
     def pick(self, kind: str) -> Any:
-        """A value of a kind: one that there is, or a literal."""
+        """A value of a kind: an existing one or a literal."""
         candidates = [v for k, v in self.values if k == kind]
         if not candidates or self.rng.random() < 0.08:
             return self.lang.literal(self.random_value(kind))
-        # Late values are drawn more often, so that much depends on control flow.
+        # Later values are more likely, so that many values depend on control flow.
         at = len(candidates) - 1 - min(self.rng.geometric(0.5) - 1, len(candidates) - 1)
         return candidates[at]
 
@@ -501,7 +501,7 @@ class _Draw:
         return kind, [self.lang.add(self.pick(kind), self.pick(kind))]
 
     def draw_larger(self) -> Any:
-        # Exact in every dtype.
+        # These ops are exact in every dtype.
         kind = self.rng.choice(["u", "h", "v", "z"])
         return kind, [self.lang.larger(self.pick(kind), self.pick(kind))]
 
@@ -542,7 +542,7 @@ class _Draw:
         consts, carry = self.kinds(0, 2), self.kinds(1, 4)
         count = int(self.rng.integers(0, 3))
         stacked = int(self.rng.integers(0, 3))
-        # Vectors are the stacked scalars.
+        # Stacked scalars are vectors.
         body = self.body(consts + carry + "s" * count, carry + "s" * stacked)
         values = self.lang.scan(
             body,
@@ -557,7 +557,7 @@ class _Draw:
         return carry + "v" * stacked, values
 
     def draw_loop(self) -> Any:
-        """At most six iterations; the condition looks at a scalar too."""
+        """A loop of at most six iterations whose condition also depends on a scalar."""
         consts, carry = self.kinds(0, 2), "is" + self.kinds(0, 2)
         inner = self.body(consts + carry, carry[1:])
         before = len(consts)
@@ -571,7 +571,7 @@ class _Draw:
             counter = lang.add(values[before], lang.literal(np.asarray(1, np.int32)))
             return [counter, *inner(lang, *values)]
 
-        # A counter far below the bound would take its time.
+        # A counter far below the bound would take too long.
         start = self.lang.select(
             self.lang.less(self.pick("i"), self.lang.literal(np.asarray(1, np.int32))),
             self.lang.literal(np.asarray(-1, np.int32)),
@@ -593,12 +593,12 @@ def random_body(
     wide: bool = False,
     calls: bool = False,
 ) -> Run:
-    """A random function from values of kinds ``takes`` to kinds ``gives``.
+    """A random function from values of kinds ``takes`` to values of kinds ``gives``.
 
     Args:
-      seed: decides everything.
-      takes, gives: kinds of arguments and results, one letter each.
-      depth: how deep control flow nests.
+      seed: determines the program.
+      takes, gives: the kinds of arguments and results, one letter each.
+      depth: the nesting depth of control flow.
       loops, updates, wide, calls: see `Traits`.
     """
     return _body(seed, takes, gives, depth, Traits(loops, updates, wide, calls))
@@ -609,7 +609,7 @@ def _body(seed: int, takes: str, gives: str, depth: int, traits: Traits) -> Run:
         draw = _Draw(seed, lang, takes, values, depth, traits)
         for _ in range(draw.rng.integers(3, 6)):
             draw.step()
-        # Results may be arguments: carries that pass through or swap.
+        # Results may be arguments, so that carries pass through or swap.
         return draw.picks(gives)
 
     return run

@@ -33,7 +33,7 @@ Arrays = Sequence[np.ndarray]
 
 
 def seeds(count: int) -> list[Any]:
-    """Seeds of random programs; those past the first few run with the slow tests."""
+    """Seeds of random programs; all but the first few are slow tests."""
     return [n if n < 8 else pytest.param(n, marks=pytest.mark.slow) for n in range(count)]
 
 
@@ -62,7 +62,7 @@ def draw(rng: np.random.Generator, kinds: str = TAKES) -> list[np.ndarray]:
 
 
 def program(seed: int, depth: int = 2, loops: bool = True) -> tuple[Callable[..., Any], Body]:
-    """A random program: the plain function, and a body with what is invariant hoisted."""
+    """A random program: the plain function, and a body with loop invariants hoisted."""
     function = random_body(seed, TAKES, GIVES, depth, loops)
     body = Dialect().body(function, TAKES)
     if seed % 2:
@@ -95,7 +95,7 @@ def vmap(body: Body, mapped: Sequence[bool], size: int = BATCH) -> Body:
 def mapped_arguments(
     rng: np.random.Generator, kinds: str = TAKES, size: int = BATCH
 ) -> tuple[list[bool], list[np.ndarray], list[list[np.ndarray]]]:
-    """Which arguments are mapped, the stacked arguments, and those of each element."""
+    """The mask of mapped arguments, the stacked arguments, and those of each element."""
     mapped = [bool(rng.random() < 0.6) for _ in kinds]
     mapped[0] = True
     elements = [draw(rng, kinds) for _ in range(size)]
@@ -112,7 +112,7 @@ DIFFERENCES = 64 * units_of_differences(STEP)
 def directional(
     function: Callable[..., Any], at: Arrays, wrt: Sequence[int], tangents: Arrays
 ) -> list[np.ndarray]:
-    """Central differences along tangents, of all inexact results."""
+    """Central differences of all inexact results along tangents."""
     step = STEP
 
     def moved(sign: float) -> Any:
@@ -153,7 +153,7 @@ def test_expanded_scans_and_hoisted_invariants_change_nothing(seed: int) -> None
 
 @pytest.mark.parametrize("seed", seeds(20))
 def test_passes_over_transformed_programs_change_nothing(seed: int) -> None:
-    """Upstream's folding of tuples included: seed 6 passes a loop's results on as they are."""
+    """Includes upstream's folding of tuples: with seed 6, an op takes a loop's results directly."""
     plain, body = program(seed)
     arguments = draw(np.random.default_rng(seed))
     owner = Program()
@@ -176,7 +176,7 @@ def test_stablehlo_interpreter_agrees(seed: int) -> None:
 
 
 def interpret(module: ir.Module, arguments: Arrays) -> list[np.ndarray]:
-    """Run a StableHLO module by the reference interpreter."""
+    """Run a StableHLO module with the reference interpreter."""
     attributes = []
     for value in arguments:
         if value.dtype == BOOL:
@@ -247,7 +247,7 @@ def test_nested_vmap(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(15))
 def test_second_order(seed: int) -> None:
-    """Forward over reverse against differences of reverse; reverse over reverse transposes it."""
+    """Forward over reverse equals differences of reverse; reverse over reverse is its transpose."""
     _, body = program(seed, loops=False)
     rng = np.random.default_rng(seed)
     arguments = [*draw(rng), rng.uniform(-1, 1, 3), np.asarray(rng.uniform(-1, 1))]

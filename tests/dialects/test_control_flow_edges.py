@@ -1,4 +1,4 @@
-"""Control flow: what random programs do not reach, one case each."""
+"""Control flow: cases that random programs do not reach."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def i32(value: int) -> np.ndarray:
 def scan_of(
     inner: Body, consts: int, carry: int, length: int, reverse: bool = False, unroll: int = 1
 ) -> Body:
-    """A body that is one scan."""
+    """A body that consists of one scan."""
     types = inner.argument_types
     stacked = [t.with_shape((length, *t.shape)) for t in types[consts + carry :]]
     params = {"consts": consts, "carry": carry, "length": length}
@@ -44,14 +44,14 @@ def scan_of(
 
 
 def while_of(cond: Body, inner: Body, cond_consts: int = 0, body_consts: int = 0) -> Body:
-    """A body that is one while loop; constants of the condition, of the body, then carries."""
+    """A body that consists of one while loop; arguments are constants of both, then carries."""
     types = [*cond.argument_types[:cond_consts], *inner.argument_types]
     counts = {"cond_consts": cond_consts, "body_consts": body_consts}
     return Body.build(types, lambda *v: ops.while_(*v, bodies=[cond, inner], **counts))
 
 
 def lowered(main: Body, *arguments: Any) -> list[np.ndarray]:
-    """Lower and run by the StableHLO interpreter."""
+    """Lower a body and run it with the StableHLO interpreter."""
     owner = Program()
     owner.add("main", main, public=True)
     run_passes(owner.module, LOWER)
@@ -145,7 +145,7 @@ def test_passes_keep_the_branches_of_a_switch() -> None:
     assert owner.module.operation.verify()
 
 
-def test_branches_share_the_places_of_residuals() -> None:
+def test_branches_share_slots_for_residuals() -> None:
     """Residuals of equal type share a result of the forward switch; operands are not returned."""
     branches = [
         Body.build([V], lambda x: [ops.sin(ops.exp(x))]),
@@ -154,7 +154,7 @@ def test_branches_share_the_places_of_residuals() -> None:
     ]
     main = Body.build([N, V], lambda i, x: ops.switch(i, x, bodies=branches))
     parts = Differentiator(Program()).linearize(main, [False, True])
-    # The index, x, and two places for the residuals of the first and of the second branch.
+    # The index, x, and two slots for the residuals of the first and of the second branch.
     assert [t.shape for t in parts.residual_types] == [(), (3,), (3,), (3,)]
     for index in range(3):
         x = np.array([0.3, 0.5, 0.7])
@@ -163,7 +163,7 @@ def test_branches_share_the_places_of_residuals() -> None:
 
 
 def test_elements_that_do_not_run_a_branch_get_no_nan() -> None:
-    """The derivative of a square root at zero is infinite; nothing of it reaches other elements."""
+    """The infinite derivative of a square root at zero does not reach other elements."""
     branches = [Body.build([S], lambda x: [x]), Body.build([S], lambda x: [ops.sqrt(x)])]
     main = Body.build([N, S], lambda i, x: ops.switch(i, x, bodies=branches))
     index, x = np.array([0, 1], np.int32), np.array([0.0, 4.0])
@@ -190,15 +190,15 @@ def test_batched_choice_between_branches_that_differ_in_mappedness() -> None:
 
 
 def _remainder() -> Body:
-    """``a mod b`` by subtraction: it never ends for ``b == 0``."""
+    """``a mod b`` by subtraction, which does not terminate for ``b == 0``."""
     cond = Body.build([N, N], lambda b, a: [ops.ge(a, b)])
     step = Body.build([N, N], lambda b, a: [ops.sub(a, b)])
     counts = {"cond_consts": 1, "body_consts": 1}
     return Body.build([N, N], lambda a, b: ops.while_(b, b, a, bodies=[cond, step], **counts))
 
 
-def test_batched_loops_end_although_an_inner_loop_would_not() -> None:
-    """Euclid's algorithm: elements that are done must not run the inner loop on zero."""
+def test_batched_loops_terminate_although_an_inner_loop_would_not() -> None:
+    """Euclid's algorithm: finished elements must not run the inner loop on zero."""
 
     def unfinished(a: Any, b: Any) -> list[Any]:
         return [ops.gt(b, constant(i32(0)))]
@@ -222,7 +222,7 @@ def test_batched_switch_ends_although_a_branch_would_not() -> None:
 
 
 def test_batched_predicate_keeps_carries_that_nothing_changes() -> None:
-    """A carry that passes through is not repeated for each element."""
+    """A carry that passes through unchanged is not batched."""
     cond = Body.build([S, V, N], lambda x, v, n: [ops.lt(x, constant(np.asarray(3.0)))])
     step = Body.build(
         [S, V, N],
@@ -343,7 +343,7 @@ def test_scan_of_length_zero_in_every_transformation() -> None:
 
 
 def test_constants_of_the_loop_are_not_stacked() -> None:
-    """No residual of a matrix product that is the loop's constant, nor of what is made of it."""
+    """Neither a constant matrix of a product nor a value computed from it is a stacked residual."""
     matrix = TensorType((3, 3), F64)
 
     def emit(w: Any, h: Any, x: Any) -> list[Any]:
@@ -377,7 +377,7 @@ def _rows(x: Any) -> Any:
 
 
 def test_residuals_that_depend_on_constants_only_are_not_stacked() -> None:
-    """A partial derivative made of constants alone: no pass could hoist it before."""
+    """A partial derivative that depends on constants only, which no earlier pass could hoist."""
     inner = Body.build([V, V], lambda w, h: [ops.div(h, ops.sin(w))])
     main = scan_of(inner, 1, 1, 4)
     hoist_invariants(main)
@@ -388,7 +388,7 @@ def test_residuals_that_depend_on_constants_only_are_not_stacked() -> None:
 
 
 def test_inputs_and_results_serve_as_residuals() -> None:
-    """A residual that is an input, or is stacked already, is not stacked once more."""
+    """A residual that is an input or already stacked is not stacked again."""
 
     def emit(h: Any, x: Any) -> list[Any]:
         y = ops.exp(x)  # its derivative is itself
@@ -403,8 +403,8 @@ def test_inputs_and_results_serve_as_residuals() -> None:
     close(got[2:], [np.exp(xs) * (1 + xs)])
 
 
-def test_counters_do_not_stand_in_the_way_of_a_transpose() -> None:
-    """A linear scan may carry what is not linear: here the counter that scales each step."""
+def test_linear_scans_with_a_counter_transpose() -> None:
+    """A linear scan may have a nonlinear carry, here the counter that scales each step."""
 
     def emit(n: Any, h: Any, x: Any) -> list[Any]:
         factor = ops.broadcast_in_dim(ops.convert(n, dtype=F64), shape=(3,), dims=())
@@ -423,7 +423,7 @@ def test_counters_do_not_stand_in_the_way_of_a_transpose() -> None:
 
 
 def test_tangents_that_start_from_zero() -> None:
-    """Only the inputs have tangents: the carry gets its own on the way."""
+    """Only the inputs have tangents; the carry gets one in the loop."""
     main = scan_of(_cumulative(), 1, 1, 4)
     rng = np.random.default_rng(3)
     w, h, xs = rng.normal(size=3), rng.normal(size=3), rng.normal(size=(4, 3))
@@ -432,7 +432,7 @@ def test_tangents_that_start_from_zero() -> None:
     cotangent = run(vjp(main, [2], [0]), w, h, xs, np.ones(3))[2]
     step = 1e-6
     ends = [_plain_cumulative(w, h, xs + s * step * direction, False)[0] for s in (1, -1)]
-    # Four steps, each of which rounds the value.
+    # Each of the four steps rounds the value.
     close([tangent], [(ends[0] - ends[1]) / (2 * step)], 4 * units_of_differences(step))
     assert_each_near(tangent.sum(), np.vdot(cotangent, direction), 64)
 
@@ -511,7 +511,7 @@ def test_hoisting_makes_carries_that_pass_through_constants() -> None:
     assert str(main.block) == before
 
 
-def test_hoisting_leaves_what_may_not_end_in_a_loop_that_may_not_run() -> None:
+def test_hoisting_leaves_nonterminating_ops_in_a_loop_that_may_not_run() -> None:
     """The remainder by zero is in the loop's body, and the loop runs zero times."""
     inner = _remainder()
     cond = Body.build([N], lambda n: [ops.lt(n, constant(i32(0)))])
@@ -530,7 +530,7 @@ def test_hoisting_leaves_what_may_not_end_in_a_loop_that_may_not_run() -> None:
 
 
 def test_hoisting_reaches_nested_loops() -> None:
-    """What depends on constants of both loops leaves both."""
+    """A value that depends on constants of both loops is hoisted out of both."""
     inner = Body.build([V, V], lambda w, h: [ops.mul(h, ops.sin(w))])
     params = {"consts": 1, "carry": 1, "length": 2, "reverse": False, "unroll": 1}
     outer = Body.build([V, V], lambda w, h: list(ops.scan(w, h, bodies=[inner], **params)))

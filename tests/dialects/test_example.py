@@ -1,4 +1,4 @@
-"""Every op's example is a program: it parses, verifies, uses its op, and is evaluated."""
+"""Every op's example parses, verifies, uses its op, and evaluates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = sorted(REGISTRY)
 
 
 def operand(type_: TensorType, rng: np.random.Generator) -> np.ndarray:
-    """Numbers between 0 and 1, small indices, or true: where most ops are defined."""
+    """Numbers between 0 and 1, small indices, or true: values for which most ops are defined."""
     if type_.dtype.kind in "iu":
         return rng.integers(0, 3, type_.shape).astype(type_.dtype)
     if type_.dtype.kind == "b":
@@ -39,7 +39,7 @@ def evaluate(program: Program) -> list[np.ndarray]:
 
 
 def altered(op: Op, **facets: Any) -> Op:
-    """An op that is not in the registry, with other facets."""
+    """A copy of an op with other facets, which is not in the registry."""
     copy = object.__new__(Op)
     for field in dataclasses.fields(Op):
         object.__setattr__(copy, field.name, facets.get(field.name, getattr(op, field.name)))
@@ -47,7 +47,7 @@ def altered(op: Op, **facets: Any) -> Op:
 
 
 def only_raises(facet: Facet) -> bool:
-    """Whether the contract says that a rule raises whatever it is given."""
+    """Whether a rule is declared to raise for all operands."""
     if isinstance(facet, Verdict):
         return False
     returned = getattr(facet, "__annotations__", {}).get("return")
@@ -56,7 +56,7 @@ def only_raises(facet: Facet) -> bool:
 
 @pytest.fixture
 def callback(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callback]:
-    """The callback that examples name: it returns its operands where results are promised."""
+    """The callback that examples refer to, which returns its operands if results are expected."""
     made = Callback(lambda *arrays: arrays)
     monkeypatch.setitem(callbacks._callbacks, 0, made)
     yield made

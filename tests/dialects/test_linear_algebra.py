@@ -1,4 +1,4 @@
-"""Factorizations beyond the op table: failure, and the StableHLO forms."""
+"""Factorizations beyond the op table: failures and StableHLO forms."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_singular_systems_give_infinities_and_nan_for_themselves_only() -> None:
 
 @pytest.fixture(params=["lapack", "numpy"])
 def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elimination and substitution by either of their ways."""
+    """Elimination and substitution in both implementations."""
     if request.param == "numpy":
         monkeypatch.setattr(lapack, "_library", lambda: None)
     for find in (lapack._getrf, lapack._trsm):
@@ -69,7 +69,7 @@ def test_lu_is_a_factorization(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("unit_diagonal", [True, False])
 def test_substitution_reads_one_triangle(dtype: str, lower: bool, unit_diagonal: bool) -> None:
-    """Of matrices, of their transposes, and of parts of larger ones."""
+    """Holds for matrices, their transposes, and parts of larger ones."""
     rng = np.random.default_rng(0)
     n, triangle = 40, np.tril if lower else np.triu
     matrix = (rng.normal(size=(2, n, n)) / n + 2 * np.eye(n)).astype(dtype)
@@ -86,13 +86,13 @@ def test_substitution_reads_one_triangle(dtype: str, lower: bool, unit_diagonal:
 
 
 def test_where_lapack_is_found_it_is_used() -> None:
-    """In NumPy's wheels for Linux its names are those that are looked for."""
+    """The functions have the expected names in NumPy's wheels for Linux."""
     if "scipy-openblas" not in str(np.show_config(mode="dicts")) or sys.platform != "linux":
         pytest.skip("NumPy comes with another LAPACK")
     assert lapack.factor_in_place(np.eye(2, dtype=np.float32)[None]) is not None
 
 
-# Jordan blocks nearly: the eigenvectors of each are nearly the same, and tell nothing.
+# Nearly Jordan blocks: the eigenvectors of each are nearly parallel and thus useless.
 _DEFECTIVE = np.kron(np.eye(3), np.diag(np.ones(4), 1)) + np.diag(np.linspace(1, 1 + 1e-12, 15))
 _TURN = np.linalg.qr(np.random.default_rng(1).normal(size=(15, 15)))[0]
 
@@ -109,7 +109,7 @@ def test_schur_form(form: Any, is_complex: bool) -> None:
         assert_near(z @ z.conj().T, np.eye(len(a)), 32)
         assert not np.tril(t, -1 if is_complex else -2).any()
         below = np.diagonal(t, -1)
-        # Blocks of two rows do not touch, and hold two complex eigenvalues each.
+        # Blocks of two rows are not adjacent, and each has two complex eigenvalues.
         assert not (below[1:] * below[:-1]).any()
         assert (np.diagonal(t, 1)[below != 0] * below[below != 0] < 0).all()
 

@@ -1,4 +1,4 @@
-"""The main job: the digits example reaches its accuracy and shows what it promises."""
+"""The digits example reaches its accuracy and prints the expected output."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def test_the_network_learns_the_digits() -> None:
     )
     assert run.stderr == ""
     assert accuracy_in(run.stdout) >= 97.0
-    # Into a file goes the outcome alone, without the line that shows the progress.
+    # A redirected output has only the outcome, without the progress line.
     assert "\r" not in run.stdout
     assert "Gradient of each test example" in run.stdout
     assert len(re.findall(r"a \d, read as \d", run.stdout)) == 4
 
 
 class Terminal(io.StringIO):
-    """Standard output that says it is a terminal."""
+    """Standard output that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -120,7 +120,7 @@ def test_the_network_learns_alike_on_other_platforms(
         np.testing.assert_allclose(other, one, rtol=0.01, atol=1e-3)
 
 
-# Machines that are not here, of each kind that the example's programs are compiled for.
+# Targets other than this machine, one of each kind for which the example's programs are compiled.
 ELSEWHERE = (
     "cuda:sm_90",
     "rocm:gfx942",
@@ -156,7 +156,7 @@ def test_every_run_is_the_same(digits: ModuleType) -> None:
     key = gnomon.random.key(3)
     for one, other in zip(digits.load_data(key)[0], digits.load_data(key)[0], strict=True):
         np.testing.assert_array_equal(one, other)
-    # No image of the test set is in the training set, and none is lost.
+    # The training and test sets are disjoint and complete.
     (train, _), (test, _) = digits.load_data(key)
     assert len(train) + len(test) == 1797
     distinct = {image.tobytes() for image in train}

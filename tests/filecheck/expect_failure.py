@@ -1,4 +1,4 @@
-"""Run a command that must fail in an orderly way: with a positive exit status."""
+"""Run a command that must fail with a positive exit status, not die from a signal."""
 
 import subprocess
 import sys

@@ -133,9 +133,7 @@ def step(carry: Any, _: Any) -> Any:
 
 
 def test_a_scan_stacks_its_carry_alone() -> None:
-    """The memory of a long loop, in the program: a gradient without checkpoints stacks 8 values an
-    iteration, with a checkpoint one.
-    """
+    """A gradient stacks 8 values per iteration without checkpoints, and one with a checkpoint."""
 
     def stacked(body: Any) -> int:
         f = gn.grad(lambda x: gnp.sum(lax.scan(body, x, None, length=1000)[0]))

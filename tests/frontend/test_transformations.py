@@ -1,6 +1,4 @@
-"""What the transformations promise: closed forms, Python's control flow, caching, and their
-errors.
-"""
+"""The contracts of the transformations: closed forms, Python control flow, caching, errors."""
 
 from __future__ import annotations
 

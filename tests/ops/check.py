@@ -1,6 +1,4 @@
-"""How the checks of the op table build, run and compare: on programs of the dialect, not on the
-API.
-"""
+"""Building, running and comparing programs of the dialect for the checks of the op table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Every row of the op table, compiled by a PJRT plugin for the CPU and compared with the
-evaluator.
-"""
+"""Every row of the op table on a PJRT plugin for the CPU, compared with the evaluator."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Every op of the op table compiles for TPUs, of two generations in turn; for the other one of them
-it is a slow test.
+"""Every op of the op table compiles for TPUs.
+
+By default each op is compiled for one of two generations in turn; the slow tests cover the other.
 """
 
 from __future__ import annotations

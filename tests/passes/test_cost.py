@@ -1,4 +1,4 @@
-"""What a program is estimated to cost, and how it is compiled for that."""
+"""The estimated cost of programs, and the compilation options chosen from it."""
 
 from __future__ import annotations
 

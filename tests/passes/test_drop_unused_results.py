@@ -1,4 +1,4 @@
-"""``drop-unused-results``: nothing that is used changes, and what is not used is not computed."""
+"""``drop-unused-results``: used results do not change, and unused ones are not computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ S, V, N = TYPES["s"], TYPES["v"], TYPES["i"]
 
 
 def narrowed(body: Body) -> Program:
-    """A program whose main function is a body, with the pass applied."""
+    """Apply the pass to a program whose main function has the given body."""
     owner = Program()
     owner.add("main", body, public=True)
     drop_unused_results(owner)
@@ -35,14 +35,14 @@ def only(owner: Program, name: str) -> ir.Operation:
 
 
 def shapes(owner: Program, name: str) -> list[tuple[int, int]]:
-    """Numbers of arguments and results of an op's bodies."""
+    """The numbers of arguments and results of the bodies of an op."""
     bodies = bodies_of(only(owner, name))
     return [(len(b.arguments), len(b.results)) for b in bodies]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_used_does_not_change(seed: int) -> None:
-    """Of a random program one result, then of its gradient one cotangent."""
+def test_used_results_do_not_change(seed: int) -> None:
+    """Keep one result of a random program, then one cotangent of its gradient."""
     plain, body = program(seed, loops=bool(seed % 2))
     rng = np.random.default_rng(seed)
     arguments = draw(rng)
@@ -136,7 +136,7 @@ def test_an_inner_loop_that_needs_less_narrows_the_outer_one() -> None:
     )
 
 
-def test_ops_that_nobody_uses_vanish() -> None:
+def test_unused_ops_are_dropped() -> None:
     params = {"consts": 0, "carry": 1, "length": 2, "reverse": False, "unroll": 1}
     inner = Body.build([S], lambda a: [ops.sin(a)])
 

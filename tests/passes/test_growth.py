@@ -1,4 +1,4 @@
-"""Work grows with the program, not with its square: calls of Python functions are counted."""
+"""The number of Python calls grows linearly with the size of the program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Build = Callable[[int], tuple[Callable[..., Any], Any]]
 
 
 def chain(step: Callable[[Any, Any], Any]) -> Build:
-    """The program of n steps, each of the value so far and the argument."""
+    """A program of n steps, each a function of the current value and the argument."""
 
     def build(n: int) -> tuple[Callable[..., Any], Any]:
         def run(x: Any) -> Any:
@@ -40,7 +40,7 @@ def gradient(build: Build) -> Build:
 
 
 def nest(n: int) -> tuple[Callable[..., Any], Any]:
-    """Jitted functions, each of which calls the one before it."""
+    """Jitted functions, each of which calls the previous one."""
 
     def wrap(inner: Callable[..., Any]) -> Callable[..., Any]:
         wrapped: Callable[..., Any] = gn.jit(lambda x: inner(x) * 1.5)
@@ -100,13 +100,13 @@ def deep(n: int) -> Any:
 
 
 def calls(build: Build, n: int) -> int:
-    """The calls of Python functions that tracing and lowering a program take."""
+    """The number of calls of Python functions in tracing and lowering a program."""
     function, argument = build(n)
     count = 0
 
     def observe(frame: FrameType, event: str, _: Any) -> None:
         nonlocal count
-        # List comprehensions count, and generators once for each value.
+        # List comprehensions count as calls, and generators as one call per value.
         count += event == "call"
 
     before = sys.getprofile()
@@ -121,12 +121,12 @@ def calls(build: Build, n: int) -> int:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_work_grows_with_the_program(program: str) -> None:
     build = PROGRAMS[program]
-    calls(build, 16)  # what is made once
+    calls(build, 16)  # fill caches
     one, two, three = (calls(build, n) for n in (32, 48, 64))
     assert three - two < 1.3 * (two - one), (one, two, three)
 
 
-def test_long_sums_are_no_nest() -> None:
-    """A sum of so many terms that a rule which calls itself for each does not end."""
+def test_long_sums_do_not_recurse() -> None:
+    """A sum of so many terms that one recursive call per term would exceed the limit."""
     function, argument = PROGRAMS["additions"](3000)
     assert gn.jit(function).trace(argument).lower().as_text().count("stablehlo.add") == 3000

@@ -62,7 +62,7 @@ def twice(r: Any, h: Any) -> Any:
 
 
 def sums(h: Any, xs: Any, matrices: Any) -> Any:
-    """Sums alone, of several kinds; nothing stays in order."""
+    """Only sums, of several kinds; no op must stay in sequence."""
 
     def step(sums: Any, slices: Any) -> Any:
         x, m = slices
@@ -76,7 +76,7 @@ def sums(h: Any, xs: Any, matrices: Any) -> Any:
 
 
 def kept(h: Any, xs: Any) -> Any:
-    """Sums that something else reads, or that no contraction is part of."""
+    """Sums that another op reads, or that contain no contraction."""
 
     def step(carry: Any, x: Any) -> Any:
         a, b = carry
@@ -104,7 +104,7 @@ def narrow(h: Any, xs: Any) -> Any:
 
 
 def chosen_in_order(h: Any, xs: Any) -> Any:
-    """What an op with regions takes stays where it is."""
+    """The operands of an op with regions stay in the loop."""
 
     def step(h: Any, x: Any) -> Any:
         y = h @ x.T
@@ -115,7 +115,7 @@ def chosen_in_order(h: Any, xs: Any) -> Any:
 
 
 def contractions(body: Body, inside: bool = False) -> int:
-    """How many contractions loops hold."""
+    """The number of contractions in loops."""
     count = 0
     for op in body.operations:
         count += inside and op.name == "gnomon.dot_general"
@@ -176,7 +176,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any], int, int]] = {
 def test_values_stay_and_contractions_go(name: str) -> None:
     function, arguments, inside, left = CASES[name]
     before, after, n, m = both(function, *arguments)
-    # Sums over iterations and widths are formed in another order.
+    # Sums over iterations and widths have another order.
     assert_near(after, before, 64)
     if inside < 0:
         assert m < n

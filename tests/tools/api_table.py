@@ -2,8 +2,8 @@
 
 python -m tests.tools.api_table > docs/api.md
 
-It stands with the tests because it looks at the installed JAX, which nothing of gnomon's own
-imports. What is left out is in `api_left_out`, with the reason.
+It is part of the tests because it inspects the installed JAX, which gnomon itself never imports.
+`api_left_out` has the names that are left out, with reasons.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class State:
 
 
 def _module(package: str, name: str) -> Any:
-    """A module by its dotted name, or what its parents hold under it; None without."""
+    """A module by its dotted name, or the attribute of its parent; None if there is none."""
     try:
         return importlib.import_module(f"{package}.{name}" if name else package)
     except ModuleNotFoundError:
@@ -66,7 +66,7 @@ def _public(module: Any) -> list[str]:
 
 
 def _is_foreign(value: Any) -> bool:
-    """Modules that a module imports for itself."""
+    """Whether a value is a module that another module imports for its own use."""
     return isinstance(value, types.ModuleType) and not value.__name__.startswith("jax.")
 
 

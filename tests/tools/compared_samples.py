@@ -32,8 +32,8 @@ ARRAYS = {
     "A": Array((4, 3, 3, 3), "float32", "normal", 24),
 }
 
-# By the number of arguments that a function needs: what is tried in turn. Up to `SAMPLES` of those
-# that JAX takes are compared.
+# Samples to try in turn, by the number of required arguments. Up to `SAMPLES` of those that JAX
+# accepts are compared.
 SAMPLES = 2
 GENERIC: dict[int, tuple[str, ...]] = {
     0: ("", "3", "F"),

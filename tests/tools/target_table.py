@@ -2,8 +2,8 @@
 
 python -m tests.tools.target_table > docs/targets.md
 
-An op's first row of the op table is lowered for each target, and what was lowered compiled, many
-ops at once; a program that is refused is halved until the op is found. It takes minutes; compiled
+The first row of each op in the op table is lowered for each target, and many ops are compiled as
+one program. A rejected program is bisected until the op is found. It takes minutes; compiled
 programs are kept in the cache on disk.
 """
 
@@ -27,11 +27,11 @@ from gnomon.dialects.functions import Program
 from tests.ops.check import DTYPES, all_rows, draw_all, emit_row, types_of
 from tests.ops.row import Row
 
-# One of each kind: the other processors are like aarch64-linux, other GPUs like their family's.
+# One target of each kind: other processors are like aarch64-linux, other GPUs like their family.
 COLUMNS = ("cpu", "cuda", "rocm", "vulkan", "metal", "aarch64-linux", "wasm32")
-# Through PJRT: tests compile every op for TPUs, and run it on a plugin for the CPU.
+# The PJRT target: tests compile every op for TPUs and run it on a plugin for the CPU.
 PLUGIN = "tpu"
-# Where tests run every op and compare it with the evaluator.
+# The targets on which tests run every op and compare it with the evaluator.
 RUN = ("cpu", "vulkan")
 JOINED = 40
 
@@ -63,11 +63,11 @@ Case = tuple[Row, np.dtype]
 def cases() -> dict[str, Case]:
     """The first row of each op in f32, or in its first dtype, by the op's name."""
     found: dict[str, Case] = {}
-    # Sorting is stable: rows in f32 first, each kind in its order.
+    # The sort is stable: rows in f32 come first.
     for row in sorted(all_rows(), key=lambda row: "f32" not in row.dtypes.split()):
         names = row.dtypes.split()
         if f"gnomon.{row.op}" in HOST_OPS:
-            # What a row puts around an op that Python evaluates is not about the target.
+            # The ops that a row puts around an op evaluated by Python do not matter for the target.
             row = replace(row, around=None)
         found.setdefault(row.op, (row, DTYPES["f32" if "f32" in names else names[0]]))
     return found
@@ -91,7 +91,7 @@ def joint(chosen: Sequence[Case]) -> Program:
 
 
 def lowered(backend: IreeBackend, case: Case) -> tuple[str, str]:
-    """How an op gets to a target, and why it does not."""
+    """How a target supports an op, and the reason if it does not."""
     try:
         stages = backend.lower(joint([case]), keep_stages=True).stages
     except UnsupportedOnTarget as error:
@@ -110,7 +110,7 @@ def reason(error: Exception) -> str:
 def refused_by_compiler(
     backend: IreeBackend, chosen: dict[str, Case]
 ) -> dict[str, CompilationError]:
-    """The ops that the compiler refuses, found by halving."""
+    """The ops that the compiler rejects, found by bisection."""
     try:
         backend.executable_bytes(backend.lower(joint(list(chosen.values()))))
     except CompilationError as error:
@@ -133,7 +133,7 @@ def column(name: str) -> tuple[dict[str, str], dict[str, str]]:
         cells[op], why = lowered(backend, case)
         if why:
             reasons[op] = why
-    # Tests compile and run all of those on some.
+    # On the targets in RUN, the tests compile and run all ops already.
     compiled = [op for op, cell in cells.items() if cell != REFUSED and name not in RUN]
     for start in range(0, len(compiled), JOINED):
         chosen = {op: table[op] for op in compiled[start : start + JOINED]}
@@ -169,7 +169,7 @@ def flags(shown: Sequence[Flag]) -> str:
 
 
 def described(target: Target, heading: str) -> list[str]:
-    """What the table of targets says of one."""
+    """The description of a target from the table of targets."""
     has = target.capabilities
     facts = {
         "artifact": target.code,

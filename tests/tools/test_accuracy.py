@@ -1,4 +1,4 @@
-"""Elementwise functions keep the bounds of the table of accuracy, whose page is up to date."""
+"""Elementwise functions are within the bounds of the accuracy table, and its page is current."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gnomon.tools.accuracy.page import page
 
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 
-# Points of f32; of f64 a tenth.
+# The numbers of points in f32; f64 has a tenth.
 FEW, MANY = 3000, 200_000
-# The compiler's own code and ours, and what is made of them: compiled as one program by default.
+# The functions that default tests compile as one program.
 TOGETHER = [f for f in FUNCTIONS if not f.pairs and not f.costly]
 
 
 def check(function: Function, dtype: str, way: str, count: int) -> None:
-    """A function's largest error is within its bound."""
+    """Check that the largest error of a function is within its bound."""
     wide = np.dtype(getattr(gn.numpy, dtype).dtype)
     with gn.enable_x64(True), np.errstate(all="ignore"):
         given = points(function, wide, count)
@@ -83,7 +83,7 @@ def test_an_error_beyond_the_bound_is_found() -> None:
 
 
 def test_the_page_is_that_of_the_table() -> None:
-    """The measured numbers depend on the processor; what they are held to does not."""
+    """The measured errors depend on the processor, but the bounds do not."""
     text = PAGE.read_text()
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
     measured = {(r[0].strip("| `"), r[1]): r[2:] for r in rows if len(r) > 3}

@@ -30,7 +30,7 @@ def test_the_page_lists_the_modules() -> None:
 
 
 def test_what_is_left_out_is_not_there() -> None:
-    """A reason outlives what it explains if nobody looks."""
+    """Names in the list of reasons must still be missing."""
     stale = [
         (state.title, pattern)
         for state in states()

@@ -1,4 +1,4 @@
-"""Public functions give what JAX gives: values, dtypes, weak types and shapes, eager and jitted."""
+"""Public functions agree with JAX in values, dtypes, weak types and shapes, eager and jitted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.tools.compared_table import PLACES, compared_rows, functions, rows, u
 
 
 def test_differences_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong value, a wrong type and an error are found; what is right is not."""
+    """A wrong value, a wrong type and an error are reported; correct results are not."""
     theirs, ours = JAX.namespace["gnp"], GNOMON.namespace["gnp"]
     cos = ours.cos
 
@@ -37,13 +37,13 @@ def test_differences_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_samples_are_of_functions() -> None:
-    """A sample outlives its function if nobody looks."""
+    """Every sample belongs to an existing function."""
     names = {name for place in PLACES for name, _ in functions(place)}
     assert set(compared_samples.SPECIAL) <= names
     assert not set(compared_samples.LEFT_OUT) & set(compared_samples.SPECIAL)
 
 
-# Those of which every difference has its reason.
+# The modules all of whose differences have a reason.
 _SETTLED = ("gnp", "gnp.fft", "lax")
 
 

@@ -1,4 +1,4 @@
-"""Short runs of the soak test: each scenario ends with what it began with."""
+"""Short runs of the soak test: no scenario leaks resources."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gnomon.tools.soak import SCENARIOS, Outcome, Usage
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
-# Those that compile much, or take long for another reason.
+# The scenarios that take long, mostly by compiling.
 _LONG = ("programs", "loops")
 
 
 def run(*arguments: str) -> None:
-    """In a process of its own, whose memory nobody else takes."""
+    """Run the tool in a process of its own, whose memory no other test affects."""
     done = subprocess.run(
         [sys.executable, "-m", "gnomon.tools.soak", *arguments],
         capture_output=True,

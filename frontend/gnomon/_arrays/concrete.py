@@ -154,7 +154,7 @@ class ConcreteArray(Array):
 
     @property
     def sharding(self) -> SingleDeviceSharding:
-        """How the array is spread over devices: it is on one."""
+        """The sharding of the array, which is on a single device."""
         return SingleDeviceSharding(self.device)
 
     def platform(self) -> str:

@@ -20,7 +20,7 @@ class Sharding:
 
     @property
     def num_devices(self) -> int:
-        """How many they are."""
+        """The number of devices."""
         return len(self.device_set)
 
     @property

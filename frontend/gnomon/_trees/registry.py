@@ -341,7 +341,7 @@ def flatten_node_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Hashable]:
 
 
 def flatten_one_level(tree: Any) -> tuple[tuple[Any, ...], Hashable] | None:
-    """How the native walk over arguments sees a value that is no plain tuple, list or dict.
+    """Flatten a value other than a plain tuple, list or dict for the native walk over arguments.
 
     Returns:
       None for a leaf; for a node its children, and a hashable value that, with its type, determines

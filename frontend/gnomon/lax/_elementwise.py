@@ -62,7 +62,7 @@ class AccuracyMode(enum.Enum):
 
 
 class Tolerance:
-    """How far a transcendental function may be off; the result is the same, and within it.
+    """The permitted error of a transcendental function; any setting gives the same result.
 
     Args:
       atol, rtol: absolute and relative error.

@@ -150,7 +150,7 @@ def _sizes(shape: Sequence[int], axes: Axes) -> int:
 def _fans(
     shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axes
 ) -> tuple[float, float]:
-    """How many inputs a unit has, and how many outputs an input feeds."""
+    """The fan-in and the fan-out of a weight array."""
     if len(shape) <= 1 and in_axis == -2:
         raise ValueError(
             f"cannot tell inputs from outputs of weights of shape {shape} with the default "

@@ -18,7 +18,7 @@ from gnomon.numpy._ufuncs import abs as abs_
 
 
 def _count_at_most(sorted_points: Array, x: Array) -> Array:
-    """How many of the points are at most ``x``: a binary search without branches."""
+    """The number of points that are at most ``x``, by a binary search without branches."""
     size = sorted_points.shape[0]
     count = zeros(x.shape, np.int32)
     for bit in reversed(range(size.bit_length())):

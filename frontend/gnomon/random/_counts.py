@@ -39,7 +39,7 @@ _MOST_ROUNDS = 2**31 - 2
 
 
 def _rounds(limit: float) -> Array:
-    """How many rounds a draw may take at most, where JAX has a limit."""
+    """The maximum number of rounds of a draw, for which JAX has a limit."""
     return wrap(np.array(min(limit, _MOST_ROUNDS), np.int32))
 
 
@@ -50,7 +50,7 @@ _FIRST = np.int32(0)
 
 
 def _poisson_by_products(key: KeyArray, rate: Array, dtype: DType, rounds: Array) -> Array:
-    """How many uniform numbers have a product above exp(-rate), less one.
+    """The number of uniform numbers whose product is above exp(-rate), minus one.
 
     D. E. Knuth, The Art of Computer Programming, volume 2, section 3.4.1.
     """
@@ -155,7 +155,7 @@ def poisson(
 
 
 def _binomial_by_gaps(key: KeyArray, count: Array, p: Array, rounds: Array) -> Array:
-    """How many geometric gaps fit into ``count`` trials."""
+    """The number of geometric gaps that fit into ``count`` trials."""
     shape = p.shape
     log_failure = lax.log1p(-p)
 

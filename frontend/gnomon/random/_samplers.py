@@ -166,7 +166,7 @@ def bits(
 
 
 def drawn_bits(dtype: DType) -> int:
-    """How many random bits a uniform number of a dtype takes."""
+    """The number of random bits for a uniform number of a dtype."""
     info = ml_dtypes.finfo(dtype)
     return 8 if info.nmant < 8 else int(info.bits)
 

@@ -27,7 +27,7 @@ _BOUNDARIES = ("even", "odd", "constant", "zeros", None)
 
 
 class _Pieces(NamedTuple):
-    """How a signal is cut.
+    """The segmentation of a signal.
 
     Attributes:
       window: the samples that each piece is multiplied by.
