@@ -8,6 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import gnomon.numpy as gnp
+from gnomon import enable_x64, jit
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects import functions
 from gnomon.dialects.body import Body
@@ -142,3 +144,18 @@ def test_batching_is_jax(seed: int) -> None:
             axis_name="",
         )
         assert_same(actual, expected)
+
+
+@pytest.mark.parametrize("equation", ["i,i->", "bi,bi->b", "ij,jk->ik"])
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_infinite_complex_products_are_not_nan(equation: str, dtype: type) -> None:
+    """A sum of products is infinite, not nan, where no product is nan."""
+    left, _, right = equation.partition("->")[0].partition(",")
+    with enable_x64(True):
+        a = np.full([2] * len(left), 0.5, dtype)
+        a[..., 0] = -np.inf
+        a.imag = 0
+        b = np.full([2] * len(right), -1.8 - 0.6j, dtype)
+        eager = np.asarray(gnp.einsum(equation, a, b))
+        assert (eager == complex(np.inf, np.inf)).all()
+        np.testing.assert_array_equal(jit(lambda a, b: gnp.einsum(equation, a, b))(a, b), eager)

@@ -52,6 +52,18 @@ KNOWN = (
     ),
     Known(
         "jax values",
+        r"\bexpi\(",
+        "nan instead of -inf",
+        "JAX's expi is nan at 0, where SciPy's and ours are -inf",
+    ),
+    Known(
+        "jax values",
+        r"\bclz\(",
+        r"-\d+ instead of 0",
+        "XLA folds clz of negative constants to a negative number",
+    ),
+    Known(
+        "jax values",
         r"\bsinc\(",
         "",
         "JAX's sinc rounds pi times its argument, and keeps no digit near integers; ours does",
