@@ -4,7 +4,7 @@
 
 // CHECK-NOT: f64
 
-// CHECK: call @
+// CHECK: call @sin
 func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {
   %0 = "gnomon.sin"(%x) : (tensor<3xf32>) -> tensor<3xf32>
   return %0 : tensor<3xf32>
