@@ -39,7 +39,7 @@ def _infer(
 
 def _no_derivative(inst: Instance, tangents: Tangents) -> NoReturn:
     raise ValueError(
-        f"the composite {inst.params['name']} has no derivative: it stands for an operation that "
+        f"the composite {inst.params['name']} has no derivative: it represents an operation that "
         "a compiler may replace. Wrap it in custom_jvp or custom_vjp"
     )
 

@@ -285,10 +285,10 @@ def _after(loop: _Scan, vectorizer: Vectorizer) -> list[ir.Value] | None:
     mapped |= dict.fromkeys(for_all, True)
     leaves = [leaf for s in sums for leaf in _leaves(s.term, results)]
     wanted = dict.fromkeys(leaves, False) | {loop.ys[i]: True for i in going}
-    behind, differs = _for_all(
+    after_loop, differs = _for_all(
         loop, vectorizer, list(given), list(mapped.values()), list(wanted), list(wanted.values())
     )
-    made = behind.inline(list(given.values()))
+    made = after_loop.inline(list(given.values()))
     values = dict(zip(wanted, zip(made, differs, strict=True), strict=True))
 
     carries = dict(zip(carried, final, strict=True))
@@ -314,11 +314,11 @@ def _moved(loop: _Scan, sums: Sequence[_Sum]) -> list[ir.Operation]:
         elif not any(r in additions for r in results_of(op)):
             held.update(operands_of(op))
     moved: list[ir.Operation] = []
-    behind: set[ir.Value] = set()
+    after_loop: set[ir.Value] = set()
     for op in reversed(free):
-        if any(v in behind for v in operands_of(op)) or _is_small_contraction(op):
+        if any(v in after_loop for v in operands_of(op)) or _is_small_contraction(op):
             moved.append(op)
-            behind.update(results_of(op))
+            after_loop.update(results_of(op))
     return moved
 
 

@@ -37,12 +37,12 @@ Case = tuple[Row, np.dtype]
 
 # Compiled code may use another algorithm than NumPy's: this many more ulps of the dtype.
 EXTRA_ULPS = 8.0
-# Of a reference that is rounded to the dtype, or of a wider format that is.
+# The error of a reference that is rounded to the dtype.
 REFERENCE_ULPS = 1.0
 
 
 def all_rows() -> list[Row]:
-    """The rows of all rooms."""
+    """The rows of all modules."""
     rows: list[Row] = []
     for module in pkgutil.iter_modules(tests.ops.__path__):
         if module.name.startswith("rows_"):
@@ -56,7 +56,7 @@ def op_of(row: Row) -> Op:
 
 
 def ulps_of(row: Row, dtype: np.dtype, *, compiled: bool = False) -> float:
-    """How far a row's result may be from its reference, or compiled from the evaluator's.
+    """The tolerance of a row's result against its reference, or compiled against evaluated.
 
     Functions in the table of accuracy are held to its bound; those with a bound of their own are
     compared with references that are no better.
@@ -162,7 +162,7 @@ def add_main(
 
 
 class _Running:
-    """The program that is evaluated, with what is known of it; functions are only added to it."""
+    """The program under evaluation with its caches; functions are only added to it."""
 
     def __init__(self, program: Program) -> None:
         self.evaluator = Evaluator(program)

@@ -1,7 +1,7 @@
 """Rows of the op table: factorizations and linear systems.
 
 Where only a function of the results is determined (eigenvectors have a phase, cut rows of a
-factor), the row tests that function: ``around`` puts it behind the op.
+factor), the row tests that function: ``around`` applies it to the results of the op.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _triangular(
 
 
 def _lu_reference(x: np.ndarray) -> tuple[np.ndarray, ...]:
-    """One matrix after the other, one row after the other."""
+    """Compute one matrix and one row at a time."""
     x = _dominant_array(x)
     *batch, m, n = x.shape
     found = []
@@ -272,7 +272,7 @@ def _qr(label: str, *shape: int, full_matrices: bool = False, dtypes: str = LAPA
 
 
 def _projected(op: Any, x: Any) -> list[Any]:
-    """Of geqrf what is determined: R, and Q R from the reflectors."""
+    """The unique results of geqrf: R, and Q R from the reflectors."""
     packed, taus = op(x)
     return [upper_triangle(packed), matmul(ops.householder_product(packed, taus), _top(packed))]
 
@@ -299,7 +299,7 @@ def _reflectors_reference(a: np.ndarray, taus: np.ndarray) -> np.ndarray:
 
 
 def _svd(label: str, *shape: int, full_matrices: bool = False, dtypes: str = "f64 c128") -> Row:
-    """Of the vectors a function without their phases: ``U diag(s^2) U^H`` and likewise V."""
+    """A function of the vectors without their phases: ``U diag(s^2) U^H`` and likewise V."""
 
     def around(op: Any, x: Any) -> list[Any]:
         s, u, vh = op(_raised(x))
@@ -339,7 +339,7 @@ def _cut(x: Any, k: int, rows: bool = False) -> Any:
 
 
 def _weighted(vectors: Any) -> Any:
-    """``sum (k + 1) v_k v_k^H``: what does not depend on the phases of the vectors."""
+    """``sum (k + 1) v_k v_k^H``, which does not depend on the phases of the vectors."""
     type_ = type_of(vectors)
     steps = constant(np.broadcast_to(1.0 + np.arange(type_.shape[-1]), type_.shape[:-1]))
     return matmul(ops.mul(vectors, as_rows(steps, type_)), adjoint(vectors))
@@ -431,7 +431,7 @@ def _tridiagonal(label: str, *batch: int, n: int, k: int) -> Row:
 
 
 def _restored(op: Any, x: Any) -> list[Any]:
-    """``q t q^H``, and what of t must vanish."""
+    """``q t q^H``, and the elements of t that must vanish."""
     t, q = op(x)
     return [matmul(matmul(q, t), adjoint(q)), ops.sub(t, upper_triangle(t, -1))]
 

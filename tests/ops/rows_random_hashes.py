@@ -108,7 +108,7 @@ def _generator(
             used = size
             out = bits([w for i in range(used) for w in words(given, i)]).reshape(shape)
         else:
-            # The two words of a counter stand side by side along the first dimension of even
+            # The two words of a counter are adjacent along the first dimension of even
             # length, or else along the longest.
             d = next((d for d, n in enumerate(shape) if n % 2 == 0), None)
             d = int(np.argmax(shape)) if d is None and shape else d

@@ -185,7 +185,7 @@ def _exactly_rounded_sum(x: np.ndarray) -> np.ndarray:
 
 
 def _about_one(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    # Added one by one in a 16-bit dtype the sum would stand still at a few hundred.
+    # Added one by one in a 16-bit dtype, the sum would stop growing at a few hundred.
     return rng.uniform(1.0, 1.1, shape).astype(dtype)
 
 

@@ -17,7 +17,7 @@ SPECIAL = (0.0, -0.0, math.nan, math.inf, -math.inf, 0.0, -0.0, math.nan, 1.0)
 
 
 def _key(value: Any) -> Any:
-    """What Python sorts by: nan last, zeros equal, complex numbers by parts."""
+    """A sort key for Python: nan last, zeros equal, complex numbers by parts."""
     if value.dtype.kind == "c":
         return (_key(value.real), _key(value.imag))
     number = float(value) if value.dtype.itemsize < 8 or value.dtype.kind == "f" else int(value)

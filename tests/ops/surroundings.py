@@ -1,9 +1,9 @@
 """The op table in surroundings: operands that are constant or views, results that are summed.
 
-A compiler fuses an op with what gives its operands and with what takes its results, and goes wrong
-there rather than in the op. A `Surrounded` is a row with a choice for each operand: whether it is
-an argument, a constant of some kind, or a view of an argument; and with or without a sum over all
-of each result.
+A compiler fuses an op with the producers of its operands and the consumers of its results, and its
+errors are more often there than in the op itself. A `Surrounded` is a row with a choice for each
+operand: an argument, a constant of some kind, or a view of an argument. Optionally, each result is
+summed.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class Surrounded:
         return draw_all(row, dtype, salt="surrounded")
 
     def arguments(self) -> list[np.ndarray]:
-        """What the program is given."""
+        """The arguments of the program."""
         given = [
             VIEWS[how].whole(value) if how in VIEWS else value
             for how, value in zip(self.given, self.values(), strict=True)
@@ -205,7 +205,7 @@ class Surrounded:
         return joined([self])
 
     def check(self, found: Sequence[np.ndarray]) -> str:
-        """What is wrong with results; empty where nothing is."""
+        """A description of wrong results; empty if all are correct."""
         plain = Surrounded(self.case, self.given, False) if self.summed else self
         arguments = self.arguments()
         expected = run(self.program(), "main", arguments)
@@ -311,7 +311,7 @@ def _problems(backend: Backend, items: Sequence[Surrounded]) -> Iterator[str]:
         if len(items) == 1:
             yield f"{items[0].id}: {error}"
             return
-        # Found by halving.
+        # Bisect to find the failing one.
         middle = len(items) // 2
         yield from _problems(backend, items[:middle])
         yield from _problems(backend, items[middle:])

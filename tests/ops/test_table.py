@@ -268,7 +268,7 @@ def test_second_order(row: Row, dtype: np.dtype) -> None:
 
 
 def _batchings(row: Row, arrays: list[np.ndarray]) -> list[tuple[int, ...]]:
-    """Which operands are mapped, and where: all in front, each alone, and behind."""
+    """The mapped operands and their batch dimensions: all first, each alone, and last."""
     count = len(arrays)
     if not count:
         return []

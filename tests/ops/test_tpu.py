@@ -22,10 +22,10 @@ pytestmark = pytest.mark.tpu_compile
 
 BACKEND = PjrtBackend("tpu")
 TARGETS = ("v5e:2x2", "v6e:1x1")
-# Computed in float64, which the compiler emulates: it refuses some, and is at others for minutes.
+# Ops computed in f64, which the compiler emulates: it rejects some and takes minutes for others.
 IN_F64 = [op for op in SUPPORTED if reason_unsupported(f"gnomon.{op}", "tpu") is not None]
 OPS = [op for op in SUPPORTED if op not in IN_F64]
-# The compiler refuses vectors of integers of two bits, and aborts on some.
+# The compiler rejects vectors of 2-bit integers, and aborts on some.
 PREFERRED = ("f32", "i32", "u32", "bool", "c64", "i8", "u8", "i16", "f64", "bf16", "f16")
 
 TWO_BITS = (DTYPES["i2"], DTYPES["u2"])

@@ -63,8 +63,8 @@ def _to_hessenberg(a: ir.Value) -> list[ir.Value]:
     def step(j: ir.Value, a: ir.Value, taus: ir.Value) -> Sequence[ir.Value]:
         following = ops.add(j, constant(np.int32(1)))
         v, tau, beta = reflector(column_at(a, j), following)
-        behind = compared(ops.gt, a, -1, j)
-        a = ops.select(behind, reflected(a, v, conjugated(tau)), a)
+        is_after = compared(ops.gt, a, -1, j)
+        a = ops.select(is_after, reflected(a, v, conjugated(tau)), a)
         # Apply the same reflector from the right: a - (a v) tau v^H.
         overlaps = ops.reduce_sum(ops.mul(a, as_rows(v, type_)), axes=(type_.rank - 1,))
         scaled = conjugated(ops.mul(v, repeated(conjugated(tau), type_of(v).shape)))
