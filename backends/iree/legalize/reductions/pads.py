@@ -1,4 +1,4 @@
-"""Sums of padded pieces: what the transposes of slices give.
+"""Sums of padded pieces, and pads of pads: what the transposes of slices give.
 
 A value that is taken apart (the gates of a recurrent cell) has for cotangent a sum of pieces, each
 padded with zeros to the whole. IREE computes one padded array for each piece, and then their sum.
@@ -93,7 +93,50 @@ def _is_zero(value: ir.Value) -> bool:
     return not params_of(owner.operation)["value"].any()
 
 
+def _pad_of_pad(inst: Instance) -> Sequence[ir.Value] | None:
+    """Padding between the elements of what is padded with the same number: one pad."""
+    x, padding = inst.operands
+    outer = inst.params
+    owner = x.owner
+    if not any(outer["interior"]) or isinstance(owner, ir.Block) or owner.name != "gnomon.pad":
+        return None
+    inner_x, inner_padding = operands_of(owner.operation)
+    inner = params_of(owner.operation)
+    if not _are_equal(padding, inner_padding) or 0 in type_of(inner_x).shape:
+        return None
+    if min((*inner["low"], *inner["high"])) < 0:
+        return None
+    steps = [n + 1 for n in outer["interior"]]
+
+    def edge(name: str) -> tuple[int, ...]:
+        edges = zip(outer[name], inner[name], steps, strict=True)
+        return tuple(n + m * step for n, m, step in edges)
+
+    gaps = zip(inner["interior"], steps, strict=True)
+    interior = tuple((n + 1) * step - 1 for n, step in gaps)
+    return [ops.pad(inner_x, inner_padding, low=edge("low"), high=edge("high"), interior=interior)]
+
+
+def _are_equal(a: ir.Value, b: ir.Value) -> bool:
+    """Whether two scalars are one value, or constants of the same bits."""
+    if a == b:
+        return True
+    owners = [a.owner, b.owner]
+    if any(isinstance(o, ir.Block) or o.name != "gnomon.constant" for o in owners):
+        return False
+    x, y = (params_of(o)["value"] for o in owners)
+    return bool(x.tobytes() == y.tobytes())
+
+
 LEGALIZATIONS = (
+    Legalization(
+        name="pads-of-pads",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.MISCOMPILED,
+        doc="make one pad of a pad between the elements of a padded array",
+        upstream="IREE 3.13 folds the two, and does not multiply the inner offset by the stride",
+        rules=always({"gnomon.pad": _pad_of_pad}),
+    ),
     Legalization(
         name="sums-of-pads",
         stage=Stage.DECOMPOSE,
