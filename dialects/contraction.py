@@ -216,7 +216,7 @@ def _multiplier(
     if is_integer(result):
         return _integer_multiplier(operand, result, m, k, n)
     work = _working_dtype(operand, result)
-    multiply = np.matmul if batch else np.ndarray.dot
+    multiply: Multiply = np.matmul if batch else np.ndarray.dot
     if is_complex(work):
         multiply = functools.partial(_multiply_complex, multiply)
     if work == operand == result:
