@@ -282,6 +282,19 @@ def test_real_platforms(name: str) -> None:
     check(gn.device_put(x, HOST), host, HOST)
 
 
+@pytest.mark.vulkan
+def test_each_call_reads_its_own_indices() -> None:
+    device = gn.devices("vulkan")[-1]
+    x = gn.device_put(np.zeros((2, 3), np.float32), device)
+    for i, j in ((0, 1), (1, 2), (0, 0), (1, 1)):
+        expected = np.zeros((2, 3), np.float32)
+        expected[i, j] = 5
+        given = [gn.device_put(np.int32(k), device) for k in (i, j)]
+        update = gn.jit(lambda x, i, j: lax.dynamic_update_slice(x, gnp.full((1, 1), 5.0), (i, j)))
+        for found in (x.at[i, j].set(5.0), update(x, *given), x.at[i, j].set(5.0)):
+            np.testing.assert_array_equal(found, expected)
+
+
 LOOP = """
 import sys, numpy as np, gnomon as gn, gnomon.numpy as gnp
 from gnomon.backends.iree import process

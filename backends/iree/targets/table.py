@@ -239,6 +239,11 @@ _DEVICE_PROCESS_FLAGS = (
         "the largest that a Vulkan driver may ask for; one for all GPUs, so that one process "
         "compiles for all",
     ),
+    Flag(
+        "--iree-hal-memoization=false",
+        "the Vulkan driver repeats recorded copies with the buffers of the first call: a program "
+        "that reads its indices on the host takes those of another call, and overwrites memory",
+    ),
 )
 _DEVICE = Capabilities(
     dtypes=_ALL,
