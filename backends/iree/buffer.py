@@ -226,7 +226,7 @@ class Buffer:
     """An array on a device, perhaps not computed yet.
 
     A buffer is made from a NumPy array, whose memory it uses in place where possible, or comes out
-    of an `Executable`. It is immutable; whoever changes the NumPy array behind it changes it.
+    of an `Executable`. It is immutable; changing the NumPy array that it uses changes it.
 
     Attributes:
         shape: a tuple of integers.

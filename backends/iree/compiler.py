@@ -202,7 +202,7 @@ def compile_artifact(
 
 @dataclass(frozen=True)
 class _Reproducer:
-    """What is needed to see a failure again."""
+    """The files that reproduce a failure."""
 
     artifact: bytes
     flags: list[str]

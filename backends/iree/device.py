@@ -61,7 +61,7 @@ class Device:
 
     @property
     def device_kind(self) -> str:
-        """What kind of machine it is, as its driver says; for a CPU just "cpu"."""
+        """The kind of machine, as its driver names it; for a CPU just "cpu"."""
         return self.target.platform if self._info is None else self._info.kind
 
     @property
@@ -70,7 +70,7 @@ class Device:
         return self._info is None
 
     def memory_stats(self) -> dict[str, int] | None:
-        """What arrays take of the device's own memory, in bytes.
+        """The bytes of the device's own memory that arrays use.
 
         ``bytes_in_use``, ``peak_bytes_in_use`` and ``largest_alloc_size`` count arrays, not the
         temporary values of programs; ``num_allocs`` how many there were; ``bytes_limit`` is the

@@ -66,7 +66,7 @@ _drivers: dict[tuple[str, Any], DriverState] = {}
 
 
 class ProcessState:
-    """What belongs to this process and not to the one that it was forked from."""
+    """State of this process that a forked child does not share."""
 
     lock: ClassVar[Any] = threading.RLock()
     generation: ClassVar[int] = 0
@@ -78,8 +78,9 @@ def _make_immortal(value: object) -> None:
 
 
 def runtime_generation() -> int:
-    """Returns a number that changes when programs must be loaded anew: in a forked child, and when
-    a device was lost.
+    """Returns a number that changes when programs must be loaded anew.
+
+    They must be in a forked child, and after a device was lost.
     """
     return ProcessState.generation
 
@@ -110,7 +111,7 @@ def wait_for(semaphore: Any) -> None:
 class _InFlight:
     """The inputs of programs that still run, so that nobody frees the memory that they read.
 
-    IREE counts references to its own buffers, but not to NumPy's memory behind imported ones.
+    IREE counts references to its own buffers, but not to NumPy's memory that imported ones use.
     """
 
     def __init__(self) -> None:
@@ -160,7 +161,7 @@ class _InFlight:
             self.release_finished()
 
     def _prune(self) -> None:
-        # A long program must not keep the inputs of the short ones behind it.
+        # A long program must not keep the inputs of the short ones after it.
         for _ in range(len(self._entries)):
             entry = self._entries.popleft()
             if _reached(entry[0]):
@@ -177,14 +178,14 @@ def _reached(semaphore: Any) -> bool:
 
 
 class Abandonable(Protocol):
-    """What must be told of a fork, and of a device that was lost."""
+    """An object that is told of forks and of lost devices."""
 
     def abandon(self, reason: str) -> None:
         """Its device belongs to another process from now on, or to none."""
 
 
 class MemoryUse:
-    """What gnomon's arrays take of a device's own memory, counted here.
+    """The part of a device's own memory that gnomon's arrays use, counted here.
 
     IREE 3.13 counts what its Vulkan device allocates and never what it frees.
     """
@@ -262,7 +263,7 @@ class DriverState:
             _make_immortal(value)
 
     def lost_with(self, error: BaseException) -> str | None:
-        """What to say of an error by which the device is gone with all that was on it, or None.
+        """The message for an error that lost the device with all its contents, or None.
 
         Arrays that were read before are copied to it when it is next used, which starts it anew;
         programs are loaded again.

@@ -53,7 +53,7 @@ class ArrayType(Protocol):
 
     @property
     def dtype(self) -> Any:
-        """What NumPy takes for a dtype."""
+        """Any value that NumPy accepts as a dtype."""
 
 
 class _Loaded:
@@ -197,7 +197,7 @@ class Executable:
 
         Args:
             args: NumPy arrays or buffers of exactly the declared shapes and dtypes. NumPy arrays
-                may be changed when the call has returned; the arrays behind buffers may not.
+                may be changed when the call has returned; the arrays that buffers use may not.
 
         Returns:
             the results.

@@ -219,7 +219,7 @@ class HostModule:
         self.module = interface.create()
 
     def take_error(self) -> BaseException | None:
-        """What a host function raised in the call that just failed."""
+        """The exception of a host function in the call that just failed."""
         return self._errors.pop() if self._errors else None
 
 
@@ -246,7 +246,7 @@ def _call(
 
 
 def _answer(call: HostCall) -> Callable[..., Any]:
-    """What IREE calls for a host function: references to buffer views in, references out."""
+    """The entry that IREE calls for a host function: it takes and returns buffer views."""
 
     def answer(instance: Any, *references: Any) -> Any:
         views = call([reference.deref(rt.HalBufferView) for reference in references])
@@ -257,7 +257,7 @@ def _answer(call: HostCall) -> Callable[..., Any]:
 
 
 class _Instance:
-    """What IREE makes of a module in each context; the functions need nothing of it."""
+    """The state of a module in one of IREE's contexts; the functions need none."""
 
     def __init__(self, interface: Any) -> None:
         self.interface = interface
@@ -278,7 +278,7 @@ def _resolve(params: ir.DictAttr, callbacks: Sequence[Callback]) -> ir.DictAttr:
 
 
 def read_view(state: DriverState, view: Any, type_: TensorType) -> np.ndarray[Any, Any]:
-    """The array behind a buffer view, read-only; in place where Python shares the memory."""
+    """The array of a buffer view, read-only; in place where Python shares the memory."""
     if type_.size == 0:
         return np.empty(type_.shape, type_.dtype)
     if state.shares_memory:

@@ -62,7 +62,7 @@ class CompileOptions:
 
 @dataclass(frozen=True)
 class ProgramCost:
-    """What a program does, as its caller estimates it.
+    """The work of a program, as its caller estimates it.
 
     Attributes:
         flops: floating-point operations, those of loops times their trip counts.

@@ -56,7 +56,7 @@ _BEFORE_LOOPS_ARE_EXPANDED = (
 
 @dataclass(frozen=True)
 class CompilerInput:
-    """What the compiler is given for a program, besides flags.
+    """The compiler's input for a program, besides flags.
 
     Attributes:
       code: text, where control flow runs on the host or the device is described; None for the

@@ -17,7 +17,7 @@ __all__ = ["RemoteBuffer", "put", "read", "upload_and_wait"]
 
 
 class _Lost(Pending):
-    """What stands for the program of a value that cannot be had any more."""
+    """The program of a value that is lost."""
 
     __slots__ = ("_reason",)
 
@@ -149,7 +149,7 @@ def put(array: np.ndarray[Any, Any], device: Device, state: DriverState) -> Remo
     Args:
         array: of any layout, and of a dtype that IREE knows; it may be changed afterwards.
         device: where to.
-        state: IREE's device behind it.
+        state: IREE's own device.
 
     Raises:
         TypeError: the dtype is not supported.

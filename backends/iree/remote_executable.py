@@ -24,7 +24,7 @@ class RemoteExecutable(Executable):
     """A program that runs on a device with memory of its own.
 
     A call returns when the program is queued, unless it calls Python. NumPy arguments are copied to
-    the device first, behind which the program waits there.
+    the device first, and the program waits for the copies there.
     """
 
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:

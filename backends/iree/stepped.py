@@ -1,7 +1,7 @@
 """Running stepped programs: Python's own loops and branches around compiled pieces.
 
 Between the pieces values stay where they are, on the device; the host reads conditions and indices,
-one number each. A slot is emptied behind its last use, so that a value's memory is freed when the
+one number each. A slot is emptied after its last use, so that a value's memory is freed when the
 compiled program would free it.
 """
 
@@ -72,7 +72,7 @@ class _Preparation:
         self._state = state
 
     def block(self, block: Block) -> Callable[[_Values], Sequence[Any]]:
-        """What runs a block and takes its results out of their slots."""
+        """The function that runs a block and takes its results out of their slots."""
         own = {*block.arguments, *(slot for step in block.steps for slot in _given(step))}
         live = set(block.results)
         steps: list[tuple[_Run, tuple[int, ...]]] = []
@@ -161,7 +161,7 @@ class _Preparation:
 
 
 def _given(step: Step) -> tuple[int, ...]:
-    """The slots that a step fills for those behind it."""
+    """The slots that a step fills for later ones."""
     return step.carries if isinstance(step, Loop) else step.gives
 
 

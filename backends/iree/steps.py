@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 __all__ = ["REFLECTION", "Block", "Branch", "Call", "Loop", "Piece", "Step", "from_text", "to_text"]
 
 REFLECTION = "gnomon.steps"
-"""What reflection data of ``main`` holds the steps."""
+"""The key of the steps in the reflection data of ``main``."""
 
 Slots: TypeAlias = "tuple[int, ...]"
 
@@ -69,7 +69,7 @@ class Branch:
     """Run one of several blocks.
 
     Attributes:
-      index: an integer; one that is out of range stands for the last block.
+      index: an integer; one that is out of range means the last block.
       blocks: what to choose from.
       gives: slots of the results.
     """

@@ -2,7 +2,7 @@
 
 A copy goes by way of *staging* memory, which both sides reach: the driver makes it, so it needs no
 alignment or registration of NumPy's. Nothing here waits, except for a value that is asked for: an
-upload returns when the array's content is in staging memory, and a download is queued behind the
+upload returns when the array's content is in staging memory, and a download is queued after the
 program that computes the value.
 """
 
@@ -78,7 +78,7 @@ def _allocate(state: DriverState, memory_type: int, usage: int, nbytes: int) -> 
 
 
 def _if_lost(state: DriverState, error: BaseException) -> str:
-    """What to add to the message of an error by which the device was lost."""
+    """The text to add to the message of an error that lost the device."""
     lost = state.lost_with(error)
     return "" if lost is None else f"; {lost}"
 
@@ -93,7 +93,7 @@ def _is_over(semaphore: Any) -> bool:
 def _queue_copy(
     state: DriverState, source: Any, target: Any, nbytes: int, wait_for: Any, keep_alive: object
 ) -> Any:
-    """Queues a copy behind a fence; the semaphore that it raises to 1."""
+    """Queues a copy after a fence; returns the semaphore that it raises to 1."""
     commands = rt.HalCommandBuffer(state.device)
     commands.copy(source, target, 0, 0, nbytes, end=True)
     semaphore = state.device.create_semaphore(0)
@@ -171,5 +171,5 @@ class Download:
         if self._nbytes <= _KEPT_BYTES:
             array = array.copy()
             _give_back(self._state, self._staging)
-        # Otherwise the array stands in the staging memory, for as long as it lives.
+        # Otherwise the array is in the staging memory for as long as it lives.
         return array

@@ -1,6 +1,6 @@
-"""Vulkan's loader as IREE is to see it: signals in order, and waits that sleep.
+"""The Vulkan loader that IREE uses: it signals in order, and its waits sleep.
 
-What goes wrong otherwise stands in `backends/native/vulkan_loader.cpp`.
+`backends/native/vulkan_loader.cpp` says what goes wrong otherwise.
 """
 
 from __future__ import annotations

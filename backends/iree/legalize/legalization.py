@@ -67,7 +67,7 @@ DIALECT_STAGES = (
 
 
 class Kind(enum.Enum):
-    """What IREE does with a program that is not legalized."""
+    """How IREE fails on a program that is not legalized."""
 
     REFUSED = "refused"  # an error, a crash, or a compilation that does not end
     MISCOMPILED = "miscompiled"  # a wrong value

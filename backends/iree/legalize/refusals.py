@@ -1,4 +1,4 @@
-"""What a target has no form of: refused by name, before the compiler sees it.
+"""Refusals: ops and dtypes that a target lacks, by name, before the compiler sees them.
 
 Nothing is demoted: a program with f64 on a target without it is an error, not a program in f32.
 """

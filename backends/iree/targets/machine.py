@@ -1,4 +1,4 @@
-"""What this machine has: a linker for compiled code, a processor that the cache tells apart."""
+"""This machine: its linker for compiled code, and its processor, which is in cache keys."""
 
 from __future__ import annotations
 

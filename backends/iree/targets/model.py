@@ -1,4 +1,4 @@
-"""What the table of targets is made of."""
+"""The types of the table of targets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What programs for a target may contain, and how its memory is reached.
+    """The ops and dtypes that a target has, and the kind of its memory.
 
     The legalization asks these and nothing else about a target.
 
@@ -121,7 +121,7 @@ class Architecture:
 
     Attributes:
         name: as the compiler takes it.
-        meaning: what it stands for.
+        meaning: the hardware that it names.
         changes: capabilities in which it differs from its family.
         device: see `Target`.
     """

@@ -81,7 +81,7 @@ CPU = Target(
         ),
         Flag(
             "--iree-llvmcpu-vector-pproc-strategy=peel",
-            "what is left of a row behind its last whole vector is computed by itself; masked "
+            "the rest of a row after its last whole vector is computed by itself; masked "
             "vectors, the default, are taken apart where the processor has no masks: softmax of "
             "f32[300,1023] 109 ms, with this flag 0.6",
         ),

@@ -94,8 +94,9 @@ def test_every_dtype_and_shape_goes_both_ways() -> None:
 
 
 def test_ops_of_the_table_are_evaluated_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several, the same one with other parameters, one with several results, one without operands;
-    with compiled code before, between and behind.
+    """Covers several ops, an op with other parameters, one with several results, one without any.
+
+    Compiled code runs before, between and after them.
     """
     for name in ("cumsum", "threefry2x32", "iota"):
         monkeypatch.setitem(host_ops.HOST_OPS, f"gnomon.{name}", "for the test")

@@ -1,1 +1,1 @@
-"""What is done to the StableHLO that a program is lowered to."""
+"""Legalizations of the StableHLO that a program was lowered to."""

@@ -133,7 +133,7 @@ class _Guard:
         self.known[guarded] = of_argument(guarded)
 
     def _zero(self, dtype: np.dtype) -> ir.Value:
-        """What changes no number that it is added to, not even -0."""
+        """The identity of addition: a value that changes no number, not even -0."""
         if dtype not in self.zeros:
             with ir.InsertionPoint.at_block_begin(self._entry), ir.Location.unknown():
                 zero = stablehlo_constant(np.asarray(-0.0 if is_inexact(dtype) else 0, dtype))

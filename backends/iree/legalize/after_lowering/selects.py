@@ -1,6 +1,6 @@
 """Choices between complex numbers, part by part: IREE 3.13 writes no SPIR-V for them.
 
-They stand in what many ops are lowered to, and in the guards of loops: so this is done to the
+Many ops are lowered to such choices, and guards of loops contain them, so the pass works on the
 StableHLO module. Two ops have them in the compiler's own expansions, and are expanded here.
 """
 

@@ -34,7 +34,7 @@ __all__ = ["LITERAL", "UNKNOWN", "Known", "of_argument", "of_op", "of_reduction"
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a value.
+    """The facts about a value.
 
     Attributes:
       varies: it is no constant.
@@ -56,7 +56,7 @@ LITERAL = Known(literal=True)
 
 
 def of_argument(value: ir.Value) -> Known:
-    """What is known of a value that is read from memory."""
+    """The facts about a value that is read from memory."""
     return Known(varies=True, free=True, root=value)
 
 
@@ -92,7 +92,7 @@ _SPREADS = _names("broadcast_in_dim", "reshape")
 
 
 def of_op(op: ir.Operation, known: Sequence[Known], with_bodies: frozenset[str]) -> Known:
-    """What is known of each result of an op without regions of control flow.
+    """The facts about each result of an op without regions of control flow.
 
     Args:
       op: the op.
@@ -133,7 +133,7 @@ def of_op(op: ir.Operation, known: Sequence[Known], with_bodies: frozenset[str])
 
 
 def of_reduction(op: ir.Operation, known: Sequence[Known]) -> list[Known]:
-    """What is known of the results of a ``reduce`` or ``reduce_window`` of such operands."""
+    """The facts about the results of a ``reduce`` or ``reduce_window`` of such operands."""
     operand, result = type_of(op.operands[0]), type_of(op.results[0])
     if op.name == "stablehlo.reduce" and operand.size > result.size:
         varies = any(k.varies for k in known)

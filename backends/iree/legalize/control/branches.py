@@ -38,7 +38,7 @@ def _switch(inst: Instance) -> Sequence[ir.Value] | None:
     index, *operands = inst.operands
     results = inst.bodies[0].inline(operands)
     for i, body in enumerate(inst.bodies[1:], start=1):
-        # An index below the first branch or behind the last one means these.
+        # An index below the first branch means it, and one above the last means that.
         chosen = ops.ge(index, constant(np.asarray(i, np.int32)))
         results = [
             ops.select(broadcast_scalar(chosen, type_.shape), new, old)

@@ -19,7 +19,7 @@ BARRIER = "stablehlo.optimization_barrier"
 
 
 def terminator(block: ir.Block) -> ir.Operation:
-    """What ends a block."""
+    """The terminator of a block."""
     return block.operations[len(block.operations) - 1].operation
 
 
@@ -40,7 +40,7 @@ class Emitter:
 
     Attributes:
       here: the block.
-      tensors, scalars: what stands for values of the old blocks, on the device and on the host.
+      tensors, scalars: the new values for those of the old blocks, on the device and on the host.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Emitter:
     def define(
         self, values: Sequence[ir.Value], made: Sequence[ir.Value], hosted: Sequence[bool]
     ) -> None:
-        """Say what stands for values of the old blocks."""
+        """Record the new values for those of the old blocks."""
         for value, new, on_host in zip(values, made, hosted, strict=True):
             (self.scalars if on_host else self.tensors)[value] = new
 

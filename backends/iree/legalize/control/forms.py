@@ -49,7 +49,7 @@ def forms_of(legalizations: Iterable[Legalization]) -> tuple[Form, ...]:
 
 
 class Written(NamedTuple):
-    """What the compiler reads.
+    """The form that the compiler reads.
 
     Attributes:
       text: the program.

@@ -1,6 +1,6 @@
 """Loops that stay StableHLO: those that do not count, and all where nothing else compiles.
 
-IREE refuses or crashes on many loops whose carries pass through, swap places or stand for each
+IREE refuses or crashes on many loops whose carries pass through, swap places or equal each
 other, because its simplifications of ``scf.while`` prune the two regions differently. Where each
 carry leaves the body as ``select(condition, new, old)``, the condition computed again from the
 carries on entry, where it always holds, nothing is left to prune.

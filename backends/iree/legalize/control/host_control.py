@@ -149,7 +149,7 @@ def _erase_unused(block: ir.Block) -> None:
 
 
 class _Program:
-    """What is common to all of a program's emitters.
+    """The common state of a program's emitters.
 
     Attributes:
       kernels, guarded: see `host_control`.

@@ -62,11 +62,11 @@ def literal(type_: ir.Type, value: int) -> ir.Value:
 
 
 def widened(value: ir.Value) -> ir.Value:
-    """A number of the host as loops and branches hand it on: in 64 bits; others as they are.
+    """A host integer in 64 bits, as loops and branches pass it; other values unchanged.
 
-    IREE's virtual machine moves what a branch hands on in some order, and takes a number of 32 bits
-    and a half of one of 64 for different registers: one may overwrite the other before it is moved,
-    and sizes and offsets of arrays, which have 64, are there too.
+    IREE's virtual machine moves the operands of a branch in some order, and takes a 32-bit number
+    and half of a 64-bit one for different registers. One may overwrite the other before it is
+    moved, and sizes and offsets of arrays, which have 64 bits, are there too.
     """
     wide = ir.IntegerType.get_signless(64)
     if not isinstance(value.type, ir.IntegerType) or value.type == wide:
@@ -75,7 +75,7 @@ def widened(value: ir.Value) -> ir.Value:
 
 
 def narrowed(value: ir.Value, type_: ir.Type) -> ir.Value:
-    """What `widened` made of a value of this type as that again."""
+    """The inverse of `widened` for a value of this type."""
     return value if value.type == type_ else arith("trunci", [value], type_)
 
 

@@ -51,7 +51,7 @@ def every_step(op: ir.Operation) -> bool:
 
 
 def steps_for_order(effects: frozenset[str]) -> Choice:
-    """What must be a step so that calls keep their order, and few programs are refused.
+    """The ops that must be steps so that calls keep their order; the fewest possible.
 
     These are the calls with effects, and what is around them. A loop that does not count, and one
     that calls Python in its condition, is a step if there is any call in it.
@@ -123,7 +123,7 @@ class _DraftBlock:
 
     @property
     def results(self) -> list[ir.Value]:
-        """What its terminator takes."""
+        """The operands of its terminator."""
         return list(terminator(self.block).operands)
 
 

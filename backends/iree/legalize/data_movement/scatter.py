@@ -8,8 +8,8 @@ What IREE 3.13 gets wrong, and what is done about it:
   off again. That row also makes a copy of the operand, so that an update computed from the operand
   is never read while the operand is overwritten.
 - A gather out of bounds reads beyond the buffer: its starts are clamped before.
-- A slice that is updated by a slice of itself is overwritten while it is read: a barrier stands
-  before the update.
+- A slice that is updated by a slice of itself is overwritten while it is read: a barrier
+  precedes the update.
 - An argument of the program whose last use is an update is overwritten, though it is the caller's:
   the update is done on a copy.
 - Unsigned integers, bools and complex numbers: see `storage`.
@@ -290,7 +290,7 @@ def _update_slice(operand: ir.Value, update: ir.Value, starts: Sequence[ir.Value
 
 
 def _stored(inst: Instance) -> Sequence[ir.Value] | None:
-    """An op of one operand, on what stands for its elements."""
+    """An op of one operand, on the representation of its elements."""
     storage = storage_of(inst.op.name, inst.type.dtype)
     if storage.is_plain or inst.type.size == 0:
         return None

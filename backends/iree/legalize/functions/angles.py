@@ -53,7 +53,7 @@ class _Format:
         dtype, word: the format and its unsigned integer.
         bits: of a word.
         mantissa: bits that are stored of it.
-        words: 2/pi in words, behind a word of zeros: enough for the largest number.
+        words: 2/pi in words, after a word of zeros: enough for the largest number.
         sine, cosine: the coefficients of their series.
         quarter: of a turn, as the sum of two numbers.
     """
@@ -73,7 +73,7 @@ class _Format:
         info = np.finfo(dtype)
         bits = 8 * dtype.itemsize
         quarter = float(dtype.type(math.pi / 2))
-        # The largest exponent, two words behind it, and those that the shift reaches into.
+        # The largest exponent, two words after it, and those that the shift reaches into.
         count = (int(info.maxexp) + bits - 1) // bits + 3
         whole = _two_over_pi(count * bits)
         words = [(whole >> (bits * (count - 1 - k))) % (1 << bits) for k in range(count)]
@@ -142,7 +142,7 @@ def _quarter_turns(format_: _Format, magnitude: ir.Value) -> tuple[ir.Value, Dou
     exponent = _shift(bits, -mantissa_bits)
     stored = ops.and_(bits, full_like(bits, (1 << mantissa_bits) - 1))
     mantissa = ops.or_(stored, full_like(bits, 1 << mantissa_bits))
-    # Where the bit stands that makes two bits for the quadrant, behind the first word.
+    # The place of the bit that ends the two bits of the quadrant, counted after the first word.
     bias = int(np.finfo(format_.dtype).maxexp) - 1
     start = ops.sub(exponent, full_like(bits, bias + mantissa_bits + 2 - width))
     high, middle, low = _bits_of_two_over_pi(format_, start)

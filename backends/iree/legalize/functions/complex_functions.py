@@ -117,7 +117,7 @@ def _log1p(inst: Instance) -> Sequence[ir.Value] | None:
 
 
 def _in_wide_parts(inst: Instance) -> Sequence[ir.Value] | None:
-    # Arc tangents of f32 stand in the expansions, off by 6e-8 where they are tiny.
+    # The expansions contain arc tangents of f32, off by 6e-8 where they are tiny.
     if inst.type.dtype != _C64 or inst.type.size == 0:
         return None
     parts = (convert(part(inst.operand), _F64) for part in (ops.real, ops.imag))

@@ -1,6 +1,4 @@
-"""Conversions that IREE compiles to a call of a function that nothing provides, or to another
-value.
-"""
+"""Conversions that IREE compiles to a wrong value, or to a call of a missing function."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ _COMPLEX128 = np.dtype(np.complex128)
 def _to_bfloat16(x: ir.Value) -> ir.Value:
     """An f32 value rounded to bf16, kept apart from how it was computed.
 
-    LLVM fuses a conversion to f32 with the one to bf16 behind it to a call of ``__truncsfbf2``,
+    LLVM fuses a conversion to f32 with a following one to bf16 into a call of ``__truncsfbf2``,
     which no library on the machine provides: the process would end when the kernel is first called.
     """
     return ops.convert(ops.optimization_barrier(x)[0], dtype=bfloat16)
@@ -57,8 +55,9 @@ def _saturated(x: ir.Value, target: np.dtype) -> ir.Value:
 
 
 def _into_float16(x: ir.Value) -> ir.Value:
-    """An f64 value as f16. Below the smallest normal number the direct way gives zero; by way of
-    f32, which has twice the digits that are left there, it does not.
+    """An f64 value as f16, by way of f32 where it is subnormal.
+
+    The direct conversion gives zero there. f32 has twice the digits that f16 keeps there.
     """
     is_small = ops.lt(ops.abs(x), full_like(x, float(np.finfo(np.float16).tiny)))
     by_f32 = convert(convert(x, _FLOAT32), _FLOAT16)

@@ -21,7 +21,7 @@ __all__ = ["exact_product", "exact_sum", "format_of", "logarithm", "polynomial",
 
 @dataclass(frozen=True)
 class Format:
-    """What the algorithms ask of a floating-point format.
+    """The constants of a floating-point format that the algorithms need.
 
     Attributes:
         dtype: the format.

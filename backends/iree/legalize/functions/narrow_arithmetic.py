@@ -70,8 +70,10 @@ def _divided(inst: Instance) -> Sequence[ir.Value]:
 
 
 def _divided_by_signed(inst: Instance) -> Sequence[ir.Value]:
-    """Quotient or remainder of u32 numbers by a signed division of the half (H. Warren, "Hacker's
-    Delight", 9-3); in vectors of one element the compiler fails on unsigned ones.
+    """Quotient or remainder of u32 numbers by a signed division of the half.
+
+    In vectors of one element the compiler fails on unsigned divisions. The method is from H.
+    Warren, "Hacker's Delight", 9-3.
     """
     x, divisor = inst.operands
     one = full_like(x, 1)

@@ -178,10 +178,10 @@ _I64 = np.dtype(np.int64)
 
 
 def _subnormal(x: ir.Value, wide: np.dtype) -> tuple[ir.Value, ir.Value]:
-    """Whether an f32 or f64 value is subnormal or zero, and its magnitude then, in units of the
-    smallest number, in a format that holds it.
+    """Whether an f32 or f64 value is subnormal or zero, and its magnitude if it is.
 
-    Arithmetic takes subnormal numbers for zeros in compiled code: they are read from their bits.
+    The magnitude is in units of the smallest number, in a format that holds it. Compiled arithmetic
+    takes subnormal numbers for zeros, so they are read from their bits.
     """
     dtype = type_of(x).dtype
     info = np.finfo(dtype)

@@ -2,7 +2,7 @@
 
 IREE fuses an elementwise op into all that use its result where the op reads no tensor, however
 often the result is used (it takes it for a ramp). A value that is made of literals and ramps alone
-has only such ops behind it, so a use copies the whole expression: two uses a step, and twenty steps
+is made by such ops only, so a use copies the whole expression: two uses a step, and twenty steps
 are a million ops. Random numbers drawn from a key that the program makes itself are of this kind,
 and were compiled in fifteen seconds, or never.
 
@@ -156,7 +156,7 @@ def _open(block: ir.Block) -> None:
 
 
 def _root_of_long(block: ir.Block) -> ir.Operation | None:
-    """What a long closed expression starts from: its first ramp, or its first literal."""
+    """The start of a long closed expression: its first ramp, or its first literal."""
     lengths: dict[ir.Value, int] = {}
     roots: dict[ir.Value, ir.Operation] = {}
     for op in block.operations:

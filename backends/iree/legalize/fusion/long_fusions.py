@@ -140,8 +140,8 @@ def _with_twin(
 def _barrier(value: ir.Value) -> ir.Value:
     maker = value.owner.operation
     with ir.InsertionPoint.after(maker), maker.location:
-        (behind,) = optimization_barrier.build([value], {})
-    return behind
+        (stored,) = optimization_barrier.build([value], {})
+    return stored
 
 
 @dataclass

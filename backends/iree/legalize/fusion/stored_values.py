@@ -41,7 +41,7 @@ def is_widened(value: ir.Value) -> bool:
 
 
 def store_values_read_across(program: Program, target: Target) -> None:
-    """Put barriers behind computed values that are read along different dimensions; in place."""
+    """Put barriers after computed values that are read along different dimensions; in place."""
     for function in program.functions:
         _store(program.body(symbol_name(function)))
 
@@ -60,7 +60,7 @@ def _store(body: Body) -> None:
 
 
 def _reads(value: ir.Value) -> tuple[int, bool]:
-    """How often a value or a view of it is read, and whether one moves its dimensions."""
+    """The number of reads of a value and its views, and whether one moves its dimensions."""
     count, moved = 0, False
     for use in value.uses:
         name = name_of(use.owner)

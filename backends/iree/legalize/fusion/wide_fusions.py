@@ -99,13 +99,13 @@ def _is_splat(op: ir.Operation) -> bool:
 def _narrow(
     op: ir.Operation, operands: Sequence[ir.Value], leaves: dict[ir.Value, Leaves]
 ) -> list[ir.Value]:
-    """The operands of ``op``, the widest of them behind a barrier."""
+    """The operands of ``op``, the widest of them after a barrier."""
     widest = max(operands, key=lambda x: len(leaves[x]))
     maker = widest.owner.operation
     with ir.InsertionPoint.after(maker), maker.location:
-        (behind,) = optimization_barrier.build([widest], {})
-    widest.replace_all_uses_except(behind, behind.owner.operation)
-    leaves[behind] = frozenset({behind})
+        (stored,) = optimization_barrier.build([widest], {})
+    widest.replace_all_uses_except(stored, stored.owner.operation)
+    leaves[stored] = frozenset({stored})
     return operands_of(op)
 
 

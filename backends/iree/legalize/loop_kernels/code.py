@@ -58,14 +58,14 @@ class Kernel:
     """Emits ops of StableHLO as scalar code at the current insertion point.
 
     Args:
-      captured: what stands for tensors from outside.
+      captured: the values of tensors from outside.
       start: what is read from outside is read before this number.
       keeps_arrays: whether also small arrays stay in memory, where a loop updates places of them
         that it computes. Otherwise each element is chosen anew.
       rules: the ops that are not elementwise, by name.
 
     Attributes:
-      values: what stands for values of the old blocks.
+      values: the new values for those of the old blocks.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Kernel:
     # ------------------------------------------------------------------------------------- values
 
     def value(self, old: ir.Value) -> Value:
-        """What stands for a value."""
+        """The new value for one of the old blocks."""
         if old in self.values:
             return self.values[old]
         shape, element = tuple(old.type.shape), old.type.element_type
@@ -145,7 +145,7 @@ class Kernel:
         return self.numbers(old)[()]
 
     def literal(self, op: ir.Operation) -> Value:
-        """What a ``stablehlo.constant`` stands for."""
+        """The value of a ``stablehlo.constant``."""
         type_ = op.results[0].type
         shape, element = tuple(type_.shape), type_.element_type
         if op.results[0] in self.captured:
@@ -396,7 +396,7 @@ class _Carries:
         return values
 
     def leave(self, values: Sequence[Value]) -> list[ir.Value]:
-        """What is yielded at the end of an iteration."""
+        """The values that the end of an iteration yields."""
         out: list[ir.Value] = []
         for value, cell in zip(values, self.cells, strict=True):
             if cell is None:

@@ -39,7 +39,7 @@ def loop_kernel(
     Args:
       loop: what to emit.
       block: where, at its end.
-      outside: what stands for a tensor from outside of the loop; it may emit ops.
+      outside: maps a tensor from outside of the loop to its value in the kernel; may emit ops.
 
     Returns:
       the results; None for those that nothing uses, or that have no elements.
@@ -102,7 +102,7 @@ def _distinct(types: Sequence[ir.RankedTensorType | None]) -> list[ir.RankedTens
     """How results are stored, no two alike: dimensions of size 1 tell them apart.
 
     Where two results of a region turn out to be the same value, IREE merges them, and then takes
-    others for what stood behind them.
+    other results for those that followed them.
     """
     seen: set[ir.Type] = set()
     found: list[ir.RankedTensorType | None] = []

@@ -1,4 +1,4 @@
-"""What stands for values in a kernel: a few numbers one by one, or an array in memory."""
+"""Values in a kernel: a few numbers one by one, or an array in memory."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def _in_real_parts(inst: Instance, takes_groups: bool) -> ir.Value:
 def _native(
     inst: Instance, g: Geometry, lhs: ir.Value, rhs: ir.Value, features_last: bool
 ) -> ir.Value:
-    """The convolution itself, without negative padding and elements behind a single window."""
+    """The convolution itself, without negative padding and elements after a single window."""
     params = dict(inst.params)
     dtype = inst.type.dtype
     lhs, rhs = convert(lhs, dtype), convert(rhs, dtype)
@@ -128,7 +128,7 @@ def _native(
 
 
 def _without_rest(inst: Instance, g: Geometry) -> tuple[tuple[int, int], ...]:
-    """The padding that leaves nothing behind the window, where there is only one along a dimension.
+    """The padding that leaves nothing after the window, if there is one along a dimension.
 
     IREE drops such a dimension and then takes the input for as large as the window: a kernel of
     3 on 4 elements with a stride of 2 is refused.
@@ -175,7 +175,7 @@ def _spread(
 
 
 class _Product:
-    """What both forms share: groups in front, the product of matrices, the order of the result."""
+    """The common part of both forms: groups first, the product of matrices, the result's order."""
 
     def __init__(
         self, g: Geometry, kernel: Dims, out: Dims, dtype: np.dtype, precision: str

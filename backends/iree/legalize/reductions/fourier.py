@@ -99,7 +99,7 @@ def by_products(inst: Instance) -> ir.Value:
 
 
 def _whole_spectrum(x: ir.Value, length: int) -> ir.Value:
-    """The coefficients that a real signal's first half implies, behind it."""
+    """The first half of a real signal's coefficients, followed by the implied ones."""
     dim = type_of(x).rank - 1
     count = length - (length // 2 + 1)
     if count == 0:
@@ -177,8 +177,8 @@ def _chirp(x: ir.Value, length: int, forward: bool) -> ir.Value:
         return ops.mul(y, ops.broadcast_in_dim(literal, shape=type_of(y).shape, dims=(dim,)))
 
     zero = full(TensorType((), type_.dtype), 0)
-    none, behind = (0,) * type_.rank, (*(0,) * dim, padded - length)
-    y = ops.pad(times(x, turns), zero, low=none, high=behind, interior=none)
+    none, after = (0,) * type_.rank, (*(0,) * dim, padded - length)
+    y = ops.pad(times(x, turns), zero, low=none, high=after, interior=none)
     y = times(_last(y, padded, True), spectrum)
     return times(slice_along(_last(y, padded, False), dim, 0, length), turns)
 

@@ -71,7 +71,7 @@ def _is_used_once(value: ir.Value) -> bool:
 
 
 def _piece(value: ir.Value) -> _Piece | None:
-    """What a value pads with zeros, along one axis."""
+    """The operand that a value pads with zeros along one axis, and the padding."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "gnomon.pad":
         return None

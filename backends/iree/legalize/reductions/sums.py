@@ -141,7 +141,7 @@ def _in_few_stages(x: ir.Value, axes: Sequence[int]) -> ir.Value:
 
 
 def _is_ragged(type_: TensorType, axes: Sequence[int]) -> bool:
-    """Whether columns are left over behind the whole vectors of rows that are added up."""
+    """Whether columns remain after the last whole vector of rows that are added up."""
     if not axes or type_.rank - 1 in axes:
         return False
     columns = type_.shape[-1]
