@@ -26,7 +26,6 @@ from gnomon.dialects.mlir import ensure_context, ir
 
 f32, i32 = np.float32, np.int32
 ROW = np.arange(1, 9, dtype=f32)
-TABLE = np.arange(12, dtype=f32).reshape(3, 4)
 SMALL = ml_dtypes.bfloat16(0.01)
 BY_NAME = {one.name: one for one in LEGALIZATIONS}
 
@@ -39,9 +38,9 @@ class Reproducer(NamedTuple):
     bound: float = 0.0
 
 
-def _spread(x: Any, u: Any, i: Any) -> Any:
-    framed = lax.pad(lax.dynamic_update_slice(x, u, (i, i)), f32(0), [(1, 1, 0), (0, 0, 0)])
-    return lax.pad(framed, f32(0), [(0, 0, 1), (0, 0, 1)])
+def _spread(u: Any, i: Any) -> Any:
+    updated = lax.dynamic_update_slice(gnp.zeros((3, 7), u.dtype), u, (i, 0))
+    return lax.pad(updated, f32(0), [(0, 0, 1), (0, 0, 0)])
 
 
 REPRODUCERS = {
@@ -54,13 +53,16 @@ REPRODUCERS = {
     "fourier-transforms": Reproducer(gnp.fft.fft, (np.arange(7, dtype=f32),), 1e-5),
     "functions": Reproducer(gnp.sin, (np.array([1e5, 3e7, 1e10], f32),), 1e-6),
     "host-calls": Reproducer(gnp.linalg.cholesky, (4 * np.eye(3, dtype=f32),)),
+    "pads-of-pads": Reproducer(
+        lambda x: lax.pad(lax.pad(x, f32(0), [(1, 0, 0)]), f32(0), [(0, 0, 1)]), (ROW,)
+    ),
     "saturating-conversions": Reproducer(
         lambda x: x.astype(i32), (np.array([np.inf, -np.inf, 3e10, 1.5], f32),)
     ),
     "sorts": Reproducer(
         lambda k, x: lax.sort((k, x), num_keys=1)[1], (np.arange(8, dtype=i32) % 2, ROW)
     ),
-    "spread-updates": Reproducer(_spread, (TABLE, np.full((1, 2), -1, f32), i32(1))),
+    "spread-updates": Reproducer(_spread, (np.arange(1, 8, dtype=f32)[None], i32(1))),
     # Of 4 million squares of 0.1; the evaluator's own sum is pairwise.
     "sums-on-cores": Reproducer(lambda x: gnp.sum(x * x), (np.full(1 << 22, 0.1, f32),), 1.0),
     "strided-views": Reproducer(lambda x, i: x[::2][i], (ROW, np.array([0, 2, 1], i32))),
