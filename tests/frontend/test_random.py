@@ -132,7 +132,7 @@ def test_key_arrays() -> None:
     assert (keys.shape, keys.ndim, keys.size, len(keys)) == ((6,), 1, 6, 6)
     assert (keys.itemsize, keys.nbytes) == (8, 48)
     assert str(keys.dtype) == "key<fry>" == str(jrandom.key(0).dtype)
-    assert gn._dtypes.issubdtype(keys.dtype, gn._dtypes.prng_key)
+    assert gn.dtypes.issubdtype(keys.dtype, gn.dtypes.prng_key)
     assert repr(keys) == repr(jrandom.split(THEIRS, 6))
     assert random.key_impl(keys) == jrandom.key_impl(THEIRS) == "threefry2x32"
     data = np.asarray(random.key_data(keys))

@@ -26,7 +26,7 @@ __all__ = [
     "warn_user",
 ]
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:

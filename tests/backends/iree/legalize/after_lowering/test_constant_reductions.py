@@ -279,7 +279,7 @@ def test_what_varies_is_reduced_as_it_is() -> None:
         assert _is_guarded(f, *args)
 
 
-UPSTREAM = Path(__file__).parents[3] / "docs" / "upstream" / "reductions_of_constants.md"
+UPSTREAM = Path(__file__).parents[5] / "docs" / "upstream" / "reductions_of_constants.md"
 
 
 def test_the_compiler_still_needs_it() -> None:
