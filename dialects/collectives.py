@@ -315,8 +315,8 @@ def _move_all_to_all(
 
 all_to_all = _movement(
     "all_to_all",
-    "one dimension is split over the members of a named axis, and the parts that each member "
-    "receives are joined in front of another",
+    "split one dimension over the members of a named axis, and concatenate the parts that each "
+    "member receives along another",
     {"split": INT, "concat": INT, "size": INT},
     infer=_infer_all_to_all,
     move=_move_all_to_all,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects.contract import REGISTRY, Op
+from gnomon.dialects.contract import REGISTRY, Op, params_of
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_complex, real_dtype, type_of
 
@@ -38,6 +38,15 @@ def constant(value: Any) -> ir.Value:
     if is_complex(dtype):
         array = np.stack([array.real, array.imag], axis=-1)
     return ops.constant(value=array, dtype=dtype)
+
+
+def constant_value(value: ir.Value) -> np.ndarray | None:
+    """The literal array of an SSA value, as stored (see `constant`); None if it is not one."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "gnomon.constant":
+        return None
+    array: np.ndarray = params_of(owner.operation)["value"]
+    return array
 
 
 def full(type_: TensorType, value: Any) -> ir.Value:

@@ -134,7 +134,7 @@ def loading_libraries() -> Iterator[None]:
 
     IREE 3.13 writes a library to a file with an unused descriptor, and keeps both for ever.
     """
-    global _has_loaded_a_library  # noqa: PLW0603 - as IREE's, it is for the process
+    global _has_loaded_a_library  # noqa: PLW0603 - IREE settles its folder once for the process
     if not sys.platform.startswith("linux"):
         yield
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from pathlib import Path
+from typing import Any
 
 import gnomon as gn
 import gnomon.numpy as gnp
@@ -35,11 +36,19 @@ def test_everything_declared_is_there_and_the_reverse() -> None:
     assert missing == set()
 
 
-def test_methods_have_the_parameters_of_the_functions() -> None:
-    declarations = declared()
+def described(parameters: list[inspect.Parameter]) -> list[tuple[str, Any, Any]]:
+    """Name, annotation and default of each, the annotations as they are written."""
+    return [(p.name, p.annotation, p.default) for p in parameters]
+
+
+def test_methods_have_the_signatures_of_the_functions() -> None:
+    namespace: dict[str, Any] = {}
+    stubs = [declared()[name] for name in _operators._METHODS]
+    module = ast.Module([*ast.parse("from __future__ import annotations").body, *stubs], [])
+    exec(compile(ast.fix_missing_locations(module), methods.__file__, "exec"), namespace)
     for name in _operators._METHODS:
-        arguments = declarations[name].args
-        _, *given = [*arguments.posonlyargs, *arguments.args]
-        names = [a.arg for a in [*given, *arguments.kwonlyargs]]
-        _, *expected = inspect.signature(getattr(gnp, name)).parameters
-        assert names == expected, name
+        stub, function = namespace[name], inspect.unwrap(getattr(gnp, name))
+        _, *found = inspect.signature(stub).parameters.values()
+        _, *expected = inspect.signature(function).parameters.values()
+        assert described(found) == described(expected), name
+        assert stub.__annotations__["return"] == function.__annotations__["return"], name

@@ -239,10 +239,13 @@ _DEVICE_PROCESS_FLAGS = (
         "the largest that a Vulkan driver may ask for; one for all GPUs, so that one process "
         "compiles for all",
     ),
+)
+_VULKAN_PROCESS_FLAGS = (
+    *_DEVICE_PROCESS_FLAGS,
     Flag(
         "--iree-hal-memoization=false",
-        "the Vulkan driver repeats recorded copies with the buffers of the first call: a program "
-        "that reads its indices on the host takes those of another call, and overwrites memory",
+        "the driver repeats recorded copies with the buffers of the first call, so a program that "
+        "reads its indices on the host takes those of another call",
     ),
 )
 _DEVICE = Capabilities(
@@ -268,6 +271,7 @@ def _gpu(
     *flags: Flag,
     capabilities: Capabilities,
     legalized: tuple[str, ...] = (_ON_HOST,),
+    process_flags: tuple[Flag, ...] = _DEVICE_PROCESS_FLAGS,
 ) -> Target:
     """A device with memory of its own; ``flags`` go beyond those that all have."""
     chosen = Flag(f"--iree-hal-target-backends={hal_backend}", "the code generator")
@@ -279,7 +283,7 @@ def _gpu(
         memory="device",
         drivers=MappingProxyType(dict.fromkeys(("sync", "blocking", "async"), driver)),
         flags=(chosen, *_INPUT_FLAGS, *flags),
-        process_flags=_DEVICE_PROCESS_FLAGS,
+        process_flags=process_flags,
         capabilities=capabilities,
         legalized=legalized,
     )
@@ -389,6 +393,7 @@ _VULKAN = Family(
         "vulkan",
         capabilities=replace(_SHADERS, dtypes=_ALL - _WIDE),
         legalized=_NARROW,
+        process_flags=_VULKAN_PROCESS_FLAGS,
     ),
     flag=Flag("--iree-vulkan-target={}", "what the generated SPIR-V may ask of the driver"),
     architectures=(

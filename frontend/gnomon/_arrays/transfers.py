@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from gnomon._config.current import config
+from gnomon._diagnostics.source_location import is_internal
 from gnomon._trees.flatten import tree_leaves
 from gnomon.backends.errors import GnomonRuntimeError
 
 __all__ = ["asked_for", "described", "guard_arrival", "guard_transfer", "is_given"]
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # How the arguments are called by which operators, functions of elements and compiled functions get
 # numbers.
 _ELEMENTS = ("x", "y", "other", "x1", "x2", "a", "b", "args", "kwargs", "object", "leaves")
@@ -67,7 +66,7 @@ def is_given(x: Any) -> bool:
     The numbers that gnomon's own functions compute with are constants, which no guard forbids.
     """
     callee = frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and is_internal(frame.f_code.co_filename):
         callee, frame = frame, frame.f_back
     code = callee.f_code
     variadic = sum(bool(code.co_flags & f) for f in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS))

@@ -7,11 +7,11 @@ message.
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from typing import Any
 
+from gnomon._diagnostics.source_location import is_internal
 from gnomon.dialects.errors import GnomonTypeError, UnexpectedTracerError
 
 __all__ = [
@@ -26,14 +26,12 @@ __all__ = [
     "warn_user",
 ]
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the user's program that led here, not at a line of gnomon."""
     depth = 1
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
         depth += 1
     warnings.warn(message, category, stacklevel=depth + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
@@ -25,11 +26,14 @@ class _Scope(threading.local):
 
 _scope = _Scope()
 # The package's parts may be installed in folders apart.
-_ROOTS = (
-    str(Path(__file__).parent.parent),
-    *gnomon.backends.__path__,
-    *gnomon.dialects.__path__,
-    *gnomon.passes.__path__,
+_ROOTS = tuple(
+    root + os.sep
+    for root in (
+        str(Path(__file__).parent.parent),
+        *gnomon.backends.__path__,
+        *gnomon.dialects.__path__,
+        *gnomon.passes.__path__,
+    )
 )
 _internal: dict[str, bool] = {}
 _FILE_AND_LINE = re.compile(r'"([^"]*)":(\d+):0')

@@ -79,12 +79,13 @@ def vmap(
         traced = _trace(fun, arguments, name)
         outputs = _Outputs(fun, traced.extra if name else traced.tree, out_axes, traced)
         axis = MappedAxis(arguments.size, name)
+        in_dimensions = arguments.dimensions(traced)
         results = apply(
             functions.vmap,
             traced,
             [*arguments.mapped_leaves(), *traced.captures],
-            in_axes=arguments.dimensions(traced),
-            out_axes=outputs.dimensions(arguments.dimensions(traced), axis),
+            in_axes=in_dimensions,
+            out_axes=outputs.dimensions(in_dimensions, axis),
             axis_size=axis.size,
             axis_name=name,
         )
@@ -180,9 +181,7 @@ class _Outputs:
         self._is_result = [
             not isinstance(leaf, np.ndarray) for leaf in tree_util.tree_leaves(example)
         ]
-
-    def _result_axes(self) -> list[int | None]:
-        return [
+        self._result_axes = [
             axis for axis, is_result in zip(self._axes, self._is_result, strict=True) if is_result
         ]
 
@@ -192,7 +191,7 @@ class _Outputs:
         Raises:
           ValueError: an axis is out of range, or a result without one depends on a mapped argument.
         """
-        wanted = self._result_axes()
+        wanted = self._result_axes
         if None in wanted:
             mask = [d >= 0 for d in in_dimensions]
             batched = mapped_results(self._traced.program, self._traced.body, mask, axis)
@@ -218,7 +217,7 @@ class _Outputs:
     def assembled(self, results: list[Any], size: int) -> Any:
         """The results in the function's structure, with weak types as they were traced."""
         avals = []
-        for aval, place in zip(self._traced.avals, self._result_axes(), strict=True):
+        for aval, place in zip(self._traced.avals, self._result_axes, strict=True):
             shape = list(aval.shape)
             if place is not None:
                 shape.insert(place % (aval.ndim + 1), size)

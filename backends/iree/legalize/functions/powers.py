@@ -14,8 +14,8 @@ import numpy as np
 
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
 from gnomon.backends.rewriting import Narrowed
-from gnomon.dialects.contract import Instance, params_of
-from gnomon.dialects.emit import convert, full_like, ops
+from gnomon.dialects.contract import Instance
+from gnomon.dialects.emit import constant_value, convert, full_like, ops
 from gnomon.dialects.mlir import ir
 
 __all__ = ["LEGALIZATIONS"]
@@ -48,10 +48,8 @@ def _literal(value: ir.Value) -> float | None:
     """The number that a value is everywhere, where it is a literal."""
     while not isinstance(value.owner, ir.Block) and value.owner.name == "gnomon.broadcast_in_dim":
         (value,) = value.owner.operands
-    if isinstance(value.owner, ir.Block) or value.owner.name != "gnomon.constant":
-        return None
-    array = params_of(value.owner.operation)["value"]
-    if not array.size or (array != array.flat[0]).any():
+    array = constant_value(value)
+    if array is None or not array.size or (array != array.flat[0]).any():
         return None
     number = float(array.flat[0])
     return number if np.isfinite(number) else None

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, always
 from gnomon.dialects.body import operands_of
 from gnomon.dialects.contract import Instance, params_of
-from gnomon.dialects.emit import ops
+from gnomon.dialects.emit import constant_value, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
@@ -87,10 +87,8 @@ def _piece(value: ir.Value) -> _Piece | None:
 
 
 def _is_zero(value: ir.Value) -> bool:
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "gnomon.constant":
-        return False
-    return not params_of(owner.operation)["value"].any()
+    array = constant_value(value)
+    return array is not None and not array.any()
 
 
 def _pad_of_pad(inst: Instance) -> Sequence[ir.Value] | None:
@@ -121,11 +119,8 @@ def _are_equal(a: ir.Value, b: ir.Value) -> bool:
     """Whether two scalars are one value, or constants of the same bits."""
     if a == b:
         return True
-    owners = [a.owner, b.owner]
-    if any(isinstance(o, ir.Block) or o.name != "gnomon.constant" for o in owners):
-        return False
-    x, y = (params_of(o)["value"] for o in owners)
-    return bool(x.tobytes() == y.tobytes())
+    x, y = constant_value(a), constant_value(b)
+    return x is not None and y is not None and x.tobytes() == y.tobytes()
 
 
 LEGALIZATIONS = (
