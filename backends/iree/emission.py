@@ -1,0 +1,140 @@
+"""The code that IREE's compiler generates for a program, as files: kernels, assembly, objects.
+
+The compiler writes files into a folder on request, besides the executable that it returns. Each
+kind of code is a row of `_KINDS`: which of its folders, and how the files' names end.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from gnomon.backends.iree.compiler import compile_with_flags
+from gnomon.backends.iree.options import CompileOptions
+from gnomon.backends.iree.targets import Target
+
+__all__ = ["CODE_KINDS", "check_code_kind", "code_kinds", "emit_code"]
+
+
+@dataclass(frozen=True)
+class CodeKind:
+    """A kind of code.
+
+    Attributes:
+        meaning: what it is.
+        folder: the name of the compiler's flag for the files.
+        suffixes: how their names end, by the kind of code that a target's executables hold.
+        is_text: whether the files are text.
+    """
+
+    meaning: str
+    folder: str
+    suffixes: Mapping[str, str]
+    is_text: bool = True
+
+
+_EVERY = ("elf", "wasm", "ptx", "hsaco", "spirv", "msl")
+
+
+def _kind(
+    meaning: str, folder: str, suffixes: dict[str, str] | str, is_text: bool = True
+) -> CodeKind:
+    if isinstance(suffixes, str):
+        suffixes = dict.fromkeys(_EVERY, suffixes)
+    return CodeKind(meaning, folder, MappingProxyType(suffixes), is_text)
+
+
+CODE_KINDS: Mapping[str, CodeKind] = MappingProxyType(
+    {
+        "kernels": _kind("the kernels that the program is divided into", "sources", ".mlir"),
+        "llvm": _kind(
+            "optimized LLVM IR of the kernels",
+            "intermediates",
+            dict.fromkeys(("elf", "wasm", "ptx", "hsaco"), ".optimized.ll"),
+        ),
+        "asm": _kind(
+            "assembly of the kernels",
+            "intermediates",
+            {"elf": ".s", "wasm": ".s", "hsaco": ".rocmasm"},
+        ),
+        "object": _kind(
+            "an object file of the kernels",
+            "intermediates",
+            {"elf": ".o", "wasm": ".o"},
+            is_text=False,
+        ),
+        "shared-library": _kind(
+            "a shared library of the kernels",
+            "binaries",
+            {"elf": ".so", "wasm": ".wasm"},
+            is_text=False,
+        ),
+        # Its files are not dumped but asked for by a flag.
+        "static-library": _kind(
+            "an object and a header to link into a C program, and the program that calls it",
+            "",
+            {"elf": "", "wasm": ""},
+            is_text=False,
+        ),
+        "ptx": _kind("PTX of the kernels", "binaries", {"ptx": ".ptx"}),
+        "hsaco": _kind("AMD's code objects of the kernels", "binaries", {"hsaco": ".hsaco"}, False),
+        "spirv": _kind(
+            "SPIR-V of the kernels",
+            "binaries",
+            {"spirv": ".spv"},
+            is_text=False,
+        ),
+        "msl": _kind("the kernels in Metal's language", "binaries", {"msl": ".metal"}),
+    }
+)
+
+
+def code_kinds(target: Target) -> list[str]:
+    """The kinds of code that the compiler generates for a target."""
+    return [name for name, kind in CODE_KINDS.items() if target.code in kind.suffixes]
+
+
+def check_code_kind(target: Target, kind: str) -> None:
+    """Raise `ValueError` if the compiler generates no such code for a target."""
+    if kind not in code_kinds(target):
+        raise ValueError(
+            f"the compiler gives no {kind} for the target {target.name!r}; it gives "
+            f"{', '.join(code_kinds(target))}"
+        )
+
+
+def emit_code(
+    artifact: bytes, kind: str, *, target: Target, options: CompileOptions
+) -> dict[str, bytes]:
+    """The files of one kind of code, by name.
+
+    Args:
+        artifact: what the compiler is given.
+        kind: one of `code_kinds` of the target.
+        target, options: as `compile_artifact` takes them.
+    """
+    with tempfile.TemporaryDirectory(prefix="gnomon-") as folder:
+        if kind == "static-library":
+            return _static_library(artifact, Path(folder), target, options)
+        row = CODE_KINDS[kind]
+        flag = f"--iree-hal-dump-executable-{row.folder}-to={folder}"
+        compile_with_flags(artifact, target=target, options=options, extra=[flag])
+        suffix = row.suffixes[target.code]
+        paths = sorted(path for path in Path(folder).iterdir() if path.name.endswith(suffix))
+        return {path.name: path.read_bytes() for path in paths}
+
+
+def _static_library(
+    artifact: bytes, folder: Path, target: Target, options: CompileOptions
+) -> dict[str, bytes]:
+    extra = (
+        "--iree-llvmcpu-link-embedded=false",
+        "--iree-llvmcpu-link-static",
+        f"--iree-llvmcpu-static-library-output-path={folder / 'kernels.o'}",
+    )
+    vmfb = compile_with_flags(artifact, target=target, options=options, extra=extra)
+    files = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    return {**files, "program.vmfb": vmfb}

@@ -1,0 +1,1 @@
+"""Symbolic dimensions: integer expressions of variables in the place of sizes."""

@@ -1,0 +1,1 @@
+"""Exported functions: programs that outlive the process that traced them."""

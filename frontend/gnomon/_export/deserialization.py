@@ -1,0 +1,115 @@
+"""From entries of an artifact back to exported functions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from gnomon._arrays.array import Array
+from gnomon._arrays.aval import ShapedArray, shaped_array
+from gnomon._arrays.concrete import wrap
+from gnomon._arrays.dtypes import float0
+from gnomon._export.exported import DisabledSafetyCheck, Exported
+from gnomon._export.serialization import MAIN, dialect_fingerprint
+from gnomon._export.structures import from_tree
+from gnomon.dialects.symbolic.dimension import SymbolicScope, scope_numbered
+from gnomon_runtime.artifact import Artifact, Entry, TensorType, from_bytes, read
+from gnomon_runtime.dtypes import dtype_named
+from gnomon_runtime.errors import ArtifactIncompatibleError
+
+__all__ = ["deserialize", "exported_of", "load_exported"]
+
+
+def deserialize(blob: bytes | bytearray | memoryview) -> Exported:
+    """The function that `Exported.serialize` made bytes of.
+
+    Raises:
+      gnomon_runtime.ArtifactError: the bytes are something else, damaged, or of another version.
+      ValueError: its structures have classes that are not registered for serialization.
+    """
+    artifact = from_bytes(bytes(blob), "the serialized function")
+    artifact.verify()
+    return exported_of(artifact, MAIN)
+
+
+def load_exported(path: str | os.PathLike[str]) -> dict[str, Exported]:
+    """The functions of an artifact's file by name, to call, differentiate and transform them."""
+    artifact = read(path)
+    entries = [e for e in artifact.entries.values() if "vjp_of" not in e.notes]
+    return {entry.name: exported_of(artifact, entry.name) for entry in entries}
+
+
+def _aval(type_: TensorType, scope: SymbolicScope | None) -> ShapedArray:
+    dtype = float0 if type_.dtype == "float0" else dtype_named(type_.dtype)
+    sizes = [scope.parse(n) if scope and isinstance(n, str) else n for n in type_.shape]
+    return shaped_array(tuple(sizes), dtype, type_.weak_type)
+
+
+def _scope(entry: Entry) -> SymbolicScope | None:
+    if "scope" not in entry.notes:
+        return None
+    constraints = tuple(map(str, entry.notes.get("constraints", ())))
+    return scope_numbered(int(entry.notes["scope"]), constraints)
+
+
+def exported_of(artifact: Artifact, name: str, weights: dict[str, Array] | None = None) -> Exported:
+    """An entry of an artifact as an exported function.
+
+    Args:
+      artifact: what was read.
+      name: the entry's.
+      weights: the arrays of other entries, which share them.
+
+    Raises:
+      ArtifactIncompatibleError: its program is of another version of the dialect.
+    """
+    entry = artifact.entry(name)
+    check_dialect(artifact, entry)
+    known = {} if weights is None else weights
+    for weight in entry.weights:
+        if weight not in known:
+            known[weight] = wrap(artifact.weight(weight))
+    texts: dict[int, str] = {}
+    programs = {}
+    for platform, section in entry.sections["program"].items():
+        if section not in texts:
+            texts[section] = artifact.program(name, platform).decode()
+        programs[platform] = texts[section]
+    portable: Mapping[str, bytes] = {
+        platform: artifact.portable(name, platform) for platform in entry.sections["portable"]
+    }
+    vjp: Any = None
+    if entry.vjp:
+
+        def vjp(_: Exported) -> Exported:
+            return exported_of(artifact, entry.vjp, known)
+
+    scope = _scope(entry)
+    checks = entry.notes.get("disabled_checks", ())
+    return Exported(
+        fun_name=entry.function,
+        in_tree=from_tree(entry.in_tree),
+        in_avals=tuple(_aval(t, scope) for t in entry.inputs),
+        out_tree=from_tree(entry.out_tree),
+        out_avals=tuple(_aval(t, scope) for t in entry.outputs),
+        platforms=entry.platforms,
+        disabled_safety_checks=tuple(DisabledSafetyCheck(str(check)) for check in checks),
+        donated=entry.donated,
+        programs=programs,
+        closed_over=tuple(known[weight] for weight in entry.weights),
+        _get_vjp=vjp,
+        _portable=portable,
+    )
+
+
+def check_dialect(artifact: Artifact, entry: Entry) -> None:
+    """Raise unless the programs of an entry can be read by this version of the dialect."""
+    written = entry.notes.get("dialect", "")
+    if written != dialect_fingerprint():
+        raise ArtifactIncompatibleError(
+            f"{artifact.name}: the program of {entry.name!r} is of another version of gnomon's "
+            f"dialect (written by {dict(artifact.producer)}), which this one cannot read; modules "
+            "that were compiled still run, and the portable program is StableHLO that other "
+            "compilers read (Artifact.portable)"
+        )

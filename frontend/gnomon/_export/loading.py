@@ -1,0 +1,67 @@
+"""`gnomon.load`: artifacts with the compiler at hand."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from gnomon.dialects.deferred import Deferred
+
+if TYPE_CHECKING:
+    from gnomon_runtime.running import LoadedArtifact
+
+__all__ = ["load"]
+
+_artifacts: Any = Deferred("gnomon_runtime.artifact")
+_errors: Any = Deferred("gnomon_runtime.errors")
+_machine: Any = Deferred("gnomon_runtime.machine")
+_running: Any = Deferred("gnomon_runtime.running")
+_deserialization: Any = Deferred("gnomon._export.deserialization")
+_saving: Any = Deferred("gnomon._export.saving")
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    platform: str | None = None,
+    device: int = 0,
+    digest: str | None = None,
+) -> LoadedArtifact:
+    """Load an artifact; functions without a module for this machine are compiled when called.
+
+    Args:
+      path: of the file.
+      platform: ``"cpu"``, ``"vulkan"``, ``"cuda"``, ...: where to run; by default the CPU if the
+        artifact has a module for it or none at all.
+      device: the number of the device of that platform.
+      digest: the file's digest, if it is known: any other file is refused.
+
+    Returns:
+      A mapping from names to functions; it can be called itself where there is one function.
+    Raises:
+      gnomon_runtime.ArtifactError: the file is no artifact, damaged, or of another version.
+
+    Example:
+      >>> import gnomon as gn
+      >>> model = gn.load("digits.gnm")  # doctest: +SKIP
+      >>> model["predict"](images)  # doctest: +SKIP
+    """
+    artifact = _artifacts.read(path)
+    _running.check_digest(artifact, digest)
+    return _running.LoadedArtifact(
+        artifact, platform=platform, device=device, modules=_module_or_compiled
+    )
+
+
+def _module_or_compiled(artifact: Any, entry: Any, platform: str | None) -> Any:
+    """The module of an entry that runs here, compiled from its program if there is none."""
+    try:
+        module = _machine.choose_module(artifact, entry, platform)
+    except _errors.MissingModuleError:
+        chosen = platform or ("cpu" if "cpu" in entry.platforms else None)
+        if chosen is None or chosen not in entry.sections["program"]:
+            raise
+        _deserialization.check_dialect(artifact, entry)
+        text = artifact.program(entry.name, chosen).decode()
+        return _saving.compile_module(text, chosen, entry.donated)
+    return module, artifact.module(entry.name, module.target)

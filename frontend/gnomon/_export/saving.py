@@ -1,0 +1,138 @@
+"""Artifacts with compiled modules: `save`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gnomon import tree_util
+from gnomon._export.exported import Exported, export
+from gnomon._export.serialization import WeightNames, add_function, new_writer
+from gnomon.backends import platforms
+from gnomon.dialects.deferred import Deferred
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import context, ensure_context, ir
+from gnomon_runtime.artifact import Module
+
+__all__ = ["compile_module", "save"]
+
+_standalone: Any = Deferred("gnomon.backends.iree.standalone")
+
+# The platform for which programs are traced that are compiled for a target.
+_OTHER = ("cuda", "rocm", "vulkan", "metal", "tpu")
+
+
+def platform_of_target(target: str) -> str:
+    """The platform of the devices that a target describes."""
+    head = target.partition(":")[0]
+    return head if head in _OTHER or head in platforms.plugins() else "cpu"
+
+
+def compile_module(text: str, target: str, donated: tuple[int, ...] = ()) -> tuple[Module, bytes]:
+    """Compile a program for a target.
+
+    Args:
+      text: the program in gnomon's dialect.
+      target: its name.
+      donated: positions of the arguments whose memory a call takes over.
+
+    Raises:
+      ValueError: there is no such target.
+      UnsupportedOnTarget: the target has no form of an op or a dtype, or the program calls Python.
+    """
+    ensure_context()
+    program = Program(ir.Module.parse(text, context()))
+    platform = platform_of_target(target)
+    if platform == "tpu" or platform in platforms.plugins():
+        backend, rest = platforms.compiler_for(target)
+        executable = backend.compile_for(backend.lower(program), rest, donate=donated)
+        return Module(target, "pjrt", platform), bytes(executable.serialize())
+    made = _standalone.compile_standalone(program, target)
+    module = Module(
+        made.target,
+        "iree",
+        made.platform,
+        execution=made.execution,
+        machine=made.machine,
+        features=tuple(made.features),
+        versions=made.versions,
+    )
+    return module, made.code
+
+
+def save(
+    path: str | os.PathLike[str],
+    functions: Mapping[str, Any],
+    *,
+    targets: Sequence[str] = ("cpu",),
+    weights: Any = None,
+    vjp_order: int = 0,
+) -> None:
+    """Write functions and what they close over into one artifact, compiled for targets.
+
+    Args:
+      path: of the file, which is replaced at once or not at all.
+      functions: by name, each an `Exported`, or a pair of a jitted function and a tuple of example
+        arguments, arrays or `ShapeDtypeStruct`. Arguments that are donated are so in the artifact.
+      targets: what to compile for, see docs/targets.md. ``"cpu"`` is the level of this machine's
+        architecture, so that similar machines run it too. None are needed for `gnomon.load`, which
+        compiles the portable program where there is no module.
+      weights: a tree of arrays that functions close over, which are named by their paths in it.
+      vjp_order: how many times `load_exported` of the file can be differentiated.
+
+    Raises:
+      ValueError: there is no such target.
+      UnsupportedOnTarget: a target has no form of a function.
+      NotImplementedError: a function calls Python, or is to be compiled for symbolic dimensions.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> from gnomon import export
+      >>> step = gn.jit(lambda state, x: state + x, donate_argnums=0)
+      >>> types = (gn.ShapeDtypeStruct((4,), gnp.float32),) * 2
+      >>> export.save("steps.gnm", {"step": (step, types)})  # doctest: +SKIP
+    """
+    wanted = list(dict.fromkeys(map(platform_of_target, targets))) or None
+    writer = new_writer()
+    names = WeightNames(writer, _names_of(weights))
+    for name, given in functions.items():
+        if not name or "." in name:
+            raise ValueError(f"names of functions have no dots and are not empty, got {name!r}")
+        exported = given if isinstance(given, Exported) else _exported(name, given, wanted)
+        modules = []
+        for target in dict.fromkeys(targets):
+            platform = platform_of_target(target)
+            if platform not in exported.programs:
+                raise ValueError(
+                    f"{name} was exported for {', '.join(exported.platforms)}, and is to be "
+                    f"compiled for {target!r}; export it for platforms=[{platform!r}, ...] too"
+                )
+            if exported.is_symbolic:
+                raise NotImplementedError(
+                    f"{name} has symbolic dimensions, and compiled modules have given sizes: save "
+                    "it with targets=[] for load_exported, or save a function that calls it"
+                )
+            text = exported.programs[platform]
+            modules.append(compile_module(text, target, exported.donated))
+        add_function(writer, name, exported, names, vjp_order=vjp_order, modules=modules)
+    writer.write(path)
+
+
+def _exported(name: str, given: Any, platforms_: Sequence[str] | None) -> Exported:
+    try:
+        function, arguments = given
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name} must be an Exported, or a pair of a jitted function and its example "
+            f"arguments, got {given!r}"
+        ) from None
+    return export(function, platforms=platforms_)(*arguments)
+
+
+def _names_of(weights: Any) -> dict[int, str]:
+    """Names of the leaves of a tree by their identity."""
+    names = {}
+    for path, leaf in tree_util.tree_leaves_with_path(weights):
+        names[id(leaf)] = tree_util.keystr(path, simple=True, separator="/") or "weight"
+    return names

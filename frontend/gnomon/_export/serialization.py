@@ -1,0 +1,141 @@
+"""From exported functions to entries of an artifact."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+from gnomon._arrays.aval import ShapedArray
+from gnomon._arrays.dtypes import float0
+from gnomon._export.structures import to_tree
+from gnomon.dialects.contract import REGISTRY
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
+from gnomon_runtime.artifact import Entry, Module, TensorType
+from gnomon_runtime.writing import Writer
+
+__all__ = ["MAIN", "WeightNames", "add_function", "dialect_fingerprint", "new_writer", "serialize"]
+
+MAIN = "main"
+"""The entry of a function that is serialized by itself."""
+
+
+@functools.cache
+def dialect_fingerprint() -> str:
+    """A hash of the operations of the dialect with their parameters.
+
+    Programs of a dialect with the same hash can be read here.
+    """
+    rows = sorted(
+        f"{name} {sorted(op.attributes)} {op.operands} {op.results}"
+        for name, op in REGISTRY.items()
+    )
+    return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
+
+
+def new_writer() -> Writer:
+    """A writer of artifacts that tells our versions."""
+    versions = {}
+    for package in ("gnomon", "iree-base-compiler", "torch-mlir", "numpy"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return Writer(versions)
+
+
+class WeightNames:
+    """Names for the arrays that functions close over; equal objects are one weight.
+
+    Args:
+      writer: gets the arrays.
+      known: names of some.
+    """
+
+    def __init__(self, writer: Writer, known: Mapping[int, str] | None = None) -> None:
+        self._writer = writer
+        self._known = dict(known or {})
+        self._written: dict[int, str] = {}
+        self._alive: list[Any] = []
+
+    def of(self, array: Any) -> str:
+        """The name of an array, which becomes a part of the artifact."""
+        if id(array) not in self._written:
+            name = self._known.get(id(array), f"constant_{len(self._written)}")
+            self._writer.add_weight(name, array.numpy_value())
+            self._written[id(array)] = name
+            self._alive.append(array)
+        return self._written[id(array)]
+
+
+def _types(avals: Sequence[ShapedArray]) -> tuple[TensorType, ...]:
+    return tuple(
+        TensorType(_sizes(a.shape), "float0" if a.dtype == float0 else a.dtype.name, a.weak_type)
+        for a in avals
+    )
+
+
+def _sizes(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(str(n) if is_symbolic_dim(n) else n for n in shape)
+
+
+def add_function(
+    writer: Writer,
+    name: str,
+    exported: Any,
+    weights: WeightNames,
+    *,
+    vjp_order: int = 0,
+    modules: Sequence[tuple[Module, bytes]] = (),
+    primal: str = "",
+) -> None:
+    """Add an exported function to an artifact.
+
+    Args:
+      writer: the artifact's.
+      name: of the entry.
+      exported: an `Exported`.
+      weights: names of what it closes over.
+      vjp_order: how many derivatives to add, as entries ``name.vjp``, ``name.vjp.vjp``, ...
+      modules: what was compiled of it.
+      primal: the entry whose derivative it is.
+    """
+    notes: dict[str, Any] = {
+        "dialect": dialect_fingerprint(),
+        "calling_convention_version": exported.calling_convention_version,
+        "disabled_checks": [check.name for check in exported.disabled_safety_checks],
+    }
+    if primal:
+        notes["vjp_of"] = primal
+    if exported.scope is not None:
+        # As text: it has more digits than numbers of JSON everywhere.
+        notes["scope"] = str(exported.scope.number)
+        notes["constraints"] = list(exported.scope.constraints)
+    vjp = f"{name}.vjp" if vjp_order else ""
+    entry = Entry(
+        name=name,
+        function=exported.fun_name,
+        inputs=_types(exported.in_avals),
+        outputs=_types(exported.out_avals),
+        in_tree=to_tree(exported.in_tree),
+        out_tree=to_tree(exported.out_tree),
+        donated=exported.donated,
+        weights=tuple(map(weights.of, exported.closed_over)),
+        platforms=exported.platforms,
+        vjp=vjp,
+        notes=notes,
+    )
+    programs = {platform: text.encode() for platform, text in exported.programs.items()}
+    portable = {} if exported.is_symbolic else exported.portable
+    writer.add_entry(entry, portable=portable, program=programs, modules=modules)
+    if vjp:
+        add_function(writer, vjp, exported.vjp(), weights, vjp_order=vjp_order - 1, primal=name)
+
+
+def serialize(exported: Any, vjp_order: int) -> bytes:
+    """An exported function as an artifact with the entry ``main``."""
+    writer = new_writer()
+    add_function(writer, MAIN, exported, WeightNames(writer), vjp_order=vjp_order)
+    return writer.to_bytes()

@@ -1,0 +1,154 @@
+"""The variables of an exported function's shapes: found from the shapes of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gnomon._arrays.aval import ShapedArray
+from gnomon.dialects.symbolic import polynomials as poly
+from gnomon.dialects.symbolic.bounds import LARGEST
+from gnomon.dialects.symbolic.dimension import Dimension, SymbolicScope, exceeds, substituted
+
+__all__ = ["Sizes", "scope_of"]
+
+
+def _sizes(aval: ShapedArray) -> tuple[Any, ...]:
+    return aval.shape
+
+
+def scope_of(avals: Sequence[ShapedArray], what: str) -> SymbolicScope | None:
+    """The scope that symbolic dimensions of types have in common; None without any.
+
+    Raises:
+      ValueError: there are several.
+    """
+    found: SymbolicScope | None = None
+    for aval in avals:
+        for size in _sizes(aval):
+            if isinstance(size, Dimension):
+                if found is not None and size.scope is not found:
+                    raise ValueError(
+                        f"Invalid mixing of symbolic scopes when exporting {what}: '{size}' is of "
+                        f"{size.scope}, and another dimension is of {found}. Make all shapes with "
+                        "the same scope=, or with symbolic_args_specs"
+                    )
+                found = size.scope
+    return found
+
+
+class Sizes:
+    """Finds the values of the variables from shapes.
+
+    A variable is found where a dimension is linear in it, and has no other variable that is not
+    known yet.
+
+    Args:
+      avals: the types of the arguments.
+      names: what they are called in messages: ``args[0]``.
+      what: the function, in messages.
+
+    Raises:
+      ValueError: a variable cannot be found from shapes, or scopes are mixed.
+    """
+
+    def __init__(self, avals: Sequence[ShapedArray], names: Sequence[str], what: str) -> None:
+        self.scope = scope_of(avals, what)
+        self._names = names
+        self._avals = avals
+        # (argument, axis, dimension); and the steps that find variables, in order.
+        self._symbolic = [
+            (i, axis, size.polynomial)
+            for i, aval in enumerate(avals)
+            for axis, size in enumerate(_sizes(aval))
+            if isinstance(size, Dimension)
+        ]
+        self._steps: list[tuple[str, int, int, poly.Polynomial]] = []
+        known: set[str] = set()
+        while True:
+            before = len(known)
+            for i, axis, size in self._symbolic:
+                unknown = poly.variables(size) - known
+                if len(unknown) == 1 and _is_linear(size, *unknown):
+                    (variable,) = unknown
+                    self._steps.append((variable, i, axis, size))
+                    known |= unknown
+            if len(known) == before:
+                break
+        needed = set().union(*(poly.variables(size) for _, _, size in self._symbolic))
+        if missing := needed - known:
+            raise ValueError(
+                f"Cannot solve for values of dimension variables {sorted(missing)}: each needs a "
+                "dimension of an argument that is linear in it, without other unknown variables. "
+                f"{self._specifications()}"
+            )
+        self.variables = frozenset(known)
+
+    def _specifications(self) -> str:
+        listed = ", ".join(
+            f"{name}.shape = ({', '.join(map(str, aval.shape))}{',' * (len(aval.shape) == 1)})"
+            for name, aval in zip(self._names, self._avals, strict=True)
+            if any(isinstance(n, Dimension) for n in _sizes(aval))
+        )
+        return f"The shapes were exported as {listed}"
+
+    def _error(self, message: str, kind: str = "polymorphic shapes specification") -> ValueError:
+        return ValueError(
+            f"Input shapes do not match the {kind}. {message}. {self._specifications()}"
+        )
+
+    def __call__(self, shapes: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+        """The value of each variable for the shapes of the arguments, which fit in rank.
+
+        Raises:
+          ValueError: there are none, or they break a constraint.
+        """
+        values: dict[str, Any] = {}
+        for variable, i, axis, size in self._steps:
+            factor = dict(size)[((variable, 1),)]
+            rest = tuple((m, c) for m, c in size if m != ((variable, 1),))
+            left = shapes[i][axis] - substituted(rest, values)
+            if left % factor != 0:
+                raise self._error(
+                    f"Division had remainder {left % factor} when computing the value of "
+                    f"'{variable}' from {self._names[i]}.shape[{axis}] (= {shapes[i][axis]}), "
+                    f"which is '{poly.text(size)}'"
+                )
+            values[variable] = left // factor
+            if values[variable] < 1 or exceeds(values[variable], LARGEST):
+                wanted = ">= 1" if values[variable] < 1 else f"<= {LARGEST}"
+                raise self._error(
+                    f"Expected value {wanted} for dimension variable '{variable}', got "
+                    f"{values[variable]} from {self._names[i]}.shape[{axis}] (= {shapes[i][axis]})"
+                )
+        for i, axis, size in self._symbolic:
+            expected = substituted(size, values)
+            if expected != shapes[i][axis]:
+                raise self._error(
+                    f"Found inconsistency between dimension size {self._names[i]}.shape[{axis}] "
+                    f"(= {shapes[i][axis]}) and the specification '{poly.text(size)}' "
+                    f"(= {expected})"
+                )
+        if self.scope is not None:
+            self._check_constraints(self.scope, values)
+        return values
+
+    def _check_constraints(self, scope: SymbolicScope, values: dict[str, Any]) -> None:
+        for text, (relation, left, right) in zip(scope.constraints, scope.relations, strict=True):
+            if not (poly.variables(left) | poly.variables(right)) <= values.keys():
+                continue  # about variables that no argument has
+            one, other = substituted(left, values), substituted(right, values)
+            holds = {"==": one == other}.get(relation)
+            if holds is None:
+                holds = one >= other if relation == ">=" else one <= other
+            if not holds:
+                raise self._error(
+                    f"The left side of {text!r} is {one}, the right side {other}",
+                    f"symbolic shape constraint {text}",
+                )
+
+
+def _is_linear(size: poly.Polynomial, variable: str) -> bool:
+    """Whether a variable occurs in one term only, times a number."""
+    rest = tuple((m, c) for m, c in size if m != ((variable, 1),))
+    return len(rest) < len(size) and variable not in poly.variables(rest)

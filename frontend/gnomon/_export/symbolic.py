@@ -1,0 +1,102 @@
+"""Symbolic shapes: `symbolic_shape` and `symbolic_args_specs`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gnomon import tree_util
+from gnomon._compilation.stages import ShapeDtypeStruct, aval_of
+from gnomon._trees.flatten import tree_broadcast
+from gnomon.dialects.symbolic.dimension import SymbolicScope
+from gnomon.dialects.symbolic.parsing import parse_shape
+
+__all__ = ["symbolic_args_specs", "symbolic_shape"]
+
+
+def _scope(constraints: Sequence[str], scope: SymbolicScope | None) -> SymbolicScope:
+    if scope is None:
+        return SymbolicScope(constraints)
+    if not isinstance(scope, SymbolicScope):
+        raise TypeError(f"scope must be a SymbolicScope or None, got {scope!r}")
+    if constraints:
+        raise ValueError("Cannot specify both a `scope` and `constraints`.")
+    return scope
+
+
+def symbolic_shape(
+    shape_spec: str | None,
+    *,
+    constraints: Sequence[str] = (),
+    scope: SymbolicScope | None = None,
+    like: Sequence[int | None] | None = None,
+) -> tuple[Any, ...]:
+    """Make a shape with symbolic dimensions, for the arguments of `export`.
+
+    Args:
+      shape_spec: dimensions, separated by commas: integers, names of variables, and what ``+``,
+        ``-``, ``*``, ``^``, ``floordiv(x, y)``, ``mod(x, y)``, ``max(x, y)`` and ``min(x, y)`` make
+        of them. ``_`` is the size that ``like`` has in that place, ``...`` at the end all further
+        sizes. None is ``"..."``. Variables are at least 1.
+      constraints: what else is known: two expressions and ``==``, ``>=`` or ``<=`` between them.
+        Calls check it.
+      scope: where the variables belong, to use those of another shape.
+      like: the shape that gives ``_`` and ``...`` their sizes.
+
+    Returns:
+      A tuple of integers and dimensions, to use as ``shape`` of a `ShapeDtypeStruct`.
+    Raises:
+      ValueError: the text is no shape.
+
+    Example:
+      >>> from gnomon import export
+      >>> export.symbolic_shape("b, 2*b + 1, 3")
+      (b, 2*b + 1, 3)
+    """
+    chosen = _scope(constraints, scope)
+    found = parse_shape(shape_spec, like, chosen.normalize)
+    return tuple(chosen.dimension(n) if isinstance(n, tuple) else n for n in found)
+
+
+def symbolic_args_specs(
+    args: Any,
+    shapes_specs: Any,
+    constraints: Sequence[str] = (),
+    scope: SymbolicScope | None = None,
+) -> Any:
+    """Types with symbolic shapes for the arguments of `export`.
+
+    Args:
+      args: a tree of arrays, or of anything with a shape and a dtype.
+      shapes_specs: texts as `symbolic_shape` takes them, in the structure of ``args`` or a prefix
+        of it. None keeps the shape.
+      constraints, scope: as of `symbolic_shape`.
+
+    Returns:
+      A tree of `ShapeDtypeStruct`.
+    Raises:
+      ValueError: a text is no shape, or the structures differ.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import export
+      >>> export.symbolic_args_specs((gnp.ones((3, 4)), gnp.ones(3)), "b, ...")
+      (ShapeDtypeStruct(shape=(b, 4), dtype=float32), ShapeDtypeStruct(shape=(b,), dtype=float32))
+    """
+    chosen = _scope(constraints, scope)
+    leaves, tree = tree_util.tree_flatten(args)
+    specs = tree_util.tree_leaves(
+        tree_broadcast(shapes_specs, args, is_leaf=_is_none), is_leaf=_is_none
+    )
+    types = []
+    for leaf, spec in zip(leaves, specs, strict=True):
+        if spec is not None and not isinstance(spec, str):
+            raise ValueError(f"polymorphic shape spec should be None or a string. Found {spec!r}.")
+        aval = aval_of(leaf)
+        shape = symbolic_shape(spec, scope=chosen, like=aval.shape)
+        types.append(ShapeDtypeStruct(shape, aval.dtype))
+    return tree_util.tree_unflatten(tree, types)
+
+
+def _is_none(x: Any) -> bool:
+    return x is None

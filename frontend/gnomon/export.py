@@ -1,0 +1,43 @@
+"""Exported functions: kept in files, called in other processes, with or without the compiler.
+
+`export` traces a jitted function for given types; its result can be called, differentiated and
+serialized. `save` writes functions with modules compiled for chosen targets into one file, which
+`gnomon.load` runs, and `gnomon_runtime.load` where there is no compiler.
+"""
+
+from gnomon._export.deserialization import deserialize, load_exported
+from gnomon._export.exported import (
+    CALLING_CONVENTION_VERSION,
+    DisabledSafetyCheck,
+    Exported,
+    default_export_platform,
+    export,
+)
+from gnomon._export.saving import save
+from gnomon._export.structures import (
+    register_namedtuple_serialization,
+    register_pytree_node_serialization,
+)
+from gnomon._export.symbolic import symbolic_args_specs, symbolic_shape
+from gnomon.dialects.symbolic.dimension import SymbolicScope, is_symbolic_dim
+
+minimum_supported_calling_convention_version = CALLING_CONVENTION_VERSION
+maximum_supported_calling_convention_version = CALLING_CONVENTION_VERSION
+
+__all__ = [
+    "DisabledSafetyCheck",
+    "Exported",
+    "SymbolicScope",
+    "default_export_platform",
+    "deserialize",
+    "export",
+    "is_symbolic_dim",
+    "load_exported",
+    "maximum_supported_calling_convention_version",
+    "minimum_supported_calling_convention_version",
+    "register_namedtuple_serialization",
+    "register_pytree_node_serialization",
+    "save",
+    "symbolic_args_specs",
+    "symbolic_shape",
+]
