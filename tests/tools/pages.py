@@ -4,8 +4,12 @@ python -m tests.tools.pages            # which pages are out of date
 python -m tests.tools.pages --update   # write what the programs print into the pages
 
 The blocks of a page run in order and share their names. A ``python`` block gives what it prints and
-then the value of its last line, if that is an expression. An ``sh`` block runs ``gnomon-opt``. A
-``text`` or ``mlir`` block directly after one of them holds what it gives.
+then the value of its last line, if that is an expression; one whose first line is a comment with
+the name of a file is written to that file instead. An ``sh`` block runs ``gnomon-opt`` or
+``gnomon``. A ``text`` or ``mlir`` block directly after one of them holds what it gives.
+
+On the pages of `ELIDED`, ``...`` in an output matches any text within a line; a line that is just
+``...`` matches any number of lines.
 """
 
 from __future__ import annotations
@@ -22,10 +26,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gnomon.tools.driver import main as gnomon
 from gnomon.tools.opt import main as gnomon_opt
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("architecture.md", "guide.md")
+PAGES = ("architecture.md", "driver.md", "guide.md")
+# Those whose outputs tell of this machine, versions and times.
+ELIDED = ("driver.md",)
+FILE = re.compile(r"# (\w+\.py)\n")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -63,7 +71,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def run_python(source: str, page: str, line: int, names: dict[str, Any]) -> str:
-    """What a program prints, then the value of its last line."""
+    """The output of a program, then the value of its last line."""
     tree = ast.parse("\n" * (line - 1) + source, page)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     printed = io.StringIO()
@@ -77,13 +85,26 @@ def run_python(source: str, page: str, line: int, names: dict[str, Any]) -> str:
 
 
 def run_shell(source: str) -> str:
-    """What ``gnomon-opt`` prints."""
+    """The output of ``gnomon-opt`` or ``gnomon`` on both streams, and its status if it fails."""
     program, *arguments = shlex.split(source)
-    assert program == "gnomon-opt", source
+    main = {"gnomon": gnomon, "gnomon-opt": gnomon_opt}[program]
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        assert gnomon_opt(arguments) == 0, source
-    return printed.getvalue()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        status = main(arguments)
+    if program == "gnomon-opt":
+        assert status == 0, source
+    return printed.getvalue() + (f"[exit status {status}]\n" if status else "")
+
+
+def fits(expected: str, given: str) -> bool:
+    """Whether an output is the one that a page holds, which may leave parts out."""
+    lines = []
+    for line in expected.strip("\n").split("\n"):
+        if line.strip() == "...":
+            lines.append(r"(?:.*\n)*")
+        else:
+            lines.append(".*".join(map(re.escape, line.split("..."))) + r"\n")
+    return re.fullmatch("".join(lines), given.strip("\n") + "\n") is not None
 
 
 def run(page: str) -> tuple[str, str]:
@@ -96,11 +117,16 @@ def run(page: str) -> tuple[str, str]:
         os.chdir(folder)
         try:
             for block in blocks(text):
+                if (file := FILE.match(block.source)) is not None:
+                    Path(file[1]).write_text(block.source, encoding="utf-8")
+                    continue
                 if block.language == "python":
                     given = run_python(block.source, page, block.line, names)
                 else:
                     given = run_shell(block.source)
                 if block.output is not None:
+                    if page in ELIDED and fits(text[block.output], given):
+                        given = text[block.output]
                     pieces += [text[end : block.output.start], given.strip("\n") + "\n"]
                     end = block.output.stop
         finally:
@@ -113,6 +139,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run the programs of documentation pages.")
     parser.add_argument("--update", action="store_true", help="write the pages")
     update = parser.parse_args().update
+    # What pages do to the cache of executables, they do not do to the user's.
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["GNOMON_CACHE_DIR"] = cache
+        return compare(update)
+
+
+def compare(update: bool) -> int:
+    """Whether pages are out of date, which are written if ``update`` is set."""
     stale = False
     for page in PAGES:
         text, given = run(page)

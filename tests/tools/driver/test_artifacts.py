@@ -1,0 +1,85 @@
+"""Artifacts: compiled for several targets, run, inspected, compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import gnomon
+from gnomon.tools.driver import main
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def artifact(model: Path, capsys: Capture) -> str:
+    assert main(["compile", f"{model}:loss,scaled", "--grad", "-o", "a.gnm"]) == 0
+    assert "a.gnm: loss, scaled for cpu, " in capsys.readouterr().err
+    return "a.gnm"
+
+
+def test_an_artifact_gives_what_the_function_gives(
+    model: Path, artifact: str, capsys: Capture
+) -> None:
+    for name in ("loss", "scaled"):
+        expected = ["run", f"{model}:{name}", "--grad", "--random=1", "--output=e.npz"]
+        assert main(expected) == 0
+        assert main(["run", f"{artifact}:{name}", "--random=1", "--expect=e.npz"]) == 0
+    assert main(["run", f"{artifact}:scaled", "--input=arg0=1", "--json"]) == 0
+    out = capsys.readouterr().out
+    assert json.loads(out[out.index("{") :])["results"]["result"]["value"] == [2.0, 4.0, 6.0]
+    assert main(["run", f"{artifact}:scaled", "--random", "--benchmark=0.01"]) == 0
+
+
+def test_an_artifact_is_inspected(model: Path, artifact: str, capsys: Capture) -> None:
+    assert main(["inspect", artifact, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert [entry["name"] for entry in facts["entries"]] == ["loss", "scaled"]
+    names = [leaf["name"] for leaf in facts["entries"][0]["arguments"]]
+    assert names == ["arg0.b", "arg0.w", "arg1", "arg2"]
+    assert facts["entries"][0]["modules"][0]["unusable"] == ""
+    assert facts["entries"][1]["weights"] == list(facts["weights"])
+    assert facts["digest"] == gnomon.load(artifact).artifact.digest
+    assert main(["inspect", artifact]) == 0
+    out = capsys.readouterr().out
+    assert "runs on this machine" in out and "intact" in out and "f32[3]" in out
+    assert main(["inspect", f"{artifact}:loss"]) == 0
+    assert f"{model}:" in capsys.readouterr().out
+
+
+def test_an_artifact_is_compiled_again_and_compared(
+    model: Path, artifact: str, capsys: Capture
+) -> None:
+    assert main(["compile", f"{artifact}:scaled", "--emit=ptx", "--target=cuda:sm_90"]) == 0
+    assert ".target sm_90" in capsys.readouterr().out
+    scaled = f"{artifact}:scaled"
+    assert main(["diff", scaled, f"{model}:scaled", "--stage=gnomon", "--grad"]) == 0
+    assert main(["diff", scaled, f"{model}:scaled", "--stage=gnomon"]) == 3
+
+
+def test_wrong_artifacts_are_refused(model: Path, artifact: str, capsys: Capture) -> None:
+    assert main(["run", f"{artifact}:nothing"]) == 1
+    assert "there are: 'loss', 'scaled'" in capsys.readouterr().err
+    data = bytearray(Path(artifact).read_bytes())
+    Path("cut.gnm").write_bytes(data[:-1])
+    data[len(data) // 2] ^= 1
+    Path("changed.gnm").write_bytes(data)
+    for name in ("cut", "changed"):
+        assert main(["inspect", f"{name}.gnm"]) == 1
+        assert "damaged" in capsys.readouterr().err
+    Path("text.gnm").write_text("text")
+    assert main(["run", "text.gnm"]) == 1
+    assert main(["run", artifact, "--grad"]) == 2
+
+
+def test_what_an_artifact_cannot_hold(model: Path, capsys: Capture) -> None:
+    assert main(["compile", f"{model}:factor", "--args=f32[3,3]"]) == 1
+    first, line, _ = capsys.readouterr().err.splitlines()
+    assert "UnsupportedOnTarget" in first and line.strip() == "return gnp.linalg.cholesky(y)"
+    assert main(["compile", f"{model}:scaled,loss", "--emit=asm"]) == 2
+    assert main(["compile", f"{model}:scaled", "-o", "a.gnm", "--target=cdua"]) == 2
+    Path("a.mlir").write_text("func.func @main() { return }")
+    assert main(["compile", "a.mlir", "-o", "a.gnm"]) == 2
+    assert "artifacts are made of functions of Python" in capsys.readouterr().err

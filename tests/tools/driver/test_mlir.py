@@ -1,0 +1,109 @@
+"""The driver on MLIR: StableHLO in, binary files refused, errors at the line of the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gnomon.tools.driver import main
+from gnomon.tools.opt import main as opt
+
+STABLEHLO = """
+func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %r = stablehlo.cosine %x : tensor<3xf32>
+  return %r : tensor<3xf32>
+}
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "program.mlir"
+    path.write_text(STABLEHLO)
+    return path
+
+
+def test_stablehlo_is_run_and_compiled(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(program), "--input=0"]) == 0
+    assert capsys.readouterr().out == "result: f32[3]\n[1. 1. 1.]\n"
+    assert main(["compile", str(program), "--emit=vmfb"]) == 0
+    assert program.with_suffix(".vmfb").stat().st_size > 1000
+
+
+def test_a_portable_artifact_is_run(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    artifact = program.with_suffix(".mlirbc")
+    assert main(["compile", str(program), "--emit=vhlo", "-o", str(artifact)]) == 0
+    assert main(["run", str(artifact), "--input=0"]) == 0
+    assert capsys.readouterr().out == "result: f32[3]\n[1. 1. 1.]\n"
+
+
+def test_a_file_that_is_no_program_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "binary"
+    path.write_bytes(bytes(range(256)))
+    assert main(["run", str(path)]) == 1
+    assert "neither MLIR text nor a portable artifact" in capsys.readouterr().err
+    assert opt([str(path)]) == 1
+    assert "is not MLIR text" in capsys.readouterr().err
+    assert main(["opt", str(path)]) == 1
+    assert "is not MLIR text" in capsys.readouterr().err
+    path.write_bytes(b"ML\xefR and nothing of that")
+    assert main(["run", str(path)]) == 1
+    assert main(["run", str(tmp_path / "absent.mlir")]) == 1
+
+
+def test_evaluation_is_of_the_dialect(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(program), "--input=0", "--evaluate"]) == 1
+    assert "not StableHLO" in capsys.readouterr().err
+
+
+def test_stablehlo_has_no_earlier_stage(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", str(program), "--emit=traced"]) == 1
+    assert "no stage 'traced'" in capsys.readouterr().err
+    assert main(["compile", str(program), "--emit=stablehlo"]) == 0
+    assert "stablehlo.cosine" in capsys.readouterr().out
+
+
+def test_options_of_functions_are_not_for_mlir(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compile", str(program), "--grad"]) == 2
+    assert "they are for functions of Python" in capsys.readouterr().err
+
+
+def test_an_error_of_the_parser_is_at_its_line(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program.write_text(STABLEHLO.replace("cosine %x", "cosine %y"))
+    assert main(["run", str(program)]) == 1
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        f"{program}:3:25: use of undeclared SSA value name",
+        "    %r = stablehlo.cosine %y : tensor<3xf32>",
+        "                          ^",
+    ]
+
+
+@pytest.mark.parametrize("command", [["compile", "--emit=vmfb"], ["run", "--random"]])
+def test_an_error_of_the_compiler_is_at_its_line(
+    program: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    text = "stablehlo.custom_call @nothing(%x) : (tensor<3xf32>) -> tensor<3xf32>"
+    program.write_text(STABLEHLO.replace("stablehlo.cosine %x : tensor<3xf32>", text))
+    assert main([*command, str(program)]) == 1
+    first, line, caret, kept, *_ = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"{program}:3:8: error: CompilationFailed: failed to legalize")
+    assert line == f"    %r = {text}"
+    assert caret == "         ^"
+    assert kept.startswith("The program is kept")
+
+
+def test_two_programs_are_compared(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = program.with_name("other.mlir")
+    other.write_text(STABLEHLO.replace("cosine", "sine"))
+    assert main(["diff", str(program), str(program)]) == 0
+    assert main(["diff", str(program), str(other)]) == 3
+    out = capsys.readouterr().out
+    assert "-    %0 = stablehlo.cosine %arg0 : tensor<3xf32>\n" in out
+    assert "+    %0 = stablehlo.sine %arg0 : tensor<3xf32>\n" in out

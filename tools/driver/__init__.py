@@ -1,0 +1,18 @@
+"""``gnomon``: the compiler driver.
+
+    gnomon compile model.py:loss --grad --emit asm               # to an executable, or a stage
+    gnomon run model.py:loss --input x.npy --output y.npz        # or --benchmark
+    gnomon inspect model.py:loss                                 # signature, cost, ops by stage
+    gnomon diff old.mlir new.mlir                                # what differs between two programs
+    gnomon devices | targets | doctor | version                  # this machine, and other ones
+    gnomon cache list | size | prune | clear                     # the executables kept on disk
+    gnomon opt ...                                               # `gnomon-opt`: single passes
+    gnomon completion bash                                       # for the shell
+
+docs/driver.md has a transcript of each. `command_line` holds the options; each other module holds
+one command, or what several of them share.
+"""
+
+from gnomon.tools.driver.command_line import main
+
+__all__ = ["main"]

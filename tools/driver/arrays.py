@@ -1,0 +1,259 @@
+"""Arrays on the command line and in files: inputs, outputs, and what is expected.
+
+--input x.npy                   the next argument
+--input weights.npz             arguments by name, or the next ones in order
+--input w=weights.npy           one by name
+--input 'f32[2,3]=1,2,3,4,5,6'  values, or one value for all elements; the type may be left out
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from gnomon.dialects.types import TensorType, is_complex, is_inexact, real_dtype
+from gnomon.tools.driver.errors import ComparisonError, DriverError, UsageError
+from gnomon.tools.driver.programs import Leaf
+from gnomon.tools.driver.safetensors import read_safetensors, write_safetensors
+from gnomon.tools.driver.specifications import DTYPES
+
+__all__ = ["Difference", "compare", "read_arrays", "read_inputs", "write_arrays"]
+
+_SUFFIXES = (".npy", ".npz", ".safetensors")
+_TYPED = re.compile(r"([a-z]\w*)(?:\[([\d, ]*)\])?=(.*)", re.DOTALL)
+# By default numbers differ if their difference is this many times the resolution of their dtype.
+_RESOLUTIONS = 100.0
+
+
+# ------------------------------------------------------------------------------------------- files
+
+
+def read_arrays(path: str) -> dict[str, np.ndarray]:
+    """The arrays of a file by name; that of a ``.npy`` file has none.
+
+    Raises:
+      DriverError: the file is none of these, or damaged.
+    """
+    if not Path(path).is_file():
+        raise DriverError(f"there is no file {path!r}")
+    if path.endswith(".safetensors"):
+        return read_safetensors(path)
+    try:
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return {"": found}
+        with found:
+            return {name: found[name] for name in found.files}
+    except (EOFError, OSError, ValueError) as error:
+        raise DriverError(f"{path}: {error}") from error
+
+
+def write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays by name, in the format that the suffix tells.
+
+    Raises:
+      UsageError: the suffix tells none, or the format cannot hold them.
+    """
+    if path.endswith(".safetensors"):
+        write_safetensors(path, arrays)
+    elif path.endswith(".npz"):
+        np.savez(path, allow_pickle=False, **arrays)
+    elif path.endswith(".npy"):
+        if len(arrays) != 1:
+            raise UsageError(
+                f"--output {path}: a .npy file holds one array and there are {len(arrays)} "
+                f"({', '.join(arrays)}); write .npz or .safetensors"
+            )
+        np.save(path, next(iter(arrays.values())), allow_pickle=False)
+    else:
+        raise UsageError(f"--output {path}: the suffix must be one of {', '.join(_SUFFIXES)}")
+
+
+# ------------------------------------------------------------------------------------------ inputs
+
+
+def read_inputs(texts: Sequence[str], leaves: Sequence[Leaf]) -> dict[int, np.ndarray]:
+    """The arrays of the options ``--input``, by the position of the argument.
+
+    Raises:
+      UsageError: an option does not fit the arguments.
+    """
+    by_name = {leaf.name: i for i, leaf in enumerate(leaves)}
+    found: dict[int, np.ndarray] = {}
+
+    def assign(text: str, position: int | None, value: Any) -> None:
+        if position is None:
+            position = next((i for i in range(len(leaves)) if i not in found), None)
+        if position is None:
+            raise UsageError(f"--input {text}: there are only {len(leaves)} arguments")
+        leaf = leaves[position]
+        found[position] = _fitted(value, leaf) if callable(value) else _checked(text, value, leaf)
+
+    for text in texts:
+        name, equals, rest = text.partition("=")
+        position = by_name.get(name) if equals else None
+        value = rest if position is not None else text
+        if value.endswith(_SUFFIXES):
+            arrays = read_arrays(value)
+            for key, array in arrays.items():
+                if position is not None and len(arrays) > 1:
+                    raise UsageError(f"--input {text}: the file has {len(arrays)} arrays")
+                assign(text, by_name.get(key) if position is None else position, array)
+        else:
+            assign(text, position, lambda leaf, v=value: _parsed(v, leaf))
+    return found
+
+
+def _fitted(make: Any, leaf: Leaf) -> np.ndarray:
+    array: np.ndarray = make(leaf)
+    return array
+
+
+def _parsed(text: str, leaf: Leaf) -> np.ndarray:
+    """Values from the command line; one value fills the array."""
+    given = _TYPED.fullmatch(text)
+    values = text
+    if given is not None:
+        dtype, dims, values = given[1], given[2] or "", given[3]
+        if dtype not in DTYPES:
+            raise UsageError(
+                f"--input {text}: {dtype!r} is neither a dtype nor an argument of the program"
+            )
+        type_ = TensorType(tuple(int(n) for n in re.findall(r"\d+", dims)), DTYPES[dtype])
+        if type_ != leaf.type:
+            raise UsageError(f"--input {text}: the program takes {leaf.type} as {leaf.name}")
+    shape, dtype = leaf.type
+    number = complex if is_complex(dtype) else float if is_inexact(dtype) else int
+    try:
+        flat = np.array([number(v) for v in values.split(",") if v.strip()]).astype(dtype)
+    except ValueError:
+        raise UsageError(
+            f"--input {text}: neither a file ({', '.join(_SUFFIXES)}) nor values of {leaf.type} "
+            f"for {leaf.name}"
+        ) from None
+    if flat.size not in (1, leaf.type.size):
+        raise UsageError(f"--input {text}: {flat.size} values for {leaf.name}, {leaf.type}")
+    full = np.broadcast_to(flat[0], shape) if flat.size == 1 else flat.reshape(shape)
+    return np.ascontiguousarray(full).reshape(shape)
+
+
+def _checked(text: str, array: np.ndarray, leaf: Leaf) -> np.ndarray:
+    """An array from a file, of the type that the program takes."""
+    shape, dtype = leaf.type
+    if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
+        # NumPy's files keep the bytes of bfloat16 and the like, and not their name.
+        array = array.view(dtype)
+    if (array.shape, array.dtype.newbyteorder("=")) != (shape, dtype):
+        got = f"{array.dtype}{list(array.shape)}"
+        raise UsageError(f"--input {text}: the program takes {leaf.type} as {leaf.name}, got {got}")
+    return np.ascontiguousarray(array, dtype).reshape(shape)
+
+
+# -------------------------------------------------------------------------------------- comparison
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a result differs from what is expected.
+
+    Attributes:
+      name: of the result.
+      count, size: elements that are beyond the tolerance, and all.
+      index: of the worst one.
+      got, expected: its values.
+      largest: the largest difference.
+      reason: another one, such as a shape; then the others mean nothing.
+    """
+
+    name: str
+    count: int = 0
+    size: int = 0
+    index: tuple[int, ...] = ()
+    got: Any = None
+    expected: Any = None
+    largest: float = 0.0
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.reason:
+            return f"{self.name}: {self.reason}"
+        at = f"[{', '.join(map(str, self.index))}]" if self.index else ""
+        return (
+            f"{self.name}: {self.count} of {self.size} elements differ, by {self.largest:.3g} at "
+            f"most: {self.name}{at} is {self.got}, expected {self.expected}"
+        )
+
+
+def compare(
+    results: Mapping[str, np.ndarray],
+    path: str,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> list[Difference]:
+    """How results differ from the arrays of a file; nothing if they do not.
+
+    Args:
+      results: by name.
+      path: the file, with the same names or as many arrays.
+      rtol, atol: relative and absolute tolerance; by default a hundred times the resolution of the
+        dtype for each, and zero for integers.
+
+    Raises:
+      ComparisonError: there are not as many arrays in the file.
+    """
+    expected = read_arrays(path)
+    if set(expected) != set(results):
+        if len(expected) != len(results):
+            raise ComparisonError(
+                f"{path} has {len(expected)} arrays ({', '.join(expected)}), the program gives "
+                f"{len(results)} ({', '.join(results)})"
+            )
+        expected = dict(zip(results, expected.values(), strict=True))
+    found = (_difference(name, results[name], expected[name], rtol, atol) for name in results)
+    return [difference for difference in found if difference is not None]
+
+
+def _difference(
+    name: str, got: np.ndarray, expected: np.ndarray, rtol: float | None, atol: float | None
+) -> Difference | None:
+    if expected.dtype.kind == "V" and expected.dtype.itemsize == got.dtype.itemsize:
+        expected = expected.view(got.dtype)
+    if got.shape != expected.shape or got.dtype != expected.dtype:
+        reason = (
+            f"it is {TensorType(got.shape, got.dtype)}, expected {expected.dtype}"
+            f"{list(expected.shape)}"
+        )
+        return Difference(name, reason=reason)
+    default = 0.0
+    if is_inexact(got.dtype):
+        default = _RESOLUTIONS * float(ml_dtypes.finfo(real_dtype(got.dtype)).eps)
+    wide: Any = np.complex128 if is_complex(got.dtype) else np.float64
+    if not is_inexact(got.dtype):
+        wide = object  # Python's integers: those of 64 bits are exact
+    a, b = got.astype(wide), expected.astype(wide)
+    relative = default if rtol is None else rtol
+    absolute = default if atol is None else atol
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.abs(a - b)
+        near = a == b
+        if is_inexact(got.dtype):
+            # An infinite number is near to itself only, whatever the tolerance.
+            near |= np.isfinite(b) & (distance <= absolute + relative * np.abs(b))
+            near |= np.isnan(a) & np.isnan(b)
+        else:
+            near |= distance <= absolute + relative * np.abs(b)
+    far = ~near.astype(bool)
+    if not far.any():
+        return None
+    # A nan on one side is as far as can be.
+    ranked = np.where(far, np.nan_to_num(distance.astype(float), nan=np.inf), -1.0)
+    worst = tuple(int(i) for i in np.unravel_index(int(ranked.argmax()), ranked.shape))
+    return Difference(
+        name, int(far.sum()), got.size, worst, got[worst], expected[worst], float(ranked.max())
+    )

@@ -1,0 +1,87 @@
+"""Repeated calls, and the statistics of their durations."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["Statistics", "measure"]
+
+_MIN_CALLS = 5
+_MAX_CALLS = 100_000
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The durations of calls, in seconds.
+
+    Attributes:
+      calls: how many.
+      first: the first call, which may compile.
+      minimum, median, mean, p90, maximum, deviation: of those after it.
+    """
+
+    calls: int
+    first: float
+    minimum: float
+    median: float
+    mean: float
+    p90: float
+    maximum: float
+    deviation: float
+
+    def as_json(self) -> dict[str, float]:
+        """The figures by name."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """The figures for a reader."""
+        return [
+            f"first call {duration(self.first)}, then {self.calls} calls:",
+            f"minimum {duration(self.minimum)}, median {duration(self.median)}, "
+            f"mean {duration(self.mean)} ± {duration(self.deviation)}, "
+            f"90 % within {duration(self.p90)}, maximum {duration(self.maximum)}",
+        ]
+
+
+def duration(seconds: float) -> str:
+    """A duration in a unit that fits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def measure(call: Callable[[], Any], seconds: float) -> Statistics:
+    """Call a function for about so many seconds, five times at least.
+
+    Args:
+      call: waits for its results.
+      seconds: without the first call.
+    """
+    begin = time.perf_counter()
+    call()
+    first = time.perf_counter() - begin
+    durations: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(durations) < _MIN_CALLS or (
+        time.perf_counter() < end and len(durations) < _MAX_CALLS
+    ):
+        begin = time.perf_counter()
+        call()
+        durations.append(time.perf_counter() - begin)
+    ordered = sorted(durations)
+    return Statistics(
+        calls=len(ordered),
+        first=first,
+        minimum=ordered[0],
+        median=statistics.median(ordered),
+        mean=statistics.fmean(ordered),
+        p90=ordered[math.ceil(0.9 * len(ordered)) - 1],
+        maximum=ordered[-1],
+        deviation=statistics.pstdev(ordered),
+    )

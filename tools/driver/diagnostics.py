@@ -1,0 +1,161 @@
+"""Errors as compilers print them: the user's line, with a caret.
+
+The line is where the user's code raised or called what raised. Errors of passes and of the compiler
+name it in their text, by the location of the op.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import gnomon.tools
+from gnomon._diagnostics.source_location import is_internal
+
+__all__ = ["TOOLS", "Place", "describe_error", "describe_parse_error"]
+
+TOOLS = tuple(root + os.sep for root in gnomon.tools.__path__)
+# What a place in a message looks like: `"f.py":3:0` with or without `loc(...)`, and `f.mlir:3:5:`.
+_NAMED = re.compile(r'\s*\(?(?:loc\()*(?:"[^"]*"\()*"([^"]+)":(\d+):(\d+)\)*')
+_PARSED = re.compile(r'"-":(\d+):(\d+): (.*)')
+_PREFIXED = re.compile(r"^(\S[^:\n]*):(\d+):(\d+): error: (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in a file; columns count from 1, and a column of 0 is the whole line.
+
+    Attributes:
+      path: the file.
+      line: its line.
+      column, end: the columns from the first to the one after the last.
+    """
+
+    path: str
+    line: int
+    column: int = 0
+    end: int = 0
+
+    def shown_path(self) -> str:
+        """The path from the current folder, if the file is in it."""
+        try:
+            relative = os.path.relpath(self.path)
+        except ValueError:
+            return self.path
+        return self.path if relative.startswith(os.pardir) else relative
+
+    def source(self) -> str:
+        """The line without its indentation; empty if the file cannot be read."""
+        return linecache.getline(self.path, self.line).strip()
+
+    def quoted(self) -> list[str]:
+        """The line with a caret under the place; nothing if the file cannot be read."""
+        linecache.checkcache(self.path)
+        text = linecache.getline(self.path, self.line).rstrip("\n")
+        if not text.strip():
+            return []
+        indent = len(text) - len(text.lstrip())
+        first = max(self.column - 1, indent) if self.column else indent
+        last = max(self.end - 1, first + 1) if self.column else len(text.rstrip())
+        first, last = min(first, len(text)), min(last, len(text))
+        width = max(last - first, 1)
+        # Tabs stay tabs, so that the caret is under its column.
+        pad = "".join("\t" if c == "\t" else " " for c in text[indent:first])
+        return [f"    {text[indent:]}", f"    {pad}{'^' * width}"]
+
+
+def describe_error(error: BaseException, located: str = "") -> str:
+    """An error for the terminal.
+
+    Args:
+      error: what was raised.
+      located: what the compiler says of it, with locations.
+    """
+    message = str(error)
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        end = error.end_offset if error.end_lineno == error.lineno else None
+        place = Place(error.filename, error.lineno, error.offset or 0, end or 0)
+        return _shown([place], f"SyntaxError: {error.msg}")
+    found = _place_in_text(located) or _place_in_text(message)
+    if found is not None:
+        place, cleaned = found
+        if located:
+            # The rest of the message repeats it, up to the program that is kept.
+            cleaned += "".join(message.partition("\nThe program is kept")[1:])
+        return _shown([place], f"{type(error).__name__}: {cleaned}")
+    places = list(_user_places(error.__traceback__))
+    if places:
+        return _shown(places[::-1], f"{type(error).__name__}: {message}")
+    return f"gnomon: {type(error).__name__}: {message}"
+
+
+def describe_parse_error(message: str, path: str) -> str:
+    """The messages of MLIR's parser about a file, with the lines that they mean."""
+    lines = []
+    for line in message.splitlines():
+        found = _PARSED.search(line)
+        if found is None:
+            lines.append(line.rstrip(":"))
+            continue
+        place = Place(path, int(found[1]), int(found[2]))
+        lines += [f"{path}:{found[1]}:{found[2]}: {found[3]}", *place.quoted()]
+    return "\n".join(lines)
+
+
+def _shown(places: list[Place], message: str) -> str:
+    """Lines of text: the innermost place with its line, then where it was called from."""
+    place, *callers = places
+    column = f":{place.column}" if place.column else ""
+    lines = [f"{place.shown_path()}:{place.line}{column}: error: {message}", *place.quoted()]
+    if len(message.splitlines()) > 1:
+        # The line belongs below the first line of a long message, not to its end.
+        head, *rest = lines[0].splitlines()
+        lines = [head, *lines[1:], *rest]
+    for caller in callers:
+        lines += [f"{caller.shown_path()}:{caller.line}: called from here", *caller.quoted()]
+    return "\n".join(lines)
+
+
+def _place_in_text(text: str) -> tuple[Place, str] | None:
+    """A place that a text names, and the text without it."""
+    for found in _PREFIXED.finditer(text):
+        if _is_users(found[1]):
+            place = Place(found[1], int(found[2]), int(found[3]))
+            return place, found[4]
+    for found in _NAMED.finditer(text):
+        if _is_users(found[1]):
+            place = Place(found[1], int(found[2]), int(found[3]))
+            rest = text[: found.start()] + text[found.end() :].removeprefix(")")
+            return place, rest.strip()
+    return None
+
+
+def _is_users(path: str) -> bool:
+    return Path(path).is_file() and not is_internal(path) and not path.startswith(TOOLS)
+
+
+def _user_places(trace: TracebackType | None) -> Iterator[Place]:
+    """The places of the user's code in a traceback, the outermost first."""
+    for frame in traceback.extract_tb(trace):
+        name = frame.filename
+        if name.startswith("<") or is_internal(name) or name.startswith(TOOLS):
+            continue
+        if f"{os.sep}site-packages{os.sep}" in name or not Path(name).is_file():
+            continue
+        if name.startswith(os.path.dirname(os.__file__) + os.sep):
+            continue
+        column = getattr(frame, "colno", None)
+        end = getattr(frame, "end_colno", None)
+        if getattr(frame, "end_lineno", frame.lineno) != frame.lineno:
+            end = None
+        # Python counts columns in bytes, from 0.
+        encoded = linecache.getline(name, frame.lineno or 0).encode()
+        start = None if column is None else len(encoded[:column].decode(errors="replace")) + 1
+        stop = None if end is None else len(encoded[:end].decode(errors="replace")) + 1
+        yield Place(name, frame.lineno or 0, start or 0, stop or 0)

@@ -1,0 +1,30 @@
+"""Progress of long work, on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+__all__ = ["progress"]
+
+
+@contextmanager
+def progress(what: str, done: int = 0, total: int = 1) -> Iterator[None]:
+    """Show what is being done and for how long, while the block runs.
+
+    Args:
+      what: in words.
+      done, total: steps before this one, and of all.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    count = f"[{done + 1}/{total}] " if total > 1 else ""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        shown.add_task(f"{count}{what}", total=None)
+        yield
