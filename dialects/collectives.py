@@ -1,10 +1,17 @@
-"""Collectives over a named axis, which are defined under the `vmap` that binds the name.
+"""Collectives over named axes: reductions, positions, and the cast between kinds of values.
 
-Mapping the axis replaces them: a `psum` of a batched value becomes a reduction over its batch
-dimension. A collective that is left when a program is lowered names an unbound axis.
+Collectives are defined under the `vmap` or the `shard_map` that binds the name. Mapping the axis
+replaces them: a `psum` of a batched value becomes a reduction over its batch dimension. A
+collective that is left when a program is lowered names an unbound axis.
 
-Reductions take several axis names. Collectives that move data take one; the frontend decomposes a
-movement over several names into one op per name, the last name first.
+Under a `shard_map` that checks varying axes, a value is *varying* over an axis if it may differ
+between its members, and *invariant* otherwise. Reductions whose names end in ``_invariant`` take
+varying values to invariant ones, and ``pvary`` is the identity from invariant to varying; each is
+the transpose of the other. ``psum`` gives every member its own copy of the sum, and is its own
+transpose.
+
+Reductions take several axis names. Collectives that move data take one; see
+`collective_movements`.
 """
 
 from __future__ import annotations
@@ -14,7 +21,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gnomon.dialects.attributes import INT, INT_LISTS, STRINGS, Kind
+from gnomon.dialects import sharding_rules
+from gnomon.dialects.attributes import INT_LISTS, STRINGS, Kind
+from gnomon.dialects.collective_groups import Groups, apply_within_groups, check_groups
 from gnomon.dialects.combinators import (
     Tangents,
     Values,
@@ -32,35 +41,31 @@ from gnomon.dialects.contract import (
     MappedAxis,
     Op,
 )
-from gnomon.dialects.emit import (
-    at_dim,
-    broadcast_new_dim,
-    constant,
-    full_like,
-    move_dim,
-    ops,
-    take,
-    transpose,
-)
+from gnomon.dialects.emit import at_dim, broadcast_new_dim, full_like, ops
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import TensorType, type_of
+from gnomon.dialects.types import TensorType
 
 _INT32 = np.dtype(np.int32)
 
+# Reduces one dimension of a value.
 Reduce: TypeAlias = "Callable[[ir.Value, int], ir.Value]"
+# The reduction of a number of equal values.
+Replicate: TypeAlias = "Callable[[ir.Value, int], ir.Value]"
 
 
-def _remaining(inst: Instance, axis: MappedAxis) -> tuple[str, ...]:
+def remaining_axes(inst: Instance, axis: MappedAxis) -> tuple[str, ...]:
+    """The axis names of a collective without that of the mapped axis."""
     return tuple(name for name in inst.params["axes"] if name != axis.name)
 
 
-def _batch_reduction(reduce: Reduce, replicate: Callable[[ir.Value, int], ir.Value]) -> Any:
-    """The batching rule of a reduction over named axes.
+def _reduce_within_groups(x: ir.Value, groups: Groups, size: int, reduce: Reduce) -> ir.Value:
+    return apply_within_groups(
+        x, groups, size, lambda v, length: broadcast_new_dim(reduce(v, 1), length, 1)
+    )
 
-    Args:
-      reduce: reduces one dimension of a batched value.
-      replicate: the reduction of ``size`` equal values.
-    """
+
+def _batch_reduction(reduce: Reduce, replicate: Replicate) -> Any:
+    """The batching rule of a reduction over named axes."""
 
     def rule(
         inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
@@ -68,69 +73,152 @@ def _batch_reduction(reduce: Reduce, replicate: Callable[[ir.Value, int], ir.Val
         if axis.name not in inst.params["axes"]:
             return batch_elementwise(inst, operands, dims, axis)  # type: ignore[return-value]
         (x,), (dim,) = operands, dims
+        if groups := inst.params.get("groups"):
+            front = at_dim(x, dim, axis.size)
+            return [_reduce_within_groups(front, groups, axis.size, reduce)], [0]
         total = replicate(x, axis.size) if dim is None else reduce(x, dim)
-        rest = _remaining(inst, axis)
-        return [inst.op(total, axes=rest) if rest else total], [None]
+        rest = remaining_axes(inst, axis)
+        return [inst.op.build([total], {**inst.params, "axes": rest})[0] if rest else total], [None]
 
     return rule
 
 
-def _reduction(name: str, doc: str, jvp: Facet, transpose: Facet, batch: Facet) -> Op:
+def _reduction(
+    name: str, doc: str, reduce: Reduce, replicate: Replicate, jvp: Facet, transpose: Facet
+) -> Op:
+    invariant = name.endswith("_invariant")
+    attributes: dict[str, Kind] = {"axes": STRINGS}
+    if not invariant:
+        attributes["groups"] = INT_LISTS
+
+    def infer(x: TensorType, axes: tuple[str, ...], groups: Groups = ()) -> TensorType:
+        check_groups(name, groups)
+        require(not groups or len(axes) == 1, name, f"groups of members of several axes, {axes}")
+        return x
+
+    given = '{axes = ["i"]}' if invariant else '{axes = ["i"], groups = []}'
     return Op(
         name=name,
         doc=doc,
-        example=f'%r = "gnomon.{name}"(%x) {{axes = ["i"]}} : (tensor<4xf32>) -> tensor<4xf32>',
-        attributes={"axes": STRINGS},
+        example=f'%r = "gnomon.{name}"(%x) {given} : (tensor<4xf32>) -> tensor<4xf32>',
+        attributes=attributes,
         operands=("x",),
-        infer=lambda x, axes: x,
+        infer=infer,
         evaluate=EXPANDED,
         jvp=jvp,
         transpose=transpose,
-        batch=batch,
+        batch=_batch_reduction(reduce, replicate),
+        sharding=sharding_rules.elementwise,
         lower=EXPANDED,
         collective=True,
     )
 
 
-def _transpose_psum(
-    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
-) -> list[ir.Value | None]:
-    (ct,) = cotangents
-    return [None if ct is None else psum(ct, axes=inst.params["axes"])]
+def _transposed_to(op: str) -> Any:
+    """The transpose rule of a collective whose transpose is another one with its parameters."""
+
+    def rule(inst: Instance, cotangents: Tangents, linear: Sequence[bool]) -> list[ir.Value | None]:
+        (ct,) = cotangents
+        return [None if ct is None else getattr(ops, op)(ct, **inst.params)]
+
+    return rule
 
 
-def _jvp_extremum(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+def _jvp_extremum(total: str) -> Any:
     """Average the tangents of the members that attain the extremum, as ``reduce_max`` does."""
-    (x,), (out,), (tangent,) = inst.operands, outs, tangents
-    axes = inst.params["axes"]
-    attains = ops.convert(ops.eq(x, out), dtype=inst.type.dtype)
-    assert tangent is not None
-    return [ops.div(psum(ops.mul(tangent, attains), axes=axes), psum(attains, axes=axes))]
+
+    def rule(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
+        (x,), (out,), (tangent,) = inst.operands, outs, tangents
+        sum_ = getattr(ops, total)
+        if total == "psum_invariant":
+            out = ops.pvary(out, **inst.params)
+        attains = ops.convert(ops.eq(x, out), dtype=inst.type.dtype)
+        assert tangent is not None
+        return [
+            ops.div(sum_(ops.mul(tangent, attains), **inst.params), sum_(attains, **inst.params))
+        ]
+
+    return rule
 
 
-psum = _reduction(
-    "psum",
-    "the sum over the members of named axes",
+_INVARIANT = ", an invariant value"
+
+
+def _sum(x: ir.Value, dim: int) -> ir.Value:
+    total: ir.Value = ops.reduce_sum(x, axes=(dim,))
+    return total
+
+
+def _largest(x: ir.Value, dim: int) -> ir.Value:
+    largest: ir.Value = ops.reduce_max(x, axes=(dim,))
+    return largest
+
+
+def _smallest(x: ir.Value, dim: int) -> ir.Value:
+    smallest: ir.Value = ops.reduce_min(x, axes=(dim,))
+    return smallest
+
+
+def _times(x: ir.Value, size: int) -> ir.Value:
+    product: ir.Value = ops.mul(x, full_like(x, size))
+    return product
+
+
+def _once(x: ir.Value, size: int) -> ir.Value:
+    return x
+
+
+_SUM = "the sum over the members of named axes"
+_LARGEST = "the largest of the members of named axes"
+_SMALLEST = "the smallest of the members of named axes"
+
+psum = _reduction("psum", _SUM, _sum, _times, jvp_linear, _transposed_to("psum"))
+pmax = _reduction("pmax", _LARGEST, _largest, _once, _jvp_extremum("psum"), NOT_LINEAR)
+pmin = _reduction("pmin", _SMALLEST, _smallest, _once, _jvp_extremum("psum"), NOT_LINEAR)
+psum_invariant = _reduction(
+    "psum_invariant", _SUM + _INVARIANT, _sum, _times, jvp_linear, _transposed_to("pvary")
+)
+pmax_invariant = _reduction(
+    "pmax_invariant",
+    _LARGEST + _INVARIANT,
+    _largest,
+    _once,
+    _jvp_extremum("psum_invariant"),
+    NOT_LINEAR,
+)
+pmin_invariant = _reduction(
+    "pmin_invariant",
+    _SMALLEST + _INVARIANT,
+    _smallest,
+    _once,
+    _jvp_extremum("psum_invariant"),
+    NOT_LINEAR,
+)
+
+
+def _batch_pvary(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], list[int | None]]:
+    # The members of an invariant value are equal: one is enough.
+    (x,), (dim,) = operands, dims
+    rest = remaining_axes(inst, axis)
+    return [ops.pvary(x, axes=rest) if rest else x], [dim]
+
+
+pvary = Op(
+    name="pvary",
+    doc="the operand, invariant over named axes, as a value that varies over them",
+    example='%r = "gnomon.pvary"(%x) {axes = ["i"]} : (tensor<4xf32>) -> tensor<4xf32>',
+    attributes={"axes": STRINGS},
+    operands=("x",),
+    infer=lambda x, axes: x,
+    evaluate=EXPANDED,
     jvp=jvp_linear,
-    transpose=_transpose_psum,
-    batch=_batch_reduction(
-        lambda x, dim: ops.reduce_sum(x, axes=(dim,)),
-        lambda x, size: ops.mul(x, full_like(x, size)),
-    ),
-)
-pmax = _reduction(
-    "pmax",
-    "the largest of the members of named axes",
-    jvp=_jvp_extremum,
-    transpose=NOT_LINEAR,
-    batch=_batch_reduction(lambda x, dim: ops.reduce_max(x, axes=(dim,)), lambda x, size: x),
-)
-pmin = _reduction(
-    "pmin",
-    "the smallest of the members of named axes",
-    jvp=_jvp_extremum,
-    transpose=NOT_LINEAR,
-    batch=_batch_reduction(lambda x, dim: ops.reduce_min(x, axes=(dim,)), lambda x, size: x),
+    transpose=_transposed_to("psum_invariant"),
+    batch=_batch_pvary,
+    sharding=sharding_rules.elementwise,
+    lower=EXPANDED,
+    collective=True,
 )
 
 
@@ -156,225 +244,14 @@ axis_index = Op(
     collective=True,
 )
 
-
-# ------------------------------------------------------------------------------- movements of data
-
-# The rule of a movement under the vmap that binds its name. It takes the operand, the position of
-# its batch dimension (None: not batched), the axis size and the parameters; it returns the result
-# and the position of its batch dimension.
-Move: TypeAlias = (
-    "Callable[[ir.Value, int | None, int, dict[str, Any]], tuple[ir.Value, int | None]]"
-)
-Params = dict[str, Any]
-
-
-def _movement(
-    name: str,
-    doc: str,
-    attributes: dict[str, Kind],
-    infer: Callable[..., TensorType],
-    move: Move,
-    inner: Callable[[Params], Params],
-    transposed: Callable[[ir.Value, Params], ir.Value],
-    example: str,
-) -> Op:
-    """Declare a collective that is linear and takes one name.
-
-    Args:
-      name, doc, attributes, infer, example: see `Op`.
-      move: the rule under the vmap that binds its name.
-      inner: the parameters for an operand with one more leading dimension.
-      transposed: the cotangent of the operand.
-    """
-
-    def batch(
-        inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
-    ) -> tuple[list[ir.Value], list[int | None]]:
-        (x,), (dim,) = operands, dims
-        if axis.name in inst.params["axes"]:
-            result, place = move(x, dim, axis.size, inst.params)
-            return [result], [place]
-        assert dim is not None
-        return inst.op.build([move_dim(x, dim, 0)], inner(inst.params)), [0]
-
-    def transpose_rule(
-        inst: Instance, cotangents: Tangents, linear: Sequence[bool]
-    ) -> list[ir.Value | None]:
-        (ct,) = cotangents
-        return [None if ct is None else transposed(ct, inst.params)]
-
-    return Op(
-        name=name,
-        doc=doc,
-        example=f'%r = "gnomon.{name}"(%x) {example}',
-        attributes={"axes": STRINGS, **attributes},
-        operands=("x",),
-        infer=infer,
-        evaluate=EXPANDED,
-        jvp=jvp_linear,
-        transpose=transpose_rule,
-        batch=batch,
-        lower=EXPANDED,
-        collective=True,
-    )
-
-
-def _shifted(*names: str) -> Callable[[Params], Params]:
-    """Shift the named dimension parameters by one, past a new leading dimension."""
-    return lambda params: {k: v + 1 if k in names else v for k, v in params.items()}
-
-
-def _without(shape: tuple[int, ...], dimension: int) -> tuple[int, ...]:
-    return (*shape[:dimension], *shape[dimension + 1 :])
-
-
-def _insert(shape: tuple[int, ...], dimension: int, size: int) -> tuple[int, ...]:
-    return (*shape[:dimension], size, *shape[dimension:])
-
-
-def _check_divided(op: str, x: TensorType, dimension: int, size: int) -> None:
-    require(
-        0 <= dimension < x.rank and x.shape[dimension] == size,
-        op,
-        f"dimension {dimension} of {x} must have the size of the named axis, {size}",
-    )
-
-
-def _infer_all_gather(
-    x: TensorType, axes: tuple[str, ...], dimension: int, size: int
-) -> TensorType:
-    require(0 <= dimension <= x.rank, "all_gather", f"no position {dimension} in {x}")
-    return x.with_shape(_insert(x.shape, dimension, size))
-
-
-def _move_all_gather(
-    x: ir.Value, dim: int | None, size: int, params: Params
-) -> tuple[ir.Value, int | None]:
-    return at_dim(x, dim, size, params["dimension"]), None
-
-
-def _infer_psum_scatter(
-    x: TensorType, axes: tuple[str, ...], dimension: int, size: int
-) -> TensorType:
-    _check_divided("psum_scatter", x, dimension, size)
-    return x.with_shape(_without(x.shape, dimension))
-
-
-def _move_psum_scatter(
-    x: ir.Value, dim: int | None, size: int, params: Params
-) -> tuple[ir.Value, int | None]:
-    if dim is None:
-        return ops.mul(x, full_like(x, size)), params["dimension"]
-    return ops.reduce_sum(x, axes=(dim,)), params["dimension"]
-
-
-_SIZED = '{axes = ["i"], dimension = 0 : i64, size = 4 : i64} : '
-
-all_gather = _movement(
-    "all_gather",
-    "the values of all members of a named axis, in a new dimension of its size",
-    {"dimension": INT, "size": INT},
-    infer=_infer_all_gather,
-    move=_move_all_gather,
-    inner=_shifted("dimension"),
-    transposed=lambda ct, params: ops.psum_scatter(ct, **params),
-    example=f"{_SIZED}(tensor<3xf32>) -> tensor<4x3xf32>",
-)
-psum_scatter = _movement(
-    "psum_scatter",
-    "the sum over the members of a named axis; each member keeps its slice along a dimension",
-    {"dimension": INT, "size": INT},
-    infer=_infer_psum_scatter,
-    move=_move_psum_scatter,
-    inner=_shifted("dimension"),
-    transposed=lambda ct, params: ops.all_gather(ct, **params),
-    example=f"{_SIZED}(tensor<4x3xf32>) -> tensor<3xf32>",
-)
-
-
-def _infer_all_to_all(
-    x: TensorType, axes: tuple[str, ...], split: int, concat: int, size: int
-) -> TensorType:
-    _check_divided("all_to_all", x, split, size)
-    require(0 <= concat < x.rank, "all_to_all", f"no position {concat} in {x}")
-    return x.with_shape(_insert(_without(x.shape, split), concat, size))
-
-
-def _move_all_to_all(
-    x: ir.Value, dim: int | None, size: int, params: Params
-) -> tuple[ir.Value, int | None]:
-    # Exchange the batch dimension with the dimension that is split among the members.
-    split, concat = params["split"], params["concat"]
-    if dim is None:
-        x, dim = broadcast_new_dim(x, size), 0
-    source = split + (dim <= split)
-    order = [d for d in range(type_of(x).rank) if d not in (dim, source)]
-    order.insert(concat, dim)
-    return transpose(x, [source, *order]), 0
-
-
-all_to_all = _movement(
-    "all_to_all",
-    "split one dimension over the members of a named axis, and concatenate the parts that each "
-    "member receives along another",
-    {"split": INT, "concat": INT, "size": INT},
-    infer=_infer_all_to_all,
-    move=_move_all_to_all,
-    inner=_shifted("split", "concat"),
-    transposed=lambda ct, params: ops.all_to_all(
-        ct, **{**params, "split": params["concat"], "concat": params["split"]}
-    ),
-    example=(
-        '{axes = ["i"], split = 0 : i64, concat = 1 : i64, size = 4 : i64} : '
-        "(tensor<4x3xf32>) -> tensor<3x4xf32>"
-    ),
-)
-
-
-def _infer_ppermute(
-    x: TensorType, axes: tuple[str, ...], permutation: Sequence[Sequence[int]]
-) -> TensorType:
-    for side in zip(*permutation, strict=True):
-        require(len(set(side)) == len(side), "ppermute", f"{permutation} repeats a member")
-    return x
-
-
-def _move_ppermute(
-    x: ir.Value, dim: int | None, size: int, params: Params
-) -> tuple[ir.Value, int | None]:
-    # Members without a source read out of bounds, which gives zero.
-    sources = np.full(size, size, np.int32)
-    for source, destination in params["permutation"]:
-        sources[destination] = source
-    if dim is None and (sources < size).all():
-        return x, None
-    front = at_dim(x, dim, size)
-    return take(front, constant(sources), 0, mode="fill"), 0
-
-
-ppermute = _movement(
-    "ppermute",
-    "the value of another member of a named axis, by pairs (source, destination); zero without one",
-    {"permutation": INT_LISTS},
-    infer=_infer_ppermute,
-    move=_move_ppermute,
-    inner=lambda params: params,
-    transposed=lambda ct, params: ops.ppermute(
-        ct, axes=params["axes"], permutation=[pair[::-1] for pair in params["permutation"]]
-    ),
-    example=(
-        '{axes = ["i"], permutation = [array<i64: 0, 1>, array<i64: 1, 0>]} : '
-        "(tensor<4xf32>) -> tensor<4xf32>"
-    ),
-)
-
 __all__ = [
-    "all_gather",
-    "all_to_all",
     "axis_index",
     "pmax",
+    "pmax_invariant",
     "pmin",
-    "ppermute",
+    "pmin_invariant",
     "psum",
-    "psum_scatter",
+    "psum_invariant",
+    "pvary",
+    "remaining_axes",
 ]

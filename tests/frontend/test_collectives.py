@@ -174,8 +174,13 @@ def test_errors_of_movements() -> None:
         mapped(lambda x: lax.ppermute(x, "i", [(0, 2)]))
     with pytest.raises(ValueError, match="does not represent a permutation"):
         mapped(lambda x: lax.pshuffle(x, "i", [0, 0]))
-    with pytest.raises(NotImplementedError, match="map two axes instead"):
-        mapped(lambda x: lax.all_gather(x, "i", axis_index_groups=[[0], [1]]))
+    with pytest.raises(ValueError, match="must cover all indices exactly once"):
+        mapped(lambda x: lax.all_gather(x, "i", axis_index_groups=[[0], [0]]))
+    with pytest.raises(ValueError, match="must all be the same size"):
+        wide = gnomon.vmap(
+            lambda x: lax.all_gather(x, "i", axis_index_groups=[[0, 1], [2]]), axis_name="i"
+        )
+        wide(np.zeros((3, 2), np.float32))
 
 
 def test_what_asks_for_an_axis_belongs_to_its_vmap() -> None:

@@ -15,12 +15,17 @@ from gnomon import tree_util
 from gnomon._arrays import host_values
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, placed, placed_buffer
-from gnomon._arrays.device import HOST, Device, as_device, devices_of, is_device
-from gnomon._arrays.sharding import Sharding
+from gnomon._arrays.sharded import ShardedArray, sharded
 from gnomon._arrays.transfers import asked_for, guard_arrival
-from gnomon._config.current import Config
+from gnomon._config.current import Config, config
+from gnomon._sharding.device import Device, as_device, devices_of, in_host_memory, is_device
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon._sharding.sharding import Sharding
 from gnomon._tracing import on_device
 from gnomon._tracing.bind import as_operand
+from gnomon._tracing.constraints import constrained
+from gnomon._tracing.shardings import check_fits
 from gnomon._tracing.trace import is_tracer
 from gnomon._trees.prefixes import broadcast_prefix
 from gnomon.backends import platforms
@@ -122,8 +127,8 @@ def live_arrays(platform: str | None = None) -> list[Array]:
       True
     """
     wanted = platform or default_backend()
-    found = [x for x in gc.get_objects() if type(x) in (ConcreteArray, PlacedArray)]
-    return [x for x in found if not x.is_deleted() and x.device.platform == wanted]
+    found = [x for x in gc.get_objects() if type(x) in (ConcreteArray, PlacedArray, ShardedArray)]
+    return [x for x in found if not x.is_deleted() and x.platform() == wanted]
 
 
 def print_environment_info(return_string: bool = False) -> str | None:
@@ -166,7 +171,22 @@ def _version(package: str) -> str:
 
 
 def _is_destination(x: Any) -> bool:
-    return x is None or is_device(x) or isinstance(x, Sharding)
+    return x is None or is_device(x) or isinstance(x, (Sharding, PartitionSpec))
+
+
+def _place(target: Any) -> Device | NamedSharding | None:
+    """Where `device_put` brings an array."""
+    if isinstance(target, PartitionSpec):
+        mesh = config.mesh_context[0]
+        if mesh is None:
+            raise ValueError(
+                f"device_put: the spec {target} needs a mesh: set one with gnomon.set_mesh, or "
+                "give a gnomon.NamedSharding"
+            )
+        target = NamedSharding(mesh, target)
+    if target is None or isinstance(target, NamedSharding):
+        return target
+    return as_device(target)
 
 
 def device_put(
@@ -178,9 +198,9 @@ def device_put(
 
     Args:
       x: a pytree of arrays, NumPy arrays and Python numbers.
-      device: one of `devices`, a `gnomon.sharding.SingleDeviceSharding`, or a pytree of those and
-        of None that is a prefix of ``x``. None leaves an array where it is, and brings anything
-        else to the default device, uncommitted.
+      device: one of `devices`, a `gnomon.sharding.Sharding`, a `gnomon.P` of the mesh that is set,
+        or a pytree of those and of None that is a prefix of ``x``. None leaves an array where it
+        is, and brings anything else to the default device, uncommitted.
       src: where ``x`` comes from; it is known in any case.
       donate: the memory of ``x`` may be taken over, and ``x`` is not used afterwards; a bool or a
         prefix of bools.
@@ -189,7 +209,8 @@ def device_put(
       The pytree. Inside of a transformed function a traced array stays where its program runs.
     Raises:
       TypeError: ``device`` holds something that is no device.
-      ValueError: ``donate`` and ``may_alias`` are both True, or a prefix does not fit.
+      ValueError: ``donate`` and ``may_alias`` are both True, a prefix does not fit, or a sharding
+        does not fit the shape of an array.
       RuntimeError: the device has no room, or is gone.
 
     Example:
@@ -216,7 +237,7 @@ def device_put(
     aliases = spread(may_alias, "may_alias", may_alias is None or isinstance(may_alias, bool))
     if any(d and a for d, a in zip(donates, aliases, strict=True)):
         raise ValueError("device_put: may_alias and donate cannot be True at the same time")
-    places = [None if target is None else as_device(target) for target in targets]
+    places = [_place(target) for target in targets]
     with asked_for():
         put = [
             _put(leaf, place, bool(d), a is False)
@@ -229,16 +250,18 @@ def _is_leaf(x: Any) -> bool:
     return not isinstance(x, (tuple, list, dict)) and tree_util.all_leaves([x])
 
 
-def _put(x: Any, device: Device | None, donate: bool, copy: bool) -> Array:
+def _put(x: Any, device: Device | NamedSharding | None, donate: bool, copy: bool) -> Array:
     """One array on a device; ``copy``: in memory of its own."""
     if is_tracer(x):
-        result: Array = x
+        result: Array = constrained(x, device) if isinstance(device, NamedSharding) else x
         return result
+    if isinstance(device, NamedSharding):
+        return _put_sharded(x, device, donate, copy)
     if device is None:
         array: Any = as_operand(x)
         return array.__copy__() if copy and array is x else array
     if not isinstance(x, ConcreteArray):
-        if device is not HOST and type(x) is np.ndarray:
+        if not in_host_memory(device) and type(x) is np.ndarray:
             if Config.guards_somewhere:
                 guard_arrival(x)
             value = host_values.canonical_view(x)
@@ -248,6 +271,7 @@ def _put(x: Any, device: Device | None, donate: bool, copy: bool) -> Array:
     if x.device is not device:
         if Config.guards_somewhere:
             on_device.guard_arrivals([x], device)
+        # A copy in host memory would be the same memory: views of it live as long as they need it.
         array = _brought(ConcreteArray.numpy_value(x), device, weak_type=x.weak_type)
         if donate:
             x.delete()
@@ -269,11 +293,24 @@ def _put(x: Any, device: Device | None, donate: bool, copy: bool) -> Array:
     return result
 
 
+def _put_sharded(x: Any, sharding: NamedSharding, donate: bool, copy: bool) -> Array:
+    """One array, spread over devices."""
+    array: Any = as_operand(x)
+    check_fits(sharding, array.shape, "device_put")
+    if type(array) is ShardedArray and array._sharding == sharding and not (copy or donate):
+        return array
+    value = array.numpy_value()
+    result = sharded(value.copy() if copy else value, sharding, array.weak_type)
+    if donate and array is x:
+        x.delete()
+    return result
+
+
 def _brought(
     value: np.ndarray[Any, Any], device: Device, *, weak_type: bool = False, copy: bool = False
 ) -> PlacedArray:
     """A value in host memory as an array that is committed to a device."""
-    if device is HOST:
+    if in_host_memory(device):
         return placed(value, device, committed=True, weak_type=weak_type)
     array = placed(value, device, committed=True, weak_type=weak_type)
     aval = array.aval

@@ -8,7 +8,16 @@ from gnomon._config.current import Config, config
 from gnomon.backends import platforms
 from gnomon.backends.interface import Device
 
-__all__ = ["HOST", "Device", "as_device", "default_device", "devices_of", "is_device"]
+__all__ = [
+    "HOST",
+    "Device",
+    "as_device",
+    "default_device",
+    "devices_of",
+    "in_host_memory",
+    "is_device",
+    "memory_of",
+]
 
 HOST: Device = platforms.host_device()
 """The device of arrays that are kept in the process's own memory."""
@@ -32,6 +41,16 @@ def default_device() -> Device:
 def is_device(x: Any) -> bool:
     """Whether a value is a device: what a backend's ``devices()`` holds."""
     return hasattr(x, "memory_stats") and hasattr(x, "device_kind")
+
+
+def in_host_memory(device: Device) -> bool:
+    """Whether a device computes in the process's own memory: it is a CPU device."""
+    return device is HOST or device.platform == platforms.HOST_PLATFORM
+
+
+def memory_of(device: Device) -> Device:
+    """The device that owns the memory: all CPU devices compute in that of the first."""
+    return HOST if in_host_memory(device) else device
 
 
 def as_device(x: Any) -> Device:

@@ -1,0 +1,99 @@
+"""``gnomon.sharding_constraint``: an identity that says how a value is spread over a mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gnomon.dialects.attributes import INTS, STRINGS
+from gnomon.dialects.combinators import Values, require
+from gnomon.dialects.contract import Instance, MappedAxis, Op
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.sharding_rules import SplitUse
+from gnomon.dialects.types import TensorType
+
+# The entry of a dimension that may be split in any way.
+OPEN = "?"
+_TYPES = ("auto", "explicit", "manual")
+
+
+def _infer(
+    x: TensorType,
+    *,
+    names: tuple[str, ...],
+    sizes: tuple[int, ...],
+    types: tuple[str, ...],
+    devices: tuple[int, ...],
+    spec: tuple[str, ...],
+) -> TensorType:
+    def check(condition: bool, problem: str) -> None:
+        require(condition, "sharding_constraint", problem)
+
+    check(
+        len(names) == len(sizes) == len(types) and len(set(names)) == len(names),
+        "the mesh must have a name, a size and a type for each axis, got "
+        f"{names}, {sizes}, {types}",
+    )
+    check(
+        all(kind in _TYPES for kind in types),
+        f"the types of axes are {', '.join(_TYPES)}, got {types}",
+    )
+    count = int(np.prod(sizes, dtype=np.int64))
+    check(
+        len(devices) in (0, count),
+        f"the mesh has {count} devices, got the numbers of {len(devices)}",
+    )
+    check(len(spec) == x.rank, f"spec must have an entry for each dimension of {x}, got {spec}")
+    used = [axis for entry in spec if entry != OPEN for axis in entry.split(",") if axis]
+    check(
+        set(used) <= set(names) and len(set(used)) == len(used),
+        f"spec must name axes among {names}, each once, got {spec}",
+    )
+    return x
+
+
+def _batch(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], Sequence[int | None]]:
+    (dim,) = dims
+    assert dim is not None
+    spec = list(inst.params["spec"])
+    # The axis that is mapped may be split in any way.
+    spec.insert(dim, OPEN)
+    return inst.op.build(operands, {**inst.params, "spec": tuple(spec)}), dims
+
+
+def _split(use: SplitUse) -> list[tuple[tuple[str, ...], ...]]:
+    """The axes of the spec that are explicit, whatever the operand's are."""
+    p = use.params
+    explicit = {n for n, kind in zip(p["names"], p["types"], strict=True) if kind == "explicit"}
+    entries = [() if entry == OPEN else tuple(entry.split(",")) for entry in p["spec"]]
+    return [tuple(tuple(a for a in axes if a in explicit) for axes in entries)]
+
+
+sharding_constraint = Op(
+    name="sharding_constraint",
+    doc="the operand, spread over the devices of a mesh: `spec` has the axes that split each "
+    'dimension, separated by commas, or "?" for a dimension that may be split in any way',
+    example='%y = "gnomon.sharding_constraint"(%x) {names = ["data", "model"], '
+    'sizes = array<i64: 2, 1>, types = ["auto", "auto"], devices = array<i64: 0, 1>, '
+    'spec = ["data", "?"]} : (tensor<4x3xf32>) -> tensor<4x3xf32>',
+    attributes={
+        "names": STRINGS,
+        "sizes": INTS,
+        "types": STRINGS,
+        "devices": INTS,
+        "spec": STRINGS,
+    },
+    operands=("x",),
+    infer=_infer,
+    evaluate=lambda x, **params: x,
+    jvp=lambda inst, outs, tangents: inst.op.build(tangents, inst.params),
+    transpose=lambda inst, cotangents, linear: inst.op.build(cotangents, inst.params),
+    batch=_batch,
+    sharding=_split,
+    lower=lambda inst: inst.operands,
+)
+
+__all__ = ["OPEN", "sharding_constraint"]

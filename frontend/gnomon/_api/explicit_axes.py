@@ -1,0 +1,267 @@
+"""Explicit axes of meshes: `reshard`, and functions in which axes are automatic or explicit."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gnomon import tree_util
+from gnomon._api.devices import device_put
+from gnomon._api.meshes import use_abstract_mesh
+from gnomon._arrays.array import Array
+from gnomon._config.current import config
+from gnomon._sharding.axis_type import AxisType
+from gnomon._sharding.mesh import AbstractMesh
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon._sharding.sharding import Sharding
+from gnomon._tracing.bind import as_operand
+from gnomon._tracing.constraints import constrained
+from gnomon._tracing.explicit import automatic, concrete_mesh, full_spec
+from gnomon._tracing.function import check_callable, described
+from gnomon._tracing.stack import staging
+from gnomon._tracing.trace import is_tracer
+from gnomon._trees.prefixes import broadcast_prefix
+
+__all__ = ["auto_axes", "explicit_axes", "placed_sharding", "reshard", "with_out_sharding"]
+
+
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """Arrays with other shardings, in types too where axes of the mesh are explicit.
+
+    Args:
+      xs: a pytree of arrays.
+      out_shardings: a `gnomon.NamedSharding`, a `gnomon.P` of the mesh that is set, or a pytree of
+        those that is a prefix of ``xs``.
+    Returns:
+      The pytree.
+    Raises:
+      ValueError: there is a spec and no mesh is set, a spec names an axis that the mesh does not
+        have or has more entries than an array has dimensions, or the axes of a dimension do not
+        divide its size.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> with gn.set_mesh(gn.make_mesh((1,), ("data",))):
+      ...     gn.typeof(gn.sharding.reshard(gnp.ones((4, 2)), gn.P("data")))
+      float32[4@data,2]
+    """
+    leaves, tree = tree_util.tree_flatten(xs)
+    wanted = _spread(out_shardings, xs, "reshard: out_shardings")
+    moved = [
+        _reshard(as_operand(leaf), sharding, "reshard")
+        for leaf, sharding in zip(leaves, wanted, strict=True)
+    ]
+    return tree_util.tree_unflatten(tree, moved)
+
+
+def _spread(shardings: Any, tree: Any, what: str) -> list[Any]:
+    """A prefix of a tree as a list with an entry for each leaf."""
+    return broadcast_prefix(shardings, tree, _is_sharding, prefix_name=what, full_name="the tree")
+
+
+def _is_sharding(x: Any) -> bool:
+    return x is None or isinstance(x, (Sharding, PartitionSpec))
+
+
+def _named(sharding: Any, what: str) -> NamedSharding:
+    """A sharding over a mesh; a spec is one of the mesh that is set."""
+    if isinstance(sharding, PartitionSpec):
+        mesh = config.mesh_context[1]
+        if mesh is None or mesh.empty:
+            raise ValueError(
+                f"{what}: the spec {sharding} needs a mesh: set one with gnomon.set_mesh, or give "
+                "a gnomon.NamedSharding"
+            )
+        sharding = NamedSharding(mesh, sharding)
+    if not isinstance(sharding, NamedSharding):
+        raise TypeError(
+            f"{what} takes a gnomon.NamedSharding or a gnomon.P of the mesh that is set, got "
+            f"{sharding!r}"
+        )
+    return sharding
+
+
+def _reshard(x: Any, sharding: Any, what: str) -> Any:
+    """One array with another sharding."""
+    sharding = _named(sharding, what)
+    try:
+        sharding.shard_shape(x.shape)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
+    sharding = full_spec(sharding, x.ndim)
+    if is_tracer(x) or staging():
+        return constrained(x, sharding)
+    mesh = concrete_mesh(sharding.mesh, x)
+    if mesh is None:
+        raise ValueError(
+            f"{what}: the sharding {sharding} has no devices: set a mesh with gnomon.set_mesh"
+        )
+    return device_put(x, NamedSharding(mesh, sharding.spec))
+
+
+def placed_sharding(sharding: NamedSharding | PartitionSpec, what: str) -> NamedSharding:
+    """A sharding with devices where these are known; a spec is one of the mesh that is set."""
+    given = _named(sharding, what)
+    mesh = concrete_mesh(given.mesh)
+    return given if mesh is None else given.update(mesh=mesh)
+
+
+# -------------------------------------------------------------------------------- changes of modes
+
+
+def with_out_sharding(
+    what: str, out_sharding: Any, compute: Callable[..., Array], *arrays: Any
+) -> Array:
+    """The result of a function on arrays with a sharding that the caller gives.
+
+    Args:
+      what: names the function in messages.
+      out_sharding: a sharding or a spec; None: the result has the sharding of its type.
+      compute: the function; it sees the arrays without explicit axes in their types.
+      arrays: its arguments.
+    """
+    if out_sharding is None:
+        return compute(*arrays)
+    sharding = _named(out_sharding, f"{what}: out_sharding")
+    with _axes_of_type(AxisType.Auto, sharding.mesh.abstract_mesh, None):
+        result = compute(*(automatic(as_operand(x)) for x in arrays))
+    moved: Array = _reshard(result, sharding, f"{what}: out_sharding")
+    return moved
+
+
+def _chosen(axes: Any, mesh: AbstractMesh, what: str) -> frozenset[Any]:
+    names = mesh.axis_names if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)
+    if unknown := [name for name in names if name not in mesh.axis_names]:
+        raise ValueError(f"{what}: {unknown} are no axes of the mesh, which has {mesh.axis_names}")
+    return frozenset(names)
+
+
+def _axes_of_type(kind: AxisType, mesh: AbstractMesh, axes: frozenset[Any] | None) -> Any:
+    """A context in which axes of the mesh, by default all, are of a type."""
+    context: AbstractMesh = config.mesh_context[1] or mesh
+    names = [n for n in context.axis_names if axes is None or n in axes]
+    kept = set(context.manual_axes)
+    types = {name: kind for name in names if name not in kept}
+    return use_abstract_mesh(context.update_axis_types(types))
+
+
+def _mesh_of_leaves(leaves: Sequence[Any]) -> AbstractMesh | None:
+    mesh: AbstractMesh | None = config.mesh_context[1]
+    if mesh is not None and not mesh.empty:
+        return mesh
+    found = (x.aval.explicit for x in leaves)
+    return next((sharding.mesh for sharding in found if sharding is not None), None)
+
+
+def auto_axes(
+    f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_sharding: Any = ...
+) -> Any:
+    """A function in which axes of the mesh that are explicit are automatic.
+
+    Types do not have these axes inside of it: the shardings of intermediate values are chosen for
+    the program. The results have those that ``out_sharding`` says.
+
+    Args:
+      f: a function of arrays and pytrees of them. Without one, `auto_axes` is a decorator.
+      axes: the names of the axes; by default all.
+      out_sharding: a `gnomon.NamedSharding`, a `gnomon.P` of the mesh that is set, or a pytree of
+        those that is a prefix of the result.
+    Raises:
+      TypeError: ``out_sharding`` is not given.
+      ValueError: there is no mesh, or ``axes`` names others than it has.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> with gn.set_mesh(gn.make_mesh((1,), ("data",))):
+      ...     x = gn.sharding.reshard(gnp.ones((4, 2)), gn.P("data"))
+      ...     gn.typeof(gn.sharding.auto_axes(gnp.flip, out_sharding=gn.P("data"))(x))
+      float32[4@data,2]
+    """
+    if f is None:
+        return functools.partial(auto_axes, axes=axes, out_sharding=out_sharding)
+    check_callable(f, "auto_axes")
+    inner = f
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        wanted = kwargs.pop("out_sharding", out_sharding)
+        if wanted is ...:
+            raise TypeError("auto_axes: missing required keyword argument: 'out_sharding'")
+        leaves, tree = tree_util.tree_flatten((args, kwargs))
+        arrays = [as_operand(leaf) for leaf in leaves]
+        mesh = _mesh_of_leaves(arrays)
+        if mesh is None:
+            raise ValueError("auto_axes needs a mesh: set one with gnomon.set_mesh")
+        chosen = _chosen(axes, mesh, "auto_axes")
+        with _axes_of_type(AxisType.Auto, mesh, chosen):
+            given = [automatic(x, chosen.__contains__) for x in arrays]
+            args, kwargs = tree_util.tree_unflatten(tree, given)
+            out = inner(*args, **kwargs)
+        results, out_tree = tree_util.tree_flatten(out)
+        shardings = _spread(wanted, out, "auto_axes: out_sharding")
+        moved = [
+            _reshard(as_operand(x), _over(s, mesh), "auto_axes: out_sharding")
+            for x, s in zip(results, shardings, strict=True)
+        ]
+        return tree_util.tree_unflatten(out_tree, moved)
+
+    return described(wrapper, f, "The function {} in which explicit axes are automatic.")
+
+
+def _over(sharding: Any, mesh: AbstractMesh) -> Any:
+    """A spec as a sharding over a mesh; others as they are."""
+    return NamedSharding(mesh, sharding) if isinstance(sharding, PartitionSpec) else sharding
+
+
+def explicit_axes(
+    f: Callable[..., Any] | None = None, /, *, axes: Any = None, in_sharding: Any = ...
+) -> Any:
+    """A function in which axes of the mesh that are automatic are explicit.
+
+    Types have these axes inside of it, and the shardings of all values follow from those of the
+    arguments. The types of the results do not have them.
+
+    Args:
+      f: a function of arrays and pytrees of them. Without one, `explicit_axes` is a decorator.
+      axes: the names of the axes; by default all.
+      in_sharding: a `gnomon.P`, or a pytree of those that is a prefix of the arguments, a tuple.
+    Raises:
+      TypeError: ``in_sharding`` is not given.
+      ValueError: no mesh is set, or ``axes`` names others than it has.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> auto = (gn.sharding.AxisType.Auto,)
+      >>> def f(x):
+      ...     print(gn.typeof(x))
+      ...     return x
+      >>> with gn.set_mesh(gn.make_mesh((1,), ("data",), auto)):
+      ...     _ = gn.jit(gn.sharding.explicit_axes(f, in_sharding=gn.P("data")))(gnp.ones(4))
+      float32[4@data]
+    """
+    if f is None:
+        return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
+    check_callable(f, "explicit_axes")
+    inner = f
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        wanted = kwargs.pop("in_sharding", in_sharding)
+        if wanted is ...:
+            raise TypeError("explicit_axes: missing required keyword argument: 'in_sharding'")
+        outer: AbstractMesh | None = config.mesh_context[1]
+        if outer is None or outer.empty:
+            raise ValueError("explicit_axes needs a mesh: set one with gnomon.set_mesh")
+        chosen = _chosen(axes, outer, "explicit_axes")
+        with _axes_of_type(AxisType.Explicit, outer, chosen):
+            specs = _spread(wanted, args, "explicit_axes: in_sharding")
+            leaves, tree = tree_util.tree_flatten(args)
+            given = [
+                _reshard(as_operand(leaf), spec, "explicit_axes: in_sharding")
+                for leaf, spec in zip(leaves, specs, strict=True)
+            ]
+            out = inner(*tree_util.tree_unflatten(tree, given), **kwargs)
+        changed = chosen.difference(outer.explicit_axes)
+        return tree_util.tree_map(lambda x: automatic(as_operand(x), changed.__contains__), out)
+
+    return described(wrapper, f, "The function {} in which automatic axes are explicit.")

@@ -1,0 +1,159 @@
+"""Arrays that are spread over the devices of a mesh.
+
+The devices share the memory of this process, so the value is in one piece; the sharding says which
+part of it each device holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gnomon._arrays.aval import ShapedArray, explicit_sharding, shaped_array
+from gnomon._arrays.concrete import ConcreteArray, PlacedArray, placed
+from gnomon._arrays.shard import Shard
+from gnomon._sharding.device import Device, in_host_memory
+from gnomon._sharding.device_group import place_of_devices
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon.backends.interface import Buffer
+
+__all__ = ["ShardedArray", "sharded", "sharded_buffer"]
+
+
+class ShardedArray(PlacedArray):
+    """An array whose parts are on the devices of a `NamedSharding`."""
+
+    __slots__ = ("_sharding",)
+
+    _sharding: NamedSharding
+
+    @property
+    def aval(self) -> ShapedArray:
+        """Shape, dtype, weak type and the sharding over explicit axes in one interned object."""
+        aval = self._aval
+        if aval is None:
+            value = self._value
+            assert value is not None
+            aval = self._aval = _typed(
+                shaped_array(value.shape, value.dtype, self.weak_type), self._sharding
+            )
+        return aval
+
+    @property
+    def sharding(self) -> NamedSharding:
+        """The sharding of the array."""
+        return self._sharding
+
+    @property
+    def device(self) -> Any:
+        """The device of the array, or its sharding where there are several."""
+        devices = self._sharding._device_tuple
+        return devices[0] if len(devices) == 1 else self._sharding
+
+    def devices(self) -> set[Device]:
+        """The devices that hold the array."""
+        self._check_alive()
+        return self._sharding.device_set
+
+    def platform(self) -> str:
+        """The name of the platform whose devices hold the array."""
+        return self._device.platform
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all devices belong to this process."""
+        return self._sharding.is_fully_addressable
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each device holds the whole array."""
+        return self._sharding.is_fully_replicated
+
+    def _shards(self) -> list[Shard]:
+        value = self.numpy_value()
+        seen: dict[tuple[tuple[int | None, int | None], ...], int] = {}
+        found = []
+        for device, index in self._sharding.devices_indices_map(self.shape).items():
+            key = tuple((part.start, part.stop) for part in index)
+            replica = seen[key] = seen.get(key, -1) + 1
+            data = placed(
+                np.asarray(value[index]), device, committed=True, weak_type=self.weak_type
+            )
+            found.append(Shard(device, index, replica, data))
+        return found
+
+    def addressable_data(self, index: int) -> PlacedArray:
+        """The part on one of the devices, by its number in the mesh."""
+        device = self._sharding._device_tuple[index]
+        part = self._sharding.devices_indices_map(self.shape)[device]
+        value = np.asarray(self.numpy_value()[part])
+        return placed(value, device, committed=True, weak_type=self.weak_type)
+
+    def _put_like(self, result: ConcreteArray, shape: tuple[int, ...]) -> None:
+        super()._put_like(result, shape)
+        assert isinstance(result, ShardedArray)
+        kept = shape == self.shape
+        result._sharding = self._sharding if kept else self._sharding.update(spec=PartitionSpec())
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        self._refuse_dlpack()
+        return super().__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        self._refuse_dlpack()
+        return super().__dlpack_device__()
+
+    def _refuse_dlpack(self) -> None:
+        if self._sharding.num_devices > 1:
+            raise BufferError(
+                f"DLPack: the array {self.aval} is spread over {self._sharding.num_devices} "
+                "devices, and a capsule holds an array of one; put it on one of them with "
+                "gnomon.device_put, or take a part: x.addressable_data(0)"
+            )
+
+
+def _typed(aval: ShapedArray, sharding: NamedSharding) -> ShapedArray:
+    """The type of an array with a sharding."""
+    explicit = explicit_sharding(sharding, aval.ndim)
+    return aval if explicit is aval.explicit else aval.replicated().update(sharding=explicit)
+
+
+_new = object.__new__
+
+
+def _empty(sharding: NamedSharding) -> ShardedArray:
+    devices = sharding._device_tuple
+    if not in_host_memory(devices[0]):
+        raise NotImplementedError(
+            f"arrays over devices of the platform {devices[0].platform!r} are not supported yet, "
+            f"got {sharding}; on the CPU they are (docs/differences.md)"
+        )
+    array = _new(ShardedArray)
+    array._device = place_of_devices(devices)
+    array._committed = True
+    array._sharding = sharding
+    return array
+
+
+def sharded(
+    value: np.ndarray[Any, Any], sharding: NamedSharding, weak_type: bool = False
+) -> ShardedArray:
+    """An array of a NumPy value, which nobody writes to from now on, with a sharding."""
+    array = _empty(sharding)
+    array._value = value if type(value) is np.ndarray else np.asarray(value)
+    array._buffer = None
+    array._aval = None
+    array.weak_type = weak_type
+    return array
+
+
+def sharded_buffer(buffer: Buffer, aval: ShapedArray, sharding: NamedSharding) -> ShardedArray:
+    """An array of a value that was computed, with a sharding."""
+    array = _empty(sharding)
+    array._value = None
+    array._buffer = buffer
+    array._aval = _typed(aval, sharding)
+    array.weak_type = aval.weak_type
+    return array

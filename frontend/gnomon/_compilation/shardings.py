@@ -1,0 +1,227 @@
+"""The shardings of a jitted function: those it is given, and those of its arguments and results."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gnomon import tree_util
+from gnomon._arrays.concrete import ConcreteArray, PlacedArray
+from gnomon._compilation.arguments import Call
+from gnomon._sharding.device import Device, in_host_memory
+from gnomon._sharding.device_group import DeviceGroup, place_of_devices
+from gnomon._sharding.mesh import Mesh
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.partition_spec import PartitionSpec, Unconstrained
+from gnomon._sharding.sharding import Sharding
+from gnomon._tracing.constraints import constraint_mesh, resolved
+from gnomon._tracing.function import Traced
+from gnomon._tracing.inspections import any_inspections, tell
+from gnomon._tracing.shardings import (
+    check_fits,
+    mesh_of,
+    named,
+    propagated,
+    sharding_in,
+    typed_split,
+)
+from gnomon._trees.prefixes import broadcast_prefix
+from gnomon.passes.propagate_shardings import Inspected
+
+__all__ = ["Demands", "Shardings", "no_demands"]
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+class Demands:
+    """The shardings of arguments and results that the caller of `jit` demands.
+
+    Args:
+      ins, outs: pytrees of shardings, specs and None, prefixes of the positional arguments and of
+        the result; None: nothing is told.
+    Raises:
+      TypeError: a leaf is something else.
+      ValueError: a spec leaves dimensions open.
+
+    Attributes:
+      key: a hashable value, equal for equal demands.
+    """
+
+    def __init__(self, ins: Any, outs: Any) -> None:
+        self.ins = tuple(ins) if isinstance(ins, list) else ins
+        self.outs = outs
+        for name, tree in (("in_shardings", ins), ("out_shardings", outs)):
+            for leaf in tree_util.tree_leaves(tree):
+                _check(name, leaf)
+        leaves, tree = tree_util.tree_flatten((self.ins, outs))
+        self.key = (tree, tuple(leaves))
+
+    def __bool__(self) -> bool:
+        return bool(self.key[1])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Demands) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __reduce__(self) -> Any:
+        return Demands, (self.ins, self.outs)
+
+    def inputs(self, call: Call) -> list[Sharding | None]:
+        """The sharding that each dynamic leaf of a call must have, if any."""
+        if self.ins is None:
+            return [None] * len(call.leaves)
+        args, kwargs = tree_util.tree_unflatten(call.tree, list(range(len(call.leaves))))
+        if kwargs:
+            raise ValueError(
+                "jit: in_shardings are of positional arguments, got the keyword arguments "
+                f"{', '.join(kwargs)}"
+            )
+        found = broadcast_prefix(
+            self.ins, args, _is_none, prefix_name="jit: in_shardings", full_name="the arguments"
+        )
+        return [resolved(leaf, "jit: in_shardings") for leaf in found]
+
+    def outputs(self, tree: Any) -> list[Sharding | None]:
+        """The sharding that each leaf of the result must have, if any."""
+        if self.outs is None:
+            return [None] * tree.num_leaves
+        result = tree_util.tree_unflatten(tree, list(range(tree.num_leaves)))
+        found = broadcast_prefix(
+            self.outs, result, _is_none, prefix_name="jit: out_shardings", full_name="the result"
+        )
+        return [resolved(leaf, "jit: out_shardings") for leaf in found]
+
+
+no_demands = Demands(None, None)
+
+
+def _check(name: str, leaf: Any) -> None:
+    if not isinstance(leaf, (Sharding, PartitionSpec)):
+        raise TypeError(
+            f"jit: {name} takes shardings, such as gnomon.NamedSharding(mesh, spec), specs and "
+            f"None, got {leaf!r}"
+        )
+    spec = leaf.spec if isinstance(leaf, NamedSharding) else leaf
+    if isinstance(spec, PartitionSpec) and any(
+        isinstance(entry, Unconstrained) for entry in spec.partitions
+    ):
+        raise ValueError(f"jit: {name} cannot have UNCONSTRAINED dimensions, got {leaf}")
+
+
+class Shardings:
+    """The shardings of the arguments and results of one program.
+
+    Args:
+      demands: what `jit` is told.
+      call, traced: the call, and the program with the arrays that it closes over.
+      describe: names a leaf of the call in messages.
+      context: the mesh that is set, if any.
+
+    Attributes:
+      place: the device of the shardings, or the group of their devices; None without any.
+      ins: the sharding of each leaf of the call, or None.
+      outs: the sharding of each result; None where there is no mesh.
+      inspected: the values whose shardings the program asks for.
+    Raises:
+      ValueError: a sharding does not fit an array, or is not the one that the array has.
+    """
+
+    def __init__(
+        self,
+        demands: Demands,
+        call: Call,
+        traced: Traced,
+        describe: Callable[[int], str],
+        context: Mesh | None = None,
+    ) -> None:
+        wanted = demands.inputs(call)
+        outs = demands.outputs(traced.tree)
+        types = traced.body.argument_types
+        for i, (leaf, sharding) in enumerate(zip(call.leaves, wanted, strict=True)):
+            if sharding is not None:
+                _check_argument(leaf, sharding, types[i].shape, functools.partial(describe, i))
+        found = [sharding_in(leaf) for leaf in call.leaves]
+        self.ins = [w or f for w, f in zip(wanted, found, strict=True)]
+        captured = [sharding_in(c) for c in traced.captures]
+        self.place: Device | None = None
+        self.outs: list[Sharding] | None = None
+        self.inspected: list[Inspected] = []
+        self._mesh: Mesh | None = None
+        constrained = constraint_mesh(traced.program, traced.body)
+        mesh = mesh_of([*self.ins, *captured, *outs])
+        if mesh is None or not _is_alike(mesh, constrained):
+            mesh = constrained or context
+        demanded = [s for s in (*wanted, *outs) if s is not None]
+        if mesh is None:
+            if demanded:
+                self.place = _one_place(demanded)
+            if any_inspections():
+                unknown = [None] * len(types)
+                propagated(traced.program, traced.body, unknown, None, self.inspected)
+            return
+        self._mesh = mesh
+        self.place = _one_place([*demanded, NamedSharding(mesh, PartitionSpec())])
+        given = [*self.ins, *captured]
+        splits = propagated(traced.program, traced.body, given, mesh, self.inspected)
+        for sharding, aval in zip(outs, traced.avals, strict=True):
+            if isinstance(sharding, NamedSharding):
+                check_fits(sharding, aval.shape, "jit: out_shardings")
+        explicit = [aval.explicit for aval in traced.avals]
+        splits = [
+            split if t is None else typed_split(mesh, t._axes, split)
+            for t, split in zip(explicit, splits, strict=True)
+        ]
+        self.outs = [
+            named(mesh, split) if out is None else out
+            for out, split in zip(outs, splits, strict=True)
+        ]
+
+    def tell_inspections(self, device: Device) -> None:
+        """Call the functions that ask for shardings, of a program on a mesh or else a device."""
+        tell(self.inspected, device if self._mesh is None else self._mesh)
+
+
+def _is_alike(mesh: Mesh, constrained: Mesh | None) -> bool:
+    """Whether constraints, if there are any, are of a mesh or of one with the same axes."""
+    return constrained is None or (mesh._flat, mesh.shape) == (constrained._flat, constrained.shape)
+
+
+def _check_argument(
+    leaf: Any, sharding: Sharding, shape: tuple[int, ...], describe: Callable[[], str]
+) -> None:
+    if isinstance(sharding, NamedSharding):
+        check_fits(sharding, shape, "jit: in_shardings")
+    has = None
+    if isinstance(leaf, PlacedArray) and leaf.committed:
+        has = leaf.sharding
+    elif not isinstance(leaf, ConcreteArray):
+        has = sharding_in(leaf)
+    if has is not None and not sharding.is_equivalent_to(has, len(shape)):
+        raise ValueError(
+            f"{describe()} has another sharding than in_shardings say: it has {has}, and "
+            f"in_shardings say {sharding}. Move it with gnomon.device_put"
+        )
+
+
+def _one_place(shardings: Sequence[Sharding]) -> Device:
+    """The device of shardings, or the group of their devices."""
+    found: Device | None = None
+    for sharding in shardings:
+        place = place_of_devices(sharding._device_tuple)
+        if found is not None and place is not found:
+            raise ValueError(
+                f"received incompatible devices: shardings of jit are on {found!r} and {place!r}"
+            )
+        found = place
+    assert found is not None
+    if isinstance(found, DeviceGroup) and not in_host_memory(found):
+        raise NotImplementedError(
+            f"programs over several devices of the platform {found.platform!r} are not supported "
+            "yet; on the CPU they are (docs/differences.md)"
+        )
+    return found

@@ -1,0 +1,1 @@
+"""Devices, meshes of them, and shardings: how arrays are spread over devices."""

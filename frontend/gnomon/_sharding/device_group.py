@@ -1,0 +1,72 @@
+"""Several devices as the one place of an array that is spread over them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from gnomon._sharding.device import Device
+
+__all__ = ["DeviceGroup", "place_of_devices"]
+
+
+class DeviceGroup:
+    """Devices of one platform, in their order; each group is one object, compared by identity.
+
+    Attributes:
+      devices: the devices.
+    """
+
+    __slots__ = ("__weakref__", "devices")
+
+    def __init__(self, devices: tuple[Device, ...]) -> None:
+        self.devices = devices
+
+    @property
+    def id(self) -> int:
+        """The number of the first device."""
+        return self.devices[0].id
+
+    @property
+    def platform(self) -> str:
+        """The platform's name."""
+        return self.devices[0].platform
+
+    @property
+    def device_kind(self) -> str:
+        """The model, as the driver names it."""
+        return self.devices[0].device_kind
+
+    @property
+    def process_index(self) -> int:
+        """The index of the process to which the first device belongs."""
+        return self.devices[0].process_index
+
+    @property
+    def backend(self) -> Any:
+        """The backend of the devices."""
+        return self.devices[0].backend
+
+    def memory_stats(self) -> dict[str, int] | None:
+        """None: each device tells its own."""
+        return None
+
+    def __repr__(self) -> str:
+        return f"the devices {[device.id for device in self.devices]} of {self.platform!r}"
+
+
+_groups: dict[tuple[Device, ...], DeviceGroup] = {}
+_lock = threading.Lock()
+
+
+def place_of_devices(devices: Sequence[Device]) -> Device:
+    """The place of what is spread over devices: the one device, or their group."""
+    key = tuple(devices)
+    if len(key) == 1:
+        return key[0]
+    found = _groups.get(key)
+    if found is None:
+        with _lock:
+            found = _groups.setdefault(key, DeviceGroup(key))
+    return found

@@ -1,0 +1,92 @@
+"""Constraints: the demand that a value of a program be spread over devices in a way."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from gnomon._config.current import config
+from gnomon._sharding.axis_type import AxisType
+from gnomon._sharding.device import devices_of
+from gnomon._sharding.mesh import AbstractMesh, Mesh
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.partition_spec import PartitionSpec, Unconstrained, axes_of
+from gnomon._tracing.bind import bind
+from gnomon._tracing.explicit import retyped
+from gnomon.dialects.body import Body
+from gnomon.dialects.contract import all_operations, params_of
+from gnomon.dialects.emit import ops
+from gnomon.dialects.functions import Program
+
+__all__ = ["constrained", "constraint_mesh", "resolved"]
+
+# The entry of a dimension that may be split in any way.
+_OPEN = "?"
+
+
+def resolved(sharding: Any, what: str) -> Any:
+    """A sharding; a spec is one of the mesh that is set.
+
+    Raises:
+      RuntimeError: there is a spec and no mesh.
+    """
+    if not isinstance(sharding, PartitionSpec):
+        return sharding
+    concrete, abstract, entered = config.mesh_context
+    mesh = concrete or abstract or entered
+    if mesh is None:
+        raise RuntimeError(
+            f"{what}: the spec {sharding} needs a mesh: set one with gnomon.set_mesh, or give a "
+            "gnomon.NamedSharding"
+        )
+    return NamedSharding(mesh, sharding)
+
+
+# Whether any was ever made: without one, no program need be searched for its mesh.
+_constraints = threading.Event()
+
+
+def constrained(x: Any, sharding: NamedSharding, *, others_open: bool = False) -> Any:
+    """A traced value with the demand that it be spread over devices in a way.
+
+    Args:
+      x: the value.
+      sharding: how it is to be spread.
+      others_open: dimensions that the sharding does not split may be split in any way.
+    """
+    _constraints.set()
+    mesh, rank = sharding.mesh, x.ndim
+    entries = (*sharding.spec.partitions, *(None,) * rank)[:rank]
+    spec = tuple(
+        _OPEN
+        if isinstance(entry, Unconstrained) or (others_open and not axes_of(entry))
+        else ",".join(axes_of(entry))
+        for entry in entries
+    )
+    devices = () if isinstance(mesh, AbstractMesh) else tuple(d.id for d in mesh._flat)
+    types = tuple(type_.name.lower() for type_ in mesh.axis_types)
+    params = {"names": mesh.axis_names, "sizes": mesh.axis_sizes, "types": types}
+    result = bind(ops.sharding_constraint, x, **params, devices=devices, spec=spec)
+    return retyped(result, sharding)
+
+
+def constraint_mesh(program: Program, body: Body) -> Mesh | None:
+    """The mesh of the first constraint with devices in a body or in functions of its program."""
+    if not _constraints.is_set():
+        return None
+    for each in (body, *map(program.body, program.names)):
+        for op in all_operations(each):
+            if op.name == "gnomon.sharding_constraint":
+                params = params_of(op)
+                if params["devices"]:
+                    return _mesh_of_constraint(params)
+    return None
+
+
+def _mesh_of_constraint(params: dict[str, Any]) -> Mesh:
+    by_id = {device.id: device for device in devices_of(None)}
+    grid = np.array([by_id[i] for i in params["devices"]], dtype=object)
+    types = tuple(AxisType[type_.capitalize()] for type_ in params["types"])
+    return Mesh(grid.reshape(params["sizes"]), params["names"], types)

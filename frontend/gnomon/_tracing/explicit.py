@@ -1,0 +1,142 @@
+"""Shardings in types: what the explicit axes of a mesh make of ops and of values.
+
+`explicit_types` applies the facet ``sharding`` of an op to the types of its operands. The other
+functions change the type of a value, in a trace or not: `retyped` says what the sharding is,
+`automatic` leaves it out of the type, `resharded` moves the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gnomon._arrays.array import Array
+from gnomon._arrays.aval import explicit_sharding
+from gnomon._arrays.concrete import ConcreteArray
+from gnomon._arrays.sharded import ShardedArray, sharded
+from gnomon._config.current import config
+from gnomon._diagnostics.errors import ShardingTypeError
+from gnomon._diagnostics.source_location import user_frame
+from gnomon._sharding.axis_type import AxisType
+from gnomon._sharding.mesh import AbstractMesh, Mesh
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon.dialects.contract import Op
+from gnomon.dialects.sharding_rules import Shape, ShardingRuleError, SplitUse, require_unsplit
+
+__all__ = [
+    "automatic",
+    "concrete_mesh",
+    "explicit_types",
+    "full_spec",
+    "has_explicit_types",
+    "retyped",
+    "with_types_of",
+]
+
+
+def has_explicit_types(operands: Sequence[Any]) -> bool:
+    """Whether the type of an operand has a sharding."""
+    for x in operands:
+        if isinstance(x, Array) and type(x) is not ConcreteArray and x.aval.explicit is not None:
+            return True
+    return False
+
+
+def explicit_types(
+    op: Op, operands: Sequence[Any], params: dict[str, Any], shapes: Sequence[Shape]
+) -> list[NamedSharding] | None:
+    """The shardings in the types of an op's results; None where no operand has one.
+
+    Args:
+      op, operands, params: the op, the arrays that it is applied to, and its parameters.
+      shapes: of the results.
+    Raises:
+      ShardingTypeError: the operands disagree, or the result is ambiguous.
+      ValueError: the operands are of different meshes.
+    """
+    found = [getattr(getattr(x, "aval", None), "explicit", None) for x in operands]
+    mesh = _mesh_of(found)
+    if mesh is None:
+        return None
+    splits = [
+        ((),) * len(x.shape) if sharding is None else sharding._axes
+        for x, sharding in zip(operands, found, strict=True)
+    ]
+    name = op.full_name.removeprefix("gnomon.")
+    use = SplitUse(name, params, [tuple(x.shape) for x in operands], shapes, splits, mesh.shape)
+    try:
+        made = (op.sharding or require_unsplit)(use)
+    except ShardingRuleError as error:
+        file, line = user_frame()
+        raise ShardingTypeError(f"{error} ({file}:{line})") from None
+    return [NamedSharding(mesh, PartitionSpec(*split)) for split in made]
+
+
+def _mesh_of(shardings: Sequence[NamedSharding | None]) -> AbstractMesh | None:
+    """The mesh of the types of operands."""
+    found: AbstractMesh | None = None
+    for sharding in shardings:
+        if sharding is None:
+            continue
+        if found is None:
+            found = sharding.mesh
+        elif sharding.mesh != found:
+            raise ValueError(
+                f"arrays are of different meshes, {found} and {sharding.mesh}. Move them with "
+                "gnomon.device_put, or with gnomon.sharding.reshard where one is set"
+            )
+    return found
+
+
+def full_spec(sharding: NamedSharding, ndim: int) -> NamedSharding:
+    """A sharding with an entry for each dimension."""
+    entries = (*sharding.spec.partitions, *(None,) * ndim)[:ndim]
+    return sharding.update(spec=sharding.spec.update(partitions=entries))
+
+
+def concrete_mesh(mesh: Mesh | AbstractMesh, x: Any = None) -> Mesh | None:
+    """The mesh with devices for one without: that of an array, or the one that is set."""
+    if isinstance(mesh, Mesh):
+        return mesh
+    candidates = [x._sharding.mesh if type(x) is ShardedArray else None, config.mesh_context[0]]
+    for known in candidates:
+        if isinstance(known, Mesh) and known.shape == mesh.shape:
+            return known.update(axis_types=mesh.axis_types)
+    return None
+
+
+def retyped(x: Any, sharding: NamedSharding | None) -> Any:
+    """A value whose type has a sharding. It is not moved: the value of an array is in one piece."""
+    explicit = explicit_sharding(sharding, x.ndim)
+    if not isinstance(x, ConcreteArray):
+        if explicit == x.aval.explicit:
+            return x
+        return x._trace.tracer(x._ssa, x.weak_type, x._location, x.aval.vma, explicit)
+    if explicit is None or (type(x) is ShardedArray and x.aval.explicit == explicit):
+        return x
+    mesh = concrete_mesh(explicit.mesh, x)
+    if mesh is None or (type(x) is not ShardedArray and not any(explicit._axes)):
+        return x
+    return sharded(x.numpy_value(), NamedSharding(mesh, explicit.spec), x.weak_type)
+
+
+def with_types_of(results: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
+    """Results with the shardings in their types, where these are known."""
+    return [x if s is None else retyped(x, s) for x, s in zip(results, shardings, strict=True)]
+
+
+def automatic(x: Any, axes: Callable[[Any], bool] = lambda name: True) -> Any:
+    """A value whose type does not have the axes of a mesh that a predicate holds for."""
+    explicit = x.aval.explicit
+    if explicit is None:
+        return x
+    chosen = {name: AxisType.Auto for name in explicit.mesh.explicit_axes if axes(name)}
+    if type(x) is ShardedArray:
+        mesh = x._sharding.mesh
+        types = mesh.abstract_mesh.update_axis_types(chosen).axis_types
+        return sharded(
+            x.numpy_value(), x._sharding.update(mesh=mesh.update(axis_types=types)), x.weak_type
+        )
+    mesh = explicit.mesh.update_axis_types(chosen)
+    return retyped(x, NamedSharding(mesh, explicit.spec))

@@ -1,0 +1,66 @@
+"""Inspections: functions that are told how a value of a program is spread over devices."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gnomon._arrays.array import Array
+from gnomon._config.current import config
+from gnomon._sharding.mesh import Mesh
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon._sharding.sharding import Sharding, SingleDeviceSharding
+from gnomon._tracing.bind import trace_for
+from gnomon._tracing.shardings import named
+from gnomon.dialects.callbacks import Callback, callback_of
+from gnomon.dialects.emit import ops
+from gnomon.passes.propagate_shardings import Inspected
+
+__all__ = ["any_inspections", "inspect", "tell"]
+
+# Whether any was ever made: without one, no program need be searched for them.
+_inspections = threading.Event()
+
+
+def inspect(x: Array, callback: Callable[[Any], Any]) -> None:
+    """Call a function with the sharding of an array: at once, or when its program is compiled."""
+    trace = trace_for([x])
+    if trace is None:
+        callback(x.sharding)
+        return
+    _inspections.set()
+    concrete, abstract, _ = config.mesh_context
+    # Where each device runs the program itself, a shard is whole on it.
+    manual = abstract is not None and bool(abstract.manual_axes)
+    mesh = (concrete or abstract) if manual else None
+
+    def told(sharding: Sharding) -> tuple[()]:
+        callback(sharding if mesh is None else NamedSharding(mesh, PartitionSpec()))
+        return ()
+
+    kept = Callback(told)
+    trace.program.callbacks.append(kept)
+    trace.bind(ops.inspect_sharding, [x], {"callback": kept.number})
+
+
+def any_inspections() -> bool:
+    """Whether programs may have inspections."""
+    return _inspections.is_set()
+
+
+def tell(found: Sequence[Inspected], where: Mesh | Any) -> None:
+    """Call the functions of inspections.
+
+    Args:
+      found: what was found in a program.
+      where: the mesh, or the one device, of the program.
+    """
+    for inspected in found:
+        sharding: Any
+        if isinstance(where, Mesh):
+            sharding = named(where, inspected.split)
+        else:
+            sharding = SingleDeviceSharding(where)
+        callback_of(inspected.callback).function(sharding)

@@ -1,0 +1,203 @@
+"""The shardings of results, from those of operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon._arrays.array import Array
+from gnomon._arrays.sharded import ShardedArray, sharded
+from gnomon._sharding.mesh import Mesh
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon._tracing.explicit import explicit_types
+from gnomon.dialects.body import Body, operands_of
+from gnomon.dialects.contract import Op, all_operations, params_of
+from gnomon.dialects.emit import ops
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import type_of
+from gnomon.passes.pipeline import EXPAND, run_passes
+from gnomon.passes.propagate_shardings import (
+    Inspected,
+    Split,
+    Use,
+    propagate,
+    propagate_op,
+)
+
+__all__ = [
+    "check_fits",
+    "mesh_of",
+    "named",
+    "program_shardings",
+    "propagated",
+    "sharded_results",
+    "sharding_in",
+    "split_of",
+    "typed_split",
+]
+
+
+def mesh_of(shardings: Sequence[Any]) -> Mesh | None:
+    """The mesh of a program whose arguments have these shardings: that of the first one.
+
+    Raises:
+      ValueError: they are of different meshes, one of which has explicit axes.
+    """
+    found: Mesh | None = None
+    for sharding in shardings:
+        if not isinstance(sharding, NamedSharding):
+            continue
+        mesh = sharding.mesh
+        if found is None:
+            found = mesh
+        elif mesh is not found and (mesh.explicit_axes or found.explicit_axes):
+            raise ValueError(
+                "the arrays of a computation must be on one mesh, where axes are explicit; got "
+                f"{found} and {mesh}. Move them with gnomon.device_put"
+            )
+    return found
+
+
+def split_of(sharding: Any, mesh: Mesh | None, ndim: int) -> Split:
+    """How a sharding splits an array, as names of the axes of a mesh."""
+    none: Split = ((),) * ndim
+    if mesh is None or not isinstance(sharding, NamedSharding):
+        return none
+    if sharding.mesh.shape != mesh.shape:
+        return none
+    return (*sharding._axes, *none)[:ndim]
+
+
+def named(mesh: Mesh, split: Split) -> NamedSharding:
+    """The sharding that splits an array in a way: in full length where axes are explicit."""
+    entries = list(split)
+    while entries and not entries[-1] and not mesh.explicit_axes:
+        entries.pop()
+    return NamedSharding(mesh, PartitionSpec(*entries))
+
+
+def check_fits(sharding: NamedSharding, shape: tuple[int, ...], what: str) -> None:
+    """Raise ``ValueError`` unless an array of this shape can have a sharding."""
+    try:
+        sharding.shard_shape(shape)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
+
+
+def sharding_in(x: Any) -> Any:
+    """The sharding over a mesh of an array or of a stand-in for one; None without."""
+    if type(x) is ShardedArray:
+        return x._sharding
+    found = None if isinstance(x, Array) else getattr(x, "sharding", None)
+    return found if isinstance(found, NamedSharding) else None
+
+
+def program_shardings(
+    program: Program,
+    name: str,
+    operands: Sequence[Any],
+    mesh: Mesh,
+    inspected: list[Inspected],
+) -> list[NamedSharding]:
+    """The shardings of the results of a function on arrays.
+
+    Args:
+      program, name: the function.
+      operands: the arrays.
+      mesh: the mesh over which arrays are spread, or constraints ask for that.
+      inspected: the inspections of the program are added here.
+    """
+    shardings = [sharding_in(x) for x in operands]
+    splits = propagated(program, program.body(name), shardings, mesh, inspected)
+    return [named(mesh, split) for split in splits]
+
+
+def propagated(
+    program: Program,
+    body: Body,
+    shardings: Sequence[Any],
+    mesh: Mesh | None,
+    inspected: list[Inspected],
+) -> list[Split]:
+    """How the results of a body of a program are split, given the shardings of its arguments.
+
+    Args:
+      program, body: the body, and the functions that it calls.
+      shardings: of its arguments; None of those that are not sharded.
+      mesh: None where nothing is sharded.
+      inspected: the inspections of the program are added here.
+    """
+    # The rules are of ops: a copy is made in which there are neither calls nor transformations.
+    copy = Program()
+    copy.add("main", copy.import_body(program, body, {}), public=True)
+    if mesh is not None and mesh.explicit_axes:
+        _forget_in_maps(copy)
+    run_passes(copy.module, EXPAND)
+    main = Program(copy.module).body("main")
+    splits = [
+        split_of(sharding, mesh, type_.rank)
+        for sharding, type_ in zip(shardings, main.argument_types, strict=True)
+    ]
+    return propagate(main, splits, {} if mesh is None else mesh.shape, inspected)
+
+
+def _forget_in_maps(program: Program) -> None:
+    """Make the operands of each `shard_map` unsplit: how they were split does not matter inside.
+
+    A `shard_map` over some axes of the mesh only is left alone: the others split what is inside.
+    """
+    for body in map(program.body, program.names):
+        for op in all_operations(body):
+            if op.name != "gnomon.shard_map":
+                continue
+            params = params_of(op)
+            names = params["mesh_axes"]
+            if set(params["manual_axes"]) != set(names):
+                continue
+            mesh = {"names": names, "sizes": params["mesh_sizes"], "devices": ()}
+            types = ("auto",) * len(names)
+            # Several operands are packed by an operation of their own.
+            holder = op if list(op.operands) == operands_of(op) else op.operands[0].owner
+            with ir.InsertionPoint(holder), op.location:
+                for i, value in enumerate(list(holder.operands)):
+                    spec = ("",) * type_of(value).rank
+                    holder.operands[i] = ops.sharding_constraint(
+                        value, **mesh, types=types, spec=spec
+                    )
+
+
+def typed_split(mesh: Mesh, explicit: Split, found: Split) -> Split:
+    """How a value is split: over explicit axes as its type says, over others as was found."""
+    if mesh.are_all_axes_explicit:
+        return explicit
+    auto = set(mesh.axis_names).difference(mesh.explicit_axes)
+    return tuple(
+        (*axes, *(axis for axis in others if axis in auto))
+        for axes, others in zip(explicit, found, strict=True)
+    )
+
+
+def sharded_results(
+    op: Op,
+    operands: Sequence[Any],
+    params: dict[str, Any],
+    values: Sequence[np.ndarray[Any, Any]],
+    weak_type: bool,
+) -> list[ShardedArray]:
+    """Results of an op on arrays of which some are sharded, with the shardings that follow."""
+    shardings = [x._sharding if type(x) is ShardedArray else None for x in operands]
+    mesh = mesh_of(shardings)
+    assert mesh is not None
+    shapes = [np.shape(x) for x in operands]
+    splits = [split_of(s, mesh, len(shape)) for s, shape in zip(shardings, shapes, strict=True)]
+    name = op.full_name.removeprefix("gnomon.")
+    use = Use(name, params, shapes, [v.shape for v in values], splits, mesh.shape)
+    made = propagate_op(use)
+    types = explicit_types(op, operands, params, [v.shape for v in values])
+    if types is not None:
+        made = [typed_split(mesh, t._axes, s) for t, s in zip(types, made, strict=True)]
+    return [sharded(v, named(mesh, s), weak_type) for v, s in zip(values, made, strict=True)]

@@ -1,0 +1,94 @@
+"""The shardings of what `shard_map` and `pmap` take and return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray, committed_device, wrap
+from gnomon._arrays.sharded import ShardedArray, sharded
+from gnomon._config.current import config
+from gnomon._sharding.device import in_host_memory
+from gnomon._sharding.device_group import place_of_devices
+from gnomon._sharding.mesh import AbstractMesh, Mesh
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon._tracing.bind import trace_for
+from gnomon._tracing.constraints import constrained
+from gnomon._tracing.shardings import named, sharding_in, split_of
+from gnomon.passes.propagate_shardings import joined
+
+__all__ = ["brought", "device_mesh", "labelled"]
+
+
+def device_mesh(mesh: Mesh | AbstractMesh, operands: Sequence[Array]) -> Mesh | None:
+    """The mesh whose devices hold the results of a mapped function.
+
+    It is None inside of another mapped function, where a device holds all that there is, and where
+    no devices are known: those of an abstract mesh are the operands' or the context's. Devices of
+    another platform than the CPU have no arrays that are spread over them.
+
+    Raises:
+      NotImplementedError: there are several devices of another platform.
+    """
+    concrete, context, _ = config.mesh_context
+    if context is not None and context.manual_axes:
+        return None
+    if isinstance(mesh, AbstractMesh):
+        known: list[Any] = [s.mesh for s in map(sharding_in, operands) if s is not None]
+        candidates = [m for m in (*known, concrete) if isinstance(m, Mesh)]
+        alike = [m for m in candidates if m.shape == mesh.shape]
+        if not alike:
+            return None
+        mesh = alike[0]
+    first = mesh._flat[0]
+    if in_host_memory(first):
+        return mesh
+    if mesh.size > 1:
+        raise NotImplementedError(
+            f"shard_map and pmap over {mesh.size} devices of the platform {first.platform!r} are "
+            "not supported yet; over devices of the CPU they are (docs/differences.md)"
+        )
+    return None
+
+
+def brought(operands: Sequence[Any], mesh: Mesh, manual: Sequence[Any], what: str) -> list[Any]:
+    """The operands of a mapped function on the devices of its mesh.
+
+    Raises:
+      ValueError: an operand is committed to other devices.
+    """
+    place = place_of_devices(mesh._flat)
+    device = committed_device(operands, lambda i: f"argument {i} of {what}")
+    if device is not None and device is not place:
+        raise ValueError(
+            f"received incompatible devices: an argument of {what} is committed to {device!r}, and "
+            f"the mesh has {place!r}. Move it with gnomon.device_put"
+        )
+    if len(manual) < len(mesh.axis_names):
+        return list(operands)  # The other axes split the result as they split the operands.
+    if trace_for(operands) is None:
+        # Each device is given its part: how that was spread before does not matter.
+        return [
+            wrap(x.numpy_value(), x.weak_type) if type(x) is ShardedArray else x for x in operands
+        ]
+    return list(operands)
+
+
+def labelled(
+    results: Sequence[Any], specs: Sequence[PartitionSpec], mesh: Mesh, manual: Sequence[Any]
+) -> list[Any]:
+    """The results of a mapped function with the shardings that its ``out_specs`` say."""
+    partly = len(manual) < len(mesh.axis_names)
+    return [_labelled(x, spec, mesh, partly) for x, spec in zip(results, specs, strict=True)]
+
+
+def _labelled(x: Any, spec: PartitionSpec, mesh: Mesh, partly: bool) -> Any:
+    sharding = NamedSharding(mesh, spec)
+    if not isinstance(x, ConcreteArray):
+        return constrained(x, sharding, others_open=partly)
+    if partly:
+        own = split_of(sharding, mesh, x.ndim)
+        sharding = named(mesh, joined(own, split_of(sharding_in(x), mesh, x.ndim)))
+    return sharded(x.numpy_value(), sharding, x.weak_type)

@@ -1,0 +1,214 @@
+"""`pmap`: a function mapped over an axis of its arguments, one device for each position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon import tree_util
+from gnomon._arrays.array import Array
+from gnomon._compilation.jit import jit
+from gnomon._sharding.device import Device, devices_of
+from gnomon._sharding.mesh import Mesh
+from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon._tracing.bind import as_operand, bind
+from gnomon._tracing.function import check_callable, described, name_of
+from gnomon._transformations.shard_map import map_shards
+from gnomon._trees.prefixes import broadcast_prefix
+from gnomon.dialects.emit import ops
+
+__all__ = ["pmap"]
+
+# The name of an axis that the user gives no name; shardings show it.
+_UNNAMED = "_internal_pmap_axis_name"
+
+
+def pmap(
+    fun: Callable[..., Any],
+    axis_name: Any = None,
+    *,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: int | Iterable[int] = (),
+    devices: Sequence[Device] | None = None,
+    backend: str | None = None,
+    axis_size: int | None = None,
+    donate_argnums: int | Iterable[int] = (),
+) -> Any:
+    """A compiled function that maps ``fun`` over an axis of its arguments, one device for each.
+
+    It is `shard_map` over a mesh of one axis, without ``check_vma``, and with the axis taken out of
+    the shards. New programs should use `shard_map`.
+
+    Args:
+      fun: a function of arrays and pytrees of them.
+      axis_name: the name of the axis, for collectives (`gnomon.lax.psum`).
+      in_axes: for each positional argument the axis to map: an int, None (each device gets the
+        whole argument), or a pytree of those that is a prefix of the argument. Arguments given by
+        keyword are mapped over their leading axis.
+      out_axes: the place of the mapped axis in each result, in the same form; None gives the
+        result of the first device.
+      static_broadcasted_argnums: positions of arguments that are Python values.
+      devices: the devices to map over; by default as many of `local_devices` as are needed.
+      backend: the platform of the devices.
+      axis_size: the size of the mapped axis.
+      donate_argnums: arguments whose memory the call may take over.
+    Returns:
+      A function of the same arguments, with the mapped axis added. It may be called in other
+      mapped functions, and they in it.
+    Raises:
+      ValueError: no argument is mapped, mapped axes differ in size, or there are too few devices.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.pmap(lambda x: x / gn.lax.psum(x, "i"), axis_name="i")(gn.numpy.ones((1, 2)))
+      Array([[1., 1.]], dtype=float32)
+    """
+    check_callable(fun, "pmap")
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+        if not all(type(axis) is int for axis in tree_util.tree_leaves(axes)):
+            raise TypeError(
+                f"pmap {what} must be an int, None, or containers of those, got {axes!r}"
+            )
+    static = _positions(static_broadcasted_argnums)
+    donated = _positions(donate_argnums)
+    name = _UNNAMED if axis_name is None else axis_name
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        dynamic = [i for i in range(len(args)) if i not in static]
+        axes = in_axes
+        if isinstance(axes, tuple):
+            if len(axes) != len(args):
+                raise ValueError(
+                    f"pmap in_axes has {len(axes)} entries, {axes}, for {len(args)} positional "
+                    "arguments"
+                )
+            axes = tuple(axes[i] for i in dynamic)
+        given = tuple(args[i] for i in dynamic)
+        leaves, tree = tree_util.tree_flatten((given, kwargs))
+        operands = [as_operand(leaf) for leaf in leaves]
+        places = _places("in_axes", (axes, 0), (given, kwargs))
+        size = _size(fun, operands, places, axis_size)
+        mesh = Mesh(np.array(_devices(size, devices, backend), dtype=object), (name,))
+        specs = [
+            _spec(None if place is None else place % operand.ndim, name)
+            for operand, place in zip(operands, places, strict=True)
+        ]
+
+        def run(tracers: Sequence[Any]) -> Any:
+            members = [
+                tracer if place is None else _without_axis(tracer, place % tracer.ndim)
+                for tracer, place in zip(tracers, places, strict=True)
+            ]
+            inner, keywords = tree_util.tree_unflatten(tree, members)
+            full = list(args)
+            for i, value in zip(dynamic, inner, strict=True):
+                full[i] = value
+            out = fun(*full, **keywords)
+            out_leaves, out_tree = tree_util.tree_flatten(out)
+            out_places = _places("out_axes", out_axes, out)
+            results = [
+                leaf if place is None else _with_axis(leaf, place)
+                for leaf, place in zip(out_leaves, out_places, strict=True)
+            ]
+            run_specs[:] = [
+                _spec(None if place is None else place % result.ndim, name)
+                for result, place in zip(results, out_places, strict=True)
+            ]
+            return tree_util.tree_unflatten(out_tree, results)
+
+        run_specs: list[PartitionSpec] = []
+        return map_shards(
+            run,
+            fun,
+            "pmap",
+            operands,
+            specs,
+            lambda out: run_specs,
+            mesh,
+            {name},
+            check_vma=False,
+        )
+
+    described(mapped, fun, "The function {} mapped over devices.")
+    return jit(mapped, static_argnums=static or None, donate_argnums=donated or None)
+
+
+def _positions(given: int | Iterable[int]) -> tuple[int, ...]:
+    return (given,) if isinstance(given, int) else tuple(sorted(given))
+
+
+def _places(what: str, axes: Any, tree: Any) -> list[int | None]:
+    """The mapped axis of each leaf, from a prefix tree of axes."""
+    try:
+        return broadcast_prefix(axes, tree, is_leaf=lambda x: x is None)
+    except ValueError as error:
+        given = axes[0] if what == "in_axes" else axes
+        raise ValueError(
+            f"pmap {what} must be a tree prefix of the corresponding value, got {given!r}: {error}"
+        ) from None
+
+
+def _size(
+    fun: Callable[..., Any],
+    operands: Sequence[Array],
+    places: Sequence[int | None],
+    given: int | None,
+) -> int:
+    sizes = set()
+    for operand, place in zip(operands, places, strict=True):
+        if place is None:
+            continue
+        if not -operand.ndim <= place < operand.ndim:
+            raise ValueError(
+                f"pmap of {name_of(fun)}: in_axes names axis {place} of an array of shape "
+                f"{operand.shape}"
+            )
+        sizes.add(operand.shape[place])
+    if not sizes:
+        raise ValueError(f"pmap of {name_of(fun)} needs an argument with a mapped axis")
+    if len(sizes) > 1:
+        raise ValueError(
+            f"pmap of {name_of(fun)} got different sizes of mapped axes: {sorted(sizes)}"
+        )
+    (size,) = sizes
+    if given is not None and given != size:
+        raise ValueError(f"pmap: axis_size is {given}, and the mapped axes have size {size}")
+    return size
+
+
+def _devices(size: int, devices: Sequence[Device] | None, backend: str | None) -> Sequence[Device]:
+    if devices is not None:
+        if len(devices) != size:
+            raise ValueError(
+                f"pmap: the mapped axes have size {size}, and devices= has {len(devices)} devices"
+            )
+        return devices
+    found = devices_of(backend)
+    if size > len(found):
+        raise ValueError(
+            f"pmap: the mapped axes have size {size}, and there are {len(found)} devices "
+            "(gnomon_num_cpu_devices sets the number of CPU devices)"
+        )
+    return found[:size]
+
+
+def _spec(axis: int | None, name: Any) -> PartitionSpec:
+    return PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, name)
+
+
+def _without_axis(x: Array, axis: int) -> Any:
+    return bind(ops.reshape, x, shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
+
+
+def _with_axis(x: Any, axis: int) -> Any:
+    array = as_operand(x)
+    rank = array.ndim + 1
+    if not -rank <= axis < rank:
+        raise ValueError(f"pmap: out_axes {axis} is out of range for a result of rank {rank}")
+    place = axis % rank
+    return bind(ops.reshape, array, shape=(*array.shape[:place], 1, *array.shape[place:]))

@@ -1,0 +1,179 @@
+"""Optimizers: each rule beside JAX's for several steps, on trees, under jit, and their errors."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax.example_libraries import optimizers as theirs
+
+import gnomon as gn
+from gnomon.example_libraries import optimizers as ours
+from tests.tolerance import assert_near
+
+RULES: dict[str, tuple[Any, ...]] = {
+    "sgd": (0.1,),
+    "momentum": (0.1, 0.9),
+    "nesterov": (0.1, 0.9),
+    "adagrad": (0.1,),
+    "rmsprop": (0.1,),
+    "rmsprop_momentum": (0.1,),
+    "adam": (0.1,),
+    "adamax": (0.1,),
+    "sm3": (0.1,),
+}
+STEPS = 8
+
+
+def parameters(empty: bool = True) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    return {
+        "scalar": np.float32(1.5),
+        "layers": [np.float32(rng.normal(size=(3, 4))), np.float32(rng.normal(size=(5,)))],
+        "deep": np.float32(rng.normal(size=(2, 3, 2))),
+        "empty": np.zeros((0, 3) if empty else (1, 3), np.float32),
+    }
+
+
+def gradients(step: int, empty: bool = True) -> Any:
+    rng = np.random.default_rng(step + 1)
+
+    def draw(x: Any) -> Any:
+        g = np.float32(rng.normal(size=np.shape(x)))
+        return np.where(np.abs(g) < 0.3, np.float32(0), g)  # zeros too: no division by them
+
+    return jax.tree.map(draw, parameters(empty))
+
+
+def trained(library: Any, name: str, jit: Any, rate: Any = None) -> list[Any]:
+    rule = RULES[name] if rate is None else (rate, *RULES[name][1:])
+    init, update, get_params = getattr(library, name)(*rule)
+    empty = name != "sm3"  # JAX's takes no empty array
+    state = init(parameters(empty))
+    update, seen = jit(update), []
+    for step in range(STEPS):
+        state = update(step, gradients(step, empty), state)
+        seen += jax.tree.leaves(jax.tree.map(np.asarray, get_params(state)))
+    return seen
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("jitted", [False, True], ids=["eager", "jit"])
+def test_a_rule_is_that_of_jax(name: str, jitted: bool) -> None:
+    found = trained(ours, name, gn.jit if jitted else lambda f: f)
+    expected = trained(theirs, name, jax.jit)
+    for x, y in zip(found, expected, strict=True):
+        # JAX's sm3 makes vectors of scalars.
+        # Each step adds roundings of a few operations at the size of the parameters.
+        assert_near(x, y.reshape(x.shape), units=8.0 * STEPS, scale=4.0)
+
+
+def test_a_rule_takes_a_schedule() -> None:
+    found = trained(ours, "momentum", gn.jit, ours.polynomial_decay(0.1, 5, 0.01))
+    expected = trained(theirs, "momentum", jax.jit, theirs.polynomial_decay(0.1, 5, 0.01))
+    for x, y in zip(found, expected, strict=True):
+        assert_near(x, y, units=8.0 * STEPS, scale=4.0)
+
+
+SCHEDULES: dict[str, tuple[Any, ...]] = {
+    "constant": (0.3,),
+    "exponential_decay": (0.3, 4, 0.5),
+    "inverse_time_decay": (0.3, 4, 0.5),
+    "inverse_time_decay ": (0.3, 4, 0.5, True),
+    "polynomial_decay": (0.3, 6, 0.05, 2.0),
+    "piecewise_constant": ([2, 5], [0.5, 0.25, 0.125]),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_is_that_of_jax(name: str) -> None:
+    mine = getattr(ours, name.strip())(*SCHEDULES[name])
+    other = getattr(theirs, name.strip())(*SCHEDULES[name])
+    for step in (0, 1, 2, 3, 5, 6, 7, 100):
+        assert_near(np.float32(mine(step)), np.float32(other(step)), units=4.0)
+        assert_near(np.float32(gn.jit(mine)(step)), np.float32(other(step)), units=4.0)
+
+
+def test_schedules_refuse_what_does_not_fit() -> None:
+    with pytest.raises(ValueError, match="one shorter"):
+        ours.piecewise_constant([1, 2], [0.1, 0.2])
+    with pytest.raises(ValueError, match="sequences"):
+        ours.piecewise_constant(1, [0.1, 0.2])
+    with pytest.raises(TypeError, match="scalar or a function"):
+        ours.make_schedule([0.1, 0.2])
+    with pytest.raises(TypeError, match="scalar or a function"):
+        ours.sgd([0.1, 0.2])
+
+
+def test_gradients_of_another_structure_are_refused() -> None:
+    init, update, _ = ours.sgd(0.1)
+    with pytest.raises(TypeError, match="did not match the parameter tree structure"):
+        update(0, [1.0], init({"a": 1.0}))
+
+
+def test_a_state_that_changes_its_structure_is_refused() -> None:
+    @ours.optimizer
+    def growing() -> Any:
+        return lambda x: (x,), lambda i, g, s: (*s, g), lambda s: s[0]
+
+    init, update, _ = growing()
+    with pytest.raises(TypeError, match="output structure"):
+        update(0, [1.0], init([1.0]))
+
+
+def test_norm_and_clipping() -> None:
+    tree = gradients(0)
+    assert_near(np.asarray(ours.l2_norm(tree)), np.asarray(theirs.l2_norm(tree)), units=8.0)
+    assert float(ours.l2_norm({"a": 3.0, "b": [4.0]})) == 5.0
+    for bound in (0.5, 100.0):
+        found = gn.tree.leaves(gn.jit(ours.clip_grads)(tree, bound))
+        expected = jax.tree.leaves(theirs.clip_grads(tree, bound))
+        for x, y in zip(found, expected, strict=True):
+            assert_near(np.asarray(x), np.asarray(y), units=16.0)
+
+
+def test_a_state_survives_a_pickle() -> None:
+    init, update, _ = ours.adam(0.1)
+    state = update(0, gradients(0), init(parameters()))
+    unpacked = ours.unpack_optimizer_state(state)
+    assert isinstance(unpacked["scalar"], ours.JoinPoint)
+    again = ours.pack_optimizer_state(pickle.loads(pickle.dumps(unpacked)))
+    assert gn.tree.structure(again) == gn.tree.structure(state)
+    for step in range(1, 3):
+        state = update(step, gradients(step), state)
+        again = update(step, gradients(step), again)
+    for x, y in zip(gn.tree.leaves(again), gn.tree.leaves(state), strict=True):
+        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+    with pytest.raises(TypeError, match="JoinPoint"):
+        ours.pack_optimizer_state({"w": gn.numpy.ones(2)})
+
+
+def test_sm3_takes_empty_arrays() -> None:
+    init, update, get_params = ours.sm3(0.1)
+    state = update(0, gradients(0), init(parameters()))
+    assert get_params(state)["empty"].shape == (0, 3)
+
+
+def test_a_state_goes_through_transformations() -> None:
+    """The state is a pytree: it is scanned over, mapped, and differentiated through."""
+    init, update, get_params = ours.momentum(0.05, 0.9)
+
+    def final(start: Any) -> Any:
+        def step(state: Any, i: Any) -> Any:
+            g = gn.grad(lambda p: ((p["x"] - 3.0) ** 2).sum())(get_params(state))
+            return update(i, g, state), None
+
+        state, _ = gn.lax.scan(step, init({"x": start}), gn.numpy.arange(60))
+        return get_params(state)["x"].sum()
+
+    start = gn.numpy.array([0.0, 1.0])
+    assert abs(float(gn.jit(final)(start)) - 6.0) < 0.5
+    # The iteration is linear in its start: one derivative for both, the same at each point.
+    derivative = np.asarray(gn.jit(gn.grad(final))(start))
+    difference = float(final(start + 1.0) - final(start)) / 2.0
+    assert_near(derivative, np.full(2, difference, np.float32), units=64.0, scale=1.0)
+    mapped = gn.vmap(final)(gn.numpy.stack([start, start + 1]))
+    assert_near(np.asarray(mapped[0]), np.asarray(final(start)), units=16.0)

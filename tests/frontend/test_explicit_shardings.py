@@ -1,0 +1,326 @@
+"""Explicit axes of meshes: types of results and errors, each expression beside JAX's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon import NamedSharding, P
+from gnomon.errors import ShardingTypeError
+from gnomon.sharding import AxisType, auto_axes, explicit_axes, reshard
+from tests.frontend.many_devices import eight_devices, jax_outcomes, outcome
+from tests.tolerance import assert_each_near
+from tests.tools.pages import run
+
+_BEFORE = """
+m = lib.make_mesh((4, 2), ('x', 'y'))
+def put(value, *spec):
+    return lib.device_put(value, NamedSharding(m, P(*spec)))
+a = put(np.arange(32, dtype='float32').reshape(8, 4), 'x', 'y')
+b = put(np.arange(32, dtype='float32').reshape(8, 4), 'x', None)
+c = put(np.arange(32, dtype='float32').reshape(8, 4), None, 'x')
+d = put(np.arange(64, dtype='float32').reshape(8, 4, 2), 'x', None, 'y')
+v = put(np.arange(8, dtype='float32'), 'x')
+w = put(np.arange(4, dtype='float32'), 'y')
+u = put(np.arange(4, dtype='float32'))
+s = put(np.float32(2.0))
+xy = put(np.arange(16, dtype='float32'), ('x', 'y'))
+i3 = put(np.array([0, 2, 1], dtype='int32'))
+i8 = put(np.arange(8, dtype='int32') % 4, 'x')
+
+def told(x):
+    if isinstance(x, (list, tuple)):
+        return [told(y) for y in x]
+    t = lib.typeof(x)
+    return [str(t).lstrip('~'), str(t.sharding.spec)]
+
+def kind(error):
+    if type(error).__name__ == 'ShardingTypeError':
+        return 'ShardingTypeError'
+    kinds = (TypeError, ValueError, AssertionError, NotImplementedError)
+    return next((k.__name__ for k in kinds if isinstance(error, k)), type(error).__name__)
+
+def attempt(make):
+    try:
+        return told(make())
+    except Exception as error:
+        return kind(error)
+
+def traced(make):
+    found = []
+    lib.eval_shape(lambda: [found.append(attempt(make)), 0][1])
+    return found[0]
+"""
+
+EXPRESSIONS = {
+    "elementwise": """
+        xnp.sin(a) | a + 1.0 | 1 + v | a * s | a + b | b + w | a + w | a + u | -v | v ** 2
+        a + c | v[:, None] + c | xnp.where(a > 1, a, 0.0) | xnp.where(a > 1, b, c)
+        a.astype('int32') | xnp.clip(a, 0, 1) | xnp.maximum(b, w) | divmod(v, 2.0)
+        lax.clamp(0.0, a, 1.0) | lax.bitcast_convert_type(a, 'int32') | lax.complex(a, a)
+        lib.nn.relu(a) | lib.nn.gelu(a) | v[None, :] * v[:, None] | xnp.nan_to_num(a)
+        lax.optimization_barrier(a) | xnp.isnan(a).any() | v + np.ones(8, 'float32')
+    """,
+    "reductions": """
+        a.sum() | a.sum(0) | a.sum(1) | a.mean(0) | a.max(axis=1, keepdims=True) | a.argmax(1)
+        xnp.prod(v) | xnp.all(a > 0, axis=0) | xnp.var(a, 0) | xnp.std(b, 1) | xnp.argmax(v)
+        lib.nn.softmax(a, axis=-1) | lib.nn.logsumexp(b, axis=1) | xnp.linalg.norm(v)
+        xnp.cumsum(a, 1) | xnp.cumsum(b, 1) | lax.cumsum(b, 0) | lax.cummax(b, 1)
+        xnp.count_nonzero(a) | xnp.ptp(b, axis=1) | lax.reduce(b, 0.0, lax.add, (1,))
+        lax.reduce_window(b, 0.0, lax.add, (1, 2), (1, 2), 'VALID')
+    """,
+    "contractions": """
+        a @ w | a @ u | b @ u | a @ a.T | b @ b.T | b @ c.T | b.T @ b | xnp.vdot(v, v)
+        lax.dot_general(b, b, (((0,), (0,)), ((), ())))
+        lax.dot_general(b, b, (((1,), (1,)), ((0,), (0,))))
+        lax.dot_general(b, c, (((1,), (1,)), ((0,), (0,))))
+        xnp.einsum('ij,ij->i', b, b) | xnp.einsum('ij,kj->ik', a, a) | xnp.dot(b, u)
+        xnp.outer(v, w) | xnp.tensordot(b, u, 1) | xnp.inner(v, v)
+        lax.conv_general_dilated(d, xnp.ones((2, 4, 1)), (1,), 'VALID')
+    """,
+    "shapes": """
+        a.T | xnp.transpose(d, (2, 0, 1)) | xnp.swapaxes(a, 0, 1) | xnp.moveaxis(d, 0, 2)
+        a.reshape(32) | a.reshape(2, 4, 4) | a.reshape(8, 2, 2) | b.reshape(32)
+        b.reshape(8, 2, 2) | b.reshape(8, 4, 1) | b.reshape(4, 2, 4) | b.reshape(2, 4, 4)
+        b.reshape(1, 8, 4) | c.reshape(8, 2, 2) | c.reshape(32) | v.reshape(4, 2)
+        v.reshape(2, 4) | v.reshape(1, 8) | xy.reshape(8, 2) | xy.reshape(4, 4)
+        xy.reshape(2, 8) | a.ravel() | a.reshape(4, 2, 2, 2) | b.reshape(4, 8) | d.reshape(64)
+        d.reshape(32, 2) | d.reshape(8, 8) | v[None] | v[..., None] | xnp.expand_dims(a, 1)
+        xnp.squeeze(v[None]) | xnp.broadcast_to(v, (3, 8)) | xnp.broadcast_to(s, (8,))
+        lax.broadcast_in_dim(v, (8, 2), (0,)) | lax.broadcast(v, (2,)) | lax.rev(v, (0,))
+        xnp.concatenate([v, v]) | xnp.concatenate([a, a], 1) | xnp.concatenate([b, c], 1)
+        xnp.concatenate([b, a], 0) | xnp.stack([v, v]) | xnp.vstack([v, v]) | xnp.hstack([u, u])
+        lax.slice(v, (0,), (4,)) | lax.pad(v, 0.0, [(1, 1, 0)]) | xnp.pad(u, 1)
+        lax.pad(b, 0.0, [(0, 0, 0), (1, 1, 0)]) | lax.pad(b, 0.0, [(4, 4, 0), (0, 0, 0)])
+        xnp.split(b, 2, axis=1) | xnp.split(v, 2) | xnp.roll(b, 1, 1) | xnp.roll(v, 1)
+        xnp.tile(u, (2, 2)) | xnp.triu(b) | xnp.flip(v)
+    """,
+    "indexing": """
+        v[0] | v[2:4] | v[:4] | v[::2] | v[::-1] | a[0] | a[:, 0] | b[:, 0] | b[:, 1:3] | b[0]
+        b[2:6] | u[1:] | d[:, 1] | a[i3] | u[i3] | b[i3] | b[:, i3] | a[i8] | u[i8]
+        b.at[:, 1].set(0.0) | b.at[:, 0].add(v) | b.at[:, i3].set(1.0) | v.at[i3].set(1.0)
+        v.at[i3].add(xnp.ones(3)) | v.at[0].set(1.0) | u.at[0].set(1.0) | xnp.take(u, i3)
+        xnp.take(v, i3) | xnp.take(b, i3, axis=1) | lax.dynamic_slice(b, (0, 1), (8, 2))
+        lax.dynamic_slice(v, (0,), (4,)) | lax.dynamic_update_slice(b, b[:, :2], (0, 1))
+        lax.dynamic_index_in_dim(b, 1, 1) | lax.dynamic_index_in_dim(b, 1, 0)
+    """,
+    "sorting and matrices": """
+        xnp.sort(v) | xnp.sort(b, axis=1) | xnp.sort(a, axis=1) | xnp.argsort(b, axis=1)
+        lax.top_k(b, 2) | lax.top_k(a, 2) | lax.sort((b, b), dimension=1) | xnp.linalg.qr(b)
+        xnp.linalg.cholesky(xnp.eye(4)) | xnp.fft.fft(b)
+    """,
+    "creation": """
+        xnp.zeros((8, 4)) | xnp.ones(3) + 1 | xnp.arange(8) | lax.iota('int32', 8) | xnp.eye(8)
+        xnp.full_like(a, 3.0, shape=(4,)) | xnp.linspace(0, 1, 8) | lib.nn.one_hot(i8, 4)
+        lib.random.normal(lib.random.key(0), (8,)) | xnp.asarray([1.0, 2.0])
+    """,
+    "control flow": """
+        lax.cond(True, lambda t: t + 1, lambda t: t * 2, a) | lax.cond(s > 1, lambda: b, lambda: c)
+        lax.switch(1, [lambda t: t, lambda t: t * 2], a)
+        lax.scan(lambda k, t: (k + t, k), w, a)
+        lax.scan(lambda k, t: (k + t.sum(), t), 0.0, c)
+        lax.scan(lambda k, t: (k + v, None), xnp.zeros(8), None, length=2)
+        lax.scan(lambda k, t: (k + v, k), v, None, length=2)
+        lax.while_loop(lambda t: t.sum() < 100, lambda t: t + 1, v)
+        lax.while_loop(lambda t: t.sum() < 100, lambda t: t + v, xnp.zeros(8))
+        lax.fori_loop(0, 3, lambda i, t: t * 2, a) | lax.map(lambda t: t * 2, v)
+        lax.map(lambda t: t * 2, u)
+    """,
+    "transformations": """
+        lib.vmap(lambda t: t * 2)(a) | lib.vmap(lambda t: t.sum())(a)
+        lib.vmap(lambda t: t.sum(), in_axes=1)(a) | lib.vmap(lambda t: t + 1, out_axes=1)(b)
+        lib.vmap(lambda t, k: t * k, in_axes=(0, None))(a, w) | lib.vmap(lambda t: xnp.ones(3))(v)
+        lib.vmap(lambda t: t * 2, spmd_axis_name='x')(v) | lib.vmap(lambda t: v + t)(v)
+        lib.vmap(lambda t: t * 2, spmd_axis_name='y')(v)
+        lib.vmap(lambda t, k: t + k)(v, xnp.ones(8)) | lib.vmap(lib.vmap(lambda t: t + 1))(a)
+        lib.vmap(lib.grad(lambda t: (t * t).sum()))(a) | lib.grad(lambda t: (t * t).sum())(a)
+        lib.grad(lambda t: (t @ u).sum())(b) | lib.grad(lambda t: (b @ t).sum())(u)
+        lib.grad(lambda t: (a + t).sum())(w) | lib.grad(lambda t: (a + t).sum())(u)
+        lib.value_and_grad(lambda t: (t * t).sum())(a) | lib.jvp(xnp.sin, (a,), (a,))
+        lib.vjp(xnp.sin, a)[1](a)[0] | lib.linearize(xnp.sin, a)[1](a)
+        lib.checkpoint(lambda t: xnp.sin(t))(a) | lib.jit(lambda t: t * 2)(a)
+        lib.jit(lambda t: t.sum(0))(a) | lib.jit(lambda t: t @ t.T)(a)
+        lib.jit(lib.vmap(lambda t: t.sum()))(a)
+        lib.eval_shape(lambda t: t * 2, a)
+        lib.eval_shape(lambda t: t * 2, lib.ShapeDtypeStruct((8,), 'f4', sharding=P('x')))
+    """,
+    "given shardings": """
+        lax.dot_general(b, b, (((0,), (0,)), ((), ())), out_sharding=P('x', None))
+        lax.dot_general(b, b, (((0,), (0,)), ((), ())), out_sharding=P(None, None))
+        xnp.einsum('ij,kj->ik', a, a, out_sharding=P('x', None))
+        xnp.dot(a, w, out_sharding=P('x'))
+        xnp.einsum('ij,ik->jk', b, b, out_sharding=P('y', None))
+        xnp.matmul(a, w, out_sharding=P('x')) | xnp.reshape(v, (2, 4), out_sharding=P(None, 'x'))
+        xnp.reshape(a, (32,), out_sharding=P('x'))
+        lax.broadcast(v, (2,), out_sharding=P('y', 'x'))
+        lax.broadcast_in_dim(v, (8, 2), (0,), out_sharding=P('x', 'y'))
+        a.at[i3].get(out_sharding=P(None, 'y')) | b.at[i3].get(out_sharding=P())
+        b.at[i8].get(out_sharding=P('x')) | v.at[0].get(out_sharding=P())
+        v.at[2:4].get(out_sharding=P()) | v.at[0].get(out_sharding=NamedSharding(m, P()))
+        xnp.zeros((8, 4), out_sharding=P('x', None)) | xnp.ones(8, out_sharding=P('x'))
+        xnp.full((8,), 2.0, out_sharding=P('x')) | xnp.arange(8, out_sharding=P('x'))
+        xnp.zeros_like(a, out_sharding=P(None, 'x')) | xnp.zeros(8, out_sharding=P('z'))
+        lax.broadcasted_iota('int32', (8, 4), 0, out_sharding=P('x', None))
+        lib.random.normal(lib.random.key(0), (8,), out_sharding=P('x'))
+        lib.random.uniform(lib.random.key(0), (8, 4), out_sharding=P('x', 'y'))
+    """,
+    "changes of shardings": """
+        reshard(a, P('y', 'x')) | reshard(a, P()) | reshard(v, NamedSharding(m, P('y')))
+        reshard([v, w], P('y')) | reshard(xnp.arange(8), P('x')) | reshard(np.arange(8), P('x'))
+        reshard(v, P('q')) | reshard(put(np.ones(3)), P('x')) | lib.device_put(v, P('y'))
+        lax.with_sharding_constraint(v, P('x')) | lax.with_sharding_constraint(v, P(None))
+        auto_axes(lambda t: t @ t.T, out_sharding=P('x', 'y'))(a) | auto_axes(lambda t: t)(a)
+        auto_axes(lambda t: t.sum(), axes='y', out_sharding=P())(b)
+        auto_axes(lambda t: t * 2, axes='x', out_sharding=P('x', 'y'))(a)
+        lib.grad(auto_axes(lambda t: (t @ t.T).sum(), out_sharding=P()))(a)
+        auto_axes(lambda t: (t, t.sum()), out_sharding=(P('x', 'y'), P()))(a)
+        explicit_axes(lambda t: t * 2)(a)
+        explicit_axes(lambda t: t * 2, in_sharding=(P('x', 'y'),))(a)
+        auto_axes(explicit_axes(lambda t: t * 2, in_sharding=P('x')), out_sharding=P('x'))(v)
+    """,
+}
+
+
+def _listed(text: str) -> list[str]:
+    return [e.strip() for line in text.strip().splitlines() for e in line.split(" | ")]
+
+
+def _program(text: str) -> str:
+    made = "".join(
+        f"\n    out[{e!r}] = [attempt(lambda: {e}), traced(lambda: {e})]" for e in _listed(text)
+    )
+    return f"{_BEFORE}\nout = {{}}\nwith lib.set_mesh(m):{made}\n"
+
+
+PROGRAMS = {name: _program(text) for name, text in EXPRESSIONS.items()}
+
+
+@pytest.fixture(scope="module")
+def theirs() -> dict[str, Any]:
+    return jax_outcomes(PROGRAMS)
+
+
+@pytest.fixture(autouse=True)
+def devices() -> Iterator[Any]:
+    with eight_devices() as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_types_and_errors_are_those_of_jax(name: str, theirs: dict[str, Any]) -> None:
+    assert theirs[name][0] == "value", theirs[name]
+    found = outcome("gnomon", PROGRAMS[name])
+    assert found[0] == "value", found
+    different = [
+        f"{e}: {mine} instead of {theirs[name][1][e]}"
+        for e, mine in found[1].items()
+        if mine != theirs[name][1][e]
+    ]
+    assert not different, "\n".join(different)
+
+
+@pytest.fixture
+def mesh() -> Any:
+    return gn.make_mesh((4, 2), ("x", "y"))
+
+
+def _put(mesh: Any, *spec: Any, shape: tuple[int, ...] = (8, 4)) -> Any:
+    value = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    return gn.device_put(value, NamedSharding(mesh, P(*spec)))
+
+
+def test_values_and_results_have_the_shardings_of_the_types(mesh: Any) -> None:
+    a, b = _put(mesh, "x", "y"), _put(mesh, "x", None)
+    plain = np.arange(32, dtype=np.float32).reshape(8, 4)
+
+    def loss(t: Any) -> Any:
+        return gnp.sum(gnp.sin(t) * b)
+
+    with gn.set_mesh(mesh):
+        gradient = gn.jit(gn.grad(loss))(a)
+        eager = gn.grad(loss)(a)
+        product = gn.jit(lambda t: auto_axes(gnp.matmul, out_sharding=P("y"))(t, t.T))(a)
+    with gn.set_mesh(mesh):
+        drawn = gn.random.normal(gn.random.key(0), (8,), out_sharding=P("x"))
+        rows = gn.jit(lambda t: t.at[np.array([1, 3])].get(out_sharding=P(None, "y")))(a)
+    np.testing.assert_array_equal(drawn, gn.random.normal(gn.random.key(0), (8,)))
+    assert drawn.sharding == NamedSharding(mesh, P("x"))
+    np.testing.assert_array_equal(rows, plain[[1, 3]])
+    assert rows.sharding == NamedSharding(mesh, P(None, "y"))
+    for found in (gradient, eager):
+        assert found.sharding == NamedSharding(mesh, P("x", "y"))
+        assert_each_near(np.asarray(found), np.cos(plain) * plain, 8.0, 1.0)
+    assert product.sharding == NamedSharding(mesh, P("y", None))
+    np.testing.assert_array_equal(product, plain @ plain.T)
+
+
+def test_an_error_names_the_op_the_axis_and_the_line(mesh: Any) -> None:
+    a, c = _put(mesh, "x"), _put(mesh, None, "x")
+    with pytest.raises(ShardingTypeError, match=r"mul .*8@x,4@x.*test_explicit_shardings.py:\d+"):
+        gn.jit(lambda t: t * c)(a)
+    with pytest.raises(ShardingTypeError, match=r"add .*split over 'y' .*'x' .*shardings.py:\d+"):
+        _put(mesh, "y") + a
+    with pytest.raises(ShardingTypeError, match=r"dot_general .*ambiguous.*out_sharding"):
+        gn.jit(lambda t: t.T @ t)(a)
+    with pytest.raises(ShardingTypeError, match=r"host_call|callback .*reshard.*auto_axes"):
+        gn.jit(lambda t: gn.pure_callback(np.sin, gn.ShapeDtypeStruct(t.shape, t.dtype), t))(a)
+
+
+def test_types_with_different_shardings_are_different_types(mesh: Any) -> None:
+    a, b = _put(mesh, "x"), _put(mesh, "y")
+    assert gn.typeof(a) != gn.typeof(b)
+    assert gn.typeof(a).update(weak_type=True).sharding == gn.typeof(a).sharding
+    struct = gn.ShapeDtypeStruct((8, 4), np.float32, sharding=NamedSharding(mesh, P("x")))
+    assert struct != gn.ShapeDtypeStruct((8, 4), np.float32)
+    assert gn.typeof(struct) == gn.typeof(a)
+    seen = []
+
+    @gn.jit
+    def f(t: Any) -> Any:
+        seen.append(str(gn.typeof(t)))
+        return t
+
+    for x in (a, b, a):
+        assert f(x).sharding.is_equivalent_to(x.sharding, 2)
+    assert seen == ["float32[8@x,4]", "float32[8@y,4]"]
+
+
+def test_axes_of_several_types_in_one_mesh() -> None:
+    mesh = gn.make_mesh((4, 2), ("x", "y"), (AxisType.Explicit, AxisType.Auto))
+    a = _put(mesh, "x", "y")
+    assert str(gn.typeof(a)) == "float32[8@x,4]"
+    result = gn.jit(lambda t: gnp.exp(t).T)(a)
+    assert result.sharding.spec == P("y", "x")
+
+
+def test_explicit_axes_of_an_automatic_mesh() -> None:
+    mesh = gn.make_mesh((4, 2), ("x", "y"), (AxisType.Auto,) * 2)
+    seen = []
+
+    def f(t: Any) -> Any:
+        seen.append(str(gn.typeof(t)))
+        return t * 2
+
+    with gn.set_mesh(mesh):
+        x = gn.device_put(np.arange(8, dtype=np.float32), P("x"))
+        result = gn.jit(explicit_axes(f, in_sharding=P("y")))(x)
+        with pytest.raises(ValueError, match="no axes of the mesh"):
+            auto_axes(f, axes="z", out_sharding=P())(x)
+    assert seen == ["float32[8@y]"]
+    assert str(gn.typeof(result)) == "float32[8]"
+    np.testing.assert_array_equal(result, np.arange(8) * 2)
+    with pytest.raises(ValueError, match="set_mesh"):
+        reshard(gnp.arange(8), P("x"))
+
+
+def test_the_page_is_true() -> None:
+    try:
+        text, given = run("explicit_sharding.md")
+    finally:
+        gn.set_mesh(None)
+    assert text == given
