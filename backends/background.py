@@ -1,0 +1,171 @@
+"""Work in the background: one thread that does jobs in order and ends before the process does.
+
+A thread that is still inside of a library when the interpreter shuts down may crash it. So the end
+of the process stops the work first (see `when_closing`) and then waits for the thread.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+__all__ = ["Job", "when_closing"]
+
+T = TypeVar("T")
+
+# A job that nobody released yet begins after so many seconds.
+_HEAD_START_S = 0.25
+# The longest that the end of the process waits for the thread: a lowering cannot be interrupted.
+_LONGEST_JOIN_S = 30.0
+_HOOKS_EVERY_S = 0.5
+
+
+class Job(Generic[T]):
+    """A computation that a thread in the background makes once.
+
+    Jobs run one after the other. A job that is garbage when its turn comes is not run. A child of a
+    fork has no thread; `start` starts an unfinished job again there.
+
+    Args:
+      work: the computation; after a fork it may run once more.
+    """
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work: Callable[[], T] | None = work
+        self._pid = 0
+        self._finished = threading.Event()
+        self._released = threading.Event()
+        self._result: T | None = None
+        self._error: BaseException | None = None
+
+    def start(self) -> None:
+        """Queue the job; do nothing if this process did already."""
+        if self._pid == os.getpid() or self._finished.is_set():
+            return
+        if self._pid:
+            # Another thread may have held the locks of these at the fork.
+            self._finished, released = threading.Event(), self._released.is_set()
+            self._released = threading.Event()
+            if released:
+                self._released.set()
+        self._pid = os.getpid()
+        _worker.submit(self)
+
+    def release(self) -> None:
+        """Let the job begin at once.
+
+        Until then it waits for a moment, so that it does not take the interpreter away from what
+        the caller does first.
+        """
+        self._released.set()
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether there is a result."""
+        return self._finished.is_set() and self._error is None
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is a result or an error."""
+        return self._finished.is_set()
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the result; raise the error of the computation.
+
+        Raises:
+          TimeoutError: it takes longer than ``timeout`` seconds.
+        """
+        if not self._finished.is_set():
+            self.start()
+            self.release()
+            if not self._finished.wait(timeout):
+                raise TimeoutError(f"the job has not finished within {timeout:g} s")
+        if self._error is not None:
+            # Without the tracebacks of those who raised it before.
+            raise self._error.with_traceback(self._traceback)
+        return self._result  # type: ignore[return-value]
+
+    def run(self) -> None:
+        """Do the work, in the thread."""
+        work, finished = self._work, self._finished
+        assert work is not None
+        self._released.wait(_HEAD_START_S)
+        try:
+            self._result = work()
+        except BaseException as error:
+            self._error, self._traceback = error, error.__traceback__
+        self._work = None
+        finished.set()
+
+
+class _Worker:
+    """The thread, which starts with the first job."""
+
+    def __init__(self) -> None:
+        self.closing = False
+        self.hooks: list[Callable[[], None]] = []
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        # Weak references: nobody waits for the work of a job that was dropped.
+        self._jobs: queue.SimpleQueue[weakref.ref[Job[Any]] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, job: Job[Any]) -> None:
+        with self._lock:
+            self._jobs.put(weakref.ref(job))
+            if self._thread is None and not self.closing:
+                self._thread = threading.Thread(
+                    target=_serve, args=(self, self._jobs), name="gnomon-background", daemon=True
+                )
+                self._thread.start()
+
+    def close(self) -> None:
+        """Stop the work and wait for the thread."""
+        self.closing = True
+        self._jobs.put(None)
+        deadline = time.monotonic() + _LONGEST_JOIN_S
+        while True:
+            # Again and again: the work may have been about to start what the hooks stop.
+            for hook in list(self.hooks):
+                with contextlib.suppress(Exception):
+                    hook()
+            thread = self._thread
+            if thread is None or not thread.is_alive() or time.monotonic() > deadline:
+                return
+            thread.join(_HOOKS_EVERY_S)
+
+    def after_fork_in_child(self) -> None:
+        self._reset()
+
+
+def _serve(worker: _Worker, jobs: queue.SimpleQueue[weakref.ref[Job[Any]] | None]) -> None:
+    while (reference := jobs.get()) is not None and not worker.closing:
+        job = reference()
+        if job is not None:
+            job.run()
+        del job
+
+
+_worker = _Worker()
+atexit.register(_worker.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_worker.after_fork_in_child)
+
+
+def when_closing(hook: Callable[[], None]) -> None:
+    """Call a function when the process ends, before the thread is waited for.
+
+    It interrupts work that would take long. Where the process is ending already, it is called now.
+    """
+    _worker.hooks.append(hook)
+    if _worker.closing:
+        hook()

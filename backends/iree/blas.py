@@ -1,0 +1,99 @@
+"""The BLAS that NumPy ships, for the products of matrices in compiled programs.
+
+Wheels of NumPy bring OpenBLAS with 64-bit integers. NumPy's own copy computes with threads of its
+own, which wait in a loop for up to 26 ms after each product. In turns with IREE's threads a product
+of 512 rows took 17 ms of processor time instead of 3.7. The number of threads is one for the whole
+copy, and it belongs to NumPy's user. So programs use a second copy of the library, without threads:
+IREE's threads call it side by side, each for its part of the result.
+
+Another BLAS (MKL, Accelerate, the system's) is not used: programs keep IREE's kernels.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import glob
+import logging
+import os
+import shutil
+import sys
+
+import numpy as np
+
+from gnomon._native import __file__ as native_file
+from gnomon.backends.errors import BackendUnavailable, ExecutionError
+from gnomon.backends.iree.scratch import make_scratch_folder
+from gnomon.backends.iree.targets.machine import find_linker
+
+__all__ = ["SYMBOL", "has_products", "load_for"]
+
+logger = logging.getLogger(__name__)
+
+SYMBOL = "gnomon_product_"
+"""How the names of the native functions begin that kernels call for products."""
+
+_NAME = "libscipy_openblas64_*.so"
+_SINGLE, _DOUBLE = "scipy_cblas_sgemm64_", "scipy_cblas_dgemm64_"
+_SET_THREADS, _END_THREADS = "scipy_openblas_set_num_threads64_", "blas_thread_shutdown_"
+
+
+def _shipped() -> str | None:
+    """The path of NumPy's OpenBLAS."""
+    if not sys.platform.startswith("linux"):
+        return None
+    folder = os.path.join(os.path.dirname(os.path.dirname(np.__file__)), "numpy.libs")
+    found = glob.glob(os.path.join(glob.escape(folder), _NAME))
+    return found[0] if len(found) == 1 else None
+
+
+@functools.cache
+def has_products() -> bool:
+    """Whether kernels can call the library; it is loaded now, if it was not before."""
+    path = _shipped()
+    if path is None or find_linker().kind == "none":
+        logger.debug("products of matrices: NumPy ships no OpenBLAS that kernels could call")
+        return False
+    try:
+        _load(path)
+    except (AttributeError, BackendUnavailable, OSError) as error:
+        logger.debug("products of matrices: %s cannot be used: %s", path, error)
+        return False
+    return True
+
+
+# The library stays loaded for ever.
+_libraries: list[ctypes.CDLL] = []
+
+
+def _load(path: str) -> None:
+    folder = make_scratch_folder()
+    try:
+        # A file of its own is a library of its own. Its name is not one by which tools that set the
+        # number of threads look for libraries.
+        copy = os.path.join(folder, "gnomon_products.so")
+        shutil.copyfile(path, copy)
+        library = ctypes.CDLL(copy)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    single, double = getattr(library, _SINGLE), getattr(library, _DOUBLE)
+    getattr(library, _SET_THREADS)(1)
+    with contextlib.suppress(AttributeError):
+        getattr(library, _END_THREADS)()
+    pointers = (ctypes.cast(f, ctypes.c_void_p) for f in (single, double))
+    ctypes.CDLL(native_file).gnomon_set_products(*pointers)
+    _libraries.append(library)
+
+
+def load_for(vmfb: bytes) -> None:
+    """Load the library if an executable calls it.
+
+    Raises:
+      ExecutionError: it does, and there is none.
+    """
+    if SYMBOL.encode() in vmfb and not has_products():
+        raise ExecutionError(
+            "the compiled program multiplies matrices by the OpenBLAS of a NumPy wheel, and this "
+            "process has a NumPy without it; compile the program again here"
+        )

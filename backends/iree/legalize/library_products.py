@@ -1,0 +1,364 @@
+"""Products of matrices by the BLAS that NumPy ships, where its kernels are the better ones.
+
+A ``stablehlo.dot_general`` becomes a dispatch of a kernel that calls the library
+(`backends/iree/blas.py`). For IREE it is a kernel like others: it is ordered by its operands, runs
+on IREE's threads, also in loops, and Python has no part in it. Operands are read where they are:
+dimensions that are transposed before the product, or that the product takes in another order, are
+strides.
+
+The library's kernels are not fused with what follows, which then reads the result once more. From
+the sizes on at which they are used, that is little beside the product.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gnomon.backends.iree.blas import SYMBOL, has_products
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets
+from gnomon.backends.iree.targets import Target
+from gnomon.dialects.mlir import ir, other_dialects, stablehlo
+
+__all__ = ["LEGALIZATIONS", "SMALLEST", "has_compiler_kernels", "use_library"]
+
+logger = logging.getLogger(__name__)
+
+# The multiplications, of all products of a batch, from which the library is used. Processor time by
+# OpenBLAS 0.3.31 in that of IREE 3.13's kernel, for matrices of n rows and columns (AMD Zen 4):
+#   f64: 128: 1.08;  192: 1.04;  256: 0.80 to 0.98;  512: 0.73 to 0.94;  1024: 0.55 to 0.78
+#   f32: 256: 1.1;   512: 1.0;   1024: 0.88, but 1.1 and 1.2 to 1.3 of the time where the program is
+#   tiled. So f32 has no entry: programs leave it to IREE, until somebody measures a processor on
+#   which the library is the faster one.
+SMALLEST = {"f64": 1 << 23}
+# Those of each product. 64 products of 64 rows: 0.97, of 128 rows: 0.84.
+SMALLEST_ITEM = 1 << 20
+# The least of the three sizes. Of 2000 x 2000 x 32: 1.27, x 64: 0.69.
+NARROWEST = 64
+# The multiplications that one thread should have at least.
+_PER_THREAD = 1 << 17
+
+_DOT, _TRANSPOSE = "stablehlo.dot_general", "stablehlo.transpose"
+_EXECUTABLE, _KERNELS = "stream.executable", "gnomon_products"
+
+# A dimension: its size, and its strides in the two operands.
+_Dim: TypeAlias = "tuple[int, int, int]"
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """An operand as the library takes it: the memory, and how its rows lie there."""
+
+    value: ir.Value
+    leading: int
+    transposed: bool
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product as the kernel takes it.
+
+    Attributes:
+      element: the name of the dtype.
+      batch: two dimensions.
+      sizes: rows, columns, and the sum's length.
+      lhs, rhs: the operands.
+    """
+
+    element: str
+    batch: tuple[_Dim, _Dim]
+    sizes: tuple[int, int, int]
+    lhs: _Matrix
+    rhs: _Matrix
+
+    @property
+    def count(self) -> int:
+        """How many products of matrices it is."""
+        return self.batch[0][0] * self.batch[1][0]
+
+    def numbers(self) -> list[int]:
+        """The kernel's numbers, in its order."""
+        (outer, a_outer, b_outer), (inner, a_inner, b_inner) = self.batch
+        m, n, _ = self.sizes
+        rows, columns = _pieces(m, n, -(-self._threads() // self.count))
+        strides = (outer, inner, a_outer, a_inner, b_outer, b_inner)
+        layout = (self.lhs.leading, self.rhs.leading, self.lhs.transposed, self.rhs.transposed)
+        return [*strides, *self.sizes, *map(int, layout), rows, columns]
+
+    def _threads(self) -> int:
+        return max(1, min(_cores(), self.count * math.prod(self.sizes) // _PER_THREAD))
+
+    def workers(self) -> int:
+        """How many calls of the library's function run side by side."""
+        *_, rows, columns = self.numbers()
+        return min(self._threads(), rows * columns * self.count)
+
+
+def _cores() -> int:
+    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
+
+
+def _pieces(m: int, n: int, count: int) -> tuple[int, int]:
+    """Into how many rows and columns of pieces to split a result, which are nearly squares."""
+    rows = min(m, max(1, round(math.sqrt(count * m / n))))
+    return rows, min(n, max(1, round(count / rows)))
+
+
+def use_library(module: ir.Module, target: Target) -> None:
+    """Rewrite the products of a module in place, where the library computes them faster."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == _DOT:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    elements: set[str] = set()
+    with other_dialects(module.context):
+        for op in found:
+            product = _chosen(op)
+            # The library is loaded for the first product that it may compute.
+            if product is None or not has_products():
+                continue
+            with ir.InsertionPoint(op), op.location:
+                result = _dispatch(product, op.results[0].type)
+            op.results[0].replace_all_uses_with(result)
+            # Transposes that nothing uses any more are the compiler's to drop.
+            op.erase()
+            elements.add(product.element)
+        if elements:
+            kernels = ir.Module.parse(_kernels(sorted(elements)), module.context)
+            for kernel in kernels.body.operations:
+                kernel.operation.clone(ip=ir.InsertionPoint(module.body))
+
+
+def has_compiler_kernels(module: ir.Module) -> bool:
+    """Whether `use_library` has written kernels into a module."""
+    return any(op.operation.name == _EXECUTABLE for op in module.body.operations)
+
+
+# ------------------------------------------------------------------------------------- the choice
+
+
+def _chosen(op: ir.Operation) -> _Product | None:
+    """The product that the library shall compute, or None."""
+    elements = {str(ir.RankedTensorType(v.type).element_type) for v in (*op.operands, *op.results)}
+    if len(elements) != 1 or "algorithm" in op.attributes:
+        return None
+    (element,) = elements
+    if element not in SMALLEST:
+        return None
+    product = _as_product(op, element)
+    if product is None:
+        return None
+    refusal = _reason_against(product)
+    logger.debug(
+        "%d products of %s, %s (m, n, k): %s",
+        product.count,
+        element,
+        product.sizes,
+        f"a kernel of IREE's, for {refusal}" if refusal else "by the BLAS",
+    )
+    return None if refusal else product
+
+
+def _reason_against(product: _Product) -> str:
+    """Why the library would not compute a product faster; empty if it would."""
+    item, least = math.prod(product.sizes), SMALLEST[product.element]
+    if min(product.sizes) < NARROWEST:
+        return f"one of its sizes is below {NARROWEST}"
+    if item < SMALLEST_ITEM:
+        return f"each has fewer than {SMALLEST_ITEM} multiplications"
+    if item * product.count < least:
+        return f"there are fewer than {least} multiplications"
+    return ""
+
+
+def _as_product(op: ir.Operation, element: str) -> _Product | None:
+    """A contraction as products of matrices in place; None where it is none."""
+    dims = _dimension_numbers(op)
+    lhs, rhs = (_strided(value) for value in op.operands)
+    shapes = [ir.RankedTensorType(v.type).shape for v in op.operands]
+    if any(size < 1 for shape in shapes for size in shape):
+        return None
+
+    def paired(lhs_dims: Sequence[int], rhs_dims: Sequence[int]) -> list[_Dim]:
+        return [
+            (shapes[0][i], lhs[1][i], rhs[1][j]) for i, j in zip(lhs_dims, rhs_dims, strict=True)
+        ]
+
+    def free(side: int) -> list[_Dim]:
+        used = (*dims[side], *dims[2 + side])
+        strides = (lhs, rhs)[side][1]
+        kept = [d for d in range(len(shapes[side])) if d not in used]
+        return [(shapes[side][d], strides[d], strides[d]) for d in kept]
+
+    batch = _collapse(paired(dims[0], dims[1]))
+    # The sum may be taken in any order that both operands have.
+    depth = _collapse(sorted(paired(dims[2], dims[3]), key=lambda dim: -dim[1]))
+    rows, columns = _collapse(free(0)), _collapse(free(1))
+    if len(batch) > 2 or max(len(depth), len(rows), len(columns)) > 1:
+        return None
+    (k, a_k, b_k), (m, a_m, _), (n, b_n, _) = (_only(g) for g in (depth, rows, columns))
+    a = _matrix(lhs[0], (m, a_m), (k, a_k))
+    b = _matrix(rhs[0], (k, b_k), (n, b_n))
+    if a is None or b is None:
+        return None
+    one = (1, 0, 0)
+    outer, inner = ([one] * (2 - len(batch))) + batch
+    return _Product(element, (outer, inner), (m, n, k), a, b)
+
+
+def _only(group: list[_Dim]) -> _Dim:
+    return group[0] if group else (1, 1, 1)
+
+
+def _matrix(value: ir.Value, rows: tuple[int, int], columns: tuple[int, int]) -> _Matrix | None:
+    """Rows and columns of given sizes and strides as the library takes them, if it does."""
+    (m, row_stride), (n, column_stride) = rows, columns
+    if column_stride == 1 or n == 1:
+        return _Matrix(value, row_stride if m > 1 else n, transposed=False)
+    if row_stride == 1 or m == 1:
+        return _Matrix(value, column_stride, transposed=True)
+    return None
+
+
+def _collapse(dims: Iterable[_Dim]) -> list[_Dim]:
+    """Dimensions with those joined that are one in the memory of both operands."""
+    found: list[_Dim] = []
+    for size, a, b in dims:
+        if size == 1:
+            continue
+        if found and found[-1][1:] == (size * a, size * b):
+            found[-1] = (found[-1][0] * size, a, b)
+        else:
+            found.append((size, a, b))
+    return found
+
+
+def _strided(value: ir.Value) -> tuple[ir.Value, list[int]]:
+    """The array that a value is a transpose of, and the value's strides in it."""
+    order = list(range(len(ir.RankedTensorType(value.type).shape)))
+    while isinstance(value, ir.OpResult) and value.owner.name == _TRANSPOSE:
+        owner = value.owner.operation
+        permutation = list(ir.DenseI64ArrayAttr(owner.attributes["permutation"]))
+        order = [permutation[d] for d in order]
+        (value,) = owner.operands
+    shape = ir.RankedTensorType(value.type).shape
+    dense = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+    return value, [dense[d] for d in order]
+
+
+def _dimension_numbers(op: ir.Operation) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Batch dimensions of both sides, and contracted ones of both sides."""
+    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    return (
+        list(numbers.lhs_batching_dimensions),
+        list(numbers.rhs_batching_dimensions),
+        list(numbers.lhs_contracting_dimensions),
+        list(numbers.rhs_contracting_dimensions),
+    )
+
+
+# ------------------------------------------------------------------------------------- the kernel
+
+# Numbers of `_Product.numbers`.
+_NUMBERS = 15
+
+
+def _dispatch(product: _Product, type_: ir.Type) -> ir.Value:
+    index = ir.IndexType.get()
+
+    def constant(value: int) -> ir.Value:
+        attribute = ir.IntegerAttr.get(index, value)
+        return ir.Operation.create(
+            "arith.constant", results=[index], attributes={"value": attribute}
+        ).results[0]
+
+    numbers = [constant(n) for n in product.numbers()]
+    operands = [product.lhs.value, product.rhs.value, *numbers]
+    entry = ir.SymbolRefAttr.get([_KERNELS, product.element])
+    return ir.Operation.create(
+        "flow.dispatch",
+        results=[type_],
+        operands=[constant(product.workers()), *operands],
+        attributes={
+            "entry_points": ir.ArrayAttr.get([entry]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(operands), 0, 0]),
+            "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(index, -1)]),
+        },
+    ).results[0]
+
+
+def _kernels(elements: Sequence[str]) -> str:
+    """A module with the kernels for some dtypes, in the generic form of all dialects."""
+    exports = "\n".join(
+        f"""
+  "stream.executable.export"() <{{function_ref = @{e}, sym_name = "{e}",
+      sym_visibility = "public"}}> ({{
+  ^bb0(%workers: index):
+    %one = "arith.constant"() <{{value = 1 : index}}> : () -> index
+    "stream.return"(%workers, %one, %one) : (index, index, index) -> ()
+  }}) : () -> ()"""
+        for e in elements
+    )
+    functions = "\n".join(_kernel(e) for e in elements)
+    return f"""
+"stream.executable"() <{{sym_name = "{_KERNELS}", sym_visibility = "private"}}> ({{{exports}
+  "builtin.module"() ({{{functions}
+  }}) : () -> ()
+  "stream.executable.end"() : () -> ()
+}}) : () -> ()
+"""
+
+
+def _kernel(element: str) -> str:
+    dense = f"memref<?x{element}, strided<[1], offset: ?>>"
+    given = ", ".join(f"%n{i}" for i in range(_NUMBERS))
+    indices = ", ".join(["index"] * _NUMBERS)
+    called = f"({', '.join([f'memref<{element}>, index'] * 3)}, {indices}, index, index) -> ()"
+    arguments = ", ".join(f"%n{i}: index" for i in range(_NUMBERS))
+    views = "\n".join(
+        f"""
+    %{x}_view = "stream.binding.subspan"(%{x}, %zero, %one)
+        : (!stream.binding, index, index) -> {dense}
+    %{x}_parts:4 = "memref.extract_strided_metadata"(%{x}_view)
+        : ({dense}) -> (memref<{element}>, index, index, index)"""
+        for x in "abc"
+    )
+    arrays = ", ".join(f"%{x}_parts#0, %{x}_parts#1" for x in "abc")
+    return f"""
+  "func.func"() <{{function_type = {called}, sym_name = "{SYMBOL}{element}",
+      sym_visibility = "private"}}> ({{
+  }}) {{hal.import.static, llvm.bareptr = [true]}} : () -> ()
+  "func.func"() <{{function_type = (!stream.binding, !stream.binding, {indices}, !stream.binding)
+      -> (), sym_name = "{element}"}}> ({{
+  ^bb0(%a: !stream.binding, %b: !stream.binding, {arguments}, %c: !stream.binding):
+    %zero = "arith.constant"() <{{value = 0 : index}}> : () -> index
+    %one = "arith.constant"() <{{value = 1 : index}}> : () -> index
+    %worker = "stream.dispatch.workgroup.id"() <{{dimension = 0 : index}}> : () -> index
+    %workers = "stream.dispatch.workgroup.count"() <{{dimension = 0 : index}}> : () -> index
+{views}
+    "func.call"({arrays}, {given}, %worker, %workers)
+        <{{callee = @{SYMBOL}{element}}}> : {called}
+    "func.return"() : () -> ()
+  }}) : () -> ()"""
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="library-products",
+        stage=Stage.COMPILER_OPS,
+        kind=Kind.SLOW,
+        doc="multiply large matrices of f64 by the OpenBLAS that NumPy ships",
+        upstream="IREE 3.13 takes up to 1.8 times as long as OpenBLAS for products of f64",
+        reproducer="a product of 1024 rows of f64 takes 1.3 times as long or more",
+        targets=Targets.where(is_host=True),
+        run=use_library,
+    ),
+)

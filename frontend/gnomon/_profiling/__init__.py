@@ -1,0 +1,1 @@
+"""The formats of profiles: timelines for Perfetto and TensorBoard, memory for pprof."""

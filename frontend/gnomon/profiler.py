@@ -1,0 +1,297 @@
+"""Profiles: what a program spends its time and memory on, as `jax.profiler` has it.
+
+A timeline shows the phases of compilation, calls, programs on devices, waits, transfers, and the
+user's own annotations. Perfetto (ui.perfetto.dev) and TensorBoard open it.
+
+Example:
+  >>> import tempfile, gnomon as gn, gnomon.numpy as gnp
+  >>> with tempfile.TemporaryDirectory() as folder, gn.profiler.trace(folder):
+  ...     with gn.profiler.TraceAnnotation("my part"):
+  ...         y = gn.jit(gnp.sin)(gnp.ones(3)).block_until_ready()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gzip
+import os
+import socket
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from gnomon._api.devices import live_arrays
+from gnomon._profiling.memory import memory_profile
+from gnomon._profiling.server import ProfilerServer
+from gnomon._profiling.timeline import trace_events
+from gnomon._profiling.xplane import ProfileData, ProfileEvent, ProfilePlane, xspace
+from gnomon.backends import profiling
+
+__all__ = [
+    "ProfileData",
+    "ProfileEvent",
+    "ProfileOptions",
+    "ProfilePlane",
+    "StepTraceAnnotation",
+    "TraceAnnotation",
+    "annotate_function",
+    "device_memory_profile",
+    "save_device_memory_profile",
+    "start_server",
+    "start_trace",
+    "stop_server",
+    "stop_trace",
+    "trace",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass
+class ProfileOptions:
+    """How much is recorded; taken for compatibility, except for ``session_id``.
+
+    Attributes:
+      session_id: the name of the folder of the profile; the time by default.
+    """
+
+    advanced_configuration: dict[str, Any] = field(default_factory=dict)
+    duration_ms: int = 0
+    enable_hlo_proto: bool = True
+    host_tracer_level: int = 2
+    include_dataset_ops: bool = True
+    python_tracer_level: int = 1
+    raise_error_on_start_failure: bool = False
+    repository_path: str = ""
+    session_id: str = ""
+    start_timestamp_ns: int = 0
+
+
+@dataclass
+class _Session:
+    """Where the recording that goes on is to be written."""
+
+    folder: Path
+    perfetto: bool
+
+
+class _Open:
+    """The recording and the server that this process has open."""
+
+    session: _Session | None = None
+    server: ProfilerServer | None = None
+
+
+def start_trace(
+    log_dir: os.PathLike[str] | str,
+    create_perfetto_link: bool = False,
+    create_perfetto_trace: bool = False,
+    profiler_options: ProfileOptions | None = None,
+) -> None:
+    """Begin to record a timeline, until `stop_trace`.
+
+    Args:
+      log_dir: the folder for profiles. Each becomes a folder ``plugins/profile/TIME`` in it, with
+        ``HOST.xplane.pb`` for TensorBoard and ``HOST.trace.json.gz`` for Perfetto.
+      create_perfetto_link: taken for compatibility: nothing is served; open the file instead.
+      create_perfetto_trace: write ``perfetto_trace.json.gz`` too, the same under the name that
+        JAX's users look for.
+      profiler_options: see `ProfileOptions`.
+    Raises:
+      RuntimeError: a timeline is being recorded already.
+    """
+    options = profiler_options or ProfileOptions()
+    if create_perfetto_link:
+        warnings.warn(
+            "create_perfetto_link: gnomon serves no files; open the trace.json.gz of the profile "
+            "at https://ui.perfetto.dev",
+            stacklevel=2,
+        )
+    profiling.start()
+    name = options.session_id or time.strftime("%Y_%m_%d_%H_%M_%S")
+    folder = Path(log_dir) / "plugins" / "profile" / name
+    _Open.session = _Session(folder, create_perfetto_trace or create_perfetto_link)
+
+
+def stop_trace() -> None:
+    """End the recording: wait for programs that run, and write the files.
+
+    Raises:
+      RuntimeError: nothing is being recorded.
+    """
+    session, _Open.session = _Open.session, None
+    if session is None:  # also where a server records: that is for others
+        raise RuntimeError("No profile started")
+    recorder = profiling.stop()
+    session.folder.mkdir(parents=True, exist_ok=True)
+    events = gzip.compress(trace_events(recorder).encode())
+    host = socket.gethostname() or "localhost"
+    (session.folder / f"{host}.xplane.pb").write_bytes(xspace(recorder))
+    (session.folder / f"{host}.trace.json.gz").write_bytes(events)
+    if session.perfetto:
+        (session.folder / "perfetto_trace.json.gz").write_bytes(events)
+
+
+@contextlib.contextmanager
+def trace(
+    log_dir: os.PathLike[str] | str,
+    create_perfetto_link: bool = False,
+    create_perfetto_trace: bool = False,
+    profiler_options: ProfileOptions | None = None,
+) -> Iterator[None]:
+    """Record the block; see `start_trace`."""
+    start_trace(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
+    try:
+        yield
+    finally:
+        stop_trace()
+
+
+class TraceAnnotation:
+    """A name for a block in the timelines that are recorded meanwhile.
+
+    Args:
+      name: its name.
+      **kwargs: shown with it.
+
+    Example:
+      >>> import gnomon as gn
+      >>> with gn.profiler.TraceAnnotation("load", rows=128):
+      ...     pass
+    """
+
+    def __init__(self, name: str, **kwargs: Any) -> None:
+        self._name = name
+        self._details = kwargs
+        self._start_ns = 0
+
+    @staticmethod
+    def is_enabled() -> bool:
+        """Whether a timeline is being recorded."""
+        return profiling.current() is not None
+
+    def set_metadata(self, **kwargs: Any) -> None:
+        """Show more with it, known only inside of the block."""
+        self._details = {**self._details, **kwargs}
+
+    def __enter__(self) -> TraceAnnotation:
+        recorder = profiling.current()
+        self._start_ns = 0 if recorder is None else recorder.now()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        recorder = profiling.current()
+        if recorder is not None and self._start_ns >= recorder.start_ns:
+            recorder.add(self._name, profiling.HOST, self._start_ns, self._details)
+
+
+class StepTraceAnnotation(TraceAnnotation):
+    """A name for one step of a training.
+
+    Args:
+      name: its name, the same for all steps.
+      **kwargs: ``step_num=i``, and anything else to be shown.
+
+    Example:
+      >>> import gnomon as gn
+      >>> for i in range(2):
+      ...     with gn.profiler.StepTraceAnnotation("train", step_num=i):
+      ...         pass
+    """
+
+    def __init__(self, name: str, **kwargs: Any) -> None:
+        super().__init__(name, _r=1, **kwargs)
+
+
+def annotate_function(
+    func: Callable[P, R], name: str | None = None, **decorator_kwargs: Any
+) -> Callable[P, R]:
+    """A function whose calls are named in timelines.
+
+    Args:
+      func: the function.
+      name: the name; its own by default.
+      **decorator_kwargs: shown with it.
+
+    Example:
+      >>> import functools, gnomon as gn
+      >>> @functools.partial(gn.profiler.annotate_function, name="double")
+      ... def f(x):
+      ...     return 2 * x
+      >>> f(3)
+      6
+    """
+    shown = name or str(getattr(func, "__qualname__", repr(func)))
+
+    @functools.wraps(func)
+    def annotated(*args: P.args, **kwargs: P.kwargs) -> R:
+        with TraceAnnotation(shown, **decorator_kwargs):
+            return func(*args, **kwargs)
+
+    return annotated
+
+
+# --------------------------------------------------------------------------------------- memory
+
+
+def device_memory_profile(backend: str | None = None) -> bytes:
+    r"""The arrays that are alive, by the line that made them, in pprof's format (compressed).
+
+    Lines are known for arrays that were made while Python's `tracemalloc` traced: call
+    ``tracemalloc.start(25)`` first, or run ``python -X tracemalloc=25``.
+
+    Args:
+      backend: a platform; the default one by default.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.profiler.device_memory_profile()[:2]  # gzip
+      b'\x1f\x8b'
+    """
+    return memory_profile(live_arrays(backend))
+
+
+def save_device_memory_profile(
+    filename: os.PathLike[str] | str, backend: str | None = None
+) -> None:
+    """Write `device_memory_profile` to a file, for ``pprof --web memory.prof``."""
+    Path(filename).write_bytes(device_memory_profile(backend))
+
+
+# ------------------------------------------------------------------------------------ on demand
+
+
+def start_server(port: int, requires_backend: bool = True) -> ProfilerServer:
+    """Serve profiles of this process over HTTP, to programs on this machine.
+
+    ``GET /trace?duration_ms=1000`` records for that long and returns the timeline as compressed
+    JSON; ``GET /memory`` returns `device_memory_profile`. TensorBoard's "capture profile" speaks
+    gRPC, which this server does not.
+
+    Args:
+      port: of this machine; 0 for any that is free.
+      requires_backend: taken for compatibility.
+    Raises:
+      ValueError: a server is there already.
+    """
+    if _Open.server is not None:
+        raise ValueError("Only one profiler server can be active at a time.")
+    _Open.server = ProfilerServer(port, device_memory_profile)
+    return _Open.server
+
+
+def stop_server() -> None:
+    """Stop the server.
+
+    Raises:
+      ValueError: there is none.
+    """
+    if _Open.server is None:
+        raise ValueError("No active profiler server.")
+    server, _Open.server = _Open.server, None
+    server.stop()

@@ -1,0 +1,288 @@
+"""Products by NumPy's BLAS: results, layouts, special values, and which programs call it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon import lax
+from gnomon.backends.errors import ExecutionError
+from gnomon.backends.iree import blas
+from gnomon.backends.iree.backend import IreeBackend
+from gnomon.backends.iree.emission import code_kinds
+from gnomon.backends.iree.legalize import library_products
+from gnomon.backends.iree.legalize.legalization import without
+from gnomon.backends.iree.legalize.order import LEGALIZATIONS
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import ensure_context, ir
+from tests.ops.check import DTYPES, all_rows, check_compiled
+from tests.tolerance import assert_near
+
+f32, f64 = np.float32, np.float64
+CALL = b"gnomon_products::"
+
+pytestmark = pytest.mark.skipif(
+    not blas.has_products(), reason="NumPy ships no OpenBLAS that kernels could call"
+)
+
+
+@pytest.fixture
+def all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library computes products of all sizes."""
+    monkeypatch.setattr(library_products, "SMALLEST", {"f32": 1, "f64": 1})
+    monkeypatch.setattr(library_products, "SMALLEST_ITEM", 1)
+    monkeypatch.setattr(library_products, "NARROWEST", 1)
+    # Also small products are split.
+    monkeypatch.setattr(library_products, "_PER_THREAD", 1)
+
+
+@pytest.fixture(autouse=True)
+def wide() -> Iterator[None]:
+    with gn.enable_x64(True):
+        yield
+
+
+BACKEND = IreeBackend("cpu")
+WITHOUT = IreeBackend("cpu", without(LEGALIZATIONS, "library-products"))
+
+
+def lowered(function: Callable[..., Any], *arguments: Any, backend: IreeBackend = BACKEND) -> Any:
+    ensure_context()
+    text = gn.jit(function).lower(*arguments).as_text("gnomon")
+    return backend.lower(Program(ir.Module.parse(text)))
+
+
+def calls(artifact: Any) -> int:
+    """The dispatches of the library's kernels in what the compiler is given."""
+    return (artifact.plan.code or b"").count(CALL)
+
+
+def run(artifact: Any, *arguments: Any, backend: IreeBackend = BACKEND) -> list[np.ndarray]:
+    return [x.to_numpy() for x in backend.compile(artifact)(arguments)]
+
+
+def numbers(*shape: int, seed: int = 0, dtype: Any = f64) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def test_every_product_of_the_table(all_sizes: None) -> None:
+    rows = [row for row in all_rows() if row.op == "dot_general"]
+    cases = [(row, DTYPES[n]) for row in rows for n in row.dtypes.split() if n in "f32 f64 c128"]
+    assert cases
+    check_compiled(BACKEND, cases)
+
+
+def test_the_thresholds_decide() -> None:
+    large, small = numbers(512, 512), numbers(8, 8)
+    assert calls(lowered(gnp.matmul, large, large)) == 1
+    assert calls(lowered(gnp.matmul, small, small)) == 0
+    assert calls(lowered(gnp.matmul, large, large[:, :4])) == 0
+    assert calls(lowered(gnp.matmul, large.astype(np.int64), large.astype(np.int64))) == 0
+
+
+@pytest.mark.parametrize("dtype", [f32, f64])
+@pytest.mark.parametrize(
+    ("subscripts", "lhs", "rhs"),
+    [
+        ("ij,jk->ik", (33, 70), (70, 41)),
+        ("ji,jk->ik", (70, 33), (70, 41)),
+        ("ij,kj->ik", (33, 70), (41, 70)),
+        ("ji,kj->ik", (70, 33), (41, 70)),
+        ("bij,bjk->bik", (5, 9, 7), (5, 7, 11)),
+        ("bthd,bshd->bhts", (2, 9, 3, 5), (2, 8, 3, 5)),
+        ("bhts,bshd->bhtd", (2, 3, 9, 8), (2, 8, 3, 5)),
+        ("abij,abjk->abik", (3, 4, 5, 6), (3, 4, 6, 7)),
+        ("ijk,jkl->il", (6, 4, 5), (4, 5, 7)),
+        ("ijk,kjl->il", (6, 4, 5), (5, 4, 7)),
+        ("ij,j->i", (30, 20), (20,)),
+        ("i,i->", (30,), (30,)),
+        ("i,j->ij", (30,), (20,)),
+        ("ij,jk->ik", (30, 1), (1, 20)),
+        ("ij,jk->ik", (3, 0), (0, 4)),
+        ("ij,jk->ik", (0, 3), (3, 4)),
+    ],
+)
+def test_layouts(all_sizes: None, subscripts: str, lhs: Any, rhs: Any, dtype: Any) -> None:
+    a, b = numbers(*lhs, dtype=dtype), numbers(*rhs, seed=1, dtype=dtype)
+
+    def product(a: Any, b: Any) -> Any:
+        return gnp.einsum(subscripts, a, b)
+
+    artifact = lowered(product, a, b)
+    (result,) = run(artifact, a, b)
+    expected = np.einsum(subscripts, a.astype(f64), b.astype(f64)).astype(dtype)
+    assert result.dtype == expected.dtype
+    assert_near(result, expected, 4 * max(1, *lhs), scale=float(np.max(np.abs(a), initial=1)))
+    if not a.size:
+        assert calls(artifact) == 0
+
+
+def test_transposed_operands_are_not_copied(all_sizes: None) -> None:
+    a = numbers(2, 9, 3, 5)
+    artifact = lowered(lambda a: gnp.einsum("bthd,bshd->bhts", a, a), a)
+    assert calls(artifact) == 1
+    assert re.search(rb'"flow.dispatch"\(%\w+, %arg0, %arg0,', artifact.plan.code)
+
+
+def test_operands_that_are_one_value_transposed_twice(all_sizes: None) -> None:
+    a = numbers(20, 20)
+    results = run(lowered(lambda a: (a.T @ a.T, (a.T @ a) @ a.T), a), a)
+    for result, expected in zip(results, (a.T @ a.T, (a.T @ a) @ a.T), strict=True):
+        assert_near(result, expected, 1000, scale=1.0)
+
+
+def test_nans_infinities_and_zeros(all_sizes: None) -> None:
+    a, b = numbers(40, 50), numbers(50, 60)
+    a[9], b[:, 9] = 5e-324, 1.0
+    a[3, 4], a[5, 6], a[7, 8], b[8, :] = np.nan, np.inf, np.inf, 0.0
+    (result,) = run(lowered(gnp.matmul, a, b), a, b)
+    with np.errstate(invalid="ignore"):
+        expected = a @ b
+    assert np.isnan(result[3]).all()
+    assert np.isnan(result[7]).all()
+    assert_near(result, expected, 100, scale=1.0)
+
+
+def test_constants_splats_and_views(all_sizes: None) -> None:
+    a, ramp = numbers(24, 24), np.arange(576.0).reshape(24, 24) / 576
+
+    def function(a: Any) -> Any:
+        fixed = gnp.arange(576.0).reshape(24, 24) / 576
+        return a @ fixed, gnp.ones((24, 24)) @ a, a[::-1] @ a[:, ::-1], a[1:20] @ a[:, 3:], a @ a
+
+    results = run(lowered(function, a), a)
+    expected = [a @ ramp, np.ones((24, 24)) @ a, a[::-1] @ a[:, ::-1], a[1:20] @ a[:, 3:], a @ a]
+    for result, wanted in zip(results, expected, strict=True):
+        assert_near(result, wanted, 100, scale=1.0)
+
+
+def test_arguments_at_odd_addresses(all_sizes: None) -> None:
+    buffer = np.empty(24 * 24 * 8 + 8, np.uint8)
+    a = buffer[8:].view(f64).reshape(24, 24)
+    a[:] = numbers(24, 24)
+    (result,) = run(lowered(gnp.matmul, a, a), a, a)
+    assert_near(result, a @ a, 100, scale=1.0)
+
+
+def test_calls_give_equal_results() -> None:
+    a = numbers(300, 300)
+    executable = BACKEND.compile(lowered(gnp.matmul, a, a))
+    first = executable([a, a])[0].to_numpy()
+    for _ in range(20):
+        np.testing.assert_array_equal(executable([a, a])[0].to_numpy(), first)
+
+
+@pytest.mark.parametrize("n", [24, 128])
+def test_loops(all_sizes: None, n: int) -> None:
+    w, x = numbers(n, n) / n, numbers(n, n, seed=1)
+    expected = x
+    for _ in range(10):
+        expected = np.tanh(expected @ w)
+
+    def counting(x: Any, w: Any) -> Any:
+        return lax.fori_loop(0, 10, lambda i, x: gnp.tanh(x @ w), x)
+
+    def open_ended(x: Any, w: Any) -> Any:
+        def goes_on(state: Any) -> Any:
+            return (state[1] < 10) & (gnp.sum(state[0]) < 1e9)
+
+        return lax.while_loop(goes_on, lambda s: (gnp.tanh(s[0] @ w), s[1] + 1), (x, 0))[0]
+
+    for function in (counting, open_ended):
+        artifact = lowered(function, x, w)
+        assert calls(artifact) == 1
+        (result,) = run(artifact, x, w)
+        assert_near(result, expected, 1000, scale=1.0)
+
+
+def test_gradients_and_branches(all_sizes: None) -> None:
+    w, x = numbers(32, 32) / 8, numbers(32, 32, seed=1)
+
+    def loss(w: Any, x: Any) -> Any:
+        return gnp.sum(gnp.tanh(lax.cond(x[0, 0] > 0, lambda x: x @ w, lambda x: w @ x, x)) ** 2)
+
+    function = gn.value_and_grad(loss, (0, 1))
+    (with_it, without_it) = (
+        run(lowered(function, w, x, backend=b), w, x, backend=b) for b in (BACKEND, WITHOUT)
+    )
+    for result, expected in zip(with_it, without_it, strict=True):
+        assert_near(result, expected, 1000, scale=1.0)
+
+
+def test_programs_in_several_threads() -> None:
+    a = numbers(256, 256)
+    executable = BACKEND.compile(lowered(lambda a: a @ a, a))
+    expected = executable([a])[0].to_numpy()
+    wrong: list[Any] = []
+
+    def work() -> None:
+        for _ in range(20):
+            if not np.array_equal(executable([a])[0].to_numpy(), expected):
+                wrong.append(threading.current_thread())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_other_targets_and_files_keep_the_kernels_of_the_compiler() -> None:
+    a = numbers(256, 256)
+    elsewhere = IreeBackend("x86-64-v3")
+    assert calls(lowered(gnp.matmul, a, a, backend=elsewhere)) == 0
+    for function in (gnp.matmul, lambda x, w: lax.fori_loop(0, 3, lambda i, x: x @ w, x)):
+        artifact = lowered(function, a, a)
+        assert calls(artifact) == 1
+        assert blas.SYMBOL.encode() not in BACKEND.compile_for(artifact).serialize()
+        # The program itself is as it was.
+        assert calls(artifact) == 1
+    kinds = code_kinds(BACKEND.target)
+    assert kinds
+    emitted = BACKEND.emit(lowered(gnp.matmul, a, a), kinds[0])
+    assert all(blas.SYMBOL.encode() not in text for text in emitted.values())
+
+
+def test_without_the_library_nothing_is_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = numbers(256, 256)
+    vmfb = BACKEND.executable_bytes(lowered(gnp.matmul, a, a))
+    monkeypatch.setattr(library_products, "has_products", lambda: False)
+    assert calls(lowered(gnp.matmul, a, a)) == 0
+    monkeypatch.setattr(blas, "has_products", lambda: False)
+    with pytest.raises(ExecutionError, match="compile the program again"):
+        blas.load_for(vmfb)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_numpy_keeps_its_threads_and_a_new_process_loads_the_library() -> None:
+    program = """
+import numpy as np, os, gnomon as gn
+from gnomon.backends.iree import blas
+def threads():
+    return len(os.listdir("/proc/self/task"))
+a = np.ones((256, 256))
+a @ a
+before = threads()
+assert blas.has_products() and threads() == before, (before, threads())
+with gn.enable_x64(True):
+    f = gn.jit(lambda a: a @ a)
+    assert np.asarray(f(a))[0, 0] == 256
+    child = os.fork()
+    if child == 0:
+        os._exit(int(np.asarray(f(a))[0, 0] != 256))
+    assert os.waitpid(child, 0)[1] == 0
+"""
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
