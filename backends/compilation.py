@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from gnomon.backends import profiling
 from gnomon.backends.errors import add_note
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.functions import Program
@@ -84,6 +85,7 @@ class Artifact:
       callbacks: the Python functions that it calls.
       stages: its texts, if they were requested.
       plan: additional data that the backend that lowered it needs to compile it.
+      name: the name of the module: ``"jit_f"``.
     """
 
     portable: bytes
@@ -93,6 +95,7 @@ class Artifact:
     callbacks: tuple[Callback, ...] = ()
     stages: Stages = field(default_factory=Stages)
     plan: Any = None
+    name: str = "main"
 
 
 _verifies = contextvars.ContextVar("verifies", default=False)
@@ -146,13 +149,21 @@ class Lowering:
         self._observe = _verifying(observe) if _verifies.get() else observe
         self._keep("traced")
 
+    @property
+    def name(self) -> str:
+        """The name of the module."""
+        given = self.module.operation.attributes
+        return str(ir.StringAttr(given["sym_name"]).value) if "sym_name" in given else "main"
+
     def _keep(self, stage: str) -> None:
         if self._keep_stages:
             setattr(self.stages, stage, Text(self.module))
 
     def run(self, names: Sequence[str]) -> None:
         """Run passes of the common table, by name."""
-        run_passes(self.module, names, self._observe)
+        for name in names:
+            with profiling.span(name):
+                run_passes(self.module, [name], self._observe)
 
     def expand(self, then: Sequence[str] = ()) -> Cost:
         """Expand transformations, inline calls, run more passes; return the estimated cost."""
@@ -164,7 +175,8 @@ class Lowering:
 
     def legalize(self, step: Pass) -> None:
         """Run a legalization pass of the backend."""
-        step.run(self.module)
+        with profiling.span(step.name):
+            step.run(self.module)
         if self._observe is not None:
             self._observe(step, self.module)
 
@@ -195,6 +207,7 @@ class Lowering:
             callbacks,
             self.stages,
             plan,
+            self.name,
         )
 
 

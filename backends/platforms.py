@@ -14,6 +14,7 @@ import importlib
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from gnomon.backends.errors import BackendUnavailable
@@ -26,10 +27,12 @@ __all__ = [
     "choose",
     "compiler_for",
     "host_device",
+    "host_device_count",
     "known",
     "plugins",
     "register",
     "selected",
+    "set_host_device_count",
     "unregister",
 ]
 
@@ -54,7 +57,17 @@ _FACTORIES: dict[str, str | Callable[[str], Backend]] = {
     "tpu": _PLUGIN,
 }
 
+
+@dataclass
+class _HostDevices:
+    """The number of devices of the host's platform, and whether somebody has asked for it."""
+
+    count: int = 1
+    fixed: bool = False
+
+
 _lock = threading.RLock()
+_host_devices = _HostDevices()
 _backends: dict[str, Backend] = {}
 # The platforms in use, the default one first; None for all known ones, the host first.
 _selected: list[tuple[str, ...] | None] = [None]
@@ -154,6 +167,29 @@ def backend_of_device(name: str) -> Backend:
             if found is None:
                 found = _backends[name] = _make(name)
     return found
+
+
+def set_host_device_count(count: int) -> None:
+    """Set the number of devices of the host's platform.
+
+    Raises:
+      RuntimeError: programs have asked for these devices already, and there is another number.
+    """
+    with _lock:
+        if _host_devices.fixed and count != _host_devices.count:
+            raise RuntimeError(
+                f"the number of CPU devices is {_host_devices.count}, and cannot be set to {count} "
+                "after the devices have been used: set gnomon_num_cpu_devices at the start of the "
+                "program"
+            )
+        _host_devices.count = count
+
+
+def host_device_count() -> int:
+    """The number of devices of the host's platform, which cannot be set any more."""
+    with _lock:
+        _host_devices.fixed = True
+        return _host_devices.count
 
 
 def host_device() -> Device:

@@ -6,6 +6,7 @@ list of steps over numbered slots, so that a loop does not inspect the IR in eac
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,7 +30,14 @@ class PreparedBody:
       result_types: the types of its results, known without running it.
     """
 
-    __slots__ = ("_argument_count", "_results", "_slot_count", "_steps", "result_types")
+    __slots__ = (
+        "__weakref__",
+        "_argument_count",
+        "_results",
+        "_slot_count",
+        "_steps",
+        "result_types",
+    )
 
     def __init__(
         self,
@@ -75,7 +83,9 @@ class Evaluator:
         self.program = program
         self._calls = calls
         self._check = check
-        self._functions: dict[str, Callee] = {}
+        # Functions refer to the evaluator. Only callers and calls keep them, so that no cycle waits
+        # for the garbage collector.
+        self._functions: weakref.WeakValueDictionary[str, Callee] = weakref.WeakValueDictionary()
         self._expander: Expander | None = None
 
     @property
@@ -90,12 +100,23 @@ class Evaluator:
         with np.errstate(all="ignore"):
             return list(self.function(name)(*arguments))
 
+    def prepared(self, name: str) -> Callable[..., list[np.ndarray]]:
+        """A function for several calls, which prepare it once."""
+        function = self.function(name)
+
+        def run(*arguments: np.ndarray) -> list[np.ndarray]:
+            with np.errstate(all="ignore"):
+                return list(function(*arguments))
+
+        return run
+
     def function(self, name: str) -> Callee:
         """A function as a Python callable on arrays."""
-        if name not in self._functions:
+        found = self._functions.get(name)
+        if found is None:
             compiled = self._calls(self.program, name) if self._calls else None
-            self._functions[name] = compiled or self.prepare(self.program.body(name))
-        return self._functions[name]
+            found = self._functions[name] = compiled or self.prepare(self.program.body(name))
+        return found
 
     def prepare(self, body: Body) -> PreparedBody:
         """A body as a Python callable on arrays."""
@@ -159,8 +180,13 @@ class Evaluator:
     def _deferred(self, name: str) -> Callee:
         """A call that looks up its function when it first runs."""
 
+        found: Callee | None = None
+
         def run(*operands: np.ndarray) -> Sequence[np.ndarray]:
-            return self.function(name)(*operands)
+            nonlocal found
+            if found is None:
+                found = self.function(name)
+            return found(*operands)
 
         return run
 

@@ -12,18 +12,18 @@ from gnomon.dialects.functions import Program, call, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, mlir_type
 
-__all__ = ["Narrowed", "Rule", "Written", "merged", "rewrite"]
+__all__ = ["Outlined", "Rule", "SpecialCase", "merged", "rewrite"]
 
 Rule: TypeAlias = "Callable[[Instance], Sequence[ir.Value] | None]"
 """Emits the replacement of an op and returns its results, or returns None to keep the op."""
 
 
 @dataclass(frozen=True)
-class Written:
-    """A rule that emits much code for an op without parameters, applied once per operand types.
+class Outlined:
+    """A rule whose code is emitted once for each list of operand types, as a function.
 
-    The emitted code becomes a function, and each op a call of it. `simplify-lowered` inlines the
-    calls, in less time than it would take to emit the code again.
+    It is for ops without parameters whose code is long. Each op becomes a call of the function.
+    `simplify-lowered` inlines the calls, in less time than it would take to emit the code again.
     """
 
     rule: Rule
@@ -34,7 +34,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Narrowed:
+class SpecialCase:
     """A rule for some instances of an op, tried before a more general rule of the same op.
 
     If it returns None, the general rule applies, if there is one.
@@ -56,7 +56,7 @@ def merged(*tables: Mapping[str, Rule]) -> dict[str, Rule]:
 
     Raises:
       ValueError: two of them have a rule for the same op, and not exactly one of the two is
-        declared `Narrowed`.
+        declared `SpecialCase`.
     """
     rules: dict[str, Rule] = {}
     for name, rule in (entry for table in tables for entry in table.items()):
@@ -64,11 +64,13 @@ def merged(*tables: Mapping[str, Rule]) -> dict[str, Rule]:
         if other is None:
             rules[name] = rule
             continue
-        narrowed = [r for r in (other, rule) if isinstance(r, Narrowed) and r.otherwise is None]
-        if len(narrowed) != 1:
-            raise ValueError(f"two rules rewrite {name}, and neither or both are `Narrowed`")
-        (first,) = narrowed
-        rules[name] = Narrowed(first.rule, rule if first is other else other)
+        special = [r for r in (other, rule) if isinstance(r, SpecialCase) and r.otherwise is None]
+        if len(special) != 1:
+            raise ValueError(
+                f"two rules rewrite {name}, and exactly one of them must be a `SpecialCase`"
+            )
+        (first,) = special
+        rules[name] = SpecialCase(first.rule, rule if first is other else other)
     return rules
 
 
@@ -79,8 +81,8 @@ _Types = tuple[TensorType, ...]
 class _Rewriter:
     program: Program
     rules: Mapping[str, Rule]
-    # The functions of `Written` rules; None if the rule keeps such an op.
-    written: dict[tuple[str, _Types], str | None] = field(default_factory=dict)
+    # The functions of `Outlined` rules; None if the rule keeps such an op.
+    outlined: dict[tuple[str, _Types], str | None] = field(default_factory=dict)
 
     def body(self, body: Body) -> None:
         for op in body.operations:
@@ -92,18 +94,18 @@ class _Rewriter:
                 continue
             inst = instance_of(op)
             with ir.InsertionPoint(op), op.location:
-                values = self._call(rule, inst) if isinstance(rule, Written) else rule(inst)
+                values = self._call(rule, inst) if isinstance(rule, Outlined) else rule(inst)
             if values is None:
                 continue
             for old, new in zip(results_of(op), values, strict=True):
                 old.replace_all_uses_with(new)
             erase(op)
 
-    def _call(self, written: Written, inst: Instance) -> Sequence[ir.Value] | None:
+    def _call(self, rule: Outlined, inst: Instance) -> Sequence[ir.Value] | None:
         key = inst.op.full_name, tuple(inst.operand_types)
-        if key not in self.written:
-            self.written[key] = self._write(written, inst)
-        name = self.written[key]
+        if key not in self.outlined:
+            self.outlined[key] = self._outline(rule, inst)
+        name = self.outlined[key]
         if name is None:
             return None
         return list(
@@ -115,11 +117,11 @@ class _Rewriter:
             ).results
         )
 
-    def _write(self, written: Written, inst: Instance) -> str | None:
+    def _outline(self, outlined: Outlined, inst: Instance) -> str | None:
         body = Body.open(inst.operand_types)
         with ir.InsertionPoint(body.block), ir.Location.unknown():
             types = inst.operand_types, inst.result_types
-            values = written.rule(Instance(inst.op, body.arguments, *types, inst.params))
+            values = outlined.rule(Instance(inst.op, body.arguments, *types, inst.params))
         if values is None:
             return None
         body.close(values)

@@ -17,6 +17,13 @@ import numpy as np
 
 from gnomon.dialects import types
 from gnomon.dialects.mlir import context, ir
+from gnomon.dialects.symbolic.dimension import any_symbolic, is_symbolic_dim
+from gnomon.dialects.symbolic.encoding import (
+    decode_size,
+    decode_sizes,
+    encode_size,
+    encode_sizes,
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,28 @@ class Kind:
 
 
 def _ints(value: Any) -> ir.Attribute:
+    value = tuple(value)
+    if any_symbolic(value):
+        return encode_sizes(value)
     return ir.DenseI64ArrayAttr.get([int(v) for v in value], context())
+
+
+def _decode_ints(attr: ir.Attribute) -> tuple[int, ...]:
+    if isinstance(attr, ir.DictAttr):
+        return decode_sizes(attr)
+    return tuple(ir.DenseI64ArrayAttr(attr))
+
+
+def _int(value: Any) -> ir.Attribute:
+    if is_symbolic_dim(value):
+        return encode_size(value)
+    return ir.IntegerAttr.get(_i64(), int(value))
+
+
+def _decode_int(attr: ir.Attribute) -> int:
+    if isinstance(attr, ir.DictAttr):
+        return decode_size(attr)
+    return int(ir.IntegerAttr(attr).value)
 
 
 def _decode_dtype(attr: ir.Attribute) -> np.dtype:
@@ -49,14 +77,12 @@ def _f64() -> ir.Type:
 BOOL = Kind(
     "bool", lambda v: ir.BoolAttr.get(bool(v), context()), lambda a: bool(ir.BoolAttr(a).value)
 )
-INT = Kind(
-    "i64", lambda v: ir.IntegerAttr.get(_i64(), int(v)), lambda a: int(ir.IntegerAttr(a).value)
-)
-INTS = Kind("array<i64>", _ints, lambda a: tuple(ir.DenseI64ArrayAttr(a)))
+INT = Kind("i64", _int, _decode_int)
+INTS = Kind("array<i64>", _ints, _decode_ints)
 INT_LISTS = Kind(
     "[array<i64>]",
     lambda v: ir.ArrayAttr.get([_ints(x) for x in v], context()),
-    lambda a: tuple(tuple(ir.DenseI64ArrayAttr(x)) for x in ir.ArrayAttr(a)),
+    lambda a: tuple(_decode_ints(x) for x in ir.ArrayAttr(a)),
 )
 FLOAT = Kind(
     "f64", lambda v: ir.FloatAttr.get(_f64(), float(v)), lambda a: float(ir.FloatAttr(a).value)
@@ -69,6 +95,17 @@ STRINGS = Kind(
     lambda v: ir.ArrayAttr.get([ir.StringAttr.get(str(x), context()) for x in v], context()),
     lambda a: tuple(ir.StringAttr(x).value for x in ir.ArrayAttr(a)),
 )
+STRING_LISTS = Kind(
+    "[[string]]",
+    lambda v: ir.ArrayAttr.get([STRINGS.encode(x) for x in v], context()),
+    lambda a: tuple(STRINGS.decode(x) for x in ir.ArrayAttr(a)),
+)
+SPECS = Kind(
+    "[[[string]]]",
+    lambda v: ir.ArrayAttr.get([STRING_LISTS.encode(x) for x in v], context()),
+    lambda a: tuple(STRING_LISTS.decode(x) for x in ir.ArrayAttr(a)),
+)
+"""For the leading dimensions of each value, the mesh axes that the dimension is split over."""
 DTYPE = Kind(
     "dtype",
     lambda v: ir.TypeAttr.get(types.element_type(v), context()),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.combinators import Tangents, Values, stablehlo
 from gnomon.dialects.contract import Instance, MappedAxis, Op
 from gnomon.dialects.mlir import ir
@@ -51,6 +52,7 @@ optimization_barrier = Op(
     jvp=lambda inst, outs, tangents: _barred(tangents),
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.each_operand,
     lower=lambda inst: stablehlo("optimization_barrier", inst.operands, inst.result_types),
 )
 

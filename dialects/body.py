@@ -253,17 +253,17 @@ def erase(op: ir.Operation) -> None:
 
 def has_packing(module: ir.Module) -> bool:
     """Whether a module contains a cast that packs or unpacks a tuple."""
+    return _has_packing(module.body)
 
-    def visit(block: ir.Block) -> bool:
-        for op in block.operations:
-            name = op.name
-            if name == PACK:
-                return True
-            if name not in PLAIN and any(visit(b) for region in op.regions for b in region):
-                return True
-        return False
 
-    return visit(module.body)
+def _has_packing(block: ir.Block) -> bool:
+    for op in block.operations:
+        name = op.name
+        if name == PACK:
+            return True
+        if name not in PLAIN and any(_has_packing(b) for region in op.regions for b in region):
+            return True
+    return False
 
 
 def restore_packing(module: ir.Operation) -> None:

@@ -12,11 +12,13 @@ with the first nor runs it before the cotangents are available.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote, unquote
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL, STRING
 from gnomon.dialects.body import Body, clone_into, operands_of, results_of
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -103,20 +105,21 @@ def _saveable(policy: str, program: Program) -> Callable[[ir.Value], bool]:
     For a result of a loop, branch or call, the value that the body yields decides.
     """
 
-    def saves_value(value: ir.Value) -> bool:
-        if isinstance(value.owner, ir.Block):
-            return False
-        op = producer(value)
-        if saves(policy, lookup(op).name, params_of(op)):
-            return True
-        place = results_of(op).index(value)
-        if op.name == "func.call":
-            return saves_value(program.body(callee(op)).results[place])
-        # A while cannot return the values of its iterations, so nothing inside can be saved.
-        bodies = bodies_of(op)[:1] if op.regions and op.name != "gnomon.while" else []
-        return any(saves_value(body.results[place]) for body in bodies)
+    return partial(_is_saved, policy, program)
 
-    return saves_value
+
+def _is_saved(policy: str, program: Program, value: ir.Value) -> bool:
+    if isinstance(value.owner, ir.Block):
+        return False
+    op = producer(value)
+    if saves(policy, lookup(op).name, params_of(op)):
+        return True
+    place = results_of(op).index(value)
+    if op.name == "func.call":
+        return _is_saved(policy, program, program.body(callee(op)).results[place])
+    # A while cannot return the values of its iterations, so nothing inside can be saved.
+    bodies = bodies_of(op)[:1] if op.regions and op.name != "gnomon.while" else []
+    return any(_is_saved(policy, program, body.results[place]) for body in bodies)
 
 
 def producer(value: ir.Value) -> ir.Operation:
@@ -290,6 +293,7 @@ name = Op(
     jvp=lambda inst, outs, tangents: [inst.op(tangents[0], **inst.params)],
     transpose=lambda inst, cotangents, linear: [cotangents[0]],
     batch=lambda inst, operands, dims, axis: (inst.op.build(operands, inst.params), dims),
+    sharding=sharding_rules.elementwise,
     lower=lambda inst: inst.operands,
 )
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import DENSE, INTS, Kind
 from gnomon.dialects.contract import (
     NOT_LINEAR,
@@ -221,6 +222,7 @@ def nary(
         jvp=jvp,
         transpose=transpose,
         batch=batch_elementwise,
+        sharding=sharding_rules.elementwise,
         lower=lower_to(lower) if isinstance(lower, str) else lower,
     )
 

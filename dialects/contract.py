@@ -153,6 +153,8 @@ class Op:
       operands: operand names; ``...`` for any number.
       results: the number of results; ``None`` if it depends on the types or parameters.
       regions: region names; ``...`` for any number (each in a ``gnomon.branch``).
+      sharding: for types with shardings, how results are split, given a `sharding_rules.SplitUse`;
+        None: the op takes only operands that are not split.
       linearize: for ops whose derivative recomputes the results (region ops, sorts), the rule that
         keeps primal and tangent ops apart, so that reverse mode can split them:
         ``linearize(inst, tangents) -> (outs, tangents_out)``. If it is given, ``jvp`` has the same
@@ -181,6 +183,7 @@ class Op:
     transpose: Facet
     batch: Facet
     lower: Facet
+    sharding: Rule | None = None
     linearize: Rule | None = None
     inline: Rule | None = None
     collective: bool = False

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import DTYPE, INTS, STRING
 from gnomon.dialects.combinators import (
     Tangents,
@@ -481,5 +482,6 @@ dot_general = Op(
     jvp=jvp_linear_in(0, 1),
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.dot,
     lower=_lower,
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import DENSE, DTYPE, INT, INTS
 from gnomon.dialects.combinators import (
     Values,
@@ -24,7 +25,7 @@ from gnomon.dialects.contract import (
     TypeRuleError,
 )
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import NUMERIC, TensorType, is_complex, real_dtype, short_name
+from gnomon.dialects.types import INTEGER, NUMERIC, TensorType, is_complex, real_dtype, short_name
 
 
 def _batch_nothing(
@@ -73,7 +74,36 @@ constant = Op(
     jvp=ZERO_TANGENT,
     transpose=NOT_LINEAR,
     batch=_batch_nothing,
+    sharding=sharding_rules.creation,
     lower=lambda inst: [stablehlo_constant(_evaluate_constant(**inst.params))],
+)
+
+
+# --------------------------------------------------------------------------------------- dimension
+
+
+def _infer_dimension(*, size: int, dtype: np.dtype) -> TensorType:
+    type_ = TensorType((), np.dtype(dtype))
+    require_dtype("dimension", type_, INTEGER)
+    return type_
+
+
+def _evaluate_dimension(*, size: int, dtype: np.dtype) -> np.ndarray:
+    return np.asarray(size).astype(dtype)
+
+
+dimension = Op(
+    name="dimension",
+    doc="a size as a number; it may be symbolic while a function is traced",
+    example='%r = "gnomon.dimension"() {size = 4 : i64, dtype = i32} : () -> tensor<i32>',
+    attributes={"size": INT, "dtype": DTYPE},
+    operands=(),
+    infer=_infer_dimension,
+    evaluate=_evaluate_dimension,
+    jvp=ZERO_TANGENT,
+    transpose=NOT_LINEAR,
+    batch=_batch_nothing,
+    lower=lambda inst: [stablehlo_constant(_evaluate_dimension(**inst.params))],
 )
 
 
@@ -119,5 +149,6 @@ iota = Op(
     jvp=ZERO_TANGENT,
     transpose=NOT_LINEAR,
     batch=_batch_nothing,
+    sharding=sharding_rules.creation,
     lower=_lower_iota,
 )

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL as BOOL_KIND
 from gnomon.dialects.attributes import INT, INTS
 from gnomon.dialects.combinators import (
@@ -180,6 +181,7 @@ def _cumulative(
         jvp=jvp,
         transpose=transpose,
         batch=batch,
+        sharding=sharding_rules.along_axis("axis"),
         lower=lower,
     )
 
@@ -227,13 +229,14 @@ cumprod = _cumulative(
 
 
 def _extremum_rule(name: str) -> Combine:
-    """The tangent of the chosen side; the mean of both if the values are equal."""
+    """The tangent of the chosen side; the mean of both if they are equal; of a nan, 0."""
 
     def combine(before: Values, after: Values) -> list[ir.Value]:
         (x, t), (y, u) = before, after
         out = getattr(ops, name)(x, y)
         mean = ops.mul(ops.add(t, u), full_like(t, 0.5))
-        chosen = ops.select(ops.eq(x, out), ops.select(ops.eq(y, out), mean, t), u)
+        second = ops.select(ops.eq(y, out), u, full_like(u, 0))
+        chosen = ops.select(ops.eq(x, out), ops.select(ops.eq(y, out), mean, t), second)
         return [out, chosen]
 
     return combine

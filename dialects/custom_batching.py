@@ -134,7 +134,7 @@ def _jvp_of(
 
 
 def _no_reverse_mode(inst: Instance, tangents: Tangents) -> NoReturn:
-    raise TypeError(
+    raise ValueError(
         "custom_vmap functions have no reverse mode (grad, vjp, jacrev): the batching rule of "
         f"{inst.params['name']} does not define how cotangents flow. Wrap the function in "
         "custom_vjp, with custom_vmap inside"

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import INTS
 from gnomon.dialects.combinators import (
     Tangents,
@@ -151,6 +152,7 @@ dynamic_slice = Op(
     jvp=_jvp_slice,
     transpose=_transpose_slice,
     batch=_batch_slice,
+    sharding=sharding_rules.resized,
     lower=_lower_slice,
 )
 
@@ -233,5 +235,6 @@ dynamic_update_slice = Op(
     jvp=_jvp_update,
     transpose=_transpose_update,
     batch=_batch_update,
+    sharding=sharding_rules.updated,
     lower=lower_to("dynamic_update_slice"),
 )

@@ -13,6 +13,7 @@ import numpy as np
 
 from gnomon.dialects.contract import REGISTRY, Op, params_of
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.symbolic.dimension import any_symbolic
 from gnomon.dialects.types import TensorType, is_complex, real_dtype, type_of
 
 
@@ -52,6 +53,9 @@ def constant_value(value: ir.Value) -> np.ndarray | None:
 def full(type_: TensorType, value: Any) -> ir.Value:
     """A constant that repeats one value, stored as a splat."""
     array = np.asarray(value).astype(type_.dtype)
+    if any_symbolic(type_.shape):
+        dims = tuple(range(type_.rank - array.ndim, type_.rank))
+        return ops.broadcast_in_dim(constant(array), shape=type_.shape, dims=dims)
     if array.ndim:
         return constant(np.broadcast_to(array, type_.shape))
     # The same as np.broadcast_to, in a tenth of the time.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import INTS, STRING
 from gnomon.dialects.combinators import (
     Tangents,
@@ -139,5 +140,6 @@ fft = Op(
     jvp=jvp_linear,
     transpose=_transpose,
     batch=batch_structural(_shift),
+    sharding=sharding_rules.resized,
     lower=_lower,
 )

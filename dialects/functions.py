@@ -6,6 +6,7 @@ pass ``expand-transformations`` replaces these, innermost first, by calls of der
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -53,8 +54,11 @@ class Program:
         self._functions: dict[str, ir.Operation] = {}
         self._numbers: dict[str, int] = {}
         self._effects: dict[str, bool] = {}
-        # Functions that eager code runs compiled, and the functions derived from them.
-        self.staged: set[str] = set()
+        # Functions that eager code runs compiled, and the functions derived from them; with whether
+        # their first calls are evaluated instead (None: as the caller's configuration says).
+        self.staged: dict[str, bool | None] = {}
+        # Where staged functions were imported from.
+        self._origins: dict[str, tuple[weakref.ref[Program], str]] = {}
         # The Python functions that its functions call, kept alive with the program.
         self.callbacks: list[Callback] = []
         for op in self.module.body.operations:
@@ -73,18 +77,17 @@ class Program:
     def mark_effects(self) -> None:
         """Mark the calls of functions with effects in a program that was parsed, not traced."""
         done: set[str] = set()
-
-        def visit(name: str) -> None:
-            if name in done:
-                return
-            done.add(name)
-            for op in symbol_users(self.body(name)):
-                visit(callee(op))
-                if self.has_effects(callee(op)):
-                    op.attributes[EFFECTS_MARK] = ir.UnitAttr.get(context())
-
         for name in self.names:
-            visit(name)
+            self._mark_effects(name, done)
+
+    def _mark_effects(self, name: str, done: set[str]) -> None:
+        if name in done:
+            return
+        done.add(name)
+        for op in symbol_users(self.body(name)):
+            self._mark_effects(callee(op), done)
+            if self.has_effects(callee(op)):
+                op.attributes[EFFECTS_MARK] = ir.UnitAttr.get(context())
 
     @property
     def names(self) -> list[str]:
@@ -158,7 +161,7 @@ class Program:
         body.move_to(function.regions[0])
         self._functions[name] = function
         if like in self.staged:
-            self.staged.add(name)
+            self.staged[name] = self.staged[like]
         return name
 
     def rename(self, name: str) -> None:
@@ -170,6 +173,17 @@ class Program:
         """Remove a function."""
         self._functions.pop(name).erase()
         self._effects.pop(name, None)
+
+    def origin(self, name: str) -> tuple[Program, str] | None:
+        """The program that a staged function was imported from, and its name there.
+
+        None where it was not imported, or that program is gone.
+        """
+        if name not in self._origins:
+            return None
+        reference, original = self._origins[name]
+        source = reference()
+        return None if source is None else (source, original)
 
     def import_body(self, source: Program, body: Body, imported: dict[str, str]) -> Body:
         """Copy a body of another program together with the functions that it names.
@@ -194,7 +208,8 @@ class Program:
         copy = self.import_body(source, source.body(name), imported)
         imported[name] = self.add(name, copy, location=source.function(name).location)
         if name in source.staged:
-            self.staged.add(imported[name])
+            self.staged[imported[name]] = source.staged[name]
+            self._origins[imported[name]] = source._origins.get(name, (weakref.ref(source), name))
         return imported[name]
 
 
@@ -211,25 +226,22 @@ def callee(op: ir.Operation) -> str:
 def symbol_users(body: Body) -> list[ir.Operation]:
     """All operations in a body, at any depth, that refer to a function."""
     found: list[ir.Operation] = []
-
-    def visit(body: Body) -> None:
-        for op in body.operations:
-            if op.name in PLAIN and op.name != "func.call":
-                continue
-            if "callee" in op.attributes:
-                found.append(op)
-            for region in op.regions:
-                for block in region.blocks:
-                    visit(Body(block))
-
-    visit(body)
+    for op in body.operations:
+        if op.name in PLAIN and op.name != "func.call":
+            continue
+        if "callee" in op.attributes:
+            found.append(op)
+        for region in op.regions:
+            for block in region.blocks:
+                found += symbol_users(Body(block))
     return found
 
 
 # ------------------------------------------------------------------------------------- type rules
 
 
-def _check_operands(op: str, expected: Sequence[TensorType], given: Sequence[TensorType]) -> None:
+def check_operands(op: str, expected: Sequence[TensorType], given: Sequence[TensorType]) -> None:
+    """Check that the operands of an op are what its callee takes."""
     if tuple(expected) != tuple(given):
         raise TypeRuleError(
             f"{op}: the callee takes ({describe(expected)}), got ({describe(given)})"
@@ -237,7 +249,7 @@ def _check_operands(op: str, expected: Sequence[TensorType], given: Sequence[Ten
 
 
 def _infer_call(*types: TensorType, callee: str, signature: Signature) -> tuple[TensorType, ...]:
-    _check_operands("func.call", signature.arguments, types)
+    check_operands("func.call", signature.arguments, types)
     return signature.results
 
 
@@ -246,7 +258,7 @@ def _infer_jvp(
 ) -> tuple[TensorType, ...]:
     arguments, results = signature
     _check_wrt("gnomon.jvp", wrt, arguments)
-    _check_operands("gnomon.jvp", (*arguments, *(arguments[i] for i in wrt)), types)
+    check_operands("gnomon.jvp", (*arguments, *(arguments[i] for i in wrt)), types)
     return (*results, *(r for r in results if is_inexact(r.dtype)))
 
 
@@ -260,7 +272,7 @@ def _infer_vjp(
     arguments, results = signature
     _check_wrt("gnomon.vjp", wrt, arguments)
     _check_wrt("gnomon.vjp", outputs, results)
-    _check_operands("gnomon.vjp", (*arguments, *(results[i] for i in outputs)), types)
+    check_operands("gnomon.vjp", (*arguments, *(results[i] for i in outputs)), types)
     return (*results, *(arguments[i] for i in wrt))
 
 
@@ -291,7 +303,7 @@ def _infer_vmap(
         if not -1 <= axis <= type_.rank:
             raise TypeRuleError(f"gnomon.vmap: {axis} is no axis of a mapped {type_}")
     expected = [with_axis(t, a, axis_size) for t, a in zip(arguments, in_axes, strict=True)]
-    _check_operands("gnomon.vmap", expected, types)
+    check_operands("gnomon.vmap", expected, types)
     return tuple(with_axis(t, a, axis_size) for t, a in zip(results, out_axes, strict=True))
 
 
@@ -319,7 +331,8 @@ def callee_signature(operation: ir.Operation) -> Signature:
     return signature(table[name].operation)
 
 
-def _resolve(operation: ir.Operation) -> dict[str, Any]:
+def resolve_signature(operation: ir.Operation) -> dict[str, Any]:
+    """The callee's signature as an argument of the type rule; see `Op`."""
     return {"signature": callee_signature(operation)}
 
 
@@ -331,7 +344,7 @@ call = Op(
     example="%r = func.call @f(%x) : (tensor<f32>) -> tensor<f32>",
     attributes={"callee": SYMBOL},
     results=None,
-    resolve=_resolve,
+    resolve=resolve_signature,
     infer=_infer_call,
     evaluate=ENGINE,
     jvp=ENGINE,
@@ -348,7 +361,7 @@ jvp = Op(
     "(tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)",
     attributes={"callee": SYMBOL, "wrt": INTS},
     results=None,
-    resolve=_resolve,
+    resolve=resolve_signature,
     infer=_infer_jvp,
     evaluate=EXPANDED,
     jvp=EXPANDED,
@@ -365,7 +378,7 @@ vjp = Op(
     "outputs = array<i64: 0>} : (tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)",
     attributes={"callee": SYMBOL, "wrt": INTS, "outputs": INTS},
     results=None,
-    resolve=_resolve,
+    resolve=resolve_signature,
     infer=_infer_vjp,
     evaluate=EXPANDED,
     jvp=EXPANDED,
@@ -388,7 +401,7 @@ vmap = Op(
         "axis_name": STRING,
     },
     results=None,
-    resolve=_resolve,
+    resolve=resolve_signature,
     infer=_infer_vmap,
     evaluate=EXPANDED,
     jvp=EXPANDED,
@@ -397,7 +410,7 @@ vmap = Op(
     lower=EXPANDED,
 )
 
-TRANSFORMATIONS = frozenset({"gnomon.jvp", "gnomon.vjp", "gnomon.vmap"})
+TRANSFORMATIONS = frozenset({"gnomon.jvp", "gnomon.vjp", "gnomon.vmap", "gnomon.shard_map"})
 
 
 def emit_call(
@@ -426,8 +439,10 @@ __all__ = [
     "call",
     "callee",
     "callee_signature",
+    "check_operands",
     "emit_call",
     "jvp",
+    "resolve_signature",
     "signature",
     "symbol_users",
     "vjp",

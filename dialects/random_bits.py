@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.combinators import (
     batch_elementwise,
     describe,
@@ -167,5 +168,6 @@ threefry2x32 = Op(
     jvp=ZERO_TANGENT,
     transpose=NOT_LINEAR,
     batch=batch_elementwise,
+    sharding=sharding_rules.elementwise,
     lower=_lower,
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import DTYPE, INTS, STRING
 from gnomon.dialects.combinators import batch_elementwise, describe, lowered, require
 from gnomon.dialects.contract import (
@@ -190,6 +191,7 @@ def _hash_op(name: str, keys: int, counters: int, doc: str, rounds: Callable[...
         jvp=ZERO_TANGENT,
         transpose=NOT_LINEAR,
         batch=batch_elementwise,
+        sharding=sharding_rules.elementwise,
         lower=lower,
     )
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import DTYPE, INT, INTS
 from gnomon.dialects.combinators import (
     Tangents,
@@ -125,6 +126,7 @@ def _reducer(
         jvp=jvp,
         transpose=transpose,
         batch=_batch_reduction,
+        sharding=sharding_rules.reduced,
         lower=lower,
     )
 
@@ -310,6 +312,7 @@ def _arg_extremum(name: str, *, doc: str, method: str, direction: str, identity:
         jvp=ZERO_TANGENT,
         transpose=NOT_LINEAR,
         batch=batch,
+        sharding=sharding_rules.reduced,
         lower=lower,
     )
 

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL as FLAG
 from gnomon.dialects.attributes import INT
 from gnomon.dialects.combinators import (
@@ -297,6 +298,7 @@ sort = Op(
     linearize=_jvp,
     transpose=NOT_LINEAR,
     batch=_batch,
+    sharding=sharding_rules.along_axis("dimension"),
     lower=_lower,
 )
 
@@ -363,5 +365,6 @@ top_k = Op(
     jvp=_jvp_top_k,
     transpose=NOT_LINEAR,
     batch=_batch_top_k,
+    sharding=sharding_rules.along_axis("axis"),
     lower=_lower_top_k,
 )

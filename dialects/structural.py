@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import INT, INTS
 from gnomon.dialects.combinators import (
     Tangents,
@@ -122,6 +123,7 @@ broadcast_in_dim = Op(
     jvp=jvp_linear,
     transpose=_transpose_broadcast,
     batch=_batch_broadcast,
+    sharding=sharding_rules.expanded,
     lower=_lower_broadcast,
 )
 
@@ -158,6 +160,7 @@ reshape = Op(
     jvp=jvp_linear,
     transpose=lambda inst, cts, linear: [reshaped(cts[0], inst.operand_types[0].shape)],
     batch=_batch_reshape,
+    sharding=sharding_rules.reshaped,
     lower=lower_to("reshape"),
 )
 
@@ -206,6 +209,7 @@ transpose = Op(
     jvp=jvp_linear,
     transpose=_transpose_transpose,
     batch=_batch_transpose,
+    sharding=sharding_rules.transposed,
     lower=_lower_transpose,
 )
 
@@ -274,6 +278,7 @@ concatenate = Op(
     jvp=jvp_linear,
     transpose=_transpose_concatenate,
     batch=_batch_concatenate,
+    sharding=sharding_rules.concatenated,
     lower=_lower_concatenate,
 )
 
@@ -359,6 +364,7 @@ slice_ = Op(
     jvp=jvp_linear,
     transpose=_transpose_slice,
     batch=_batch_slice,
+    sharding=sharding_rules.resized,
     lower=_lower_slice,
 )
 
@@ -492,6 +498,7 @@ pad = Op(
     jvp=jvp_linear,
     transpose=_transpose_pad,
     batch=_batch_pad,
+    sharding=sharding_rules.resized,
     lower=_lower_pad,
 )
 
@@ -533,5 +540,6 @@ rev = Op(
     jvp=jvp_linear,
     transpose=lambda inst, cts, linear: [ops.rev(cts[0], dims=inst.params["dims"])],
     batch=_batch_rev,
+    sharding=sharding_rules.resized,
     lower=_lower_rev,
 )

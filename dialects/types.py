@@ -1,4 +1,7 @@
-"""Types of values, a shape and a NumPy dtype, in bijection with static MLIR tensor types."""
+"""Types of values, a shape and a NumPy dtype, in bijection with MLIR tensor types.
+
+A symbolic dimension is ``?`` in the MLIR type, whose encoding holds the expressions.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import ml_dtypes
 import numpy as np
 
 from gnomon.dialects.mlir import context, ir
+from gnomon.dialects.symbolic.dimension import any_symbolic, is_symbolic_dim
+from gnomon.dialects.symbolic.encoding import decode_sizes, encode_sizes
 
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -98,7 +103,7 @@ def short_name(dtype: np.dtype) -> str:
 
 
 class TensorType(NamedTuple):
-    """The type of a value: a static shape and a dtype."""
+    """The type of a value: a shape and a dtype."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -151,12 +156,23 @@ def element_dtype(element: ir.Type) -> np.dtype:
         raise TypeError(f"element type {element} is not one of the gnomon dialect") from None
 
 
+def symbolic_type(shape: tuple[int, ...], element: ir.Type) -> ir.Type:
+    """The MLIR tensor type of a shape with symbolic dimensions; needs a current location."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    sizes = [dynamic if is_symbolic_dim(n) else n for n in shape]
+    return ir.RankedTensorType.get(sizes, element, encoding=encode_sizes(shape))
+
+
 def mlir_type(type_: TensorType) -> ir.Type:
     """The MLIR tensor type of ``type_``."""
     found = _to_mlir.get(type_)
     if found is None:
         with ir.Location.unknown(context()):
-            found = ir.RankedTensorType.get(type_.shape, element_type(type_.dtype))
+            element = element_type(type_.dtype)
+            if any_symbolic(type_.shape):
+                found = symbolic_type(type_.shape, element)
+            else:
+                found = ir.RankedTensorType.get(type_.shape, element)
         _to_mlir[type_] = found
         _from_mlir[found] = type_
     return found
@@ -166,9 +182,15 @@ def tensor_type(type_: ir.Type) -> TensorType:
     """The ``TensorType`` of an MLIR tensor type; raises ``TypeError`` for anything else."""
     found = _from_mlir.get(type_)
     if found is None:
-        if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
+        if not isinstance(type_, ir.RankedTensorType):
             raise TypeError(f"expected a tensor of static shape, got {type_}")
-        found = TensorType(tuple(type_.shape), element_dtype(type_.element_type))
+        if type_.has_static_shape:
+            shape = tuple(type_.shape)
+        elif type_.encoding is not None:
+            shape = decode_sizes(type_.encoding)
+        else:
+            raise TypeError(f"expected a tensor of static or symbolic shape, got {type_}")
+        found = TensorType(shape, element_dtype(type_.element_type))
         _to_mlir[found] = type_
         _from_mlir[type_] = found
     return found

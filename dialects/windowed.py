@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import INTS, Kind
 from gnomon.dialects.combinators import (
     Tangents,
@@ -325,6 +326,7 @@ def _windowed(
         jvp=jvp,
         transpose=transpose,
         batch=batch,
+        sharding=sharding_rules.resized,
         lower=lower,
     )
 
@@ -501,6 +503,7 @@ def _place_of_extremum(
         jvp=ZERO_TANGENT,
         transpose=NOT_LINEAR,
         batch=batch,
+        sharding=sharding_rules.resized,
         lower=lower,
     )
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gnomon.dialects.body import Body, operands_of, results_of
-from gnomon.dialects.contract import bodies_of, lookup, params_of
+from gnomon.dialects.contract import Op, bodies_of, lookup, params_of
+from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
 
 # The trip count that is assumed for a loop whose trip count is not known.
@@ -58,40 +60,70 @@ def estimate(body: Body) -> Cost:
     for op in body.operations:
         definition = lookup(op)
         if definition.is_control_flow:
-            params = params_of(op, definition)
-            inner = [estimate(b) for b in bodies_of(op)]
-            times = params.get("length", UNKNOWN_TRIP_COUNT if len(inner) == 2 else 1)
-            for cost in inner:
-                total.add(cost, times)
+            times = _trip_count(op, definition)
+            for inner in bodies_of(op):
+                total.add(estimate(inner), times)
             total.dispatches += times
             continue
-        results = [type_of(r) for r in results_of(op)]
-        operands = [type_of(o) for o in operands_of(op)]
-        size = max((t.size for t in (*results, *operands)), default=0)
-        if definition.name == "dot_general":
-            params = params_of(op, definition)
-            depth = math.prod(operands[0].shape[d] for d in params["lhs_contracting"])
-            flops = 2.0 * results[0].size * depth
-            total.flops += flops
-            total.product_flops += flops
-            rows = operands[0].size / max(depth, 1)
-            columns = operands[1].size / max(depth, 1)
-            if params["lhs_batch"]:
-                total.batched_flops += flops
-            elif min(rows, columns, depth) >= LARGE:
-                total.contraction_flops += flops
-        elif definition.name == "conv_general_dilated":
-            features = operands[1].shape[params_of(op, definition)["rhs_spec"][0]]
-            total.flops += 2.0 * results[0].size * operands[1].size / max(features, 1)
-        else:
-            total.flops += size
-        if definition.name in ("dot_general", "conv_general_dilated") or any(
-            t.size != size for t in operands
-        ):
-            total.dispatches += 1
-            total.bytes_accessed += sum(map(_nbytes, (*operands, *results)))
+        cost = _cost_of(op, definition)
+        total.add(cost)
+        total.contraction_flops += cost.contraction_flops
     inputs = sum(_nbytes(t) for t in body.argument_types)
     outputs = sum(_nbytes(t) for t in body.result_types)
     total.bytes_accessed += inputs + outputs
     total.dispatches += 1
+    return total
+
+
+def operation_costs(body: Body, times: float = 1.0) -> Iterator[tuple[ir.Operation, Cost]]:
+    """Each operation of a body and of its loops, with the cost of all its executions.
+
+    Args:
+      body: without calls.
+      times: how many times it is executed.
+    """
+    for op in body.operations:
+        definition = lookup(op)
+        if definition.is_control_flow:
+            for inner in bodies_of(op):
+                yield from operation_costs(inner, times * _trip_count(op, definition))
+        else:
+            cost = Cost()
+            cost.add(_cost_of(op, definition), times)
+            yield op, cost
+
+
+def _trip_count(op: ir.Operation, definition: Op) -> float:
+    unknown = UNKNOWN_TRIP_COUNT if len(list(bodies_of(op))) == 2 else 1
+    return float(params_of(op, definition).get("length", unknown))
+
+
+def _cost_of(op: ir.Operation, definition: Op) -> Cost:
+    """The cost of an operation that is no control flow."""
+    total = Cost()
+    results = [type_of(r) for r in results_of(op)]
+    operands = [type_of(o) for o in operands_of(op)]
+    size = max((t.size for t in (*results, *operands)), default=0)
+    if definition.name == "dot_general":
+        params = params_of(op, definition)
+        depth = math.prod(operands[0].shape[d] for d in params["lhs_contracting"])
+        flops = 2.0 * results[0].size * depth
+        total.flops += flops
+        total.product_flops += flops
+        rows = operands[0].size / max(depth, 1)
+        columns = operands[1].size / max(depth, 1)
+        if params["lhs_batch"]:
+            total.batched_flops += flops
+        elif min(rows, columns, depth) >= LARGE:
+            total.contraction_flops += flops
+    elif definition.name == "conv_general_dilated":
+        features = operands[1].shape[params_of(op, definition)["rhs_spec"][0]]
+        total.flops += 2.0 * results[0].size * operands[1].size / max(features, 1)
+    else:
+        total.flops += size
+    if definition.name in ("dot_general", "conv_general_dilated") or any(
+        t.size != size for t in operands
+    ):
+        total.dispatches += 1
+        total.bytes_accessed += sum(map(_nbytes, (*operands, *results)))
     return total

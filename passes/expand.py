@@ -1,4 +1,4 @@
-"""``expand-transformations``: replace ``gnomon.jvp``, ``vjp`` and ``vmap`` by derived functions.
+"""``expand-transformations``: replace transformations by derived functions.
 
 Inner transformations are expanded first, before the function that contains them is transformed.
 The engines therefore never encounter a transformation.
@@ -21,6 +21,7 @@ from gnomon.dialects.functions import (
 from gnomon.dialects.mlir import ir
 from gnomon.passes.differentiate import Differentiator
 from gnomon.passes.hoist_invariants import hoist_invariants
+from gnomon.passes.map_over_mesh import map_over_mesh
 from gnomon.passes.vectorize import Vectorizer
 
 
@@ -94,6 +95,9 @@ class Expander:
     def _vmap(self, body: Body, params: dict) -> Body:  # type: ignore[type-arg]
         axis = MappedAxis(params["axis_size"], params["axis_name"])
         return self.vectorizer.vmap(body, params["in_axes"], params["out_axes"], axis)
+
+    def _shard_map(self, body: Body, params: dict) -> Body:  # type: ignore[type-arg]
+        return map_over_mesh(self.vectorizer, body, params)
 
 
 def mapped_results(

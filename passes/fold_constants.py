@@ -15,7 +15,7 @@ import numpy as np
 from gnomon.dialects.body import PLAIN, Body, erase, operands_of, results_of
 from gnomon.dialects.combinators import batch_elementwise
 from gnomon.dialects.contract import REGISTRY, Op, bodies_of, params_of
-from gnomon.dialects.emit import constant
+from gnomon.dialects.emit import constant, full
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
@@ -24,7 +24,9 @@ from gnomon.dialects.types import type_of
 _SMALL = 4
 # Reductions of up to this many equal elements are evaluated.
 _EVALUATED = 1 << 20
-_SPREADS = ("gnomon.reshape", "gnomon.broadcast_in_dim")
+# Ops of which all elements of the result are equal if those of the operand are.
+_VIEWS = ("gnomon.rev", "gnomon.slice", "gnomon.transpose")
+_SPREADS = ("gnomon.reshape", "gnomon.broadcast_in_dim", *_VIEWS)
 _REDUCTIONS = frozenset(
     f"gnomon.reduce_{name}" for name in ("sum", "prod", "max", "min", "and", "or", "xor")
 )
@@ -60,12 +62,15 @@ def _fold(body: Body) -> None:
         value = _value_of(op, definition, known, equal)
         if value is None:
             continue
-        if type_of(results[0]).size > _SMALL:
+        type_ = type_of(results[0])
+        large = type_.size > _SMALL
+        if large and name not in _VIEWS:
             equal[results[0]] = value
             continue
         with ir.InsertionPoint(op), op.location:
-            folded = constant(value)
-        known[folded] = value
+            # IREE 3.13 refuses updates of a splat that is reversed in steps.
+            folded = full(type_, value) if large else constant(value)
+        (equal if large else known)[folded] = value
         results[0].replace_all_uses_with(folded)
         erase(op)
 
@@ -89,8 +94,11 @@ def _value_of(
         number = _number(operands[0], known, equal)
         values = [known[operands[0]] if number is None else np.broadcast_to(number, shape)]
     elif op.name in _SPREADS:
+        number = _number(operands[0], known, equal)
+        if number is not None:
+            return number if type_.size > _SMALL else np.broadcast_to(number, type_.shape)
         if type_.size > _SMALL:
-            return _number(operands[0], known, equal)
+            return None
         values = [known[x] for x in operands]
     elif definition.batch is not batch_elementwise:
         return None

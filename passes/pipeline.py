@@ -87,7 +87,7 @@ PASSES: dict[str, Pass] = {
     for p in (
         Pass(
             "expand-transformations",
-            "replace gnomon.jvp, gnomon.vjp, gnomon.vmap by functions derived from their callees",
+            "replace gnomon.jvp, vjp, vmap, shard_map by functions derived from their callees",
             _python(expand_transformations),
         ),
         Pass("inline", "replace calls by the bodies of their callees", _python(inline_calls)),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
+from gnomon.backends import profiling
 from gnomon.backends.compilation import Artifact, Lowering, Observer
 from gnomon.backends.errors import CompilationFailed, CompilerCrashed, ExecutionError
 from gnomon.backends.iree.ahead_of_time import AheadOfTimeExecutable
 from gnomon.backends.iree.buffer import Buffer
-from gnomon.backends.iree.compiler import compile_artifact
+from gnomon.backends.iree.compiler import compile_artifact, compile_with_flags
 from gnomon.backends.iree.device import Device, devices_of
+from gnomon.backends.iree.emission import check_code_kind, emit_code
 from gnomon.backends.iree.executable import Executable
 from gnomon.backends.iree.legalize.after_lowering.device_description import describe_device
 from gnomon.backends.iree.legalize.control.forms import Form
@@ -28,6 +31,8 @@ from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
 
 __all__ = ["IreeBackend", "Plan", "iree_backend"]
+
+T = TypeVar("T")
 
 # Programs of so many operations or kernels may run long enough to be interrupted.
 _SLOW_FLOPS, _SLOW_DISPATCHES = 1e8, 1e4
@@ -83,7 +88,9 @@ class IreeBackend:
         self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
     ) -> Artifact:
         """Lower a program for the target; see `Backend.lower`."""
-        lowered = self.pipeline.lower(program, keep_stages=keep_stages, observe=observe)
+        with profiling.span("lower") as details:
+            lowered = self.pipeline.lower(program, keep_stages=keep_stages, observe=observe)
+            details["program"] = lowered.artifact.name
         artifact, functions = lowered.artifact, lowered.functions
         options = self._options(ProgramCost(**vars(artifact.cost)))
         if functions and options.execution_model == "async":
@@ -128,6 +135,7 @@ class IreeBackend:
         def load(vmfb: bytes) -> Executable:
             return kind(
                 vmfb,
+                name=artifact.name,
                 input_types=artifact.input_types,
                 output_types=artifact.output_types,
                 device=device,
@@ -139,9 +147,11 @@ class IreeBackend:
                 unbounded=artifact.plan.unbounded,
             )
 
-        vmfb = self._compiled(artifact)
+        with profiling.span("compile", program=artifact.name):
+            vmfb = self._compiled(artifact)
         try:
-            return load(vmfb)
+            with profiling.span("load", program=artifact.name, bytes=len(vmfb)):
+                return load(vmfb)
         except ExecutionError:
             # It may be of the cache, intact and still not what the compiler would give.
             again = self.executable_bytes(artifact, anew=True)
@@ -159,6 +169,7 @@ class IreeBackend:
           architecture: the target's, which this backend was made for.
           donate: arguments whose memory a call takes over.
         """
+        artifact = self._without_library(artifact)
         vmfb = self._compiled(artifact)
         plan: Plan = artifact.plan
         return AheadOfTimeExecutable(
@@ -173,14 +184,58 @@ class IreeBackend:
             host_ops=plan.host_ops,
         )
 
+    def emit(self, artifact: Artifact, kind: str) -> dict[str, bytes]:
+        """The compiler's code for a lowered program, as files by name.
+
+        Args:
+          artifact: the program.
+          kind: one of `code_kinds`.
+
+        Raises:
+          ValueError: the target has no such kind.
+        """
+        check_code_kind(self.target, kind)
+        artifact = self._without_library(artifact)
+
+        def emit() -> dict[str, bytes]:
+            plan: Plan = artifact.plan
+            given = artifact.portable if plan.code is None else plan.code
+            return emit_code(given, kind, target=self.target, options=plan.options)
+
+        return self._first_that_compiles(artifact, emit)
+
+    def _without_library(self, artifact: Artifact) -> Artifact:
+        """The program without calls of NumPy's BLAS, which may not be where it is loaded."""
+        given = self.pipeline.without_library(artifact, artifact.plan.ordered)
+        if given is None:
+            return artifact
+        return replace(artifact, plan=_with_input(artifact.plan, given))
+
+    def locate_refusal(self, artifact: Artifact) -> str:
+        """The compiler's error for a program that it refuses, with the user's lines.
+
+        Artifacts have no locations, so that equal programs share executables. This compiles the
+        last kept stage once more, which has them; the text is empty if that compiles.
+        """
+        plan: Plan = artifact.plan
+        text = artifact.stages.stablehlo.located
+        try:
+            compile_with_flags(text.encode(), target=self.target, options=plan.options, extra=())
+        except (CompilationFailed, CompilerCrashed) as error:
+            return error.diagnostics
+        return ""
+
     def _compiled(self, artifact: Artifact) -> bytes:
         """The executable; the artifact's plan becomes the one by which it was compiled."""
+        return self._first_that_compiles(artifact, lambda: self.executable_bytes(artifact))
+
+    def _first_that_compiles(self, artifact: Artifact, compile_: Callable[[], T]) -> T:
         plan: Plan = artifact.plan
         failure: CompilationFailed | CompilerCrashed | None = None
         for attempt in self._attempts(artifact, plan):
             artifact.plan = attempt
             try:
-                return self.executable_bytes(artifact)
+                return compile_()
             except (CompilationFailed, CompilerCrashed) as error:
                 failure = failure or error
         assert failure is not None
@@ -238,6 +293,9 @@ def _with_input(plan: Plan, given: CompilerInput) -> Plan:
         form=given.form,
         stepped=given.stepped,
     )
+
+
+profiling.watch(IreeBackend, "put", profiling.record_put)
 
 
 @functools.cache

@@ -11,10 +11,12 @@ import ml_dtypes
 import numpy as np
 from iree.runtime import _binding
 
+from gnomon.backends import profiling
 from gnomon.backends.errors import BufferDeletedError, ExecutionError, OutOfMemory
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, forks
 from gnomon.backends.iree.driver import wait_for
 from gnomon.dialects.types import FLOAT8, SUB_BYTE
+from gnomon_runtime.memory import ELEMENT_TYPES, IMPORTED_USAGE_BIT, MEMORY_TYPE, OWNED_USAGE
 
 # nanobind reports, at exit, every object that a global variable of the user still holds.
 _binding.disable_leak_checker()
@@ -29,29 +31,11 @@ __all__ = [
     "result_buffer",
 ]
 
-_E = rt.HalElementType
-
 _ELEMENT_TYPES: dict[np.dtype[Any], Any] = {
-    np.dtype(dtype): element
-    for dtype, element in (
-        (np.bool_, _E.BOOL_8),
-        (np.int8, _E.SINT_8),
-        (np.int16, _E.SINT_16),
-        (np.int32, _E.SINT_32),
-        (np.int64, _E.SINT_64),
-        (np.uint8, _E.UINT_8),
-        (np.uint16, _E.UINT_16),
-        (np.uint32, _E.UINT_32),
-        (np.uint64, _E.UINT_64),
-        (np.float16, _E.FLOAT_16),
-        (np.float32, _E.FLOAT_32),
-        (np.float64, _E.FLOAT_64),
-        (np.complex64, _E.COMPLEX_64),
-        (np.complex128, _E.COMPLEX_128),
-        (ml_dtypes.bfloat16, _E.BFLOAT_16),
-        # The compiled program takes what is narrower than a byte, or an 8-bit format, as bytes.
-        *((dtype, _E.UINT_8) for dtype in (*FLOAT8, *SUB_BYTE)),
-    )
+    **ELEMENT_TYPES,
+    np.dtype(ml_dtypes.bfloat16): rt.HalElementType.BFLOAT_16,
+    # The compiled program takes what is narrower than a byte, or an 8-bit format, as bytes.
+    **{np.dtype(dtype): rt.HalElementType.UINT_8 for dtype in (*FLOAT8, *SUB_BYTE)},
 }
 
 # These types do not take part in the buffer protocol; integers of their width do.
@@ -61,12 +45,7 @@ _STORAGE_TYPES: dict[np.dtype[Any], np.dtype[Any]] = {
     if dtype.kind == "V" or (dtype.itemsize == 1 and dtype.kind == "f")
 }
 
-_MEMORY_TYPE = int(rt.MemoryType.DEVICE_LOCAL) | int(rt.MemoryType.HOST_VISIBLE)
-_OWNED_USAGE = int(rt.BufferUsage.DEFAULT) | int(rt.BufferUsage.MAPPING)
-# No compiled program asks for this bit, and every view of a buffer inherits it: it marks memory
-# that belongs to NumPy, so that a result that is a view of an argument can be told from others.
-IMPORTED_USAGE_BIT = int(rt.BufferUsage.SHARING_IMMUTABLE)
-_IMPORTED_USAGE = _OWNED_USAGE | IMPORTED_USAGE_BIT
+_IMPORTED_USAGE = OWNED_USAGE | IMPORTED_USAGE_BIT
 
 # Copying fewer bytes than this is quicker than importing them (2.5 us against 6 at 1 kB).
 _COPY_BELOW_BYTES = 16384
@@ -191,8 +170,8 @@ def import_array(
     nbytes = array.nbytes
     if nbytes < _COPY_BELOW_BYTES and nbytes > 0:
         view = state.allocator.allocate_buffer_copy(
-            memory_type=_MEMORY_TYPE,
-            allowed_usage=_OWNED_USAGE,
+            memory_type=MEMORY_TYPE,
+            allowed_usage=OWNED_USAGE,
             device=state.device,
             buffer=plain,
             element_type=element,
@@ -205,7 +184,7 @@ def import_array(
     if read_only:
         # The binding asks for writable memory although programs never write their arguments.
         memory = (ctypes.c_ubyte * nbytes).from_address(address)
-    buffer = state.allocator.import_host_allocation(memory, _MEMORY_TYPE, _IMPORTED_USAGE)
+    buffer = state.allocator.import_host_allocation(memory, MEMORY_TYPE, _IMPORTED_USAGE)
     return rt.HalBufferView(buffer, shape, element), array
 
 
@@ -216,7 +195,7 @@ def _in_native_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _copy_strided(state: DriverState, array: np.ndarray[Any, Any], element: Any) -> Any:
-    buffer = state.allocator.allocate_buffer(_MEMORY_TYPE, _OWNED_USAGE, array.nbytes)
+    buffer = state.allocator.allocate_buffer(MEMORY_TYPE, OWNED_USAGE, array.nbytes)
     if array.nbytes:
         np.ndarray(array.shape, array.dtype, buffer.map())[...] = array
     return rt.HalBufferView(buffer, array.shape, element)
@@ -409,3 +388,6 @@ def result_buffer(
     buffer._pending = pending
     buffer._array = buffer._host = buffer._deleted = None
     return buffer
+
+
+profiling.watch(Buffer, "wait", profiling.record_wait)

@@ -16,10 +16,12 @@ import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gnomon.backends import profiling
 from gnomon.backends.cache import (
     ExecutableCache,
     cache_directory,
@@ -53,6 +55,7 @@ __all__ = [
     "choose_options",
     "compile_artifact",
     "compile_flags",
+    "compile_with_flags",
     "compiler_version",
     "prestart",
     "shutdown",
@@ -75,6 +78,7 @@ class _DefaultCache:
 DEFAULT_CACHE: Final = _DefaultCache()
 
 
+@functools.cache
 def compiler_version() -> str:
     """Returns the installed compiler's version without importing it.
 
@@ -167,16 +171,48 @@ def compile_artifact(
     if store is not None and not anew and (found := store.get(key)) is not None:
         return found
 
-    reproducer = _Reproducer(artifact, all_flags, key)
     started = time.perf_counter()
+    executable = _run_compiler(artifact, flags, process_flags, options.timeout_s, key)
+    logger.info(
+        "compiled %d bytes to %d bytes in %.3f s",
+        len(artifact),
+        len(executable),
+        time.perf_counter() - started,
+    )
+    if store is not None:
+        store.put(key, executable)
+    return executable
+
+
+def compile_with_flags(
+    artifact: bytes, *, target: Target, options: CompileOptions, extra: Sequence[str]
+) -> bytes:
+    """Compiles without the cache and with more flags, such as those that write files.
+
+    Args:
+        artifact, target, options: see `compile_artifact`, which tells the errors too.
+        extra: the flags.
+    """
+    flags = [*compile_flags(target, options), *extra]
+    process_flags = [flag.name for flag in target.process_flags]
+    key = cache_key(artifact, "\n".join(flags))
+    return _run_compiler(artifact, flags, process_flags, options.timeout_s, key)
+
+
+def _run_compiler(
+    artifact: bytes, flags: list[str], process_flags: list[str], timeout_s: float, key: str
+) -> bytes:
+    """The executable; every other outcome is a named error with a reproducer."""
+    reproducer = _Reproducer(artifact, process_flags + flags, key)
     try:
-        ok, executable, diagnostics = COMPILER.compile(
-            artifact, flags, process_flags, options.timeout_s
-        )
+        with profiling.span("iree-compile"):
+            ok, executable, diagnostics = COMPILER.compile(
+                artifact, flags, process_flags, timeout_s
+            )
     except ProcessTimeoutError as error:
         raise reproducer.error(
             CompilerTimeout,
-            f"the compiler did not finish within {options.timeout_s:g} s; simplify the program, "
+            f"the compiler did not finish within {timeout_s:g} s; simplify the program, "
             "or allow more time (GNOMON_COMPILE_TIMEOUT_S, or timeout_s of CompileOptions)",
             error.diagnostics,
         ) from None
@@ -189,14 +225,6 @@ def compile_artifact(
         ) from None
     if not ok:
         raise reproducer.error(CompilationFailed, "the compiler refused the program", diagnostics)
-    logger.info(
-        "compiled %d bytes to %d bytes in %.3f s",
-        len(artifact),
-        len(executable),
-        time.perf_counter() - started,
-    )
-    if store is not None:
-        store.put(key, executable)
     return executable
 
 

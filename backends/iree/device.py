@@ -1,8 +1,8 @@
 """Devices, as users see them.
 
-The CPU is one device to the user and two to IREE: `local-sync` runs a program inline in the calling
-thread, `local-task` on a pool of threads. Each is made when the first program needs it. A GPU is
-one device to both.
+The CPU is one device to the user, or as many as the configuration asks for, and two to IREE:
+`local-sync` runs a program inline in the calling thread, `local-task` on a pool of threads. Each is
+made when the first program needs it. A GPU is one device to both.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from gnomon.backends.iree.targets import TARGETS, Target
 __all__ = ["Device", "DriverState", "cpu_device", "devices_of", "forks", "runtime_generation"]
 
 _devices: dict[str, tuple[Device, ...]] = {}
+_first_devices: dict[str, Device] = {}
 
 
 class Device:
@@ -88,7 +89,10 @@ class Device:
         return f"{self.platform.capitalize()}Device(id={self.id})"
 
     def __str__(self) -> str:
-        return f"{self.platform.upper()}_{self.id}"
+        return f"{self.platform}:{self.id}"
+
+    def __reduce__(self) -> Any:
+        return _device_by_number, (self.target.name, self.id)
 
     def driver_state(self, execution_model: str) -> DriverState:
         """Returns IREE's device for programs of `execution_model`, made on first use.
@@ -109,7 +113,9 @@ def devices_of(target: Target) -> tuple[Device, ...]:
     with ProcessState.lock:
         if target.name not in _devices:
             if target.capabilities.host_memory:
-                found: tuple[Device, ...] = (Device(0, target),)
+                # All of them are this process's memory and processor.
+                others = range(1, platforms.host_device_count())
+                found = (_first_device(target), *(Device(id, target) for id in others))
             else:
                 infos = available_devices(target.drivers["async"])
                 found = tuple(Device(id, target, info=info) for id, info in enumerate(infos))
@@ -118,5 +124,18 @@ def devices_of(target: Target) -> tuple[Device, ...]:
 
 
 def cpu_device() -> Device:
-    """Returns the CPU."""
-    return devices_of(TARGETS["cpu"])[0]
+    """Returns the CPU, the first device where there are several."""
+    return _first_device(TARGETS["cpu"])
+
+
+def _first_device(target: Target) -> Device:
+    """The first device of a target that computes in the memory of Python."""
+    with ProcessState.lock:
+        if target.name not in _first_devices:
+            _first_devices[target.name] = Device(0, target)
+        return _first_devices[target.name]
+
+
+def _device_by_number(target: str, id: int) -> Device:
+    """The device with a number, for pickles."""
+    return devices_of(TARGETS[target])[id]

@@ -11,7 +11,9 @@ from typing import Any, Protocol
 import iree.runtime as rt
 import numpy as np
 
+from gnomon.backends import profiling
 from gnomon.backends.errors import ExecutionError
+from gnomon.backends.iree.blas import load_for
 from gnomon.backends.iree.buffer import (
     IMPORTED_USAGE_BIT,
     Buffer,
@@ -21,6 +23,7 @@ from gnomon.backends.iree.buffer import (
     result_buffer,
 )
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
+from gnomon.backends.iree.driver import wait_for
 from gnomon.backends.iree.host import HostModule, read_table
 from gnomon.backends.iree.interrupts import run_interruptibly
 from gnomon.backends.iree.scratch import loading_libraries
@@ -98,6 +101,8 @@ class _Loaded:
         self.lock = threading.Lock()
         self.footprint = 0
         self.unmeasured = _MEASURED_CALLS
+        if state.shares_memory:
+            load_for(vmfb)
         try:
             module = rt.VmModule.copy_buffer(state.instance, vmfb)
             function = module.lookup_function("main")
@@ -149,6 +154,7 @@ class Executable:
 
     Args:
         vmfb: what `compile_artifact` returned.
+        name: what the program is called in profiles.
         input_types: the shape and dtype of each argument.
         output_types: of each result.
         device: where it runs; the CPU by default.
@@ -166,6 +172,7 @@ class Executable:
         self,
         vmfb: bytes,
         *,
+        name: str = "main",
         input_types: Sequence[ArrayType],
         output_types: Sequence[ArrayType],
         device: Device | None = None,
@@ -175,6 +182,7 @@ class Executable:
         slow: bool = False,
         unbounded: bool = False,
     ) -> None:
+        self.name = name
         self.device = device or cpu_device()
         self.execution_model = execution_model
         self.input_types = _freeze(input_types)
@@ -436,3 +444,25 @@ def _copy_of_argument(result: Buffer, state: DriverState) -> Buffer:
 
 def _freeze(types: Sequence[ArrayType]) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:
     return tuple((tuple(entry.shape), np.dtype(entry.dtype)) for entry in types)
+
+
+def _record_run(recorder: profiling.Recorder, run: Callable[..., Any]) -> Callable[..., Any]:
+    """A `run` that records the call, and the program that it starts until that is done."""
+
+    def recording(self: Executable, buffers: Sequence[Buffer]) -> list[Buffer]:
+        started = recorder.now()
+        outputs: list[Buffer] = run(self, buffers)
+        recorder.add(f"call {self.name}", profiling.HOST, started, {"device": str(self.device)})
+        pending = outputs[0].pending if outputs else None
+        done = functools.partial(wait_for, pending.semaphore) if pending else _nothing
+        recorder.add_when_done(self.name, started, self.device.id, {}, done)
+        return outputs
+
+    return recording
+
+
+def _nothing() -> None:
+    """The program of a synchronous call is done when the call returns."""
+
+
+profiling.watch(Executable, "run", _record_run)

@@ -230,7 +230,7 @@ class _Owner:
         return name == _WHILE or (name == _FOR and self._ir.number(argument) > 0)
 
     def _readers(self, root: int) -> Iterator[tuple[int, int]]:
-        """What uses a value or a view of it, and as which operand."""
+        """The uses of a value or of a view of it: operations, and which operand it is."""
         ir = self._ir
         pending, seen = [root], {root}
         while pending:

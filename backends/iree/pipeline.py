@@ -34,12 +34,13 @@ from gnomon.backends.iree.legalize.legalization import (
     of_stage,
     rules_of,
 )
+from gnomon.backends.iree.legalize.library_products import has_compiler_kernels
 from gnomon.backends.iree.legalize.order import LEGALIZATIONS
 from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule, rewrite
 from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
+from gnomon.dialects.mlir import context, ensure_context, ir, other_dialects, stablehlo
 from gnomon.passes.pipeline import Pass
 
 __all__ = ["CompilerInput", "Lowered", "Pipeline", "legalization_passes", "legalize"]
@@ -59,8 +60,8 @@ class CompilerInput:
     """The compiler's input for a program, besides flags.
 
     Attributes:
-      code: text, where control flow runs on the host or the device is described; None for the
-        portable artifact.
+      code: text, where control flow runs on the host, the device is described, or kernels are
+        written for the compiler; None for the portable artifact.
       form: the form of its control flow; None where it has none.
       stepped: whether Python takes steps of it, see `steps`.
     """
@@ -151,6 +152,12 @@ class Pipeline:
         given = CompilerInput(code)
         if has_control_flow(module):
             given = next(self.in_forms(artifact, ordered, self.forms, module), given)
+        else:
+            with other_dialects(context()):
+                for step in self._on_module(Stage.COMPILER_OPS):
+                    lowering.legalize(step)
+                if has_compiler_kernels(module):
+                    given = CompilerInput(str(module))
         return Lowered(artifact, given, tuple(functions), ordered, unbounded)
 
     def in_forms(
@@ -187,6 +194,25 @@ class Pipeline:
                 continue
             yield CompilerInput(written.text, form, written.stepped)
 
+    def without_library(self, artifact: Artifact, ordered: frozenset[str]) -> CompilerInput | None:
+        """The code that the compiler is given for a program that must run without NumPy's BLAS.
+
+        Args:
+          artifact: the program.
+          ordered: as for `in_forms`.
+
+        Returns:
+          None where the target's programs never call it.
+        """
+        kept = tuple(one for one in self._legalizations if one.stage is not Stage.COMPILER_OPS)
+        if not of_stage(self._legalizations, Stage.COMPILER_OPS, self.target):
+            return None
+        module = self.read(artifact)
+        if not has_control_flow(module):
+            return CompilerInput(None)
+        pipeline = Pipeline(self.target, kept)
+        return next(pipeline.in_forms(artifact, ordered, self.forms, module), CompilerInput(None))
+
     def read(self, artifact: Artifact) -> ir.Module:
         """The StableHLO module of a lowered program, with the target's device."""
         ensure_context()
@@ -196,8 +222,9 @@ class Pipeline:
         return module
 
     def _finish(self, module: ir.Module) -> None:
-        for step in self._on_module(Stage.LAST):
-            step.run(module)
+        for stage in (Stage.LAST, Stage.COMPILER_OPS):
+            for step in self._on_module(stage):
+                step.run(module)
 
     def _on_program(self, module: ir.Module) -> Iterator[Pass]:
         """The legalizations on the gnomon dialect: the rules of each stage, then its passes."""

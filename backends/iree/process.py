@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from gnomon.backends.background import when_closing
 from gnomon.backends.errors import CompilerUnavailable
 from gnomon.backends.iree import worker as worker_program
 from gnomon.backends.iree.scratch import make_scratch_folder
@@ -159,7 +160,9 @@ class CompilerProcess:
         self._lock = threading.Lock()
         # By the flags of the process; the one that was used last is the last.
         self._workers: dict[tuple[str, ...], _Worker] = {}
+        self._closed = False
         atexit.register(self._at_exit)
+        when_closing(self._at_exit)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork_in_child)
 
@@ -181,7 +184,7 @@ class CompilerProcess:
         Raises:
             ProcessDiedError: the process died.
             ProcessTimeoutError: it took longer than `timeout_s`, and was stopped.
-            CompilerUnavailable: it does not start.
+            CompilerUnavailable: it does not start, or the interpreter is shutting down.
         """
         with self._lock:
             worker = self._running(process_flags)
@@ -197,6 +200,7 @@ class CompilerProcess:
                 # Also for an interrupt, which leaves an answer in the pipe that nobody would read.
                 del self._workers[worker.process_flags]
                 worker.stop()
+                self._check_open()
                 raise
 
     def start(self, process_flags: Sequence[str]) -> None:
@@ -214,6 +218,7 @@ class CompilerProcess:
                 self._workers.popitem()[1].stop()
 
     def _running(self, process_flags: Sequence[str]) -> _Worker:
+        self._check_open()
         worker = self._workers.pop(tuple(process_flags), None)
         if worker is not None and worker.process.poll() is not None:
             worker.stop()
@@ -222,6 +227,10 @@ class CompilerProcess:
             worker = _Worker(process_flags, self._serve)
         self._workers[worker.process_flags] = worker
         return worker
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise CompilerUnavailable("the process is ending, and its compiler has been stopped")
 
     def _await_start(self, worker: _Worker) -> None:
         try:
@@ -234,7 +243,8 @@ class CompilerProcess:
         worker.ready = True
 
     def _at_exit(self) -> None:
-        # Without the lock, which a daemon thread may hold in the middle of a compilation.
+        # Without the lock, which a thread may hold in the middle of a compilation.
+        self._closed = True
         for worker in list(self._workers.values()):
             worker.process.kill()
             worker.process.wait()

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.backends import profiling
 from gnomon.backends.cache import cache_key, default_cache
 from gnomon.backends.compilation import Artifact, Lowering, Observer
 from gnomon.backends.errors import BackendUnavailable, CompilationFailed
@@ -109,22 +110,31 @@ class PjrtBackend:
         """Lower a program; see `Backend.lower`."""
         kind = self._kind()
         lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
-        lowering.expand()
-        lowering.run(("expand-scan",))
-        lowering.legalize(
-            Pass(
-                "legalize-for-pjrt",
-                "rewrite what XLA's compilers have no code for",
-                lambda module: legalize(module, self.platform, kind),
+        with profiling.span("lower", program=lowering.name):
+            lowering.expand()
+            lowering.run(("expand-scan",))
+            lowering.legalize(
+                Pass(
+                    "legalize-for-pjrt",
+                    "rewrite what XLA's compilers have no code for",
+                    lambda module: legalize(module, self.platform, kind),
+                )
             )
-        )
-        lowering.to_stablehlo()
-        return lowering.artifact()
+            lowering.to_stablehlo()
+            return lowering.artifact()
 
     def compile(
         self, artifact: Artifact, *, device: Device | None = None, donate: tuple[int, ...] = ()
     ) -> Executable:
         """Compile a lowered program; see `Backend.compile`."""
+        with profiling.span("compile", program=artifact.name):
+            executable = self._compiled(artifact, device, donate)
+        executable.name = artifact.name
+        return executable
+
+    def _compiled(
+        self, artifact: Artifact, device: Device | None, donate: tuple[int, ...]
+    ) -> Executable:
         client = self.client
         device = device or client.devices[0]
         portable = self.portable(artifact, donate)
@@ -187,6 +197,9 @@ class PjrtBackend:
           UnsupportedOnTarget: the program has an op that is too new for the plugin.
         """
         return negotiated(self.plugin, artifact.portable, donate)
+
+
+profiling.watch(PjrtBackend, "put", profiling.record_put)
 
 
 def _identity(client: Client) -> list[str]:

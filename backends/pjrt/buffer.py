@@ -14,6 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from gnomon.backends import profiling
 from gnomon.backends.errors import BufferDeletedError, ExecutionError, OutOfMemory
 from gnomon.backends.pjrt.c_api import STRUCTS, PjrtError, address_of
 from gnomon.backends.pjrt.client import Client, Device
@@ -394,3 +395,6 @@ def put(array: np.ndarray[Any, Any], device: Device, *, copy: bool = False) -> B
         memory = Memory(client, made.buffer)
         client.api.wait(event)
     return Buffer(shape, array.dtype, device, memory)
+
+
+profiling.watch(Buffer, "wait", profiling.record_wait)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gnomon.backends import profiling
 from gnomon.backends.errors import CompilationFailed, OutOfMemory, UnsupportedOnTarget
 from gnomon.backends.pjrt.buffer import Buffer, Memory, execution_error, put, result_buffer
 from gnomon.backends.pjrt.c_api import STRUCTS, Api, PjrtError, address_of, text_at
@@ -148,6 +150,7 @@ class Executable(Inspected):
 
     Attributes:
       device: the first of the devices.
+      name: what the program is called in profiles.
     """
 
     def __init__(
@@ -160,6 +163,7 @@ class Executable(Inspected):
         output_types: Sequence[TensorType],
         donate: tuple[int, ...] = (),
     ) -> None:
+        self.name = "main"
         self.client = client
         self.api = client.api
         self.loaded = client.adopt(loaded, "LoadedExecutable_Destroy")
@@ -405,3 +409,25 @@ def load_serialized(
         output_types=output_types,
         donate=donate,
     )
+
+
+_WAIT = Buffer.wait  # itself, not what records the waits of the program
+
+
+def _record_run(recorder: profiling.Recorder, run: Callable[..., Any]) -> Callable[..., Any]:
+    """A `_run` that records the call, and the program on each device until it is done there."""
+
+    def recording(self: Executable, buffers: Sequence[Sequence[Buffer]]) -> list[list[Buffer]]:
+        started = recorder.now()
+        outputs: list[list[Buffer]] = run(self, buffers)
+        recorder.add(f"call {self.name}", profiling.HOST, started, {"device": str(self.device)})
+        for device, results in zip(self.devices, outputs, strict=True):
+            if results:
+                done = functools.partial(_WAIT, results[0])
+                recorder.add_when_done(self.name, started, device.id, {}, done)
+        return outputs
+
+    return recording
+
+
+profiling.watch(Executable, "_run", _record_run)

@@ -85,19 +85,25 @@ def _chain(
 ) -> list[ir.Operation] | None:
     """The cheap ops that compute a value from available ones; None if it takes others or many."""
     found: dict[ir.Operation, None] = {}
+    is_cheap = _collect_chain(value, there, maker, found)
+    return list(found) if is_cheap and len(found) <= _MOST_OPS else None
 
-    def visit(value: ir.Value) -> bool:
-        if value in there:
-            return True
-        op = maker.get(value)
-        if op is None or not (op.name in _CHEAP or is_literal(op)) or len(found) > _MOST_OPS:
-            return False
-        if all(visit(operand) for operand in operands_of(op)):
-            found[op] = None
-            return True
+
+def _collect_chain(
+    value: ir.Value,
+    there: set[ir.Value],
+    maker: dict[ir.Value, ir.Operation],
+    found: dict[ir.Operation, None],
+) -> bool:
+    if value in there:
+        return True
+    op = maker.get(value)
+    if op is None or not (op.name in _CHEAP or is_literal(op)) or len(found) > _MOST_OPS:
         return False
-
-    return list(found) if visit(value) and len(found) <= _MOST_OPS else None
+    if all(_collect_chain(operand, there, maker, found) for operand in operands_of(op)):
+        found[op] = None
+        return True
+    return False
 
 
 def _repetition(value: ir.Value, maker: dict[ir.Value, ir.Operation]) -> list[ir.Operation]:

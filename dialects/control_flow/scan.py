@@ -36,6 +36,7 @@ from gnomon.dialects.control_flow.bodies import (
 from gnomon.dialects.control_flow.residuals import remake
 from gnomon.dialects.emit import at_dim, move_dim, ops, zeros
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.symbolic.dimension import exceeds
 from gnomon.dialects.types import TensorType, type_of
 
 Arrays = Sequence[np.ndarray]
@@ -95,7 +96,8 @@ def _infer(
         "scan",
         f"{consts} constants and {carry} carries do not fit {len(types)} operands",
     )
-    require(0 <= length <= _LONGEST, "scan", f"the length must be in [0, {_LONGEST}], got {length}")
+    fits = length >= 0 and not exceeds(length, _LONGEST)
+    require(fits, "scan", f"the length must be in [0, {_LONGEST}], got {length}")
     require(unroll >= 1, "scan", f"unroll must be at least 1, got {unroll}")
     constants, entering, stacked = split(types, consts, carry)
     for i, type_ in enumerate(stacked):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import DTYPE, INT, INT_LISTS, INTS, STRING
 from gnomon.dialects.combinators import (
     Tangents,
@@ -321,5 +322,6 @@ conv_general_dilated = Op(
     jvp=jvp_linear_in(0, 1),
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.convolution,
     lower=_lower,
 )

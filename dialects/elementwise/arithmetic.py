@@ -194,13 +194,34 @@ rem = binary(
     rule=_jvp_rem,
     lower="remainder",
 )
+
+
+# The square of x + iy is (x - y)(x + y) + 2xyi: where the squares of x and y overflow, their
+# difference has no sign.
+@same_dtype
+def _evaluate_square(x: np.ndarray) -> np.ndarray:
+    if not is_complex(x.dtype):
+        return np.multiply(x, x)
+    a, b = x.real, x.imag
+    return from_parts((a - b) * (a + b), (a + a) * b, x.dtype)
+
+
+def _lower_square(inst: Instance) -> list[ir.Value]:
+    x = inst.operand
+    if not is_complex(inst.type.dtype):
+        return stablehlo("multiply", [x, x], inst.result_types)
+    a, b = lowered.real(x), lowered.imag(x)
+    real = lowered.mul(lowered.sub(a, b), lowered.add(a, b))
+    return [lowered.complex(real, lowered.mul(lowered.add(a, a), b))]
+
+
 square = unary(
     "square",
     doc="x * x",
     dtypes=NUMERIC,
-    evaluate=lambda x: np.multiply(x, x),
+    evaluate=_evaluate_square,
     jvp=lambda x, out: ops.add(x, x),
-    lower=lambda inst: stablehlo("multiply", [inst.operand, inst.operand], inst.result_types),
+    lower=_lower_square,
 )
 
 # ------------------------------------------------------------------------------------------- signs

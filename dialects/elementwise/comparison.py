@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.combinators import (
     Tangents,
     Values,
@@ -200,6 +201,7 @@ select = Op(
     jvp=_jvp_select,
     transpose=_transpose_select,
     batch=_batch_select,
+    sharding=sharding_rules.elementwise,
     lower=lambda inst: stablehlo("select", inst.operands, inst.result_types),
 )
 
@@ -269,5 +271,6 @@ clamp = Op(
     jvp=_jvp_clamp,
     transpose=NOT_LINEAR,
     batch=_batch_clamp,
+    sharding=sharding_rules.elementwise,
     lower=lambda inst: stablehlo("clamp", inst.operands, inst.result_types),
 )

@@ -8,6 +8,7 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import DTYPE
 from gnomon.dialects.combinators import (
     Tangents,
@@ -289,5 +290,6 @@ bitcast_convert = Op(
     jvp=ZERO_TANGENT,
     transpose=NOT_LINEAR,
     batch=_batch_bitcast,
+    sharding=sharding_rules.bits,
     lower=_lower_bitcast,
 )

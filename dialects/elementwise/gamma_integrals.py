@@ -385,7 +385,9 @@ def _igamma_grad_a(o: Any, a: Value, x: Value) -> Value:
     def slope(a: Value, x: Value) -> Value:
         return o.neg(o.mul(_moved(o, a, x), o.div(_weight(o, a, x), x)))
 
-    return _at_ends(o, a, x, 0, 0, slope)
+    # At a = 0 the function begins: it has no derivative there.
+    begins = o.eq(a, _number(o, a, 0))
+    return o.select(begins, _number(o, a, np.nan), _at_ends(o, a, x, 0, 0, slope))
 
 
 def _random_gamma_grad(o: Any, a: Value, x: Value) -> Value:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL as FLAG
 from gnomon.dialects.attributes import DENSE, INTS, STRING, Kind
 from gnomon.dialects.combinators import (
@@ -330,5 +331,6 @@ gather = Op(
     jvp=_jvp,
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.gathered,
     lower=_lower,
 )

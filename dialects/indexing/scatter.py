@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL as FLAG
 from gnomon.dialects.attributes import INTS, STRING
 from gnomon.dialects.combinators import (
@@ -458,6 +459,7 @@ def _scatter(
         jvp=jvp,
         transpose=transpose,
         batch=_batch,
+        sharding=sharding_rules.scattered,
         lower=functools.partial(_lower, update),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, lowered, stablehlo
 from gnomon.dialects.contract import NOT_LINEAR, Instance, Op
@@ -83,5 +84,6 @@ cholesky = Op(
     jvp=_jvp,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.batch_dimensions,
     lower=_lower,
 )

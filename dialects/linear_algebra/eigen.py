@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values
 from gnomon.dialects.contract import NOT_LINEAR, Instance, Op
@@ -69,6 +70,7 @@ eigh = Op(
     jvp=_jvp_eigh,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.batch_dimensions,
     lower=on_host,
 )
 
@@ -199,5 +201,6 @@ eig = Op(
     jvp=_jvp_eig,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.batch_dimensions,
     lower=on_host,
 )

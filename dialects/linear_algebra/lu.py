@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import INT
 from gnomon.dialects.combinators import Tangents, Values, require, require_dtype
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, Op
@@ -100,6 +101,7 @@ lu = Op(
     jvp=_jvp,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.batch_dimensions,
     lower=on_host,
 )
 

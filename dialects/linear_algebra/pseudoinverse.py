@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.combinators import Tangents, Values, require
 from gnomon.dialects.contract import NOT_LINEAR, Instance, Op
 from gnomon.dialects.emit import ops
@@ -81,5 +82,6 @@ pinv = Op(
     jvp=_jvp,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.batch_dimensions,
     lower=on_host,
 )

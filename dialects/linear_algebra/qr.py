@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, require
 from gnomon.dialects.contract import NO_DERIVATIVE, NOT_LINEAR, Instance, Op
@@ -53,6 +54,7 @@ geqrf = Op(
     jvp=NO_DERIVATIVE,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.batch_dimensions,
     lower=on_host,
 )
 
@@ -83,6 +85,7 @@ householder_product = Op(
     jvp=NO_DERIVATIVE,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.batch_dimensions,
     lower=on_host,
 )
 
@@ -206,5 +209,6 @@ qr = Op(
     jvp=_jvp_qr,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.batch_dimensions,
     lower=on_host,
 )

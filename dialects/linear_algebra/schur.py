@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.contract import NO_DERIVATIVE, NOT_LINEAR, Op
 from gnomon.dialects.linear_algebra import shifted_qr
@@ -47,5 +48,6 @@ schur = Op(
     jvp=NO_DERIVATIVE,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.batch_dimensions,
     lower=on_host,
 )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, require
 from gnomon.dialects.contract import NOT_LINEAR, Instance, MappedAxis, Op
@@ -103,6 +104,7 @@ solve = Op(
     jvp=_jvp_solve,
     transpose=_transpose_solve,
     batch=_batch_solve,
+    sharding=sharding_rules.batch_dimensions,
     lower=on_host,
 )
 
@@ -149,6 +151,7 @@ slogdet = Op(
     jvp=_jvp_slogdet,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.batch_dimensions,
     lower=on_host,
 )
 
@@ -175,6 +178,7 @@ det = Op(
     jvp=_jvp_det,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.batch_dimensions,
     lower=on_host,
 )
 
@@ -222,5 +226,6 @@ cofactors = Op(
     jvp=_jvp_cofactors,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.batch_dimensions,
     lower=on_host,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values
 from gnomon.dialects.contract import NOT_LINEAR, Instance, Op
@@ -133,5 +134,6 @@ svd = Op(
     jvp=_jvp,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.batch_dimensions,
     lower=on_host,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import (
     Tangents,
@@ -133,5 +134,6 @@ triangular_solve = Op(
     jvp=_jvp,
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.batch_dimensions,
     lower=_lower,
 )

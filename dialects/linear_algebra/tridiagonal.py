@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, require, require_dtype
 from gnomon.dialects.contract import NO_DERIVATIVE, NOT_LINEAR, Instance, MappedAxis, Op
@@ -169,6 +170,7 @@ hessenberg = Op(
     jvp=NO_DERIVATIVE,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.batch_dimensions,
     lower=on_host,
 )
 
@@ -202,5 +204,6 @@ tridiagonal = Op(
     jvp=NO_DERIVATIVE,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.batch_dimensions,
     lower=on_host,
 )

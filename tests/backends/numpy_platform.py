@@ -139,7 +139,7 @@ class Executable:
 
 @dataclass
 class Counts:
-    """What a backend was asked for."""
+    """The requests that a backend got."""
 
     compiled: int = 0
     run: int = 0

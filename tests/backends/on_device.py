@@ -91,7 +91,7 @@ def few_cases_of(op: str, dtypes: Collection[str]) -> list[Case]:
 
 
 def run_on(backend: Any, program: Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """What a program's ``main`` gives on a backend's first device."""
+    """The results of a program's ``main`` on a backend's first device."""
     executable = backend.compile(backend.lower(program))
     given = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays]
     return [buffer.to_numpy() for buffer in executable(given)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gnomon.backends.rewriting import Narrowed, merged
+from gnomon.backends.rewriting import SpecialCase, merged
 
 
 def general(inst: Any) -> Any:
@@ -20,19 +20,19 @@ def special(inst: Any) -> Any:
 def test_two_rules_for_one_op_are_an_error() -> None:
     with pytest.raises(ValueError, match=r"two rules rewrite gnomon\.sin"):
         merged({"gnomon.sin": general}, {"gnomon.cos": general, "gnomon.sin": special})
-    with pytest.raises(ValueError, match="neither or both"):
-        merged({"gnomon.sin": Narrowed(special)}, {"gnomon.sin": Narrowed(special)})
+    with pytest.raises(ValueError, match="exactly one of them"):
+        merged({"gnomon.sin": SpecialCase(special)}, {"gnomon.sin": SpecialCase(special)})
 
 
-@pytest.mark.parametrize("narrowed_first", [True, False])
-def test_a_narrowed_rule_comes_before_the_general_one(narrowed_first: bool) -> None:
-    tables = [{"gnomon.sin": Narrowed(special)}, {"gnomon.sin": general}]
-    rule = merged(*(tables if narrowed_first else reversed(tables)))["gnomon.sin"]
+@pytest.mark.parametrize("special_first", [True, False])
+def test_a_special_case_comes_before_the_general_one(special_first: bool) -> None:
+    tables = [{"gnomon.sin": SpecialCase(special)}, {"gnomon.sin": general}]
+    rule = merged(*(tables if special_first else reversed(tables)))["gnomon.sin"]
     assert rule(0) == ["special"]
     assert rule(1) == ["general"]
     with pytest.raises(ValueError, match="two rules"):
         merged({"gnomon.sin": rule}, {"gnomon.sin": general})
 
 
-def test_a_narrowed_rule_alone_leaves_other_instances() -> None:
-    assert merged({"gnomon.sin": Narrowed(special)})["gnomon.sin"](1) is None
+def test_a_special_case_alone_leaves_other_instances() -> None:
+    assert merged({"gnomon.sin": SpecialCase(special)})["gnomon.sin"](1) is None

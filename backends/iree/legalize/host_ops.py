@@ -10,7 +10,7 @@ from __future__ import annotations
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.legalize.refusals import refuse
 from gnomon.backends.iree.targets import Target
-from gnomon.backends.rewriting import Narrowed, Rule
+from gnomon.backends.rewriting import Rule, SpecialCase
 from gnomon.dialects.host_call import call_on_host
 
 __all__ = ["HOST_OPS", "LEGALIZATIONS", "host_rules"]
@@ -48,9 +48,9 @@ def host_rules(target: Target) -> dict[str, Rule]:
     """The rewriting rules of the table."""
     if target.capabilities.host_calls:
         # Ops that Python evaluates need no form for the compiler.
-        return dict.fromkeys(HOST_OPS, Narrowed(call_on_host))
+        return dict.fromkeys(HOST_OPS, SpecialCase(call_on_host))
     return {
-        name: Narrowed(refuse(target, f"{reason}, and its programs cannot call Python"))
+        name: SpecialCase(refuse(target, f"{reason}, and its programs cannot call Python"))
         for name, reason in HOST_OPS.items()
     }
 
@@ -62,6 +62,7 @@ LEGALIZATIONS = (
         kind=Kind.REFUSED,
         doc="leave callbacks and factorizations to Python, or refuse them where that cannot be",
         upstream="IREE 3.13 compiles no custom call, nor `cholesky` and `triangular_solve`",
+        reproducer="`linalg.cholesky` does not compile",
         rules=host_rules,
     ),
 )

@@ -54,6 +54,7 @@ class Stage(enum.Enum):
     LOWERED = "after the lowering, on StableHLO"
     CONTROL_FLOW = "loops, branches and calls of Python, in the first form that IREE compiles"
     LAST = "on StableHLO, when control flow has its form"
+    COMPILER_OPS = "after all others: what becomes ops of the compiler's own dialects"
 
 
 # The stages on the gnomon dialect.
@@ -118,6 +119,9 @@ class Legalization:
       kind: what IREE does without it.
       doc: what it does, one line.
       upstream: what IREE does, and the version in which that was seen.
+      reproducer: what goes wrong without it, one line; the program is in
+        ``tests/backends/iree/legalize/reproducers.py``, under the legalization's name.
+      no_reproducer: why there is no such program; exactly one of the two is given.
       targets: those that it runs for.
       rules: its rewriting rules; None if it has a `run`.
       run: changes the program, or from `Stage.LOWERED` on the module; None if it has `rules`.
@@ -133,8 +137,14 @@ class Legalization:
     rules: Rules | None = None
     run: OnProgram | OnModule | None = None
     issue: str = ""
+    reproducer: str = ""
+    no_reproducer: str = ""
 
     def __post_init__(self) -> None:
+        if bool(self.reproducer) == bool(self.no_reproducer):
+            raise ValueError(
+                f"legalization {self.name!r} needs either a reproducer or a reason for having none"
+            )
         if self.stage is Stage.CONTROL_FLOW:
             # `control.forms.Form` says how these are applied.
             return
@@ -162,7 +172,7 @@ def rules_of(
     """The rules of a stage for a target, as one table.
 
     Raises:
-      ValueError: two of them rewrite one op, and not exactly one of the two is `Narrowed`.
+      ValueError: two of them rewrite one op, and not exactly one of the two is `SpecialCase`.
     """
     chosen = of_stage(legalizations, stage, target)
     return merged(*(one.rules(target) for one in chosen if one.rules is not None))
@@ -173,7 +183,7 @@ def checked(legalizations: Sequence[Legalization]) -> tuple[Legalization, ...]:
 
     Raises:
       ValueError: two have one name, or on some target two rules of one stage rewrite one op and
-        neither declares, by `Narrowed`, that it comes before the other.
+        neither declares, by `SpecialCase`, that it comes before the other.
     """
     names = [one.name for one in legalizations]
     for name in names:

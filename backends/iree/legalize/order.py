@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from gnomon.backends.iree.legalize import host_ops, refusals
+from gnomon.backends.iree.legalize import host_ops, library_products, refusals
 from gnomon.backends.iree.legalize.after_lowering import (
     constant_reductions,
+    masks,
+    moved_functions,
     selects,
     small_arguments,
     spread_updates,
     strided_views,
+    transposed_extrema,
     unsigned_factors,
 )
-from gnomon.backends.iree.legalize.control import branches, forms, loops
-from gnomon.backends.iree.legalize.data_movement import barriers, scatter, sorting
+from gnomon.backends.iree.legalize.control import branches, forms
+from gnomon.backends.iree.legalize.data_movement import scatter, sorting
 from gnomon.backends.iree.legalize.functions import (
     complex_functions,
     conversions,
@@ -55,7 +58,6 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *windows.LEGALIZATIONS,
         *pads.LEGALIZATIONS,
         *powers.LEGALIZATIONS,
-        *loops.LEGALIZATIONS,
         *branches.LEGALIZATIONS,
         *conversions.LEGALIZATIONS,
         *scatter.LEGALIZATIONS,
@@ -65,7 +67,6 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         # Narrow dtypes are gone before it is asked which dtypes there are.
         *narrow_arithmetic.LEGALIZATIONS,
         *refusals.LEGALIZATIONS,
-        *barriers.LEGALIZATIONS,
         *closed_expressions.LEGALIZATIONS,
         # Barriers that split long expressions split wide ones too.
         *stored_values.LEGALIZATIONS,
@@ -76,11 +77,15 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *small_arguments.LEGALIZATIONS,
         *closed_expressions.LEGALIZATIONS_OF_LOWERED,
         *strided_views.LEGALIZATIONS,
+        *transposed_extrema.LEGALIZATIONS,
         *unsigned_factors.LEGALIZATIONS,
         *spread_updates.LEGALIZATIONS,
+        *moved_functions.LEGALIZATIONS,
+        *masks.LEGALIZATIONS,
         *forms.LEGALIZATIONS,
         *constant_reductions.LEGALIZATIONS,
         # Of all that chooses: guards of loops do, too.
         *selects.LEGALIZATIONS,
+        *library_products.LEGALIZATIONS,
     )
 )

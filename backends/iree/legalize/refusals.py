@@ -93,11 +93,18 @@ LEGALIZATIONS = (
         kind=Kind.REFUSED,
         doc="refuse by name a program with a dtype that the target lacks",
         upstream="IREE 3.13 demotes such a dtype, or fails in the middle of code generation",
+        reproducer="`x + x` of f64 for `vulkan:portable` fails in the conversion to SPIR-V",
         run=check_dtypes,
     ),
 )
 
 # The same for what the rules wrote.
 LEGALIZATIONS_OF_WRITTEN = (
-    replace(LEGALIZATIONS[0], name="missing-dtypes-written", stage=Stage.FUSE),
+    replace(
+        LEGALIZATIONS[0],
+        name="missing-dtypes-written",
+        stage=Stage.FUSE,
+        reproducer="",
+        no_reproducer="no rule is known to write a dtype that the target lacks; this checks it",
+    ),
 )

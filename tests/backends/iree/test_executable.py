@@ -270,7 +270,7 @@ def test_a_forked_child_runs_programs() -> None:
 
 def test_devices_look_like_those_of_jax() -> None:
     device = cpu_device()
-    assert (repr(device), str(device)) == ("CpuDevice(id=0)", "CPU_0")
+    assert (repr(device), str(device)) == ("CpuDevice(id=0)", "cpu:0")
     assert (device.id, device.platform, device.device_kind) == (0, "cpu", "cpu")
     assert device.process_index == 0
     assert cpu_device() is device

@@ -32,7 +32,7 @@ ROUNDINGS = 2.0**20
 
 
 class Log:
-    """What a program told Python, in order."""
+    """The calls of Python that a program made, in order."""
 
     def __init__(self) -> None:
         self.entries: list[Any] = []
@@ -50,7 +50,7 @@ class Log:
 
 
 class List:
-    """What `Stepper` needs of IREE's lists, for any objects."""
+    """The interface of IREE's lists that `Stepper` needs, for any objects."""
 
     def __init__(self, *values: Any) -> None:
         # IREE's are made with a capacity.

@@ -130,7 +130,7 @@ def _accepted(backend: IreeBackend, cases: list[Case]) -> list[Case]:
 
 
 def _refused(backend: IreeBackend, cases: list[Case]) -> list[str]:
-    """What the compiler says of each case that it refuses, found by halving."""
+    """The compiler's error for each case that it refuses, found by halving."""
     artifact = backend.lower(joint_program(cases, [draw_all(*case) for case in cases]))
     try:
         backend.compile_for(artifact)

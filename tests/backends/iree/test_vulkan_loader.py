@@ -26,7 +26,7 @@ SUCCESS, TIMEOUT, INCOMPLETE, WAIT_ANY = 0, 2, 5, 1
 
 
 def structure(*fields: type) -> type[ctypes.Structure]:
-    """A structure of the given fields behind its type and the pointer to the next one."""
+    """A structure with its type, the pointer to the next one, and the given fields."""
     names = [("type", ctypes.c_int32), ("next", Pointer)]
     names += [(f"field{i}", field) for i, field in enumerate(fields)]
     return type("Structure", (ctypes.Structure,), {"_fields_": names})
@@ -98,12 +98,12 @@ class Vulkan:
         return ctypes.CFUNCTYPE(ctypes.c_int32)(found)
 
     def signal(self, value: int, which: int = 0) -> int:
-        """What signaling a value returns."""
+        """The code that signaling a value returns."""
         info = SignalInfo(SIGNAL, None, self.semaphores[which], value)
         return int(self.of_device("vkSignalSemaphore")(self.device, ctypes.byref(info)))
 
     def wait(self, values: tuple[int, int], seconds: float, flags: int = WAIT_ANY) -> int:
-        """What waiting for the semaphores returns."""
+        """The code that waiting for the semaphores returns."""
         wanted = (U64 * 2)(*values)
         pointers = ctypes.addressof(self.semaphores), ctypes.addressof(wanted)
         info = WaitInfo(WAIT, None, flags, 2, *pointers)

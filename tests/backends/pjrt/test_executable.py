@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gnomon.backends import profiling
 from gnomon.backends.errors import (
     BufferDeletedError,
     CompilationFailed,
@@ -256,6 +257,22 @@ def test_serialized_programs_run_again(doubled: Executable, device: Device) -> N
     assert loaded([np.ones(4, np.float32)])[0].to_numpy().tolist() == [2, 2, 2, 2]
     with pytest.raises(CompilationFailed):
         load_serialized(doubled.client, data[: len(data) // 2], **types)
+
+
+def test_a_recording_has_calls_programs_waits_and_transfers(
+    doubled: Executable, backend: PjrtBackend, device: Device
+) -> None:
+    recorder = profiling.start()
+    try:
+        (result,) = doubled([backend.put(np.ones(4, np.float32), device)])
+        backend.put(np.ones(1 << 22, np.float32), device).wait()
+        result.delete()
+    finally:
+        profiling.stop()
+    tracks = {(span.track, span.name) for span in recorder.spans}
+    assert {("python", "call main"), ("device", "main"), ("transfers", "put")} <= tracks
+    (program,) = [span for span in recorder.spans if span.track == "device"]
+    assert program.thread == device.id
 
 
 # ---------------------------------------------------------------------------------- ends and forks

@@ -36,7 +36,7 @@ from gnomon.dialects.types import TensorType
 
 
 def _table(major: int, minor: int, functions: int = len(FUNCTIONS)) -> ctypes.Array[Any]:
-    """What ``GetPjrtApi`` returns, of a version, with null functions."""
+    """The structure that ``GetPjrtApi`` returns, of a version, with null functions."""
     table = (ctypes.c_size_t * (5 + functions))()
     table[0] = ctypes.sizeof(table)
     ctypes.c_int.from_address(address_of(table) + 32).value = major
@@ -60,7 +60,7 @@ def test_what_is_no_table_is_refused() -> None:
 def test_functions_that_a_plugin_lacks_are_named() -> None:
     table = _table(0, MINIMUM_MINOR, functions=12)
     api = Api(address_of(table))
-    for name in ("Client_Compile", "Error_Destroy"):  # behind the end, and null
+    for name in ("Client_Compile", "Error_Destroy"):  # beyond the end, and null
         assert not api.has(name)
         with pytest.raises(PjrtError, match=f"0.40 of the PJRT C API, has no function PJRT_{name}"):
             api.function(name)

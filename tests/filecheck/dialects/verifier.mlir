@@ -60,3 +60,64 @@ func.func @f(%x: tensor<i32>, %dx: tensor<i32>) -> tensor<i32> {
     : (tensor<i32>, tensor<i32>) -> tensor<i32>
   return %0 : tensor<i32>
 }
+
+// -----
+
+// expected-error {{['j'] are no manual axes of ['i']}}
+func.func private @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  return %x : tensor<2xf32>
+}
+func.func @main(%x: tensor<8xf32>) -> tensor<2xf32> {
+  %y = "gnomon.shard_map"(%x) {callee = @f, mesh_axes = ["i", "j"], mesh_sizes = array<i64: 4, 2>,
+                               manual_axes = ["i"], in_specs = [[["j"]]], out_specs = [[]],
+                               check_vma = false} : (tensor<8xf32>) -> tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+
+// -----
+
+// expected-error {{repeats an axis name}}
+func.func private @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  return %x : tensor<2xf32>
+}
+func.func @main(%x: tensor<8xf32>) -> tensor<2xf32> {
+  %y = "gnomon.shard_map"(%x) {callee = @f, mesh_axes = ["i", "j"], mesh_sizes = array<i64: 4, 2>,
+                               manual_axes = ["i"], in_specs = [[["i", "i"]]], out_specs = [[]],
+                               check_vma = false} : (tensor<8xf32>) -> tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+
+// -----
+
+// expected-error {{the callee takes (f32[8]), got (f32[6])}}
+func.func private @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  return %x : tensor<2xf32>
+}
+func.func @main(%x: tensor<6xf32>) -> tensor<2xf32> {
+  %y = "gnomon.shard_map"(%x) {callee = @f, mesh_axes = ["i", "j"], mesh_sizes = array<i64: 4, 2>,
+                               manual_axes = ["i"], in_specs = [[["i"]]], out_specs = [[]],
+                               check_vma = false} : (tensor<6xf32>) -> tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+
+// -----
+
+// expected-error {{2 in_specs and 1 out_specs for a function of 1 arguments}}
+func.func private @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  return %x : tensor<2xf32>
+}
+func.func @main(%x: tensor<8xf32>) -> tensor<2xf32> {
+  %y = "gnomon.shard_map"(%x) {callee = @f, mesh_axes = ["i", "j"], mesh_sizes = array<i64: 4, 2>,
+                               manual_axes = ["i"], in_specs = [[], []], out_specs = [[]],
+                               check_vma = false} : (tensor<8xf32>) -> tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+
+// -----
+
+// expected-error {{the groups ((0, 1), (1, 2)) do not cover the members once each}}
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = "gnomon.psum"(%x) {axes = ["i"], groups = [array<i64: 0, 1>, array<i64: 1, 2>]}
+    : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}

@@ -14,3 +14,16 @@ func.func @main(%x: tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %3 = stablehlo.reverse %2, dims = [0] : tensor<4xf32>
   return %1, %3 : tensor<4xf32>, tensor<4xf32>
 }
+
+// A part of what is transposed has gaps where it is sliced before.
+
+// CHECK-LABEL: func.func @transposed
+// CHECK: %[[P:.*]] = stablehlo.slice
+// CHECK: %[[S:.*]] = stablehlo.optimization_barrier %[[P]]
+// CHECK: stablehlo.reverse %[[S]]
+func.func @transposed(%x: tensor<1x3x4xf32>) -> tensor<1x3x1xf32> {
+  %0 = stablehlo.transpose %x, dims = [2, 1, 0] : (tensor<1x3x4xf32>) -> tensor<4x3x1xf32>
+  %1 = stablehlo.slice %0 [0:1, 0:3, 0:1] : (tensor<4x3x1xf32>) -> tensor<1x3x1xf32>
+  %2 = stablehlo.reverse %1, dims = [1] : tensor<1x3x1xf32>
+  return %2 : tensor<1x3x1xf32>
+}

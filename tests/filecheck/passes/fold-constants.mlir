@@ -43,3 +43,22 @@ func.func @reductions(%x: tensor<3x7xf32>) -> (tensor<f32>, tensor<3xf32>, tenso
   %total = "gnomon.reduce_sum"(%product) {axes = array<i64: 0, 1>} : (tensor<3x7xf32>) -> tensor<f32>
   func.return %sum, %prod, %count, %rows, %total : tensor<f32>, tensor<3xf32>, tensor<i32>, tensor<5xf32>, tensor<f32>
 }
+
+// A view of elements that are all one literal is a smaller splat.
+
+// CHECK-LABEL: func.func @views
+// CHECK-NOT: gnomon.rev
+// CHECK-NOT: gnomon.slice
+// CHECK-NOT: gnomon.transpose
+// CHECK-DAG: dense<2.000000e+00> : tensor<2x3xf32>
+// CHECK-DAG: dense<2.000000e+00> : tensor<5x3xf32>
+// CHECK-DAG: dense<2.000000e+00> : tensor<1x2xf32>
+func.func @views() -> (tensor<2x3xf32>, tensor<5x3xf32>, tensor<1x2xf32>) {
+  %two = "gnomon.constant"() {value = dense<2.0> : tensor<f32>, dtype = f32} : () -> tensor<f32>
+  %many = "gnomon.broadcast_in_dim"(%two) {shape = array<i64: 3, 5>, dims = array<i64>} : (tensor<f32>) -> tensor<3x5xf32>
+  %turned = "gnomon.rev"(%many) {dims = array<i64: 0>} : (tensor<3x5xf32>) -> tensor<3x5xf32>
+  %part = "gnomon.slice"(%turned) {start = array<i64: 0, 0>, limit = array<i64: 3, 5>, strides = array<i64: 2, 2>} : (tensor<3x5xf32>) -> tensor<2x3xf32>
+  %transposed = "gnomon.transpose"(%turned) {permutation = array<i64: 1, 0>} : (tensor<3x5xf32>) -> tensor<5x3xf32>
+  %small = "gnomon.slice"(%many) {start = array<i64: 1, 1>, limit = array<i64: 2, 3>, strides = array<i64: 1, 1>} : (tensor<3x5xf32>) -> tensor<1x2xf32>
+  func.return %part, %transposed, %small : tensor<2x3xf32>, tensor<5x3xf32>, tensor<1x2xf32>
+}

@@ -4,7 +4,8 @@ IREE reads a slice in place, as a view of the whole. Where a kernel takes elemen
 (a gather, a reversal, a reversed scan), IREE 3.13 reads a vector of them at once, and LLVM takes
 such a read only where neighbours in the view are neighbours in memory: of ``x[::2]``, or of
 ``x[:, 0:1]`` with its last dimension dropped, the program is refused (``LLVM Translation failed for
-operation: builtin.unrealized_conversion_cast``). A barrier after the slice makes it an array.
+operation: builtin.unrealized_conversion_cast``). So it is of ``x.T[0:1]``, which IREE makes of
+``x[..., 0:1]``. A barrier after the slice makes it an array.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _views_read_in_place(read: ir.Value) -> Iterator[ir.Value]:
         op = value.owner.operation
         if op.name in _SLICES:
             last = last or value
-            if not _has_gaps(op):
+            if not _has_gaps(op) and not _is_of_transposed(op):
                 waiting.append((op.operands[0], last, computed))
             elif not computed or type_of(value).dtype.itemsize < width:
                 yield last
@@ -118,6 +119,21 @@ def _has_gaps(op: ir.Operation) -> bool:
     return step * math.prod(whole[inner + 1 :]) > 1
 
 
+def _is_of_transposed(op: ir.Operation) -> bool:
+    """Whether a slice takes a part of what is transposed.
+
+    IREE slices before it transposes, and there the slice may have gaps.
+    """
+    if type_of(op.operands[0]).shape == type_of(op.results[0]).shape:
+        return False
+    value = op.operands[0]
+    while not isinstance(value.owner, ir.Block) and name_of(value.owner) in READ_IN_PLACE:
+        if name_of(value.owner) == "transpose":
+            return True
+        value = value.owner.operation.operands[0]
+    return False
+
+
 LEGALIZATIONS = (
     Legalization(
         name="strided-views",
@@ -126,6 +142,8 @@ LEGALIZATIONS = (
         doc="store slices with gaps that are read by position",
         upstream="IREE 3.13 reads a vector of a view by position, which LLVM takes only where "
         "neighbours are neighbours in memory",
+        issue="https://github.com/iree-org/iree/issues/15364",
+        reproducer="`x[::2][i]` does not compile",
         run=store_strided_views,
     ),
 )

@@ -57,6 +57,7 @@ LEGALIZATIONS = (
         doc="compute all branches and select the result, where all are cheap",
         upstream="IREE 3.13 decides on the host, waits for the index, and inside of loops refuses "
         "some branches (``failed to solve for timepoint coverage``)",
+        reproducer="three branches of one operation each take five kernels instead of one",
         rules=always({"gnomon.switch": _switch}),
     ),
 )

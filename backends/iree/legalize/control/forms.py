@@ -105,6 +105,7 @@ LEGALIZATIONS = (
         kind=Kind.SLOW,
         doc="run loops that count on the host, with their counters, and small ones in a kernel",
         upstream="IREE 3.13 keeps counters on the device, and waits for them in each iteration",
+        reproducer="a loop of 300 updates of an array takes over three times as long",
     ),
     Legalization(
         name="copied-arrays",
@@ -113,6 +114,7 @@ LEGALIZATIONS = (
         doc="copy arrays that enter loops and leave branches, where the first form is refused",
         upstream="IREE 3.13 refuses a loop one of whose arrays turns out to be a literal or "
         "another one",
+        reproducer="a random program of scans and updates does not compile",
     ),
     Legalization(
         name="guarded-loops",
@@ -121,6 +123,7 @@ LEGALIZATIONS = (
         doc="select each carry at the end of the body by the loop's condition",
         upstream="IREE 3.13 prunes the two regions of ``scf.while`` differently, and fails to "
         "verify it or crashes",
+        reproducer="a loop with a bool carry in its condition does not compile",
     ),
     Legalization(
         name="steps",
@@ -128,5 +131,6 @@ LEGALIZATIONS = (
         kind=Kind.MISCOMPILED,
         doc="let Python run loops, branches and calls whose order counts, around compiled pieces",
         upstream="IREE 3.13 does not keep the order of calls of the host beside control flow",
+        reproducer="a random program calls Python in another order",
     ),
 )

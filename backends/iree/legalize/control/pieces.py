@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from gnomon.backends.iree.legalize.control.counters import counter_of
@@ -59,22 +60,22 @@ def steps_for_order(effects: frozenset[str]) -> Choice:
     Args:
       effects: the symbols of the host functions with effects.
     """
+    return partial(_keeps_order, effects)
 
-    def is_step(op: ir.Operation) -> bool:
-        if op.name == _CALL:
-            return _callee(op) in effects
-        if op.name not in (_WHILE, _CASE):
-            return False
-        if any(map(is_step, _inside(op))):
-            return True
-        if op.name == _CASE:
-            return False
-        cond, body = (region.blocks[0] for region in op.regions)
-        if counter_of(cond, body) is None:
-            return any(map(calls_python, _inside(op)))
-        return any(calls_python(inner) for inner in _below(cond))
 
-    return is_step
+def _keeps_order(effects: frozenset[str], op: ir.Operation) -> bool:
+    if op.name == _CALL:
+        return _callee(op) in effects
+    if op.name not in (_WHILE, _CASE):
+        return False
+    if any(_keeps_order(effects, inner) for inner in _inside(op)):
+        return True
+    if op.name == _CASE:
+        return False
+    cond, body = (region.blocks[0] for region in op.regions)
+    if counter_of(cond, body) is None:
+        return any(map(calls_python, _inside(op)))
+    return any(calls_python(inner) for inner in _below(cond))
 
 
 def _callee(op: ir.Operation) -> str:

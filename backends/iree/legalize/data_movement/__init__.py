@@ -1,1 +1,1 @@
-"""Reads and writes at computed places, sorts, and barriers of buffers."""
+"""Reads and writes at computed places, and sorts."""

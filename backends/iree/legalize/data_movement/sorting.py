@@ -57,6 +57,8 @@ _F32 = np.dtype(np.float32)
 _SHORT = 16
 # and longer ones up to so many comparisons, which take as long as a call on the host.
 _FEW_COMPARISONS = 1 << 15
+# The bits of a position in such a row.
+_MARK = 16
 
 
 # -------------------------------------------------------------------------------------------- keys
@@ -107,8 +109,12 @@ def _permutation(keys: Sequence[ir.Value], target: Target) -> ir.Value:
     if target.memory == "device":
         return _ranked(keys)
     position = ops.iota(dtype=_I32, shape=(rows, n), dimension=1)
-    everything = _owned([*keys, position])
-    return ops.sort(*everything, dimension=1, num_keys=len(everything), is_stable=False)[-1]
+    # A key may be the positions, too, as a value that the compiler finds to be the same. It would
+    # write that with the sorted one, and fails ("write affecting operations on global resources").
+    marked = ops.mul(position, full_like(position, (1 << _MARK) + 1))
+    everything = _owned([*keys, marked])
+    order = ops.sort(*everything, dimension=1, num_keys=len(everything), is_stable=False)[-1]
+    return ops.shift_right_logical(order, full_like(order, _MARK))
 
 
 def _owned(operands: Sequence[ir.Value]) -> list[ir.Value]:
@@ -284,6 +290,7 @@ LEGALIZATIONS = (
         doc="sort strictly ordered integer keys, in a way that suits the length and the target",
         upstream="IREE 3.13's sort is a bubble sort, not stable, and wrong on several operands "
         "with equal keys; GPUs run a row of it in one thread, or have no code for it",
+        reproducer="a sort of eight pairs by a key with ties has the wrong values",
         rules=sorting_rules,
     ),
 )

@@ -99,6 +99,7 @@ LEGALIZATIONS = (
         doc="convert floats to integers with the ends of the range, and f64 to f16 rounded once",
         upstream="IREE 3.13 gives other integers for nan, infinities and what is out of range, "
         "and zero for f64 that are subnormal numbers of f16",
+        reproducer="infinity as int32 is not the largest one",
         rules=always({"gnomon.convert": _into_number}),
     ),
     Legalization(
@@ -107,6 +108,8 @@ LEGALIZATIONS = (
         kind=Kind.REFUSED,
         doc="convert integers and f64 to bf16 by way of f32 and integers",
         upstream="IREE 3.13 calls `__truncsfbf2` and `__truncdfbf2`, which nothing provides",
+        issue="https://github.com/iree-org/iree/issues/13499",
+        reproducer="int32 to bf16 for `x86-64-v3` does not link",
         rules=always({"gnomon.convert": _into_bfloat16, "gnomon.iota": _iota}),
     ),
 )

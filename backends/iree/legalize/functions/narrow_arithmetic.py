@@ -201,6 +201,7 @@ LEGALIZATIONS = (
         doc="store 8-bit floats and integers of 4 and 2 bits as bytes, and compute in f32 or i8",
         upstream="IREE 3.13 has no CPU code for arithmetic on 8-bit floats, and takes small "
         "integers only in whole bytes",
+        reproducer="`x + x` of int4[3] does not compile",
         run=_store_as_bytes,
     ),
     Legalization(
@@ -210,6 +211,7 @@ LEGALIZATIONS = (
         doc="compute with 8 and 16 bits in 32 bits, where they are only stored",
         upstream="IREE 3.13 emulates neither unsigned division, shifts nor signs of f16 "
         "(``bitwidth emulation is not implemented yet on unsigned op``)",
+        reproducer="`x // 3` of uint8 for `vulkan:portable` does not compile",
         targets=Targets.where(stores_more=True),
         rules=_widened_rules,
     ),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
-from gnomon.backends.rewriting import Narrowed
+from gnomon.backends.rewriting import SpecialCase
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import constant_value, convert, full_like, ops
 from gnomon.dialects.mlir import ir
@@ -62,7 +62,8 @@ LEGALIZATIONS = (
         kind=Kind.SLOW,
         doc="write powers whose exponent is a literal and a half as roots and products",
         upstream="a power is a logarithm, a product and an exponential: 10 ns a number",
+        reproducer="`x ** 1.5` takes three times as many operations",
         targets=Targets.where(f64=True),
-        rules=always({"gnomon.pow": Narrowed(_power)}),
+        rules=always({"gnomon.pow": SpecialCase(_power)}),
     ),
 )

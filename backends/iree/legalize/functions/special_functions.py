@@ -37,7 +37,7 @@ from gnomon.backends.iree.legalize.functions.double_length import polynomial, po
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
 from gnomon.backends.iree.legalize.refusals import refuse
 from gnomon.backends.iree.targets import Target
-from gnomon.backends.rewriting import Rule, Written
+from gnomon.backends.rewriting import Outlined, Rule
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import convert, full_like, ops, zeros
 from gnomon.dialects.mlir import ir
@@ -329,30 +329,30 @@ def _first(*rules: Rule) -> Rule:
 
 # In the arithmetic of the format, on all targets.
 _IN_FORMAT: dict[str, Rule] = {
-    "gnomon.exp": Written(_in_f32_or_f64(exponentials.exp)),
-    "gnomon.exp2": Written(_in_f32_or_f64(exponentials.exp2)),
-    "gnomon.expm1": Written(_in_f32_or_f64(exponentials.expm1)),
-    "gnomon.logistic": Written(_in_f32_or_f64(exponentials.logistic)),
-    "gnomon.sinh": Written(_in_f32_or_f64(exponentials.sinh)),
-    "gnomon.cosh": Written(_in_f32_or_f64(exponentials.cosh)),
-    "gnomon.tanh": Written(_in_f32_or_f64(exponentials.tanh)),
-    "gnomon.log": Written(_in_f32_or_f64(logarithms.log)),
-    "gnomon.asinh": Written(_in_f32_or_f64(logarithms.asinh)),
-    "gnomon.acosh": Written(_in_f32_or_f64(logarithms.acosh)),
-    "gnomon.atanh": Written(_in_f32_or_f64(logarithms.atanh)),
-    "gnomon.asin": Written(_in_f32_or_f64(arcs.asin)),
-    "gnomon.acos": Written(_in_f32_or_f64(arcs.acos)),
-    "gnomon.atan": Written(_in_f32_or_f64(arcs.atan)),
-    "gnomon.atan2": Written(_in_f32_or_f64(arcs.atan2)),
+    "gnomon.exp": Outlined(_in_f32_or_f64(exponentials.exp)),
+    "gnomon.exp2": Outlined(_in_f32_or_f64(exponentials.exp2)),
+    "gnomon.expm1": Outlined(_in_f32_or_f64(exponentials.expm1)),
+    "gnomon.logistic": Outlined(_in_f32_or_f64(exponentials.logistic)),
+    "gnomon.sinh": Outlined(_in_f32_or_f64(exponentials.sinh)),
+    "gnomon.cosh": Outlined(_in_f32_or_f64(exponentials.cosh)),
+    "gnomon.tanh": Outlined(_in_f32_or_f64(exponentials.tanh)),
+    "gnomon.log": Outlined(_in_f32_or_f64(logarithms.log)),
+    "gnomon.asinh": Outlined(_in_f32_or_f64(logarithms.asinh)),
+    "gnomon.acosh": Outlined(_in_f32_or_f64(logarithms.acosh)),
+    "gnomon.atanh": Outlined(_in_f32_or_f64(logarithms.atanh)),
+    "gnomon.asin": Outlined(_in_f32_or_f64(arcs.asin)),
+    "gnomon.acos": Outlined(_in_f32_or_f64(arcs.acos)),
+    "gnomon.atan": Outlined(_in_f32_or_f64(arcs.atan)),
+    "gnomon.atan2": Outlined(_in_f32_or_f64(arcs.atan2)),
 }
 
 
 def _log1p_rule(wide: np.dtype, log_of_size: Emit) -> Rule:
-    return Written(_first(_log1p(wide, log_of_size), _in_f32_or_f64(logarithms.log1p)))
+    return Outlined(_first(_log1p(wide, log_of_size), _in_f32_or_f64(logarithms.log1p)))
 
 
 def _by_compilers_exp(emit: Emit) -> Rule:
-    return Written(_in_f32_or_f64(partial(emit, exp=exponentials.compilers_exp)))
+    return Outlined(_in_f32_or_f64(partial(emit, exp=exponentials.compilers_exp)))
 
 
 def _only_f64(emit: Emit) -> Rule:
@@ -368,26 +368,26 @@ def _only_f64(emit: Emit) -> Rule:
 
 _WIDE: dict[str, Rule] = {
     **_IN_FORMAT,
-    "gnomon.log": Written(_only_f64(logarithms.log)),
-    "gnomon.exp": Written(_in_f32_or_f64(exponentials.compilers_exp)),
+    "gnomon.log": Outlined(_only_f64(logarithms.log)),
+    "gnomon.exp": Outlined(_in_f32_or_f64(exponentials.compilers_exp)),
     "gnomon.logistic": _by_compilers_exp(exponentials.logistic),
     "gnomon.sinh": _by_compilers_exp(exponentials.sinh),
     "gnomon.cosh": _by_compilers_exp(exponentials.cosh),
     "gnomon.tanh": _by_compilers_exp(exponentials.tanh),
-    "gnomon.sin": Written(_in_f32(_sin)),
-    "gnomon.cos": Written(_in_f32(_cos)),
-    "gnomon.tan": Written(_in_f32(_tan)),
-    "gnomon.cbrt": Written(_in_f32_or_f64(_cbrt(_F64, _cube_root))),
-    "gnomon.pow": Written(_in_f32_or_f64(_pow(_wide_power))),
+    "gnomon.sin": Outlined(_in_f32(_sin)),
+    "gnomon.cos": Outlined(_in_f32(_cos)),
+    "gnomon.tan": Outlined(_in_f32(_tan)),
+    "gnomon.cbrt": Outlined(_in_f32_or_f64(_cbrt(_F64, _cube_root))),
+    "gnomon.pow": Outlined(_in_f32_or_f64(_pow(_wide_power))),
     "gnomon.log1p": _log1p_rule(_F64, _log_of_size),
 }
 _NARROW: dict[str, Rule] = {
     **_IN_FORMAT,
-    "gnomon.sin": Written(_in_f32(angles.sine)),
-    "gnomon.cos": Written(_in_f32(angles.cosine)),
-    "gnomon.tan": Written(_in_f32(angles.tangent)),
-    "gnomon.cbrt": Written(_in_f32(_cbrt(_F32, functions_in_f32.cube_root))),
-    "gnomon.pow": Written(_in_f32(_pow(positive_power))),
+    "gnomon.sin": Outlined(_in_f32(angles.sine)),
+    "gnomon.cos": Outlined(_in_f32(angles.cosine)),
+    "gnomon.tan": Outlined(_in_f32(angles.tangent)),
+    "gnomon.cbrt": Outlined(_in_f32(_cbrt(_F32, functions_in_f32.cube_root))),
+    "gnomon.pow": Outlined(_in_f32(_pow(positive_power))),
     "gnomon.log1p": _log1p_rule(_F32, functions_in_f32.log1p_parts),
 }
 
@@ -397,9 +397,9 @@ _NARROW: dict[str, Rule] = {
 
 _WRITTEN_OUT: dict[str, Rule] = {
     **_WIDE,
-    "gnomon.sin": Written(_in_f32_or_f64(angles.sine)),
-    "gnomon.cos": Written(_in_f32_or_f64(angles.cosine)),
-    "gnomon.tan": Written(_in_f32_or_f64(angles.tangent)),
+    "gnomon.sin": Outlined(_in_f32_or_f64(angles.sine)),
+    "gnomon.cos": Outlined(_in_f32_or_f64(angles.cosine)),
+    "gnomon.tan": Outlined(_in_f32_or_f64(angles.tangent)),
 }
 # Of complex128 the compiler expands these into functions of f64 from a library.
 _OF_WIDE_COMPLEX = (
@@ -466,6 +466,7 @@ LEGALIZATIONS = (
         kind=Kind.INACCURATE,
         doc="write elementary functions within a few units in the last place, f32 by way of f64",
         upstream=f"{_LOSES_DIGITS}; it calls a library for those of f64, or refuses them",
+        reproducer="`sin(3e7)` of f32 is wrong",
         targets=Targets.where(f64=True, libm=("system", "device")),
         rules=always(_WIDE),
     ),
@@ -475,6 +476,7 @@ LEGALIZATIONS = (
         kind=Kind.REFUSED,
         doc="the same, with all functions of f64 written in arithmetic",
         upstream=f"{_LOSES_DIGITS}; those of f64 it leaves to a library",
+        reproducer="`sin` of f64 for `x86-64-v3` does not link",
         targets=Targets.where(f64=True, libm="none"),
         rules=_without_library,
     ),
@@ -484,6 +486,7 @@ LEGALIZATIONS = (
         kind=Kind.INACCURATE,
         doc="the same, in arithmetic of f32 and 32-bit integers",
         upstream=_LOSES_DIGITS,
+        reproducer="`sin(3e10)` of f32 on `vulkan:portable` is 0",
         targets=Targets.where(f64=False),
         rules=always(_NARROW),
     ),
@@ -493,6 +496,7 @@ LEGALIZATIONS = (
         kind=Kind.REFUSED,
         doc="write a contraction of nothing as zeros",
         upstream="IREE 3.13 divides by the size of the contraction, and crashes",
+        reproducer="a product of f32[3,0] and f32[0,4] crashes the compiler",
         rules=always({"gnomon.dot_general": _dot_general}),
     ),
     Legalization(
@@ -501,6 +505,7 @@ LEGALIZATIONS = (
         kind=Kind.REFUSED,
         doc="pad complex128 part by part",
         upstream="IREE 3.13 fills with numbers of at most 64 bits",
+        reproducer="a pad of complex128 does not compile",
         rules=always({"gnomon.pad": _pad}),
     ),
     Legalization(
@@ -509,6 +514,8 @@ LEGALIZATIONS = (
         kind=Kind.REFUSED,
         doc="round by `floor`; refuse remainders",
         upstream="IREE 3.13 calls a library to round and for remainders, and links none",
+        issue="https://github.com/iree-org/iree/issues/20165",
+        reproducer="`round` for `wasm32` does not link",
         targets=Targets.where(rounds=False),
         rules=_rounding_rules,
     ),

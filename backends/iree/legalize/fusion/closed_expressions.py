@@ -220,6 +220,7 @@ LEGALIZATIONS = (
         kind=Kind.SLOW,
         doc="evaluate long expressions of literals and ramps alone, where the value is small",
         upstream=_COPIED,
+        reproducer="two sines of an iota make over ten kernels instead of one",
         run=fold_closed,
     ),
 )
@@ -231,6 +232,7 @@ LEGALIZATIONS_OF_LOWERED = (
         kind=Kind.SLOW,
         doc="add a hidden zero to where a long expression of literals and ramps starts",
         upstream=_COPIED,
+        reproducer="two sines of an iota make over ten kernels instead of one",
         run=open_expressions,
     ),
 )

@@ -4,10 +4,21 @@ A kernel that computes a value and reads it along different dimensions, as where
 are compared, keeps it in a buffer that its threads write at the same time: a race, seen on Vulkan.
 And what is computed from narrower numbers (an i8 converted to an i32, and what is fused with that)
 is computed again wherever it is read, to spare memory: for CUDA a scatter of such updates is
-refused. Behind a barrier a value is in memory.
+refused.
+
+A kernel that reduces and then reads the result along other dimensions than the ones that were kept
+is wrong as well. On Vulkan ``x / x.sum(0)`` of f32[300,300] has infinities, and ``x + x.sum(1)`` of
+f32[32,32] is refused. Kernels that reduce the last dimensions and read the result along the first
+ones, as softmax does, are right. Products are stored alike, but not for ROCm: IREE's compiler
+crashes on some that are, in the scores of attention.
+
+After a barrier a value is in memory.
 """
 
 from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
 
 from gnomon.backends.iree.legalize.aliases import MOVES_DIMENSIONS, REARRANGES, name_of
 from gnomon.backends.iree.legalize.fusion.wide_fusions import is_fused
@@ -15,12 +26,19 @@ from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.barrier import optimization_barrier
 from gnomon.dialects.body import Body, operands_of, results_of
-from gnomon.dialects.contract import all_operations
+from gnomon.dialects.contract import all_operations, instance_of
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import BOOL, type_of
 
 __all__ = ["LEGALIZATIONS", "is_widened", "store_values_read_across"]
+
+_REDUCTIONS = frozenset(
+    {
+        *("reduce_sum", "reduce_prod", "reduce_max", "reduce_min"),
+        *("reduce_and", "reduce_or", "reduce_xor", "argmax", "argmin"),
+    }
+)
 
 
 def is_widened(value: ir.Value) -> bool:
@@ -43,7 +61,9 @@ def is_widened(value: ir.Value) -> bool:
 def store_values_read_across(program: Program, target: Target) -> None:
     """Put barriers after computed values that are read along different dimensions; in place."""
     for function in program.functions:
-        _store(program.body(symbol_name(function)))
+        body = program.body(symbol_name(function))
+        _store(body)
+        _store_reductions(body, products=target.platform != "rocm")
 
 
 def _store(body: Body) -> None:
@@ -54,9 +74,78 @@ def _store(body: Body) -> None:
         for value in results_of(op):
             uses, moved = _reads(value)
             if uses > 1 and moved:
-                with ir.InsertionPoint.after(op), op.location:
-                    (stored,) = optimization_barrier.build([value], {})
-                value.replace_all_uses_except(stored, stored.owner.operation)
+                _put_barrier(value)
+
+
+def _put_barrier(value: ir.Value) -> None:
+    op = value.owner.operation
+    with ir.InsertionPoint.after(op), op.location:
+        (stored,) = optimization_barrier.build([value], {})
+    value.replace_all_uses_except(stored, stored.owner.operation)
+
+
+class _Spread(enum.IntEnum):
+    """How the kernels that read a value broadcast it."""
+
+    NOT = 0
+    TRAILING = 1  # along new dimensions after its own
+    OTHERWISE = 2
+
+
+_NOT = _Spread.NOT
+
+
+def _store_reductions(body: Body, products: bool) -> None:
+    """Put barriers after sums, and products, that are broadcast otherwise than in a softmax."""
+    stored = {*_REDUCTIONS, "dot_general"} if products else _REDUCTIONS
+    spreads: dict[ir.Value, _Spread] = {}
+    reductions = []
+    for op in reversed(list(all_operations(body))):
+        name = name_of(op)
+        if not is_fused(op.name) and name != "dot_general":
+            continue
+        for value in results_of(op):
+            spreads[value] = max((_spread_by(u.owner, spreads) for u in value.uses), default=_NOT)
+        if name in stored:
+            reductions.append(op)
+    for op in reductions:
+        allowed = _Spread.TRAILING if _reduces_last_dimensions(op) else _NOT
+        for value in results_of(op):
+            if spreads[value] > allowed:
+                _put_barrier(value)
+
+
+def _reduces_last_dimensions(op: ir.Operation) -> bool:
+    if name_of(op) not in _REDUCTIONS:
+        return False
+    inst = instance_of(op)
+    axes = inst.params["axes"] if "axes" in inst.params else (inst.params["axis"],)
+    rank = inst.operand_types[0].rank
+    return sorted(axes) == list(range(rank - len(axes), rank))
+
+
+def _spread_by(user: ir.Operation | ir.OpView, spreads: Mapping[ir.Value, _Spread]) -> _Spread:
+    """How an op broadcasts its operand, or what is fused with the op does."""
+    name = name_of(user)
+    if not is_fused(user.name) or name in _REDUCTIONS:
+        return _NOT
+    inst = instance_of(user.operation)
+    later = max(spreads[value] for value in results_of(user.operation))
+    if name not in REARRANGES:
+        return later
+    operand, result = inst.operand_types[0].shape, inst.type.shape
+    rank = len(operand)
+    if name == "reshape":
+        keeps = result[:rank] == operand
+        return later if keeps else _Spread.OTHERWISE if later else _NOT
+    if name == "transpose":
+        return _Spread.OTHERWISE
+    if inst.params["dims"] != tuple(range(rank)):
+        return _Spread.OTHERWISE
+    kept = [a == b for a, b in zip(operand, result, strict=False)]
+    first = kept.index(False) if False in kept else rank
+    is_trailing = all(size == 1 for size in operand[first:])
+    return max(later, _Spread.TRAILING) if is_trailing else _Spread.OTHERWISE
 
 
 def _reads(value: ir.Value) -> tuple[int, bool]:
@@ -77,9 +166,11 @@ LEGALIZATIONS = (
         name="values-read-across",
         stage=Stage.FUSE,
         kind=Kind.MISCOMPILED,
-        doc="store computed values that are read along different dimensions",
+        doc="store computed values that are read along different dimensions, and reductions that "
+        "are broadcast otherwise than along last dimensions",
         upstream="IREE 3.13 keeps such a value in a buffer that the threads of a device write at "
-        "the same time",
+        "the same time, or refuses it",
+        reproducer="`x / x.sum(0)` of f32[300,300] on `vulkan:portable` is infinite",
         targets=Targets.where(memory="device"),
         run=store_values_read_across,
     ),

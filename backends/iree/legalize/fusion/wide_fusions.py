@@ -117,6 +117,8 @@ LEGALIZATIONS = (
         doc="put barriers into an expression that reads or writes many buffers",
         upstream="IREE 3.13 binds 32 buffers to a kernel, makes kernels with more, and fails when "
         "they are loaded (``binding count 49 > 32``)",
+        issue="https://github.com/iree-org/iree/issues/5152",
+        reproducer="a sum of sixty arguments does not load",
         run=split_wide_fusions,
     ),
 )

@@ -111,6 +111,7 @@ LEGALIZATIONS = (
         kind=Kind.INACCURATE,
         doc="write down the roundings of a product's algorithm",
         upstream="IREE 3.13 drops the `algorithm` of a `dot_general`",
+        reproducer="a product of f32 with precision `BF16_BF16_F32` is as exact as one of f32",
         rules=always({"gnomon.dot_general": _by_algorithm}),
     ),
     Legalization(
@@ -120,6 +121,7 @@ LEGALIZATIONS = (
         doc="form contractions in f32 at least, long ones in pieces, complex ones in real parts",
         upstream="IREE 3.13 forms a contraction of bf16 or f16 in 16 bits, adds up long ones one "
         "by one, and has no vectors of complex numbers",
+        reproducer="a product of 4096 numbers of bf16 is off",
         rules=always({"gnomon.dot_general": _contraction}),
     ),
 )

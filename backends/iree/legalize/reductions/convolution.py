@@ -310,6 +310,7 @@ LEGALIZATIONS = (
         doc="write convolutions as products of matrices, but small and depthwise ones",
         upstream="IREE 3.13 needs 4 to 40 times as long where features are not last, and is wrong "
         "with negative padding",
+        reproducer="a convolution of f32[2,16,32,32] takes over three times as long",
         targets=Targets.where(host_memory=True),
         rules=always({"gnomon.conv_general_dilated": lambda inst: _convolution(inst, True)}),
     ),
@@ -319,6 +320,7 @@ LEGALIZATIONS = (
         kind=Kind.MISCOMPILED,
         doc="the same, and products for all convolutions in groups that are not depthwise",
         upstream="IREE 3.13 gives zeros for most results of convolutions in groups on a GPU",
+        reproducer="a convolution in two groups on `vulkan:portable` gives zeros",
         targets=Targets.where(host_memory=False),
         rules=always({"gnomon.conv_general_dilated": lambda inst: _convolution(inst, False)}),
     ),

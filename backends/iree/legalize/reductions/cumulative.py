@@ -40,6 +40,7 @@ LEGALIZATIONS = (
         kind=Kind.REFUSED,
         doc="write cumlogsumexp of complex numbers as a parallel scan",
         upstream="IREE 3.13 compiles no window of complex numbers with functions in its region",
+        reproducer="`cumlogsumexp` of three complex numbers does not compile",
         rules=always(
             {
                 "gnomon.cumlogsumexp": _scanned(
@@ -54,6 +55,7 @@ LEGALIZATIONS = (
         kind=Kind.REFUSED,
         doc="write cumulative products and extrema of complex numbers as parallel scans",
         upstream="IREE 3.13 crashes on them where there are no choices between complex numbers",
+        reproducer="`cumprod` of complex64 for `vulkan:portable` crashes the compiler",
         targets=Targets.where(complex_selects=False),
         rules=always(
             {

@@ -191,6 +191,8 @@ LEGALIZATIONS = (
         doc="write transforms as products of matrices, or leave long ones to NumPy",
         upstream="IREE 3.13 compiles transforms of some powers of two along one dimension of f32, "
         "and no others",
+        issue="https://github.com/iree-org/iree/issues/12263",
+        reproducer="`fft` of seven numbers does not compile",
         rules=fourier_rules,
     ),
 )

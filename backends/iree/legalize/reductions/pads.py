@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, always
-from gnomon.dialects.body import operands_of
+from gnomon.dialects.barrier import optimization_barrier
+from gnomon.dialects.body import operands_of, results_of
 from gnomon.dialects.contract import Instance, params_of
 from gnomon.dialects.emit import constant_value, ops
 from gnomon.dialects.mlir import ir
@@ -92,16 +93,18 @@ def _is_zero(value: ir.Value) -> bool:
 
 
 def _pad_of_pad(inst: Instance) -> Sequence[ir.Value] | None:
-    """Padding between the elements of what is padded with the same number: one pad."""
+    """Two pads with the same number, one of them between elements: one pad."""
     x, padding = inst.operands
-    outer = inst.params
-    owner = x.owner
-    if not any(outer["interior"]) or isinstance(owner, ir.Block) or owner.name != "gnomon.pad":
+    owner = _before_barriers(x).owner
+    if isinstance(owner, ir.Block) or owner.name != "gnomon.pad":
         return None
     inner_x, inner_padding = operands_of(owner.operation)
-    inner = params_of(owner.operation)
+    outer, inner = inst.params, params_of(owner.operation)
+    if not any((*outer["interior"], *inner["interior"])):
+        return None
     if not _are_equal(padding, inner_padding) or 0 in type_of(inner_x).shape:
         return None
+    # What the inner pad crops must not come back.
     if min((*inner["low"], *inner["high"])) < 0:
         return None
     steps = [n + 1 for n in outer["interior"]]
@@ -113,6 +116,16 @@ def _pad_of_pad(inst: Instance) -> Sequence[ir.Value] | None:
     gaps = zip(inner["interior"], steps, strict=True)
     interior = tuple((n + 1) * step - 1 for n, step in gaps)
     return [ops.pad(inner_x, inner_padding, low=edge("low"), high=edge("high"), interior=interior)]
+
+
+def _before_barriers(value: ir.Value) -> ir.Value:
+    """The operand of the barriers that a value comes from: IREE folds through them."""
+    while not isinstance(value.owner, ir.Block):
+        op = value.owner.operation
+        if op.name != optimization_barrier.full_name:
+            break
+        value = operands_of(op)[list(results_of(op)).index(value)]
+    return value
 
 
 def _are_equal(a: ir.Value, b: ir.Value) -> bool:
@@ -128,8 +141,10 @@ LEGALIZATIONS = (
         name="pads-of-pads",
         stage=Stage.DECOMPOSE,
         kind=Kind.MISCOMPILED,
-        doc="make one pad of a pad between the elements of a padded array",
-        upstream="IREE 3.13 folds the two, and does not multiply the inner offset by the stride",
+        doc="make one pad of two, if one of them puts padding between elements",
+        upstream="IREE 3.13 folds the two, and does not multiply the inner offset by the stride, "
+        "or drops the stride of the inner one",
+        reproducer="a pad with gaps of a pad by one row has its elements in the wrong places",
         rules=always({"gnomon.pad": _pad_of_pad}),
     ),
     Legalization(
@@ -138,6 +153,7 @@ LEGALIZATIONS = (
         kind=Kind.SLOW,
         doc="concatenate padded pieces that are added up and do not overlap",
         upstream="IREE 3.13 computes a padded array for each piece, and then their sum",
+        reproducer="the sum of two padded arrays takes a kernel, not copies",
         rules=always({"gnomon.add": _sum_of_pieces}),
     ),
 )

@@ -99,6 +99,7 @@ LEGALIZATIONS = (
         doc="fold reductions of windows, one dimension after the other",
         upstream="IREE 3.13 adds the windows of two reductions into one array of zeros, and "
         "crashes on complex numbers",
+        reproducer="a maximum and three sums of equal windows, on `vulkan:portable`, are added up",
         rules=always(_RULES),
     ),
 )

@@ -6,96 +6,148 @@ legalization can go.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import subprocess
+from dataclasses import replace
+from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
-import gnomon as gn
-import gnomon.numpy as gnp
-from gnomon import lax
-from gnomon.backends.errors import CompilationFailed, ExecutionError
+from gnomon.backends.errors import CompilationError, ExecutionError
 from gnomon.backends.iree.backend import IreeBackend
-from gnomon.backends.iree.legalize.legalization import Kind, Legalization, without
+from gnomon.backends.iree.compiler import compile_flags
+from gnomon.backends.iree.legalize.legalization import Kind, without
+from gnomon.backends.iree.legalize.loop_kernels import code as kernel_code
 from gnomon.backends.iree.legalize.order import LEGALIZATIONS
+from gnomon.backends.iree.worker import OWN_FLAGS
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ensure_context, ir
+from tests.backends.iree.legalize.reproducers import REPRODUCERS, Measure, Random, Reproducer
+from tests.backends.iree.test_random_loops import GIVES, ROUNDINGS, TAKES, arguments_of
+from tests.dialects.random_programs import Dialect, Plain, random_body
+from tests.tolerance import assert_near
 
-f32, i32 = np.float32, np.int32
-ROW = np.arange(1, 9, dtype=f32)
-SMALL = ml_dtypes.bfloat16(0.01)
 BY_NAME = {one.name: one for one in LEGALIZATIONS}
+# Of `steps`, whose failure is the order of calls.
+IN_A_TEST_OF_ITS_OWN = "steps"
 
 
-class Reproducer(NamedTuple):
-    """A function, its arguments, and the error that a right result may have."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    bound: float = 0.0
-
-
-def _spread(u: Any, i: Any) -> Any:
-    updated = lax.dynamic_update_slice(gnp.zeros((3, 7), u.dtype), u, (i, 0))
-    return lax.pad(updated, f32(0), [(0, 0, 1), (0, 0, 0)])
+def test_each_legalization_has_a_reproducer_or_a_reason() -> None:
+    declared = {one.name for one in LEGALIZATIONS if one.reproducer}
+    assert declared == {*REPRODUCERS, IN_A_TEST_OF_ITS_OWN}
+    for name, reproducer in REPRODUCERS.items():
+        assert (BY_NAME[name].kind is Kind.SLOW) == (reproducer.measure is not None)
+        assert set(reproducer.beside) <= set(BY_NAME)
 
 
-REPRODUCERS = {
-    "constant-reductions": Reproducer(
-        lambda x: gnp.sum((x.astype(i32) & 0) | 3), (np.arange(10, dtype=f32),)
-    ),
-    "contractions": Reproducer(
-        lambda a, b: a @ b, (np.full((1, 4096), SMALL), np.full((4096, 1), SMALL)), 0.01
-    ),
-    "fourier-transforms": Reproducer(gnp.fft.fft, (np.arange(7, dtype=f32),), 1e-5),
-    "functions": Reproducer(gnp.sin, (np.array([1e5, 3e7, 1e10], f32),), 1e-6),
-    "host-calls": Reproducer(gnp.linalg.cholesky, (4 * np.eye(3, dtype=f32),)),
-    "pads-of-pads": Reproducer(
-        lambda x: lax.pad(lax.pad(x, f32(0), [(1, 0, 0)]), f32(0), [(0, 0, 1)]), (ROW,)
-    ),
-    "saturating-conversions": Reproducer(
-        lambda x: x.astype(i32), (np.array([np.inf, -np.inf, 3e10, 1.5], f32),)
-    ),
-    "sorts": Reproducer(
-        lambda k, x: lax.sort((k, x), num_keys=1)[1], (np.arange(8, dtype=i32) % 2, ROW)
-    ),
-    "spread-updates": Reproducer(_spread, (np.arange(1, 8, dtype=f32)[None], i32(1))),
-    # Of 4 million squares of 0.1; the evaluator's own sum is pairwise.
-    "sums-on-cores": Reproducer(lambda x: gnp.sum(x * x), (np.full(1 << 22, 0.1, f32),), 1.0),
-    "strided-views": Reproducer(lambda x, i: x[::2][i], (ROW, np.array([0, 2, 1], i32))),
-    "unsigned-factors": Reproducer(
-        lambda a, b: a.astype(f32) @ b, (np.full((3, 4), 200, np.uint8), np.ones(4, f32))
-    ),
-    "wide-fusions": Reproducer(
-        lambda *rows: sum(rows), tuple(np.full(4, k, f32) for k in range(60))
-    ),
-}
+def test_a_legalization_says_one_of_the_two() -> None:
+    steps = BY_NAME["steps"]
+    for given in ({"reproducer": ""}, {"no_reproducer": "too"}):
+        with pytest.raises(ValueError, match="a reproducer or a reason for having none"):
+            replace(steps, **given)
 
 
-def _error(text: str, arguments: tuple[Any, ...], legalizations: tuple[Legalization, ...]) -> float:
-    """The largest difference of the compiled program's result from the evaluator's."""
+def _runs_on_vulkan(name: str) -> bool:
+    return REPRODUCERS[name].target.startswith("vulkan") and BY_NAME[name].kind is not Kind.REFUSED
+
+
+def _lowered(backend: IreeBackend, text: str) -> Any:
     ensure_context()
-    (expected,) = Evaluator(Program(ir.Module.parse(text)))("main", *arguments)
-    backend = IreeBackend("cpu", legalizations)
-    executable = backend.compile(backend.lower(Program(ir.Module.parse(text))))
-    (found,) = executable([np.asarray(x) for x in arguments])
-    kind = complex if np.iscomplexobj(expected) else float
-    difference = found.to_numpy().astype(kind) - np.asarray(expected).astype(kind)
-    return float(np.max(np.abs(difference)))
+    return backend.lower(Program(ir.Module.parse(text)))
+
+
+def _error(text: str, arguments: tuple[Any, ...], backend: IreeBackend) -> float:
+    """The largest difference of the compiled program's results from the evaluator's."""
+    expected = Evaluator(Program(ir.Module.parse(text)))("main", *arguments)
+    executable = backend.compile(_lowered(backend, text))
+    worst = 0.0
+    for result, value in zip(executable([np.asarray(x) for x in arguments]), expected, strict=True):
+        wanted = np.asarray(value)
+        kind = complex if np.iscomplexobj(wanted) else float
+        difference = np.abs(result.to_numpy().astype(kind) - wanted.astype(kind))
+        worst = max(worst, float(np.max(difference, initial=0.0)))
+    return worst
+
+
+def _dispatches(backend: IreeBackend, text: str) -> int:
+    """The calls of kernels in a program, as the compiler schedules them."""
+    from iree.compiler.tools import binaries
+
+    artifact = _lowered(backend, text)
+    code = artifact.plan.code or artifact.portable
+    flags = [
+        flag
+        for flag in compile_flags(backend.target, artifact.plan.options)
+        if not flag.startswith(OWN_FLAGS)
+    ]
+    command = [binaries.find_tool("iree-compile"), *flags, "--compile-to=stream", "-"]
+    done = subprocess.run(command, input=code, capture_output=True, check=True)
+    return done.stdout.decode().count("stream.cmd.dispatch @")
+
+
+def _code(backend: IreeBackend, text: str) -> str:
+    """The program that the compiler is given."""
+    return backend.pipeline.lower(Program(ir.Module.parse(text))).text
+
+
+def _measured(one: Reproducer, text: str, backend: IreeBackend) -> float:
+    if one.measure is Measure.DISPATCHES:
+        return _dispatches(backend, text)
+    if one.measure is Measure.BYTES:
+        return len(backend.executable_bytes(_lowered(backend, text)))
+    return _code(backend, text).count("stablehlo.")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", REPRODUCERS)
-def test_the_compiler_is_still_wrong(name: str) -> None:
-    function, arguments, bound = REPRODUCERS[name]
-    text = gn.jit(function).lower(*arguments).as_text("gnomon")
-    assert _error(text, arguments, LEGALIZATIONS) <= bound
-    left_out = without(LEGALIZATIONS, name)
-    if BY_NAME[name].kind is Kind.REFUSED:
-        with pytest.raises((CompilationFailed, ExecutionError)):
-            _error(text, arguments, left_out)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.vulkan] if _runs_on_vulkan(name) else [])
+        for name in REPRODUCERS
+    ],
+)
+def test_the_compiler_is_still_wrong(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = REPRODUCERS[name]
+    if isinstance(one.function, Random):
+        # Loops of random programs run on the host, like those of large arrays.
+        monkeypatch.setattr(kernel_code, "_BUDGET", -1)
+    text, arguments = one.lowered()
+    taken = IreeBackend(one.target, without(LEGALIZATIONS, *one.beside))
+    broken = IreeBackend(one.target, without(LEGALIZATIONS, name, *one.beside))
+    if one.measure is Measure.SECONDS:
+        # `tests/tools/slow_programs.py` measures it: seconds are not asserted.
+        assert _error(text, arguments, taken) <= one.bound
+        assert _error(text, arguments, broken) <= one.bound
+        assert _code(taken, text) != _code(broken, text)
+    elif one.measure is not None:
+        assert _measured(one, text, broken) > one.factor * _measured(one, text, taken)
+    elif BY_NAME[name].kind is Kind.REFUSED:
+        if name != "missing-dtypes":
+            taken.compile_for(_lowered(taken, text))
+        with pytest.raises((CompilationError, ExecutionError)):
+            if broken.target.is_host:
+                _error(text, arguments, broken)
+            broken.compile_for(_lowered(broken, text))
     else:
-        assert _error(text, arguments, left_out) > bound
+        assert _error(text, arguments, taken) <= one.bound
+        assert not _error(text, arguments, broken) <= one.bound
+
+
+@pytest.mark.slow
+def test_the_compiler_still_calls_python_in_another_order() -> None:
+    takes = arguments_of(7)
+    function = random_body(7, TAKES, GIVES, 2, updates=True, calls=True)
+    function(plain := Plain(), *takes)
+    logs = []
+    for legalizations in (LEGALIZATIONS, without(LEGALIZATIONS, "steps")):
+        dialect, program = Dialect(), Program()
+        program.add("main", dialect.body(function, TAKES), public=True)
+        backend = IreeBackend("cpu", legalizations)
+        executable = backend.compile(backend.lower(program))
+        dialect.log.clear()
+        executable(takes)
+        logs.append(dialect.log)
+    assert_near(logs[0], plain.log, ROUNDINGS, scale=1.0)
+    with pytest.raises(AssertionError):
+        assert_near(logs[1], plain.log, ROUNDINGS, scale=1.0)

@@ -43,3 +43,23 @@ def test_updates_are_spread_with_an_array_that_is_padded_before() -> None:
     x, u = np.arange(12, dtype=np.float32).reshape(3, 4), np.full((1, 2), -1, np.float32)
     expected = f(gnp.asarray(x), gnp.asarray(u), np.int32(1))
     np.testing.assert_array_equal(gnomon.jit(f)(x, u, np.int32(1)), expected)
+
+
+def test_convolutions_and_windows_pad_what_is_spread() -> None:
+    zero = np.float32(0)
+    image, row = np.ones((1, 1, 3, 2), np.float32), np.ones((1, 3, 2), np.float32)
+
+    def f(x: Any) -> list[Any]:
+        spread = lax.pad(x, zero, [(0, 0, 1), (0, 0, 0)])
+        turned = lax.pad(x, zero, [(0, 0, 0), (0, 1, 1)]).T
+        windows = ((2, 1), (1, 1), ((1, 0), (0, 1)))
+        return [
+            lax.conv_general_dilated(spread[None, None], image, (1, 1), [(1, 1), (2, 0)]),
+            lax.conv_general_dilated(turned[None, :3], row, (1,), [(1, 1)]),
+            lax.reduce_window(spread, zero, lax.add, *windows),
+            lax.reduce_window(turned, zero, lax.add, *windows),
+        ]
+
+    x = np.arange(1, 7, dtype=np.float32).reshape(3, 2)
+    for found, expected in zip(gnomon.jit(f)(x), f(gnp.asarray(x)), strict=True):
+        np.testing.assert_array_equal(found, expected)

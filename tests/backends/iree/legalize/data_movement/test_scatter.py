@@ -277,7 +277,7 @@ def test_one_element_is_updated_by_another() -> None:
 
 
 def test_a_literal_is_updated_in_every_iteration() -> None:
-    """What a body writes into literals is not there in the next iteration."""
+    """Writes of a body into literals are gone in the next iteration."""
     places = np.array([1, 2, 3, 0, 2], np.int32)
 
     def largest(h: Any, i: Any) -> Any:

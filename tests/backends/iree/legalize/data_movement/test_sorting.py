@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+import gnomon
+import gnomon.numpy as gnp
 from gnomon.backends.iree.backend import iree_backend
 from gnomon.backends.iree.legalize.data_movement.sorting import sorting_rules
 from gnomon.backends.iree.targets import TARGETS
@@ -86,3 +89,21 @@ def test_short_rows_are_sorted_in_a_kernel_and_long_ones_by_python(n: int, name:
     program = _program(arrays, 1, 3)
     rewrite(program, sorting_rules(CPU))
     assert name in _names(program) and "while" not in _names(program)
+
+
+def test_keys_that_are_the_positions() -> None:
+    """They are one value with the positions that end ties."""
+
+    def f(x: Any, rows: Any) -> Any:
+        n = x.shape[0]
+        counted = gnomon.lax.broadcasted_iota("int32", rows.shape, 1)
+        return (
+            gnp.lexsort((x, gnp.arange(n))),
+            gnp.lexsort((gnp.arange(n), x)),
+            gnomon.lax.sort((counted, rows), num_keys=1),
+        )
+
+    x, rows = np.array([3, 1, 3, 1, 2], np.int32), np.arange(6, dtype=np.float32).reshape(2, 3)
+    found, expected = gnomon.jit(f)(x, rows), f(gnp.asarray(x), gnp.asarray(rows))
+    for a, b in zip(gnomon.tree.leaves(found), gnomon.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(a, b)

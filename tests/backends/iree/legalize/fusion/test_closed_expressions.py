@@ -31,7 +31,7 @@ def mixed(values: list[Any]) -> Any:
 
 
 def check(f: Any, *args: Any) -> str:
-    """F compiled, against f evaluated; its text behind the legalization."""
+    """F compiled, against f evaluated; its text after the legalization."""
     for got, expected in zip(gn.jit(f)(*args), f(*args), strict=True):
         assert got.dtype == expected.dtype
         # Chains of a dozen roundings at values of some ten; in 16 bits the last two show.

@@ -20,6 +20,9 @@ PADS = [
     ((1, 0, 2), (-1, -1, 3)),
     ((-1, 2, 0), (1, 0, 1)),
     ((2, -1, 1), (0, 1, 2)),
+    ((0, 0, 1), (0, 1, 0)),
+    ((1, 2, 2), (-1, 1, 0)),
+    ((-1, 0, 1), (1, 1, 0)),
 ]
 
 
@@ -41,3 +44,21 @@ def test_gradients_of_slices_of_strided_views() -> None:
     x = np.ones(5, np.float32)
     np.testing.assert_array_equal(gnomon.jit(gnomon.grad(f))(x), gnomon.grad(f)(x))
     np.testing.assert_array_equal(gnomon.grad(f)(x), [1, 0, 1, 0, 0])
+
+
+def test_columns_of_rows_with_gaps() -> None:
+    """The gaps are along one axis, the edges along the other; with barriers between them, too."""
+    zero = np.float32(0)
+
+    def f(x: Any) -> list[Any]:
+        spread = lax.pad(x, zero, [(0, 0, 1), (0, 0, 0)])
+        edges = [(0, 0, 0), (0, 1, 0)]
+        return [
+            lax.pad(spread, zero, edges),
+            lax.pad(lax.optimization_barrier(spread), zero, edges),
+            gnomon.grad(lambda p: gnp.sum(gnp.sin(p[..., :1][::2])))(x),
+        ]
+
+    for x in (np.ones((3, 2), np.float32), np.ones((2, 1), np.float32)):
+        for found, expected in zip(gnomon.jit(f)(x), f(gnp.asarray(x)), strict=True):
+            np.testing.assert_array_equal(found, expected)

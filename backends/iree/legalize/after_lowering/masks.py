@@ -1,0 +1,62 @@
+"""Products with bools that are converted to floats: the conversion is a choice of 1 or 0.
+
+IREE makes ``x * convert(mask)`` a choice of ``x`` or 0, which is no product: infinity or nan times
+0 is nan. It knows the mask by the conversion.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gnomon.backends.iree.legalize.after_lowering.strided_views import operations
+from gnomon.backends.iree.legalize.aliases import REARRANGES, name_of
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
+from gnomon.backends.iree.targets import Target
+from gnomon.dialects.combinators import stablehlo, stablehlo_full
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import is_inexact, type_of
+
+__all__ = ["LEGALIZATIONS", "choose_factors"]
+
+
+def choose_factors(module: ir.Module, target: Target) -> None:
+    """Write conversions of bools that are factors as choices, in a StableHLO module; in place."""
+    for function in module.body.operations:
+        for op in list(operations(function.operation)):
+            if name_of(op) == "convert" and _is_of_mask(op) and _is_factor(op.results[0]):
+                type_ = type_of(op.results[0])
+                with ir.InsertionPoint(op), op.location:
+                    one, zero = stablehlo_full(type_, 1), stablehlo_full(type_, 0)
+                    (chosen,) = stablehlo("select", [op.operands[0], one, zero], [type_])
+                op.results[0].replace_all_uses_with(chosen)
+                op.erase()
+
+
+def _is_of_mask(op: ir.Operation) -> bool:
+    return type_of(op.operands[0]).dtype == np.bool_ and is_inexact(type_of(op.results[0]).dtype)
+
+
+def _is_factor(value: ir.Value) -> bool:
+    """Whether a value is multiplied, perhaps after its elements were rearranged."""
+    for use in value.uses:
+        user = name_of(use.owner)
+        if user == "multiply":
+            return True
+        if user in REARRANGES and _is_factor(use.owner.results[0]):
+            return True
+    return False
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="masks",
+        stage=Stage.LOWERED,
+        kind=Kind.MISCOMPILED,
+        doc="write a bool that is converted to a factor as a choice of 1 or 0",
+        upstream="IREE 3.13 takes a product with a converted bool for a choice of the other factor "
+        "or 0, and infinity times 0 for 0",
+        issue="https://github.com/iree-org/iree/pull/8396",
+        reproducer="`x * mask` is 0 instead of nan where x is infinite and the mask is False",
+        run=choose_factors,
+    ),
+)

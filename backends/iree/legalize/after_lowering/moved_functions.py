@@ -1,0 +1,87 @@
+"""Functions of one operand that is reshaped, transposed or repeated.
+
+IREE 3.13 computes such a function before the operand is rearranged. Its simplification does so in
+most programs. Where it leaves one, the conversion to its own dialects tries the same, and ends with
+"failed to legalize unresolved materialization": in the Hessian of a softmax, for example. When all
+functions are moved beforehand, none is left. It is no slower: a function of fewer elements, or of
+as many.
+"""
+
+from __future__ import annotations
+
+from gnomon.backends.iree.legalize.after_lowering.strided_views import operations
+from gnomon.backends.iree.legalize.aliases import REARRANGES, name_of
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
+from gnomon.backends.iree.targets import Target
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, mlir_type, type_of
+
+__all__ = ["LEGALIZATIONS", "move_functions"]
+
+_FUNCTIONS = frozenset(
+    {
+        *("abs", "cbrt", "ceil", "convert", "cosine", "count_leading_zeros", "exponential"),
+        *("exponential_minus_one", "floor", "imag", "is_finite", "log", "log_plus_one"),
+        *("logistic", "negate", "not", "popcnt", "real", "round_nearest_afz"),
+        *("round_nearest_even", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"),
+    }
+)
+
+
+def move_functions(module: ir.Module, target: Target) -> None:
+    """Compute functions before their operands are rearranged, in a StableHLO module; in place."""
+    for function in module.body.operations:
+        for op in list(operations(function.operation)):
+            if name_of(op) in _FUNCTIONS and _rearrangement(op.operands[0]) is not None:
+                _move(op)
+
+
+def _rearrangement(value: ir.Value) -> ir.Operation | None:
+    """The operation that rearranges elements to make a value, or None."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or name_of(owner) not in REARRANGES:
+        return None
+    return owner.operation
+
+
+def _move(op: ir.Operation) -> None:
+    """Move a function past all rearrangements of its operand."""
+    dtype = type_of(op.results[0]).dtype
+    chain: list[ir.Operation] = []
+    source = op.operands[0]
+    while (rearrangement := _rearrangement(source)) is not None:
+        chain.append(rearrangement)
+        source = rearrangement.operands[0]
+    with ir.InsertionPoint(op), op.location:
+        value = _like(op, source, type_of(source).with_dtype(dtype))
+        for rearrangement in reversed(chain):
+            type_ = type_of(rearrangement.results[0]).with_dtype(dtype)
+            value = _like(rearrangement, value, type_)
+    op.results[0].replace_all_uses_with(value)
+    op.erase()
+    for rearrangement in chain:
+        if any(True for _ in rearrangement.results[0].uses):
+            break
+        rearrangement.erase()
+
+
+def _like(op: ir.Operation, operand: ir.Value, type_: TensorType) -> ir.Value:
+    """An operation of the same name and attributes on another operand."""
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    created = ir.Operation.create(
+        op.name, results=[mlir_type(type_)], operands=[operand], attributes=attributes
+    )
+    return created.results[0]
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="moved-functions",
+        stage=Stage.LOWERED,
+        kind=Kind.REFUSED,
+        doc="compute functions of one operand before it is reshaped, transposed or repeated",
+        upstream="IREE 3.13 moves functions while it converts their operands, and fails",
+        reproducer="the Hessian of a softmax is refused",
+        run=move_functions,
+    ),
+)

@@ -1,0 +1,51 @@
+"""Positions of extrema that are transposed: stored before they are.
+
+IREE moves a transposition to the operation that makes its operand. Of a reduction with several
+results it keeps only the one that is transposed, but the reduction's body as it was, and refuses
+the program (``'linalg.yield' op expected number of yield values (2)``): ``argmin(x, 2).T``, for
+example. A barrier between the two stops the transposition, also one that comes from further on.
+"""
+
+from __future__ import annotations
+
+from gnomon.backends.iree.legalize.after_lowering.strided_views import operations
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
+from gnomon.backends.iree.targets import Target
+from gnomon.dialects.combinators import stablehlo
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import type_of
+
+__all__ = ["LEGALIZATIONS", "store_transposed_extrema"]
+
+_TRANSPOSE = "stablehlo.transpose"
+
+
+def store_transposed_extrema(module: ir.Module, target: Target) -> None:
+    """Put barriers after reductions with several results of which one is transposed; in place."""
+    found: list[ir.Value] = []
+    for function in module.body.operations:
+        # Values on which a transposition depends; uses are seen before definitions.
+        transposed: set[ir.Value] = set()
+        for op in reversed(list(operations(function.operation))):
+            if op.name == _TRANSPOSE or any(x in transposed for x in op.results):
+                transposed.update(op.operands)
+            if op.name == "stablehlo.reduce" and len(op.results) > 1:
+                found += [x for x in op.results if x in transposed]
+    for value in found:
+        with ir.InsertionPoint.after(value.owner), value.owner.location:
+            (stored,) = stablehlo("optimization_barrier", [value], [type_of(value)])
+        value.replace_all_uses_except(stored, stored.owner.operation)
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="transposed-extrema",
+        stage=Stage.LOWERED,
+        kind=Kind.REFUSED,
+        doc="store the results of a reduction with several if one is transposed",
+        upstream="IREE 3.13 moves the transposition into the reduction, and drops the other "
+        "results but not what the body yields for them",
+        reproducer="`argmin(x, 2).T` of i32[2,2,3] does not compile",
+        run=store_transposed_extrema,
+    ),
+)

@@ -1,0 +1,302 @@
+"""Programs that IREE takes wrongly as long as a legalization is left out, by its name."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon import lax
+from gnomon.dialects.functions import Program
+from gnomon.scipy import special
+from tests.backends.iree.test_random_loops import GIVES, TAKES, arguments_of
+from tests.dialects.random_programs import Dialect, random_body
+
+__all__ = ["REPRODUCERS", "Measure", "Random", "Reproducer"]
+
+f32, f64, i32, u8 = np.float32, np.float64, np.int32, np.uint8
+c64, c128 = np.complex64, np.complex128
+PORTABLE = "vulkan:portable"
+
+
+class Measure(enum.Enum):
+    """The measure of a program that is slow without a legalization."""
+
+    OPERATIONS = "operations that the compiler is given"
+    DISPATCHES = "calls of kernels"
+    BYTES = "bytes of the executable"
+    SECONDS = "seconds of a call"
+
+
+@dataclass(frozen=True)
+class Random:
+    """A random program.
+
+    Attributes:
+      seed: its number.
+      depth: how deep control flow is nested.
+      loops: whether it has loops that do not count.
+    """
+
+    seed: int
+    depth: int
+    loops: bool
+
+    def lowered(self) -> tuple[str, tuple[Any, ...]]:
+        """The program in the gnomon dialect, and its arguments."""
+        function = random_body(self.seed, TAKES, GIVES, self.depth, updates=True, loops=self.loops)
+        program = Program()
+        program.add("main", Dialect().body(function, TAKES), public=True)
+        return str(program.module), tuple(arguments_of(self.seed))
+
+
+@dataclass(frozen=True)
+class Reproducer:
+    """A program and how it fails.
+
+    Attributes:
+      function: the program.
+      arguments: of the function.
+      bound: the error that a right result may have.
+      target: what it is compiled for.
+      beside: names of other legalizations that hide the failure; they are left out throughout.
+      measure: what grows without the legalization, where the values stay right.
+      factor: by how much at least.
+    """
+
+    function: Callable[..., Any] | Random
+    arguments: tuple[Any, ...] = ()
+    bound: float = 0.0
+    target: str = "cpu"
+    beside: tuple[str, ...] = ()
+    measure: Measure | None = None
+    factor: float = 1.5
+
+    def lowered(self) -> tuple[str, tuple[Any, ...]]:
+        """The program in the gnomon dialect, and its arguments."""
+        if isinstance(self.function, Random):
+            return self.function.lowered()
+        wide = any(np.asarray(x).dtype in (f64, c128) for x in self.arguments)
+        with gn.enable_x64(wide):
+            text = gn.jit(self.function).lower(*self.arguments).as_text("gnomon")
+        return text, self.arguments
+
+
+RNG = np.random.default_rng(0)
+ROW = np.arange(1, 9, dtype=f32)
+SMALL = ml_dtypes.bfloat16(0.01)
+COMPLEX = (RNG.normal(size=9) + 1j * RNG.normal(size=9)).astype(c64)
+SQUARE = RNG.uniform(1, 2, (300, 300)).astype(f32)
+SQUARE_F64 = RNG.uniform(-1, 1, (1024, 1024))
+CUBE = np.cos(np.arange(120, dtype=f32)).reshape(4, 5, 6)
+
+
+def _spread(u: Any, i: Any) -> Any:
+    updated = lax.dynamic_update_slice(gnp.zeros((3, 7), u.dtype), u, (i, 0))
+    return lax.pad(updated, f32(0), [(0, 0, 1), (0, 0, 0)])
+
+
+def _pools(x: Any) -> Any:
+    def sums(v: Any) -> Any:
+        return lax.reduce_window(v, np.zeros((), v.dtype), lax.add, (2, 2, 1), (1, 2, 1), "SAME")
+
+    largest = lax.reduce_window(x, -np.inf, lax.max, (2, 2, 1), (1, 2, 1), "SAME")
+    return sums(x.astype(np.float16)), sums(x), largest, sums(2 * x) + gnp.zeros(largest.shape)
+
+
+def _sines(n: int) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        for _ in range(n):
+            x = gnp.sin(x)
+        return x
+
+    return function
+
+
+def _closed(x: Any) -> Any:
+    y = lax.iota(f32, 64)
+    for _ in range(2):
+        y = gnp.sin(y) + y * y
+    return x + y
+
+
+def _in_groups(x: Any, kernel: Any) -> Any:
+    return lax.conv_general_dilated(x, kernel, (1, 1), "SAME", feature_group_count=2)
+
+
+def _while_all(x: Any, flags: Any) -> Any:
+    return lax.while_loop(
+        lambda s: (s[0].sum() < 3e4) & s[2][0],
+        lambda s: (s[0] + s[1] + 1, s[1], ~s[2] | True),
+        (x, x, flags),
+    )
+
+
+def _branches(i: Any, x: Any) -> Any:
+    return lax.switch(i, [lambda x: x + 1, lambda x: x * 2, lambda x: x - 1], x) * 2
+
+
+def _updates(x: Any) -> Any:
+    return lax.fori_loop(0, 300, lambda i, c: c.at[i].add(c[i + 1] * 2), x)
+
+
+REPRODUCERS = {
+    "products-by-algorithm": Reproducer(
+        lambda a, b: lax.dot(a, b, precision="BF16_BF16_F32"),
+        (np.full((1, 8), 1.01, f32), np.full((8, 1), 1.01, f32)),
+        1e-3,
+    ),
+    "narrow-dtypes": Reproducer(lambda x: x + x, (np.array([1, 1, 2], ml_dtypes.int4),)),
+    "missing-dtypes": Reproducer(
+        lambda x: x + x, (np.ones(3, f64),), target=PORTABLE, beside=("missing-dtypes-written",)
+    ),
+    "fold-closed-expressions": Reproducer(
+        _closed,
+        (np.ones(64, f32),),
+        beside=("open-closed-expressions",),
+        measure=Measure.DISPATCHES,
+        factor=10,
+    ),
+    "open-closed-expressions": Reproducer(
+        _closed,
+        (np.ones(64, f32),),
+        beside=("fold-closed-expressions",),
+        measure=Measure.DISPATCHES,
+        factor=10,
+    ),
+    "host-calls": Reproducer(gnp.linalg.cholesky, (4 * np.eye(3, dtype=f32),)),
+    "fourier-transforms": Reproducer(gnp.fft.fft, (np.arange(7, dtype=f32),), 1e-5),
+    "integrals": Reproducer(
+        special.gammainc, (np.array([0.5, 30], f32), np.array([0.1, 20], f32)), target=PORTABLE
+    ),
+    "series": Reproducer(special.digamma, (np.linspace(-3.7, 4, 16, dtype=f32),), 2e-7),
+    "sorts": Reproducer(
+        lambda k, x: lax.sort((k, x), num_keys=1)[1], (np.arange(8, dtype=i32) % 2, ROW)
+    ),
+    "complex-functions": Reproducer(gnp.sin, (np.array([1e-9 + 1e-9j], c64),), 1e-15),
+    "complex-inverse-functions": Reproducer(gnp.arcsin, (np.array([1e-8 + 1e-8j], c64),), 1e-15),
+    "complex-cumulative-logsumexp": Reproducer(lax.cumlogsumexp, (COMPLEX[:3],), 1e-6),
+    "complex-cumulative-products": Reproducer(lax.cumprod, (COMPLEX,), 1e-6, PORTABLE),
+    "windows": Reproducer(_pools, (CUBE,), 1e-5, PORTABLE),
+    "padded-spreads": Reproducer(
+        lambda x: lax.reduce_window(
+            lax.pad(x, f32(0), [(0, 0, 1)]), f32(0), lax.add, (2,), (1,), ((1, 0),)
+        ),
+        (ROW,),
+    ),
+    "pads-of-pads": Reproducer(
+        lambda x: lax.pad(lax.pad(x, f32(0), [(1, 0, 0)]), f32(0), [(0, 0, 1)]), (ROW,)
+    ),
+    "sums-of-pads": Reproducer(
+        lambda x, y: lax.pad(x, f32(0), [(0, 9999, 0)]) + lax.pad(y, f32(0), [(9999, 0, 0)]),
+        (np.ones(9999, f32),) * 2,
+        measure=Measure.DISPATCHES,
+    ),
+    "half-powers": Reproducer(lambda x: x**1.5, (ROW,), measure=Measure.OPERATIONS, factor=3),
+    "complex-signs-and-powers": Reproducer(lax.pow, (COMPLEX, COMPLEX), target="metal"),
+    "cheap-branches": Reproducer(
+        _branches, (i32(1), np.ones(1000, f32)), measure=Measure.DISPATCHES, factor=3
+    ),
+    "saturating-conversions": Reproducer(
+        lambda x: x.astype(i32), (np.array([np.inf, -np.inf, 3e10, 1.5], f32),)
+    ),
+    "indexing": Reproducer(
+        lambda x, i: lax.dynamic_update_slice(x, x[:5], (i,)), (np.arange(12, dtype=f32), i32(3))
+    ),
+    "functions": Reproducer(gnp.sin, (np.array([1e5, 3e7, 1e10], f32),), 1e-6),
+    "functions-without-library": Reproducer(
+        gnp.sin, (np.array([0.1, 2, 30], f64),), 1e-15, "x86-64-v3"
+    ),
+    "functions-without-f64": Reproducer(gnp.sin, (np.array([2, 3e10], f32),), 1e-6, PORTABLE),
+    "empty-contractions": Reproducer(
+        lambda a, b: a @ b, (np.zeros((3, 0), f32), np.zeros((0, 4), f32))
+    ),
+    "wide-complex-padding": Reproducer(
+        lambda x: lax.pad(x, c128(0), [(1, 1, 0)]), (np.ones(4, c128),)
+    ),
+    "convolutions": Reproducer(
+        lambda x, k: lax.conv(x, k, (1, 1), "SAME"),
+        (np.ones((2, 16, 32, 32), f32), np.ones((32, 16, 3, 3), f32)),
+        measure=Measure.SECONDS,
+        factor=3,
+    ),
+    "convolutions-in-groups": Reproducer(
+        _in_groups,
+        (np.ones((1, 4, 6, 6), f32), np.ones((4, 2, 3, 3), f32)),
+        1e-4,
+        PORTABLE,
+    ),
+    # The evaluator's own sum is pairwise.
+    "sums": Reproducer(gnp.sum, (np.full(1 << 22, 0.1, f32),), 50.0, PORTABLE),
+    "sums-on-cores": Reproducer(lambda x: gnp.sum(x * x), (np.full(1 << 22, 0.1, f32),), 1.0),
+    "ragged-extrema": Reproducer(
+        lambda x: gnp.max(x, axis=0),
+        (np.ones((2001, 1023), f32),),
+        measure=Measure.SECONDS,
+        factor=3,
+    ),
+    "contractions": Reproducer(
+        lambda a, b: a @ b, (np.full((1, 4096), SMALL), np.full((4096, 1), SMALL)), 0.01
+    ),
+    "bfloat16-conversions": Reproducer(
+        lambda x: x.astype(ml_dtypes.bfloat16), (np.arange(9, dtype=i32),), target="x86-64-v3"
+    ),
+    "roundings": Reproducer(gnp.round, (ROW,), target="wasm32"),
+    "narrow-arithmetic": Reproducer(
+        lambda x: x // u8(3), (np.arange(8, dtype=u8),), target=PORTABLE
+    ),
+    "values-read-across": Reproducer(lambda x: x / x.sum(0), (SQUARE,), 1e-6, PORTABLE),
+    "long-fusions": Reproducer(_sines(20), (np.ones(64, f32),), measure=Measure.BYTES),
+    "wide-fusions": Reproducer(
+        lambda *rows: sum(rows), tuple(np.full(4, k, f32) for k in range(60))
+    ),
+    "small-arguments": Reproducer(lax.cumlogsumexp, (np.array([0, -40, -40], f64),), 0.0),
+    "strided-views": Reproducer(lambda x, i: x[::2][i], (ROW, np.array([0, 2, 1], i32))),
+    "transposed-extrema": Reproducer(
+        lambda x: gnp.argmin(x, axis=2).T, (np.arange(12, dtype=i32).reshape(2, 2, 3),)
+    ),
+    "masks": Reproducer(
+        lambda x, m: gnp.isnan(x * m.astype(f32)),
+        (np.full(3, np.inf, f32), np.array([True, False, True])),
+    ),
+    "unsigned-factors": Reproducer(
+        lambda a, b: a.astype(f32) @ b, (np.full((3, 4), 200, u8), np.ones(4, f32))
+    ),
+    "moved-functions": Reproducer(
+        gn.hessian(lambda x: gnp.sum(gn.nn.softmax(x))), (np.ones(2, f32),), 1e-6
+    ),
+    "spread-updates": Reproducer(_spread, (np.arange(1, 8, dtype=f32)[None], i32(1))),
+    "host-control": Reproducer(
+        _updates,
+        (np.ones(20000, f32),),
+        beside=("copied-arrays",),
+        measure=Measure.SECONDS,
+        factor=3,
+    ),
+    "copied-arrays": Reproducer(Random(38, 2, loops=False), beside=("guarded-loops", "steps")),
+    "guarded-loops": Reproducer(
+        _while_all,
+        (np.arange(4096, dtype=f32) / 4096, np.ones(4096, np.bool_)),
+        1e-3,
+        beside=("steps",),
+    ),
+    "library-products": Reproducer(
+        lambda a, b: a @ b,
+        (SQUARE_F64, SQUARE_F64),
+        1e-9,
+        measure=Measure.SECONDS,
+        factor=1.2,
+    ),
+    "constant-reductions": Reproducer(
+        lambda x: gnp.sum((x.astype(i32) & 0) | 3), (np.arange(10, dtype=f32),)
+    ),
+    "complex-selects": Reproducer(
+        lambda x: gnp.where(x.real > 0, x, 1), (COMPLEX,), target="metal"
+    ),
+}
