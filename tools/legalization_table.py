@@ -26,6 +26,10 @@ Kinds, by what IREE does without it:
 
 {kinds}
 
+The last column is a program that fails without the legalization, or the reason why there is none.
+`tests/backends/iree/legalize/reproducers.py` has the programs. A slow test runs each of them with
+its legalization left out, and fails when a new compiler takes the program rightly.
+
 Targets are told by their properties, those of `Target` and `Capabilities` in
 `backends/iree/targets/model.py`.
 """
@@ -44,8 +48,8 @@ def table() -> str:
     lines = [HEADER.format(kinds=kinds)]
     for stage in Stage:
         lines.append(f"## `{stage.name}`: {stage.value}\n")
-        lines.append("| name | kind | targets | what it does | why |")
-        lines.append("|---|---|---|---|---|")
+        lines.append("| name | kind | targets | what it does | why | without it |")
+        lines.append("|---|---|---|---|---|---|")
         lines += [row(one) for one in LEGALIZATIONS if one.stage is stage]
         lines.append("")
     return "\n".join(lines)
@@ -56,7 +60,8 @@ def row(one: Legalization) -> str:
     why = one.upstream
     if one.issue:
         why += f" ([issue]({one.issue}))"
-    cells = (f"`{one.name}`", one.kind.value, str(one.targets), one.doc, why)
+    without = one.reproducer or f"(no program: {one.no_reproducer})"
+    cells = (f"`{one.name}`", one.kind.value, str(one.targets), one.doc, why, without)
     escaped = (cell.replace("``", "`").replace("|", "\\|") for cell in cells)
     return f"| {' | '.join(escaped)} |"
 

@@ -288,7 +288,7 @@ class Outcome:
 
     @property
     def leaks(self) -> list[str]:
-        """What grew."""
+        """A line for each resource that grew."""
         before, after = self.before, self.after
         found = []
         for what in ("resident", "compiler"):

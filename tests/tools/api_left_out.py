@@ -10,10 +10,11 @@ MODULES: tuple[str, ...] = (
     "scipy.spatial.transform", "scipy.special", "scipy.stats", "tree", "tree_util", "ops", "image",
     "dtypes", "errors", "debug", "export", "flatten_util", "stages", "typing", "profiler",
     "ad_checkpoint", "custom_batching", "custom_derivatives", "experimental.checkify",
+    "example_libraries.optimizers", "example_libraries.stax",
 )  # fmt: skip
 
 _PRIMITIVES = "primitives of JAX; ours are the ops of the dialect, docs/ops.md"
-_DEVICES = "needs several devices or processes, which are not supported yet"
+_DEVICES = "needs several processes, or types of meshes, which are not supported yet"
 _INTERNAL = "JAX's own workings, or a name that leaked into its public module"
 _KEY_REUSE = "checks of how keys are used, which are experimental in JAX"
 _REFS = (
@@ -21,8 +22,8 @@ _REFS = (
     "what lets every pass move, share and repeat ops; x.at[i].set(v) and the carries of loops say "
     "the same"
 )
-_ARTIFACTS = "artifacts for deployment, which are not written yet"
-_PROFILES = "profiles, which are not written yet"
+_PROCESSES = "collects profiles of other processes over gRPC, which gnomon does not speak"
+_ON_GPUS = "JAX compiles them for GPUs alone; lax.ppermute is for every device"
 _DEVICE_CODE = "for accelerator code, or a feature of XLA alone"
 _TOKENS = (
     "values that order XLA's infeeds and outfeeds, which are not here; effects keep their order"
@@ -39,8 +40,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "*": {_PRIMITIVES: "*_p"},
     "": {
         _DEVICES: """
-            NamedSharding P Shard distributed make_array_from_* make_mesh pmap reshard set_mesh
-            shard_map smap host_count host_id host_ids thread_guard
+            distributed host_count host_id host_ids thread_guard
             remove_size_one_mesh_axis_from_type auto_pcast
         """,
         _INTERNAL: """
@@ -50,11 +50,9 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         _KEY_REUSE: "debug_key_reuse",
         _REFS: "Ref empty_ref free_ref freeze new_ref ref",
         _DEVICE_CODE: "ds ffi",
-        _ARTIFACTS: "export",
-        _PROFILES: "profiler",
     },
     "lax": {
-        _DEVICES: "pcast precv psend ragged_all_to_all",
+        _ON_GPUS: "precv psend",
         _INTERNAL: "dce_sink dtype stage",
         _TOKENS: "after_all create_token",
         _HIDDEN_STATE: "rng_uniform",
@@ -68,12 +66,21 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "tree_util": {_INTERNAL: "default_registry"},
     "errors": {
         _RENAMED: "JAXIndexError JAXTypeError",
-        _INTERNAL: "InconclusiveDimensionOperation JaxprTypeError KeyReuseError",
+        _INTERNAL: "JaxprTypeError KeyReuseError",
     },
     "debug": {
         _INTERNAL: "DebugEffect OrderedDebugEffect",
-        _DEVICES: "inspect_array_sharding visualize_*",
     },
-    "export": {_ARTIFACTS: "*"},
-    "profiler": {_PROFILES: "*"},
+    "example_libraries.optimizers": {
+        _INTERNAL: """
+            InitFn ParamsFn UpdateFn jnp map namedtuple partial safe_map safe_zip unzip2 zip
+        """,
+    },
+    "example_libraries.stax": {
+        _INTERNAL: """
+            elu gelu glorot glorot_normal jnp leaky_relu log_softmax logsoftmax normal ones randn
+            relu selu sigmoid softmax softplus standardize zeros
+        """,
+    },
+    "profiler": {_PROCESSES: "register_subprocess"},
 }

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import gnomon as gn
-from gnomon.tools.fuzz.checking import JAX_FACTOR, OWN_FACTOR, message, reference
+from gnomon.tools.fuzz.checking import JAX_FACTOR, OWN_FACTOR, reference
 from gnomon.tools.fuzz.judging import Judge
 from gnomon.tools.fuzz.program import Block, Program, Statement
-from gnomon.tools.fuzz.running import GNOMON, JAX, Outcome, run
+from gnomon.tools.fuzz.running import GNOMON, JAX, Outcome, message, run
 from tests.tolerance import assert_near
 from tests.tools import compared_samples as samples
 

@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 import gnomon as gn
-from gnomon.tools.accuracy.bounds import BOUND, DTYPES, FUNCTIONS, WAYS, Function, bound_of_op
-from gnomon.tools.accuracy.measure import call_of, largest_error, points
+from gnomon.tools.accuracy.bounds import (
+    BOUND,
+    COMPLEX_DTYPES,
+    FUNCTIONS,
+    WAYS,
+    Function,
+    bound_of_op,
+)
+from gnomon.tools.accuracy.measure import call_of, errors, largest_error, points
 from gnomon.tools.accuracy.page import page
 
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
@@ -18,6 +25,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 FEW, MANY = 3000, 200_000
 # The functions that default tests compile as one program.
 TOGETHER = [f for f in FUNCTIONS if not f.pairs and not f.costly]
+ROWS = [pytest.param(f, dtype, id=f"{f.name}-{dtype}") for f in FUNCTIONS for dtype in f.dtypes]
+
+
+def _name(function: Function) -> str:
+    return f"{function.name}-complex" if function.is_complex else function.name
 
 
 def check(function: Function, dtype: str, way: str, count: int) -> None:
@@ -30,17 +42,16 @@ def check(function: Function, dtype: str, way: str, count: int) -> None:
     assert error.units <= function.bound(dtype, way), error
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.name)
+@pytest.mark.parametrize(("function", "dtype"), ROWS)
 def test_evaluated_functions(function: Function, dtype: str) -> None:
     check(function, dtype, "eager", FEW // 4 if function.costly else FEW)
 
 
 @pytest.mark.parametrize("way", [w for w in WAYS if w not in ("eager", "cpu")])
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.name)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=_name)
 def test_functions_as_they_are_written_for_other_targets(function: Function, way: str) -> None:
-    for dtype in ("float32", "float64"):
-        if way in function.ways(dtype):
+    for dtype in function.dtypes:
+        if dtype not in ("float16", "bfloat16") and way in function.ways(dtype):
             check(function, dtype, way, FEW // 4 if function.costly else FEW)
 
 
@@ -64,16 +75,31 @@ def test_compiled_functions_of_f32() -> None:
         assert error.units <= function.bound("float32", "cpu"), (function.name, error)
 
 
+@pytest.mark.parametrize("dtype", COMPLEX_DTYPES)
+def test_compiled_functions_of_complex_numbers(dtype: str) -> None:
+    functions = [f for f in FUNCTIONS if f.is_complex and not f.pairs]
+    with gn.enable_x64(True):
+        given = [points(f, np.dtype(dtype), FEW // 4) for f in functions]
+        joint = gn.jit(
+            lambda *zs: [
+                getattr(gn.lax, f.short_name)(z) for f, z in zip(functions, zs, strict=True)
+            ]
+        )
+        results = joint(*(p.operands[0] for p in given))
+    for function, p, result in zip(functions, given, results, strict=True):
+        off = errors(np.asarray(result), p, np.dtype(dtype), flushes=True)
+        assert off.max() <= function.bound(dtype, "cpu"), (function.name, off.max())
+
+
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.name)
+@pytest.mark.parametrize(("function", "dtype"), ROWS)
 def test_functions_in_all_ways(function: Function, dtype: str) -> None:
     for way in function.ways(dtype):
         check(function, dtype, way, MANY)
 
 
 def test_an_error_beyond_the_bound_is_found() -> None:
-    (function,) = (f for f in FUNCTIONS if f.name == "lax.atan")
+    (function,) = (f for f in FUNCTIONS if f.name == "lax.atan" and not f.is_complex)
     given = points(function, np.dtype(np.float32), FEW)
 
     def coarse(x: np.ndarray) -> np.ndarray:
@@ -87,10 +113,10 @@ def test_the_page_is_that_of_the_table() -> None:
     text = PAGE.read_text()
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
     measured = {(r[0].strip("| `"), r[1]): r[2:] for r in rows if len(r) > 3}
-    assert list(measured) == [(f.name, dtype) for f in FUNCTIONS for dtype in DTYPES]
+    assert list(measured) == [(f.name, dtype) for f in FUNCTIONS for dtype in f.dtypes]
     has_peer = "JAX" in text
     for function in FUNCTIONS:
-        for dtype in DTYPES:
+        for dtype in function.dtypes:
             _, *cells = measured[function.name, dtype]
             assert len(cells) == len(WAYS) + has_peer
             for way, cell in zip(WAYS, cells, strict=False):

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 from gnomon.tools.accuracy.samples import multiples
 
-__all__ = ["BOUND", "DTYPES", "FUNCTIONS", "WAYS", "Function", "bound_of_op"]
+__all__ = ["BOUND", "COMPLEX_DTYPES", "DTYPES", "FUNCTIONS", "WAYS", "Function", "bound_of_op"]
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
+COMPLEX_DTYPES = ("complex64", "complex128")
 
 # The ways in which a function is computed, with their description in the page.
 WAYS: Mapping[str, str] = {
@@ -33,32 +34,35 @@ _ZEROS_OF_DIGAMMA = (1.4616321449683623, -0.5040830082644554, -1.573498473162390
 
 @dataclass(frozen=True)
 class Function:
-    """An elementwise function of real numbers.
+    """An elementwise function of real or complex numbers.
 
     Attributes:
         name: its qualified name in the library: ``lax.sin``.
         exact: its name among the exact functions, if that is different.
         intervals: the intervals from which half of the points are drawn.
         near: centers of further points.
-        pairs: the kind of pairs, for a function of two numbers.
+        pairs: the kind of operands, for a function of several numbers.
         own: bounds of its own, by dtype, or by dtype and way: ``float64``, ``float32 no f64``.
         reason: the reason for them.
         scale: the magnitude at which units are counted if the result's is smaller: "operands" for
-            the largest operand's, or "one".
+            the largest operand's, or "one". Those of complex numbers are counted at their absolute
+            value.
         absent: dtypes and ways in which the function does not exist: ``float64 no library``.
         costly: whether exact values take so long to compute that few points are used.
+        dtypes: the dtypes in which it is measured.
     """
 
     name: str
     exact: str = ""
     intervals: tuple[tuple[float, float], ...] = ()
-    near: tuple[float, ...] = ()
+    near: tuple[complex, ...] = ()
     pairs: str = ""
     own: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
     scale: str = ""
     absent: tuple[str, ...] = ()
     costly: bool = False
+    dtypes: tuple[str, ...] = DTYPES
 
     @property
     def short_name(self) -> str:
@@ -70,13 +74,18 @@ class Function:
         """The name of its exact function."""
         return self.exact or self.short_name
 
+    @property
+    def is_complex(self) -> bool:
+        """Whether it is measured for complex numbers."""
+        return self.dtypes == COMPLEX_DTYPES
+
     def bound(self, dtype: str, way: str) -> float:
         """The bound on the error of a result in units in the last place."""
         return self.own.get(f"{dtype} {way}", self.own.get(dtype, BOUND))
 
     def ways(self, dtype: str) -> tuple[str, ...]:
         """The ways in which it is computed in a dtype."""
-        absent = (*self.absent, "float64 no f64")
+        absent = (*self.absent, "float64 no f64", "complex128 no f64", "complex128 no library")
         return tuple(w for w in WAYS if f"{dtype} {w}" not in absent)
 
 
@@ -91,6 +100,32 @@ _LIBRARY = (
     "the C library loses digits where a number of 309 digits is next to a multiple of pi/2; "
     "elsewhere it is within one unit"
 )
+_POWERS = "compiled, it is a long sum of powers, which are left to the compiler and lose digits"
+_DENSITY = "the density is the exponential of a difference of large numbers"
+_PARTS = "each part is made of several functions and products of real numbers"
+# Functions of complex numbers, and the centers around which they lose digits.
+_COMPLEX: Mapping[str, tuple[complex, ...]] = {
+    "exp": (0,),
+    "expm1": (0,),
+    "log": (1, -1, 1j),
+    "log1p": (0, -1, -2),
+    "logistic": (0,),
+    "sqrt": (0, -1),
+    "rsqrt": (1, -1),
+    "sin": (0, math.pi),
+    "cos": (math.pi / 2,),
+    "tan": (0, math.pi / 2),
+    "asin": (0, 1, -1),
+    "acos": (0, 1, -1),
+    "atan": (0, 1j, -1j),
+    "sinh": (0, 1j * math.pi),
+    "cosh": (1j * math.pi / 2,),
+    "tanh": (0, 1j * math.pi / 2),
+    "asinh": (0, 1j, -1j),
+    "acosh": (1, -1),
+    "atanh": (0, 1, -1),
+}
+
 FUNCTIONS = (
     Function("lax.exp", intervals=_EXP, near=multiples(math.log(2) / 2)),
     Function("lax.exp2", intervals=((-150.0, 129.0), (-1076.0, 1025.0)), near=multiples(0.5)),
@@ -190,9 +225,56 @@ FUNCTIONS = (
     Function("numpy.logaddexp2", pairs="log sums", reason=_SUMS, scale="operands"),
     Function("lax.div", pairs="anywhere"),
     Function("lax.rem", pairs="anywhere", absent=("float64 no library",)),
+    Function("lax.nextafter", pairs="anywhere"),
+    Function(
+        "lax.zeta",
+        pairs="zeta",
+        own={"float64": 50.0, "float32 cpu": 64.0},
+        reason=_POWERS,
+        costly=True,
+    ),
+    Function(
+        "lax.polygamma",
+        pairs="polygamma",
+        own={"float64": 40.0, "float32 cpu": 64.0},
+        reason=_POWERS,
+        absent=("float64 no library",),
+        costly=True,
+    ),
+    Function("lax.igamma", pairs="gamma", own={"float64": 1000.0}, reason=_DENSITY, costly=True),
+    Function("lax.igammac", pairs="gamma", own={"float64": 1000.0}, reason=_DENSITY, costly=True),
+    Function("lax.betainc", pairs="beta", own={"float64": 1000.0}, reason=_DENSITY, costly=True),
+    *(
+        Function(
+            f"lax.{name}",
+            near=near,
+            own=_same(6.0, *COMPLEX_DTYPES),
+            reason=_PARTS,
+            dtypes=COMPLEX_DTYPES,
+            costly=True,
+        )
+        for name, near in _COMPLEX.items()
+    ),
+    Function("lax.mul", pairs="complex", dtypes=COMPLEX_DTYPES, costly=True),
+    Function(
+        "lax.div",
+        pairs="complex",
+        own=_same(4.0, *COMPLEX_DTYPES),
+        reason="both parts are quotients of sums of products",
+        dtypes=COMPLEX_DTYPES,
+        costly=True,
+    ),
+    Function(
+        "lax.pow",
+        pairs="complex",
+        own={"complex64": 360.0, "complex128": 1400.0},
+        reason="the error of the exponent `w log(z)` counts as many times as that is large",
+        dtypes=COMPLEX_DTYPES,
+        costly=True,
+    ),
 )
 
-_BY_OP = {f.short_name: f for f in FUNCTIONS if f.name.startswith("lax.")}
+_BY_OP = {f.short_name: f for f in FUNCTIONS if f.name.startswith("lax.") and not f.is_complex}
 
 
 def bound_of_op(op: str, dtype: str) -> dict[str, float] | None:

@@ -6,7 +6,7 @@ A reference value is the sum of two f64, so that it has more digits than the res
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from mpmath import mp
 from scipy import special
 
-__all__ = ["EXACT", "Exact", "reference"]
+__all__ = ["COMPLEX", "EXACT", "Exact", "complex_reference", "reference"]
 
 _BITS = 160
 
@@ -29,15 +29,20 @@ class Exact:
         precise: a function of mpmath numbers.
         few: whether ``wide`` is too inaccurate near its zeros even for f32, so that the precise
             function is used everywhere.
+        typed: whether ``wide`` is exact if it gets the operands in their own format.
     """
 
     wide: Callable[..., np.ndarray]
     precise: Callable[..., Any]
     few: bool = False
+    typed: bool = False
 
 
 def reference(exact: Exact, operands: list[np.ndarray], dtype: np.dtype) -> list[np.ndarray]:
     """The values of a function as the sums of two arrays of f64."""
+    if exact.typed:
+        high = np.asarray(exact.wide(*operands)).astype(np.float64)
+        return [high, np.zeros_like(high)]
     with np.errstate(all="ignore"):
         x = [np.asarray(o).astype(np.float64) for o in operands]
         high = np.asarray(exact.wide(*x), np.float64)
@@ -58,8 +63,18 @@ def reference(exact: Exact, operands: list[np.ndarray], dtype: np.dtype) -> list
     return [high, low]
 
 
-def _fraction_of_turn(x: np.ndarray) -> np.ndarray:
-    return np.sin(np.pi * (x - 2 * np.round(x / 2)))
+def complex_reference(
+    precise: Callable[..., Any], operands: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """The values of a function of complex numbers as the sums of two arrays of complex128."""
+    wide = [np.asarray(o).astype(np.complex128) for o in operands]
+    high, low = (np.zeros(wide[0].shape, np.complex128) for _ in range(2))
+    with mp.workprec(_BITS):
+        for i in range(high.size):
+            value = mpmath.mpc(precise(*(mpmath.mpc(complex(o[i])) for o in wide)))
+            high[i] = complex(value)
+            low[i] = complex(value - mpmath.mpc(high[i])) if np.isfinite(high[i]) else 0
+    return [high, low]
 
 
 def _sinc(x: np.ndarray) -> np.ndarray:
@@ -95,10 +110,6 @@ def _power(x: Any, y: Any) -> Any:
     return mp.power(x, y)
 
 
-def _next(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    raise NotImplementedError
-
-
 def _cbrt(x: Any) -> Any:
     return mp.cbrt(x) if x >= 0 else -mp.cbrt(-x)
 
@@ -106,6 +117,17 @@ def _cbrt(x: Any) -> Any:
 def _log_sum(x: Any, y: Any, base: Any) -> Any:
     high, low = max(x, y), min(x, y)
     return high + mp.log1p(mp.power(base, low - high)) / mp.log(base)
+
+
+def _zeta(x: Any, q: Any) -> Any:
+    # The precision of mpmath's sum is an absolute one, and values are as small as q**-x.
+    with mp.workprec(_BITS + 8 * int(abs(x) + 1)):
+        return mp.zeta(x, q)
+
+
+def _next(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    # Of zeros of both signs NumPy returns the first one in f16, and the second one elsewhere.
+    return np.where(x == y, y, np.nextafter(x, y))
 
 
 def _exact_lgamma(x: Any) -> Any:
@@ -180,5 +202,39 @@ EXACT: dict[str, Exact] = {
     "logaddexp2": Exact(np.logaddexp2, lambda x, y: _log_sum(x, y, mpmath.mpf(2)), few=True),
     "div": Exact(np.divide, lambda x, y: x / y),
     "rem": Exact(np.fmod, lambda x, y: math.copysign(1, x) * mp.fmod(abs(x), abs(y))),
+    "zeta": Exact(special.zeta, _zeta),
+    "polygamma": Exact(
+        lambda m, x: special.polygamma(m.astype(int), x), lambda m, x: mp.psi(int(m), x)
+    ),
+    "igamma": Exact(special.gammainc, lambda a, x: mp.gammainc(a, 0, x, regularized=True)),
+    "igammac": Exact(special.gammaincc, lambda a, x: mp.gammainc(a, x, mp.inf, regularized=True)),
+    "betainc": Exact(special.betainc, lambda a, b, x: mp.betainc(a, b, 0, x, regularized=True)),
+    "nextafter": Exact(_next, lambda x, y: x, typed=True),
     "integer_pow": Exact(lambda x: np.power(x, 3), lambda x: x * x * x),
+}
+
+# The exact functions of complex numbers, by the names of the functions that they judge.
+COMPLEX: dict[str, Callable[..., Any]] = {
+    "exp": mp.exp,
+    "expm1": mp.expm1,
+    "log": mp.log,
+    "log1p": mp.log1p,
+    "logistic": lambda z: 1 / (1 + mp.exp(-z)),
+    "sqrt": mp.sqrt,
+    "rsqrt": lambda z: 1 / mp.sqrt(z),
+    "sin": mp.sin,
+    "cos": mp.cos,
+    "tan": mp.tan,
+    "asin": mp.asin,
+    "acos": mp.acos,
+    "atan": mp.atan,
+    "sinh": mp.sinh,
+    "cosh": mp.cosh,
+    "tanh": mp.tanh,
+    "asinh": mp.asinh,
+    "acosh": mp.acosh,
+    "atanh": mp.atanh,
+    "mul": lambda z, w: z * w,
+    "div": lambda z, w: z / w,
+    "pow": mp.power,
 }

@@ -17,8 +17,8 @@ from gnomon.backends.reference import Evaluator
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ir
 from gnomon.tools.accuracy.bounds import Function
-from gnomon.tools.accuracy.exact import EXACT, reference
-from gnomon.tools.accuracy.samples import numbers, pairs
+from gnomon.tools.accuracy.exact import COMPLEX, EXACT, complex_reference, reference
+from gnomon.tools.accuracy.samples import complex_numbers, numbers, pairs
 
 __all__ = ["Error", "Points", "call_of", "errors", "largest_error", "points"]
 
@@ -40,13 +40,15 @@ class Error:
     """The largest error in units in the last place, and the operands at which it occurs."""
 
     units: float
-    at: tuple[float, ...]
-    found: float = 0.0
-    exact: float = 0.0
+    at: tuple[complex, ...]
+    found: complex = 0.0
+    exact: complex = 0.0
 
 
 def points(function: Function, dtype: np.dtype, count: int, seed: int = 0) -> Points:
     """The sample points of a function in a format; fewer in f64, where exact values are costly."""
+    if function.is_complex:
+        return _complex_points(function, dtype, count // 10, seed)
     if dtype.itemsize == 8 or (dtype.itemsize == 4 and EXACT[function.exact_name].few):
         count //= 10
     if function.costly:
@@ -54,7 +56,8 @@ def points(function: Function, dtype: np.dtype, count: int, seed: int = 0) -> Po
     if function.pairs:
         operands = pairs(dtype, count, function.pairs, seed)
     else:
-        operands = [numbers(dtype, count, function.intervals, function.near, seed)]
+        near = [center.real for center in function.near]
+        operands = [numbers(dtype, count, function.intervals, near, seed)]
     exact = EXACT[function.exact_name]
     found = reference(exact, operands, dtype)
     flushed = [part.copy() for part in found]
@@ -71,6 +74,21 @@ def points(function: Function, dtype: np.dtype, count: int, seed: int = 0) -> Po
         for part, value in zip(flushed, reference(exact, zeroed, dtype), strict=True):
             part[somewhere] = value
     return Points(operands, found, flushed)
+
+
+def _complex_points(function: Function, dtype: np.dtype, count: int, seed: int) -> Points:
+    operands = [
+        complex_numbers(dtype, count, function.near, seed + i)
+        for i in range(2 if function.pairs else 1)
+    ]
+    found = complex_reference(COMPLEX[function.exact_name], operands)
+    # Results out of range, or subnormal, have tests of their own.
+    info = ml_dtypes.finfo(np.empty(0, dtype).real.dtype)
+    size = np.abs(found[0])
+    ordinary = (size < float(info.max) / 4) & (size > float(info.tiny) / float(info.eps))
+    operands = [operand[ordinary] for operand in operands]
+    found = [part[ordinary] for part in found]
+    return Points(operands, found, found)
 
 
 def _units(
@@ -117,6 +135,8 @@ def errors(
         flushes: whether subnormal numbers may count as zeros, as operands and as results.
         scale: see `Function`.
     """
+    if dtype.kind == "c":
+        return _complex_errors(results, given, dtype, flushes)
     least: Any = {"": 0.0, "one": 1.0, "operands": 0.0}[scale]
     with np.errstate(invalid="ignore"):
         found = np.asarray(results).astype(np.float64)
@@ -136,6 +156,23 @@ def errors(
             # A value that rounds to the smallest normal number may be subnormal before rounding.
             off = np.where((found == 0) & (np.abs(exact[0]) <= tiny), 0.0, off)
     return np.where(lost, np.inf, off)
+
+
+def _complex_errors(
+    results: np.ndarray, given: Points, dtype: np.dtype, flushes: bool
+) -> np.ndarray:
+    """The larger error of the two parts, in units of the absolute value."""
+    real = np.empty(0, dtype).real.dtype
+    tiny = float(ml_dtypes.finfo(real).tiny)
+    size = np.abs(given.exact[0])
+    parts = []
+    for part in (np.real, np.imag):
+        found, exact = part(results).astype(np.float64), [part(e) for e in given.exact]
+        off = _units(found, exact, real, size)
+        if flushes:
+            off = np.where((found == 0) & (np.abs(exact[0]) <= tiny), 0.0, off)
+        parts.append(off)
+    return np.maximum(*parts)
 
 
 def _named(root: Any, name: str) -> Callable[..., Any]:
@@ -172,5 +209,6 @@ def largest_error(
     assert results.dtype == dtype, f"{results.dtype} instead of {dtype}"
     off = errors(results, given, dtype, flushes=flushes, scale=scale)
     i = int(np.argmax(off))
-    at = tuple(float(o[i]) for o in given.operands)
-    return Error(float(off[i]), at, float(results[i]), float(given.exact[0][i]))
+    number = complex if dtype.kind == "c" else float
+    at = tuple(number(o[i]) for o in given.operands)
+    return Error(float(off[i]), at, number(results[i]), number(given.exact[0][i]))

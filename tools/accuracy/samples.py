@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import ml_dtypes
 import numpy as np
 
-__all__ = ["PAIRS", "multiples", "numbers", "pairs"]
+__all__ = ["PAIRS", "complex_numbers", "multiples", "numbers", "pairs"]
 
 # The range of exponents of 2 in which most programs compute.
 _USUAL = (-14, 8)
@@ -89,6 +89,30 @@ def numbers(
         return np.concatenate(parts)
 
 
+# ----------------------------------------------------------------------------------------- complex
+
+
+def complex_numbers(
+    dtype: np.dtype, count: int, near: Sequence[complex] = (), seed: int = 0
+) -> np.ndarray:
+    """About ``count`` complex numbers, a third of them near centers.
+
+    Args:
+      dtype: complex64 or complex128.
+      count: the number of points.
+      near: centers; the distances from them are spread over magnitudes from 1 to 2**-40.
+      seed: the seed of the generator.
+    """
+    rng = np.random.default_rng(seed)
+    third = count // 3
+    size = np.exp2(rng.uniform(-20, 6, third)) * np.exp(2j * np.pi * rng.uniform(size=third))
+    parts = rng.uniform(-8, 8, third) + 1j * rng.uniform(-8, 8, third)
+    angle = np.exp(2j * np.pi * rng.uniform(size=third))
+    centers = np.resize(np.array(near or (0,), complex), third)
+    around = centers + np.exp2(rng.uniform(-40, 0, third)) * angle
+    return np.concatenate([size, parts, around]).astype(dtype)
+
+
 # ------------------------------------------------------------------------------------------- pairs
 
 
@@ -146,16 +170,64 @@ def _log_sums(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np.
     return [np.concatenate([x, np.log(share)]), y]
 
 
-PAIRS = {"anywhere": _anywhere, "powers": _powers, "log sums": _log_sums}
+def _zeta(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np.ndarray]:
+    """Exponents from one to about 11, whose terms are normal numbers, and positive shifts."""
+    return [
+        1 + _logarithmic(rng, -6, 3.4, count, signs=False),
+        _logarithmic(rng, -4, 8, count, signs=False),
+    ]
+
+
+def _polygamma(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np.ndarray]:
+    """Small orders and positive arguments."""
+    return [
+        rng.integers(1, 6, count).astype(np.float64),
+        _logarithmic(rng, -3, 8, count, signs=False),
+    ]
+
+
+def _gamma(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np.ndarray]:
+    """Shapes, and arguments within a few standard deviations of them or of their size."""
+    half = count // 2
+    shape = _logarithmic(rng, -4, 10, 2 * half, signs=False)
+    around = shape[:half] + 3 * np.sqrt(shape[:half]) * rng.standard_normal(half)
+    like = shape[half:] * _logarithmic(rng, -2, 1, half, signs=False)
+    return [shape, np.abs(np.concatenate([around, like]))]
+
+
+def _beta(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np.ndarray]:
+    """Two shapes, and arguments within a few standard deviations of the mean or anywhere."""
+    half = count // 2
+    a, b = (_logarithmic(rng, -3, 8, 2 * half, signs=False) for _ in range(2))
+    mean = a[:half] / (a[:half] + b[:half])
+    spread = np.sqrt(mean * (1 - mean) / (a[:half] + b[:half] + 1))
+    around = np.clip(mean + 2 * spread * rng.standard_normal(half), 0.01, 0.99)
+    return [a, b, np.concatenate([around, rng.uniform(0.01, 0.99, half)])]
+
+
+PAIRS = {
+    "anywhere": _anywhere,
+    "powers": _powers,
+    "log sums": _log_sums,
+    "zeta": _zeta,
+    "polygamma": _polygamma,
+    "gamma": _gamma,
+    "beta": _beta,
+}
+# The kinds for functions that have no values outside a domain; edge cases have tests of their own.
+_WITHIN_A_DOMAIN = ("zeta", "polygamma", "gamma", "beta")
 
 
 def pairs(dtype: np.dtype, count: int, kind: str, seed: int = 0) -> list[np.ndarray]:
-    """About ``count`` pairs of a kind, and all pairs of the format's edge cases."""
+    """About ``count`` pairs of a kind, and all pairs of the format's edge cases; or triples."""
     rng = np.random.default_rng(seed)
+    made = PAIRS[kind](dtype, rng, count)
+    if kind in _WITHIN_A_DOMAIN:
+        return [operand.astype(dtype) for operand in made]
     edges = np.array([0.0, 1.0, 2.5, 3.0, np.inf, -0.0, -1.0, -2.5, -3.0, -np.inf, np.nan])
     grids = np.meshgrid(edges, edges)
     with np.errstate(all="ignore"):
         return [
             np.concatenate([found.astype(dtype), grid.reshape(-1).astype(dtype)])
-            for found, grid in zip(PAIRS[kind](dtype, rng, count), grids, strict=True)
+            for found, grid in zip(made, grids, strict=True)
         ]

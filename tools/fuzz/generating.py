@@ -117,7 +117,7 @@ class RefusedError(Exception):
 
 @dataclass
 class Cell:
-    """What is generated so far of one function.
+    """The part of one function that is generated so far.
 
     Attributes:
       prefix: of its names; it ends with ``_`` where the function is one within another.
@@ -202,7 +202,7 @@ class Generator:
         if not made:
             return []
         last = list(statements[-1].targets)
-        # What is updated may be returned too, and what is computed on the way.
+        # A function may also return the updated value and values computed on the way.
         results = [v for v in cell.values if v not in last and self.random.random() < 0.3]
         results += last
         if self.random.random() < 0.2:

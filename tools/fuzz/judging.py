@@ -57,7 +57,7 @@ FEW, MANY = 3, 24
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a comparison found.
+    """The result of a comparison.
 
     Attributes:
       failure: what differs, or None.

@@ -34,6 +34,6 @@ def reproducer(program: Program, failure: Failure) -> str:
 
 
 def title(program: Program, failure: Failure) -> str:
-    """What tells findings apart: the failure, and the statements that are left."""
+    """The key of a finding: its failure, and the statements that are left."""
     statements = re.sub(r"\b(?:q\d+_)?(?:f\d+_)*[a-z]_?\d+\b|\d+", "_", program.source())
     return f"{failure.signature}\n{statements}"

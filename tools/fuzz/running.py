@@ -50,7 +50,7 @@ class Library:
 
     @cached_property
     def namespace(self) -> dict[str, Any]:
-        """What a program's source may name."""
+        """The modules that a program's source may name."""
         found = {
             name: importlib.import_module(self.name + module) for name, module in MODULES.items()
         }
@@ -79,7 +79,7 @@ class Library:
         return scope["f"], [self.array(value_of(array)) for _, array in program.arguments]
 
     def outcome(self, results: Any) -> Outcome:
-        """What a program returned; Python numbers become arrays in the same way as under jit."""
+        """A program's results; Python numbers become arrays as they do under jit."""
         asarray = self.namespace["gnp"].asarray
         leaves = self.package.tree.leaves(results)
         arrays = [leaf if hasattr(leaf, "dtype") else asarray(leaf) for leaf in leaves]
@@ -106,7 +106,7 @@ def value_of(array: Array) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a program gave.
+    """The results of a program, or its error.
 
     Attributes:
       values: its results as NumPy arrays; empty where it failed.
@@ -117,6 +117,19 @@ class Outcome:
     values: tuple[np.ndarray, ...] = ()
     weak: tuple[bool, ...] = ()
     error: BaseException | None = None
+
+
+class OracleError(Exception):
+    """An error of another process; its text begins with the name of the type."""
+
+
+def message(error: BaseException) -> str:
+    """The type and the first telling line of an error."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, OracleError):
+        return lines[0]
+    telling = [line for line in lines if "error:" in line] or lines or [""]
+    return f"{type(error).__name__}: {telling[0][:300]}"
 
 
 def run(library: Library, program: Program, *, jitted: bool) -> Outcome:

@@ -57,12 +57,12 @@ class Finding:
 
 @dataclass
 class Settings:
-    """What is run.
+    """The options of a run.
 
     Attributes:
       together: how many programs are compiled as one, at most.
-      families: those of the catalog; all by default.
-      jax: whether JAX is compared with.
+      families: the families of the catalog to draw from; all by default.
+      jax: whether results are compared with JAX's.
       tries: how many programs may be run to reduce a failure.
     """
 
@@ -74,14 +74,14 @@ class Settings:
 
 @dataclass
 class Report:
-    """What a run found.
+    """The findings of a run.
 
     Attributes:
-      counts: what was checked.
-      findings: title to the first finding of it.
-      repeated: title or signature to how many more there were.
-      jax_refuses: errors of JAX to how often it refused what gnomon computes.
-      known: reasons of differences to how often they were met.
+      counts: how much was checked.
+      findings: the first finding of each title.
+      repeated: how many more findings each title or signature had.
+      jax_refuses: how often JAX refused a program that gnomon computes, by JAX's error.
+      known: how often each known difference was met, by its reason.
     """
 
     counts: Counts = field(default_factory=Counts)
@@ -166,7 +166,7 @@ class Explorer:
             yield finding
 
     def _refusals(self, seed: int, generator: Generator) -> Iterator[Finding]:
-        """What gnomon refuses, and JAX takes; each rule once."""
+        """Programs that gnomon refuses and JAX takes, once for each rule."""
         for refusal in generator.refusals:
             self._asked[refusal.template] += 1
             if self._asked[refusal.template] > ASKED_OF_ONE_RULE:
@@ -311,7 +311,7 @@ class _Isolated:
 def _events(
     seeds: Sequence[int], settings: Settings, timeout: float, deadline: float
 ) -> Iterator[dict[str, Any]]:
-    """What a child tells; the last event is its death, if it did not end by itself."""
+    """The events that a child process reports; the last one is its death if it was killed."""
     command = [
         sys.executable,
         "-m",

@@ -16,12 +16,12 @@ from gnomon.tools.fuzz.checking import (
     Failure,
     check,
     judged,
-    message,
     reference,
 )
 from gnomon.tools.fuzz.judging import Judge
+from gnomon.tools.fuzz.oracle import ask_jax
 from gnomon.tools.fuzz.program import Program, combined
-from gnomon.tools.fuzz.running import GNOMON, JAX, Library, Outcome, run_together
+from gnomon.tools.fuzz.running import GNOMON, JAX, Library, Outcome, message, run_together
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ def _outcomes(library: Library, members: Sequence[Seeded]) -> list[Outcome]:
     """The outcome of each; where they do not compile as one, of each half as one."""
     if not members:
         return []
-    outcomes = run_together(library, [member.program for member in members])
+    programs = [member.program for member in members]
+    outcomes = ask_jax(programs) if library is JAX else run_together(library, programs)
     if len(members) > 1 and all(outcome.error is not None for outcome in outcomes):
         half = len(members) // 2
         return _outcomes(library, members[:half]) + _outcomes(library, members[half:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gnomon.tools.fuzz import catalog, checking, generating, session, together
+from gnomon.tools.fuzz import catalog, checking, generating, oracle, session, together
 from gnomon.tools.fuzz.__main__ import main
 from gnomon.tools.fuzz.checking import Counts, Failure, check, known_difference, reference
 from gnomon.tools.fuzz.generating import Cell, Generator, RefusedError
@@ -29,7 +30,7 @@ from gnomon.tools.fuzz.program import (
 )
 from gnomon.tools.fuzz.reducing import reduce
 from gnomon.tools.fuzz.reporting import reproducer
-from gnomon.tools.fuzz.running import Library, Outcome, run, run_together
+from gnomon.tools.fuzz.running import JAX, Library, Outcome, run, run_together
 from gnomon.tools.fuzz.session import Settings, explore, explore_isolated
 from gnomon.tools.fuzz.together import Seeded, check_together
 
@@ -275,6 +276,57 @@ def test_known_differences_are_narrow() -> None:
     assert not known_difference(tested, Failure("values", "nan instead of 0.0 at (1,)"))
     other = program("gnp.sin({x})")
     assert not known_difference(other, Failure("jax values", "nan instead of 0.0 at (1,)"))
+
+
+def test_a_known_difference_is_explained_by_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jax")
+    tested = program("gnp.ceil({x})", "gnp.sinc({x})")
+    failure = check(tested, jax=True)
+    assert failure is not None and failure.kind == "jax values"
+    assert known_difference(tested, failure)
+    (sinc,) = (known for known in checking.KNOWN if known.formula)
+    other = replace(sinc, formula=sinc.formula.replace("gnp.pi", "3.1"))
+    monkeypatch.setattr(checking, "KNOWN", (other,))
+    assert not known_difference(tested, failure)
+
+
+# ------------------------------------------------------------------------------------- the oracle
+
+
+@pytest.fixture
+def crashing_jax(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A child that dies when it is asked about a program with a cosine."""
+    pytest.importorskip("jax")
+    oracle._ORACLE.end()
+    monkeypatch.setattr(oracle, "_serve", serve_without_cosine)
+    yield
+    oracle._ORACLE.end()
+
+
+def serve_without_cosine(pipe: Any) -> None:
+    while True:
+        programs = pipe.recv()
+        if any("gnp.cos" in tested.source() for tested in programs):
+            os.abort()
+        pipe.send(run_together(JAX, programs))
+
+
+@pytest.mark.usefixtures("crashing_jax")
+def test_a_crash_of_jax_is_an_error_of_jax() -> None:
+    """The others of its company are compared."""
+    batch = members(program("gnp.sin({x})"), program("gnp.cos({x})"), program("gnp.exp({x})"))
+    counts = Counts()
+    ((failed, failure),) = check_together(batch, jax=True, counts=counts)
+    assert failed.seed == 1
+    assert failure == Failure("jax refuses", "Crash: JAX's process ended with status -6")
+    assert counts.checks == 3 + 2
+
+
+@pytest.mark.usefixtures("crashing_jax")
+def test_jax_is_ended_when_it_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oracle, "TIMEOUT_S", 0.0)
+    (outcome,) = oracle.ask_jax([program("gnp.sin({x})")])
+    assert "silent" in str(outcome.error)
 
 
 # ---------------------------------------------------------------------------------------- seeds
