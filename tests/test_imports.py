@@ -1,4 +1,4 @@
-"""Imports run one way: dialects <- passes <- backends <- frontend <- tools."""
+"""Imports run one way: runtime <- dialects <- passes <- backends <- frontend <- tools."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 
 # Folder in the repository -> package, lowest layer first. The native module is C++ of backends/.
 LAYERS = {
+    "runtime/gnomon_runtime": "gnomon_runtime",
     "dialects": "gnomon.dialects",
     "passes": "gnomon.passes",
     "backends": "gnomon.backends",
@@ -33,8 +34,8 @@ ROOMS = (
     "_diagnostics",
     "errors",
     "_config",
+    "_sharding",
     "_arrays",
-    "sharding",
     "typing",
     "dtypes",
     "_tracing",
@@ -44,6 +45,9 @@ ROOMS = (
     "ad_checkpoint",
     "custom_derivatives",
     "_api",
+    "sharding",
+    "_profiling",
+    "profiler",
     "debug",
     "experimental",
     "lax",
@@ -56,7 +60,14 @@ ROOMS = (
     "random",
     "scipy",
     "nn",
+    "example_libraries",
+    "_export",
+    "export",
 )
+
+
+# What the runtime's distribution depends on.
+RUNTIME_IMPORTS = frozenset({"gnomon_runtime", "numpy", "ml_dtypes", "iree"})
 
 
 @dataclass(frozen=True)
@@ -131,11 +142,11 @@ def room_of(module: str) -> str | None:
 
 
 def complaints(found: Import) -> Iterator[str]:
-    """What is wrong with an import."""
+    """The rules that an import breaks."""
     at = f"{found.importer}, line {found.line}, imports {found.target}"
-    if is_in(found.target, "gnomon"):
+    if is_in(found.target, "gnomon") or is_in(found.target, "gnomon_runtime"):
         if rank_of(found.target) > rank_of(found.importer):
-            yield f"{at}: imports run dialects <- passes <- backends <- gnomon <- tools"
+            yield f"{at}: imports run runtime <- dialects <- passes <- backends <- gnomon <- tools"
         here, there = room_of(found.importer), room_of(found.target)
         if here in ROOMS and there in ROOMS and ROOMS.index(there) > ROOMS.index(here):
             yield f"{at}: in the frontend imports run {' <- '.join(ROOMS)}"
@@ -145,8 +156,12 @@ def complaints(found: Import) -> Iterator[str]:
             yield f"{at} inside a function: a circle hidden, or a cost to be paid at the top"
     if is_in(found.target, "torch_mlir") and found.importer != "gnomon.dialects.mlir":
         yield f"{at}: only gnomon.dialects.mlir names the bindings' package"
-    if is_in(found.target, "iree") and not is_in(found.importer, "gnomon.backends.iree"):
-        yield f"{at}: only gnomon.backends.iree knows IREE"
+    knows_iree = any(is_in(found.importer, p) for p in ("gnomon.backends.iree", "gnomon_runtime"))
+    if is_in(found.target, "iree") and not knows_iree:
+        yield f"{at}: only gnomon.backends.iree and gnomon_runtime know IREE"
+    alone = is_in(found.importer, "gnomon_runtime")
+    if alone and found.target.partition(".")[0] not in RUNTIME_IMPORTS | sys.stdlib_module_names:
+        yield f"{at}: gnomon_runtime needs NumPy, ml_dtypes and IREE's runtime, and nothing else"
     may_use_jax = is_in(found.importer, "gnomon.tools.bench")
     if (is_in(found.target, "jax") or is_in(found.target, "jaxlib")) and not may_use_jax:
         yield f"{at}: jax is an oracle of the tests and a peer of the benchmarks, nothing else"
@@ -198,6 +213,8 @@ def test_imports_run_one_way(module: str) -> None:
         ("gnomon._compilation.jit", "from gnomon import _native"),
         ("gnomon.lax._loops", "import gnomon.numpy"),
         ("gnomon.tools.driver", "from jaxlib import xla_client"),
+        ("gnomon_runtime.artifact", "from gnomon.backends import errors"),
+        ("gnomon_runtime.artifact", "def f():\n    import optree"),
     ],
 )
 def test_a_wrong_import_is_noticed(module: str, source: str) -> None:
@@ -218,6 +235,8 @@ def test_a_wrong_import_is_noticed(module: str, source: str) -> None:
         ("gnomon.tools.bench.peers", "import jax", False),
         ("gnomon.tools.driver", "import gnomon", False),
         ("gnomon.numpy", "from . import jaxtyping_like", False),
+        ("gnomon_runtime.running", "import iree.runtime", False),
+        ("gnomon.backends.iree.x", "from gnomon_runtime import errors", False),
     ],
 )
 def test_a_right_import_is_let_through(module: str, source: str, is_package: bool) -> None:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("backends", "dialects", "examples", "frontend", "passes", "tests", "tools")
+FOLDERS = ("backends", "dialects", "examples", "frontend", "passes", "runtime", "tests", "tools")
 PATH = re.compile(rf"(?<![\w/.-])(?:{'|'.join(FOLDERS)})/[\w./-]*\w\.(?:cpp|h|mlir|py)\b")
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from gnomon.tools.driver import main
 from tests.tolerance import assert_near
 
 PATH = Path(__file__).parent.parent / "README.md"
@@ -40,3 +43,16 @@ def test_per_example_gradients_average_to_the_gradient(tour: dict[str, Any]) -> 
 
 def test_values_in_comments(tour: dict[str, Any]) -> None:
     assert float(tour["gnomon"].grad(tour["piecewise"])(-2.0)) == 12.0
+
+
+def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sklearn")
+    (section,) = re.finditer(r"## From the command line\n.*?```sh\n(.*?)```", README, re.DOTALL)
+    (tmp_path / "examples").symlink_to(PATH.parent / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for line in section[1].splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "gnomon"
+        assert main(arguments) == 0, line
+    assert Path("digits.html").stat().st_size > 10_000

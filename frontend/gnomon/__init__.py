@@ -17,6 +17,7 @@ from gnomon import (
     nn,
     numpy,
     ops,
+    profiler,
     random,
     scipy,
     sharding,
@@ -24,6 +25,11 @@ from gnomon import (
     tree,
     tree_util,
     typing,
+)
+from gnomon._api.array_parts import (
+    make_array_from_callback,
+    make_array_from_process_local_data,
+    make_array_from_single_device_arrays,
 )
 from gnomon._api.callbacks import pure_callback
 from gnomon._api.devices import (
@@ -41,6 +47,7 @@ from gnomon._api.devices import (
     process_index,
     process_indices,
 )
+from gnomon._api.explicit_axes import reshard
 from gnomon._api.functions import (
     block_until_ready,
     effects_barrier,
@@ -49,9 +56,10 @@ from gnomon._api.functions import (
     named_call,
     typeof,
 )
+from gnomon._api.meshes import set_mesh
 from gnomon._arrays.array import Array
-from gnomon._arrays.device import Device
 from gnomon._arrays.dtypes import float0
+from gnomon._arrays.shard import Shard
 from gnomon._compilation.jit import clear_caches, jit
 from gnomon._compilation.stages import ShapeDtypeStruct
 from gnomon._config.contexts import (
@@ -75,6 +83,7 @@ from gnomon._config.contexts import (
     numpy_dtype_promotion,
     numpy_rank_promotion,
     threefry_partitionable,
+    tiered,
     transfer_guard,
     transfer_guard_device_to_device,
     transfer_guard_device_to_host,
@@ -83,6 +92,11 @@ from gnomon._config.contexts import (
 from gnomon._config.current import config
 from gnomon._diagnostics.missing_names import missing_attribute as _missing_attribute
 from gnomon._diagnostics.source_location import named_scope
+from gnomon._export.loading import load
+from gnomon._sharding.device import Device
+from gnomon._sharding.mesh import make_mesh
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.partition_spec import PartitionSpec as P
 from gnomon._tracing.stack import ensure_compile_time_eval
 from gnomon._transformations.checkpoint import checkpoint, checkpoint_policies, remat
 from gnomon._transformations.custom_jvp import custom_jvp
@@ -90,15 +104,26 @@ from gnomon._transformations.custom_vjp import closure_convert, custom_gradient,
 from gnomon._transformations.differentiate import jvp, linearize, vjp
 from gnomon._transformations.gradient import grad, value_and_grad
 from gnomon._transformations.jacobian import hessian, jacfwd, jacobian, jacrev
+from gnomon._transformations.pmap import pmap
+from gnomon._transformations.shard_map import shard_map, smap
 from gnomon._transformations.transpose import fwd_and_bwd, linear_transpose
 from gnomon._transformations.vmap import vmap
+from gnomon.dialects.deferred import Deferred as _Deferred
+
+if TYPE_CHECKING:
+    from gnomon import export
+else:  # what it imports is not needed until something is exported
+    export = _Deferred("gnomon.export")
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Array",
     "Device",
+    "NamedSharding",
+    "P",
     "ShapeDtypeStruct",
+    "Shard",
     "ad_checkpoint",
     "allow_f16_reductions",
     "block_until_ready",
@@ -138,6 +163,7 @@ __all__ = [
     "eval_shape",
     "experimental",
     "explain_cache_misses",
+    "export",
     "flatten_util",
     "float0",
     "fwd_and_bwd",
@@ -154,10 +180,15 @@ __all__ = [
     "linear_transpose",
     "linearize",
     "live_arrays",
+    "load",
     "local_device_count",
     "local_devices",
     "log_compiles",
+    "make_array_from_callback",
+    "make_array_from_process_local_data",
+    "make_array_from_single_device_arrays",
     "make_jaxpr",
+    "make_mesh",
     "named_call",
     "named_scope",
     "nn",
@@ -167,17 +198,24 @@ __all__ = [
     "numpy_dtype_promotion",
     "numpy_rank_promotion",
     "ops",
+    "pmap",
     "print_environment_info",
     "process_count",
     "process_index",
     "process_indices",
+    "profiler",
     "pure_callback",
     "random",
     "remat",
+    "reshard",
     "scipy",
+    "set_mesh",
+    "shard_map",
     "sharding",
+    "smap",
     "stages",
     "threefry_partitionable",
+    "tiered",
     "transfer_guard",
     "transfer_guard_device_to_device",
     "transfer_guard_device_to_host",

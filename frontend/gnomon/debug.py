@@ -1,6 +1,7 @@
-"""Looking into programs while they run: `print`, `callback`, `breakpoint`.
+"""Looking into programs: `print`, `callback`, `breakpoint`, and pictures of shardings.
 
-They see values where a traced function has only tracers, and leave results and derivatives alone.
+They see values, and how these are spread over devices, where a traced function has only tracers,
+and leave results and derivatives alone.
 """
 
 from __future__ import annotations
@@ -16,9 +17,21 @@ from typing import Any
 from gnomon import tree_util
 from gnomon._api.callbacks import call_for_effects
 from gnomon._arrays.array import Array
+from gnomon._sharding.pictures import visualize_sharding
+from gnomon._sharding.sharding import Sharding
+from gnomon._tracing.bind import as_operand
 from gnomon._tracing.function import check_callable
+from gnomon._tracing.inspections import inspect
 
-__all__ = ["breakpoint", "callback", "log", "print"]
+__all__ = [
+    "breakpoint",
+    "callback",
+    "inspect_array_sharding",
+    "log",
+    "print",
+    "visualize_array_sharding",
+    "visualize_sharding",
+]
 
 
 def callback(
@@ -221,3 +234,54 @@ def breakpoint(*, ordered: bool = False, **kwargs: Any) -> None:
 
 def _stop(variables: dict[str, Any]) -> None:
     sys.breakpointhook()  # noqa: T100 - this is what it is for
+
+
+def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], Any]) -> None:
+    """Call a function with the sharding of each array of a pytree.
+
+    That of an array with a value is known at once. Of a value in a jitted function it is known when
+    the function is compiled: the function is called then, and not when the program runs. Inside of
+    `shard_map` each device has its own array, and the sharding splits none of its dimensions. Under
+    `vmap` it is that of the whole batch.
+
+    Args:
+      value: a pytree of arrays.
+      callback: takes a `gnomon.sharding.Sharding`; what it returns is dropped.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> mesh = gn.make_mesh((1,), ("x",), axis_types=(gn.sharding.AxisType.Auto,))
+      >>> seen = []
+      >>> @gn.jit
+      ... def f(x):
+      ...     gn.debug.inspect_array_sharding(x.T, callback=seen.append)
+      ...     return x
+      >>> _ = f(gn.device_put(gnp.zeros((4, 2)), gn.NamedSharding(mesh, gn.P("x"))))
+      >>> seen[0].spec
+      P(None, 'x')
+    """
+    check_callable(callback, "debug.inspect_array_sharding")
+    for leaf in tree_util.tree_leaves(value):
+        inspect(as_operand(leaf), callback)
+
+
+def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
+    """Print a picture of how an array is spread over devices.
+
+    In a jitted function this happens when it is compiled; see `inspect_array_sharding`.
+
+    Args:
+      arr: an array of one or two dimensions.
+      kwargs: the options of `visualize_sharding`.
+    Raises:
+      ValueError: the array has another number of dimensions.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.debug.visualize_array_sharding(gn.numpy.zeros((4, 8)), use_color=False, scale=0.2)
+      ┌────────┐
+      │ CPU 0  │
+      └────────┘
+    """
+    array = as_operand(arr)
+    inspect(array, lambda sharding: visualize_sharding(array.shape, sharding, **kwargs))

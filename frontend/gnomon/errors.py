@@ -5,6 +5,7 @@ from gnomon._diagnostics.errors import (
     GnomonIndexError,
     GnomonTypeError,
     NonConcreteBooleanIndexError,
+    ShardingTypeError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
@@ -23,6 +24,7 @@ from gnomon.backends.errors import (
     OutOfMemory,
     UnsupportedOnTarget,
 )
+from gnomon.dialects.symbolic.errors import InconclusiveDimensionOperation
 
 # JAX's name of what a runtime raises.
 JaxRuntimeError = GnomonRuntimeError
@@ -40,9 +42,11 @@ __all__ = [
     "GnomonIndexError",
     "GnomonRuntimeError",
     "GnomonTypeError",
+    "InconclusiveDimensionOperation",
     "JaxRuntimeError",
     "NonConcreteBooleanIndexError",
     "OutOfMemory",
+    "ShardingTypeError",
     "TracerArrayConversionError",
     "TracerBoolConversionError",
     "TracerIntegerConversionError",

@@ -13,6 +13,7 @@ from gnomon import numpy as gnp
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import real_dtype
+from gnomon.lax._contraction import PrecisionLike
 from gnomon.lax._operands import as_shape
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
@@ -141,7 +142,7 @@ def scale_and_translate(
     translation: Any,
     method: str | ResizeMethod,
     antialias: bool = True,
-    precision: Any = lax.Precision.HIGHEST,
+    precision: PrecisionLike = lax.Precision.HIGHEST,
 ) -> Array:
     """An image scaled and moved: pixel ``i`` of the operand goes to ``i * scale + translation``.
 
@@ -190,7 +191,7 @@ def resize(
     shape: Sequence[int],
     method: str | ResizeMethod,
     antialias: bool = True,
-    precision: Any = lax.Precision.HIGHEST,
+    precision: PrecisionLike = lax.Precision.HIGHEST,
 ) -> Array:
     """An image in another size, its corners where they were.
 
@@ -235,7 +236,7 @@ def _nearest(image: Any, shape: Sequence[int]) -> Array:
     return x
 
 
-def _resample(x: Array, dimension: int, matrix: Array, precision: Any) -> Array:
+def _resample(x: Array, dimension: int, matrix: Array, precision: PrecisionLike) -> Array:
     out = gnp.tensordot(x, matrix, axes=((dimension,), (0,)), precision=precision)
     return gnp.moveaxis(out, -1, dimension)
 

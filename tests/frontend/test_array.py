@@ -17,8 +17,8 @@ import gnomon
 from gnomon._arrays.array import Array
 from gnomon._arrays.aval import ShapedArray, shaped_array
 from gnomon._arrays.concrete import ConcreteArray, wrap, wrap_buffer
-from gnomon._arrays.device import HOST
 from gnomon._arrays.dlpack import import_capsule
+from gnomon._sharding.device import HOST
 from gnomon.dialects import types
 
 

@@ -1,4 +1,4 @@
-"""What type checkers read of arrays is what `gnomon.numpy` installs."""
+"""The methods of arrays that type checkers see are those that `gnomon.numpy` installs."""
 
 from __future__ import annotations
 

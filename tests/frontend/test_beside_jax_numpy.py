@@ -53,9 +53,26 @@ CASES: dict[str, Program] = {
         for f in (ns.np.logaddexp, ns.np.logaddexp2)
         for at in ((NAN, 0.0), (0.0, NAN), (NAN, NAN), (INF, -INF), (1.0, 1.0))
     ],
+    "logaddexp, infinite tangents": lambda ns: [
+        ns.api.jvp(f, at, tangents)
+        for f in (ns.np.logaddexp, ns.np.logaddexp2)
+        for at in ((0.0, 0.0), (1.0, -1.0), (-1.0, 1.0), (0.0, -INF))
+        for tangents in ((INF, 0.0), (INF, 1.0), (INF, INF), (-INF, INF))
+    ],
+    "softplus, infinite tangents": lambda ns: [
+        ns.api.jvp(ns.nn.softplus, (x,), (t,)) for x in (0.0, -1.0, 1000.0) for t in (INF, -INF)
+    ],
     "logaddexp values": lambda ns: ns.np.logaddexp(
         np.float32([INF, -INF, INF, NAN, NAN, 1]), np.float32([INF, -INF, -INF, INF, 0, 1])
     ),
+    "signbit of Python numbers": lambda ns: [ns.np.signbit(v) for v in (1, -1.5, True)],
+    "igamma and igammac by a at 0": lambda ns: [
+        ns.api.grad(f)(0.0, x) for f in (ns.lax.igamma, ns.lax.igammac) for x in (0.0, 0.5, 2.0)
+    ],
+    "square of large complex numbers": lambda ns: [
+        square(np.array([2e20 + 1e20j, 1e20 + 1e20j, 1e20 - 3e20j, complex(INF, 1), 3 - 2j], "F"))
+        for square in (ns.lax.square, ns.np.square, ns.api.jit(ns.lax.square))
+    ],
     "pow twice at exponent 0": _second("pow", 4.0, 0.0),
     "pow twice at base and exponent": _second("pow", 2.5, 1.5),
     "truncnorm without an interval": _in_all("truncnorm", ENDS, 2.0, 1.0),

@@ -24,7 +24,7 @@ def like(x: Any) -> gn.ShapeDtypeStruct:
 
 
 class Log(list[Any]):
-    """What effects write to; `take` empties it."""
+    """A log that effects write to; `take` empties it."""
 
     def note(self, *values: Any) -> None:
         self.append(tuple(v.tolist() if isinstance(v, gn.Array) else v for v in values))

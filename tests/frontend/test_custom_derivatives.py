@@ -442,7 +442,7 @@ def test_cotangents_of_python_numbers() -> None:
 
 
 def test_functions_traced_before_they_are_differentiated() -> None:
-    """What is traced apart keeps its rules, for whoever differentiates it later."""
+    """Functions that are traced apart keep their rules, for whoever differentiates them later."""
 
     def run(ns: Namespace) -> Any:
         @ns.api.custom_jvp

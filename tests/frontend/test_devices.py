@@ -14,7 +14,7 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon._arrays.sharding import Sharding, SingleDeviceSharding
+from gnomon._sharding.sharding import Sharding, SingleDeviceSharding
 from tests.backends.numpy_platform import Device, NumpyBackend, registered
 from tests.backends.real_platforms import REAL_PLATFORMS, plugin_named
 from tests.tolerance import assert_near

@@ -87,5 +87,8 @@ def test_arguments_by_keyword() -> None:
     small = x.astype("float8_e4m3fn")
     assert gnp.nanmax(small, 0).astype("float32").tolist()[::2] == [1, 3]
     assert gnp.diff(2.0, 0) == 2
+    for shape in ((1, 0), (0, 3), (2, 1)):
+        for n in (1, 3):
+            assert gnp.diff(gnp.zeros(shape), n, axis=1).shape == np.diff(np.zeros(shape), n).shape
     with pytest.raises(ValueError, match="boolean array, got dtype int32"):
         gnp.sum(x, where=np.array([1, 0, 1]))

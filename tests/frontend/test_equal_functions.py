@@ -64,10 +64,20 @@ def test_an_array_that_is_donated_and_read() -> None:
     with pytest.raises(RuntimeError, match="donated and is another argument"):
         add(x, x)
     assert not x.is_deleted()
-    both = gn.jit(lambda a: a[0] + a[1], donate_argnums=0)
+    both = gn.jit(lambda a: (a[0] + a[1], a[0]), donate_argnums=0)
     with pytest.raises(RuntimeError, match="donated"):
         both([x, x])
     assert float(x[0]) == 1
+
+
+def test_donated_arrays_that_no_result_can_take() -> None:
+    x, y = gnp.ones((2, 3)), gnp.ones(2)
+    f = gn.jit(lambda x, y: (x.sum(), 2 * y), donate_argnums=(0, 1))
+    with pytest.warns(UserWarning, match=r"not usable: float32\[2,3\]\.") as caught:
+        f(x, y)
+    assert caught[0].filename == __file__
+    assert y.is_deleted() and not x.is_deleted()
+    f(x, gnp.ones(2))  # The warning is of the compilation.
 
 
 def test_copies_to_the_host_of_other_objects() -> None:

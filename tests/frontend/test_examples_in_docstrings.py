@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 import gnomon
+import gnomon.example_libraries
 import gnomon.lax
 import gnomon.nn
 import gnomon.numpy.linalg
@@ -17,6 +18,7 @@ import gnomon.random
 import gnomon.scipy
 
 PACKAGES: tuple[ModuleType, ...] = (
+    gnomon.example_libraries,
     gnomon.lax,
     gnomon.nn,
     gnomon.numpy.linalg,

@@ -1,4 +1,4 @@
-"""What a program may be forbidden: transfers, computation, leaks; and what is alive."""
+"""Guards of transfers, computation and leaks; and the arrays that are alive."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ def test_what_comes_from_the_host() -> None:
         assert gn.jit(lambda v: v + VALUE)(x).tolist() == [0, 2, 4]
         assert float((x * y).sum()) == 5 and x[1] == x[1] and gn.device_get(x)[2] == 2
         gn.random.normal(gn.random.key(0), (2,)), gnp.zeros(3), gnp.arange(3), np.asarray(x)
+        gnp.arange(np.int32(3)), gnp.arange(np.array(0), 1, np.float32(0.5)), gnp.iscomplexobj(1j)
         gn.grad(lambda v: (v * v).sum())(x), gn.nn.gelu(x), gnp.var(x), gnp.tril(gnp.outer(x, x))
     with gn.transfer_guard("disallow_explicit"), refused("host-to-device", "a NumPy array"):
         gn.device_put(VALUE)

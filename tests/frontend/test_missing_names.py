@@ -12,7 +12,7 @@ from gnomon._diagnostics.missing_names import NOT_YET
 jax = pytest.importorskip("jax")
 
 
-@pytest.mark.parametrize("name", ["pmap", "shard_map", "export", "ffi"])
+@pytest.mark.parametrize("name", ["distributed", "ffi"])
 def test_the_error_says_why(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"gnomon has no '{name}': .*docs/api\.md"):
         getattr(gn, name)
@@ -32,4 +32,4 @@ def test_other_names_get_a_hint() -> None:
         gn.grda
     with pytest.raises(AttributeError, match="'gnomon' has no attribute '__path_of_what__'"):
         gn.__path_of_what__
-    assert not hasattr(gn, "pmap")
+    assert not hasattr(gn, "ffi")

@@ -1,4 +1,4 @@
-"""What the array API standard asks of `gnomon.numpy`, as `jax.numpy` answers."""
+"""`gnomon.numpy` as an array API namespace, compared with `jax.numpy`."""
 
 from __future__ import annotations
 

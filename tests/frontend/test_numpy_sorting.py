@@ -118,7 +118,7 @@ def test_quantiles_equal_numpy(method: str) -> None:
     for name, x in (("quantile", FLOATS), ("quantile", HOLES), ("nanquantile", HOLES[:3])):
         ours = getattr(gnp, name)(x, q, axis=1, method=method)
         theirs = getattr(np, name)(x.astype(np.float64), q, axis=1, method=method)
-        # The place between two elements is rounded, and what stands there.
+        # The place between two elements is rounded, and the element there is taken.
         assert_near(ours, theirs, 8)
 
 

@@ -23,7 +23,7 @@ def _operator(name: str) -> Callable[[Any, Any], Any]:
     return divmod if name == "divmod" else getattr(operator, name)
 
 
-# What stands on the other side: Python's and NumPy's numbers, NumPy arrays, and what is refused.
+# The other operand: Python's and NumPy's numbers, NumPy arrays, and what is refused.
 OTHERS = [
     2,
     2.0,

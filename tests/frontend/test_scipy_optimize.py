@@ -29,7 +29,7 @@ def matyas(x: Any) -> Any:
 
 
 def smooth_steps(x: Any) -> Any:
-    """A minimum behind a plateau, where the first steps are far too short."""
+    """A minimum beyond a plateau, where the first steps are far too short."""
     return gnp.sum(gnp.log1p((x - 3) ** 2))
 
 

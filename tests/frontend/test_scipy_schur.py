@@ -110,7 +110,7 @@ def test_functions_in_the_schur_form() -> None:
     result, error = linalg.funm(A, gnp.sin, disp=False)
     expected, estimate = scipy.linalg.funm(A, np.sin, disp=False)
     close(result, expected, 32)
-    # Which eigenvalue stands first is not settled, so neither is what stands above them.
+    # The order of eigenvalues is not settled, so neither are the entries above them.
     assert estimate / 2 < float(error) < 2 * estimate
     with pytest.raises(ValueError, match="square"):
         linalg.funm(C, gnp.exp)

@@ -50,6 +50,12 @@ def test_stages_tell_of_arguments_and_results() -> None:
     assert first["a"].shape == (2, 3) and second.shape == (3,) and third is None
 
 
+def test_a_compiled_function_names_the_argument_of_another_type() -> None:
+    compiled = gn.jit(lambda state: state["a"]).lower({"a": gnp.ones(2)}).compile()
+    with pytest.raises(TypeError, match=r"float32\[2\] as the argument 'state'\['a'\], called"):
+        compiled({"a": gnp.arange(2)})
+
+
 def test_what_jit_logs(caplog: pytest.LogCaptureFixture) -> None:
     f = gn.jit(lambda x, n: x * n, static_argnums=1)
     with caplog.at_level(logging.WARNING, "gnomon.jit"), gn.explain_cache_misses():
@@ -60,7 +66,7 @@ def test_what_jit_logs(caplog: pytest.LogCaptureFixture) -> None:
     texts = [r.getMessage() for r in caplog.records]
     assert len(texts) == 3 and all("test_stages.py" in t.splitlines()[0] for t in texts)
     assert "never seen function" in texts[0]
-    assert "seen float32[], but now given float32[3]" in texts[1]
+    assert "seen float32[] of weak type, but now given float32[3]" in texts[1]
     assert "static arguments: seen {1: 2}, but now given {1: 3}" in texts[2]
     caplog.clear()
     with caplog.at_level(logging.WARNING, "gnomon.jit"), gn.log_compiles():
@@ -68,6 +74,13 @@ def test_what_jit_logs(caplog: pytest.LogCaptureFixture) -> None:
         f(gnp.ones(3), 3)
     texts = [r.getMessage() for r in caplog.records]
     assert len(texts) == 2 and "float32[3]" in texts[0] and texts[1].startswith("Finished")
+    earlier = gn.jit(lambda x, by: x["a"] * by)
+    earlier({"a": gnp.ones(3)}, 2)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "gnomon.jit"), gn.explain_cache_misses():
+        earlier({"a": gnp.ones(4)}, 2)  # The option was off when it was compiled first.
+    (text,) = (r.getMessage() for r in caplog.records)
+    assert "at the argument 'x'['a'], seen float32[3], but now given float32[4]" in text
     with gn.no_tracing():
         f(3.0, 3)
         with pytest.raises(RuntimeError, match="'no_tracing' is set"):
@@ -142,7 +155,7 @@ def test_options_of_jit_that_are_of_xla_or_of_several_devices() -> None:
     f = gn.jit(lambda x: x + 1, in_shardings=(here,), out_shardings=here, compiler_options={})
     assert f(gnp.ones(3)).sharding == here
     assert float(gn.jit(lambda x: x + 1, in_shardings=None)(1.0)) == 2.0
-    with pytest.raises(NotImplementedError, match="SingleDeviceSharding"):
+    with pytest.raises(TypeError, match="takes shardings"):
         gn.jit(lambda x: x, in_shardings="x")
     with pytest.raises(ValueError, match="not several"):
         gn.jit(lambda x: x, in_shardings=here, backend="cpu")

@@ -379,7 +379,7 @@ def test_integer_results() -> None:
         return x * 2, x.astype(int)
 
     _, pullback = gn.vjp(f, 3.0)
-    close(pullback((1.0, 0))[0], 2.0)  # whatever stands for the integer's cotangent
+    close(pullback((1.0, 0))[0], 2.0)  # whatever represents the integer's cotangent
     jacobian = gn.jacfwd(f)(gnp.arange(2.0))
     close(jacobian[0], 2 * np.eye(2))
     assert (jacobian[1].shape, jacobian[1].dtype) == ((2, 2), np.int32)

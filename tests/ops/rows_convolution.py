@@ -134,7 +134,7 @@ ROWS = [
         dtypes="f16 bf16 f32 f64 c128 i8 u32",
     ),
     _row("strides-leave-rest", (1, 2, 8), (2, 2, 3), strides=(2,), padding=((0, 0),)),
-    _row("rest-behind-one-window", (1, 2, 4), (2, 2, 3), strides=(2,), dtypes="f32"),
+    _row("rest-after-one-window", (1, 2, 4), (2, 2, 3), strides=(2,), dtypes="f32"),
     _row(
         "dilated",
         (2, 2, 4, 3),

@@ -115,6 +115,20 @@ def _iota_rows() -> list[Row]:
     return rows
 
 
+def _dimension_rows() -> list[Row]:
+    return [
+        Row(
+            "dimension",
+            (),
+            lambda name=name: np.asarray(7, _DTYPES[name]),
+            {"dtype": np.dtype(_DTYPES[name]), "size": 7},
+            dtypes=name,
+            label=name,
+        )
+        for name in ("i32", "i64", "u8")
+    ]
+
+
 # ------------------------------------------------------------------------ broadcast_in_dim, reshape
 
 
@@ -287,6 +301,7 @@ def _pad(
 
 ROWS: list[Row] = [
     *_constant_rows(),
+    *_dimension_rows(),
     *_iota_rows(),
     *itertools.starmap(
         _broadcast,

@@ -56,6 +56,15 @@ def test_ties_of_cumulative_extrema_are_those_of_jax(op: str, reverse: bool, cou
     np.testing.assert_array_equal(gradient(op, x, seed, axis=0, reverse=reverse), expected)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("op", ["cummax", "cummin"])
+def test_no_gradient_passes_a_nan_of_cumulative_extrema(op: str, reverse: bool) -> None:
+    x = np.array([1, 2, np.nan, 3, 4], F32)
+    seed = np.arange(1, 6).astype(F32)
+    expected = jax.vjp(lambda v: getattr(jax.lax, op)(v, reverse=reverse), x)[1](seed)[0]
+    np.testing.assert_array_equal(gradient(op, x, seed, axis=0, reverse=reverse), expected)
+
+
 def test_leading_infinities_of_cumlogsumexp_do_not_spoil_the_gradient() -> None:
     # JAX gives nan for every element before and after two leading -inf: masked sums lose their
     # gradients. Here what is finite has the gradient that it has without the masked elements.

@@ -1,4 +1,4 @@
-"""What the type rules of the structural, dynamic and reduction rooms reject, and what they say."""
+"""Operands that the type rules of structural, dynamic and reduction ops reject, and the errors."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ ELSEWHERE = {
     "gnomon.jvp": "tests/frontend/test_transformations.py",
     "gnomon.vjp": "tests/frontend/test_transformations.py",
     "gnomon.vmap": "tests/frontend/test_transformations.py",
+    "gnomon.shard_map": "tests/frontend/test_shard_map.py",
     "gnomon.yield": "tests/dialects/test_control_flow.py",
     "gnomon.branch": "tests/dialects/test_control_flow.py",
     "gnomon.all_gather": "tests/frontend/test_collectives.py",
@@ -47,6 +48,7 @@ ELSEWHERE = {
     "gnomon.pure_callback": "tests/frontend/test_callbacks.py",
     "gnomon.io_callback": "tests/frontend/test_callbacks.py",
     "gnomon.debug_callback": "tests/frontend/test_callbacks.py",
+    "gnomon.inspect_sharding": "tests/frontend/test_pictures.py",
     "gnomon.check": "tests/frontend/test_checkify.py",
     "gnomon.host_call": "tests/backends/iree/test_host.py",
     "gnomon.composite": "tests/frontend/test_composite.py",
@@ -57,6 +59,11 @@ ELSEWHERE = {
     "gnomon.pmax": "tests/frontend/test_collectives.py",
     "gnomon.pmin": "tests/frontend/test_collectives.py",
     "gnomon.axis_index": "tests/frontend/test_collectives.py",
+    "gnomon.all_gather_invariant": "tests/frontend/test_shard_map.py",
+    "gnomon.psum_invariant": "tests/frontend/test_shard_map.py",
+    "gnomon.pmax_invariant": "tests/frontend/test_shard_map.py",
+    "gnomon.pmin_invariant": "tests/frontend/test_shard_map.py",
+    "gnomon.pvary": "tests/frontend/test_shard_map.py",
 }
 
 # Ops whose batching rule is not a loop, and where it is tested.

@@ -10,6 +10,7 @@ import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax, nn, random
 from gnomon.scipy import special, stats
+from gnomon.scipy.sparse import linalg
 from gnomon.typing import ArrayLike
 
 Params = dict[str, gn.Array]
@@ -70,3 +71,13 @@ def main() -> None:
     print(total, sums, lax.cond(x.sum() > 0, lambda v: v, lambda v: -v, x), gnp.linalg.norm(x))
     tree: Any = gn.tree_util.tree_map(lambda leaf: leaf * 2, params)
     print(tree, gn.device_put(x), gn.devices()[0], gn.eval_shape(loss, params, x, y))
+    print(special.erf(0.5), gnp.pad(x, [(0, 1), (2, 2)]), gnp.pad(x, {-1: 1}), gnp.tile(x, (2, 1)))
+    print(gnp.split(x, [1, 2]), gnp.repeat(x, 2, axis=0), gnp.histogram(x, bins=[0.0, 0.5, 1.0]))
+    print(gnp.linalg.norm(x, ord="fro"), gnp.zeros(3, device=gn.devices()[0]), gnp.ix_([0, 1], [2]))
+    spread = gn.sharding.NamedSharding(gn.make_mesh((1,), ("i",)), gn.P("i"))
+    print(random.uniform(key, (4,), out_sharding=None), gnp.dot(x, x.T, out_sharding=None))
+    print(gnp.arange(4, out_sharding=spread), random.fold_in(key, 3), random.key(0, impl="rbg"))
+    print(lax.dynamic_slice(x, (0, 1), (1, 2)), lax.concatenate([x, x], 0), lax.sin(x))
+    print(lax.select(x > 0, x, -x), lax.reduce_sum(x, (0,)), lax.switch(1, [gnp.sin, gnp.cos], x))
+    start = nn.initializers.glorot_normal()(key, (3, 2))
+    print(start, linalg.cg(gnp.eye(3), x[0]), linalg.cg(lambda v: 2 * v, x[0], M=gnp.eye(3)))

@@ -84,7 +84,9 @@ def _bind(
     params = {**params, "callback": callback.number}
     if given is not None:
         params["given"] = tuple(given)
-    return [with_weak_type(r, False) for r in trace.bind(op, call.arrays, params)]
+    # The program keeps the callback, which therefore must not refer to values of the trace.
+    operands, call.arrays = call.arrays, []
+    return [with_weak_type(r, False) for r in trace.bind(op, operands, params)]
 
 
 def _promised(result_shape_dtypes: Any, what: str) -> tuple[list[TensorType], Any]:

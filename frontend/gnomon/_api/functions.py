@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from gnomon import tree_util
 from gnomon._compilation.jit import JitFunction, jit
-from gnomon._compilation.stages import ProgramText
+from gnomon._compilation.stages import ProgramText, ShapeDtypeStruct
 from gnomon._diagnostics.source_location import named_scope
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.function import check_callable, name_of
@@ -80,7 +80,7 @@ def typeof(x: Any) -> Any:
       >>> typeof(gnp.ones((2, 3)))
       float32[2,3]
     """
-    return as_operand(x).aval
+    return x.aval if isinstance(x, ShapeDtypeStruct) else as_operand(x).aval
 
 
 def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:

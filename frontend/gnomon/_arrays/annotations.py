@@ -11,8 +11,19 @@ from typing import Any, Protocol, SupportsIndex, runtime_checkable
 import numpy as np
 
 from gnomon._arrays.array import Array
+from gnomon._sharding.device import Device
+from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon._sharding.sharding import Sharding
 
-__all__ = ["ArrayLike", "DTypeLike", "ShapeLike", "SupportsDType"]
+__all__ = [
+    "ArrayLike",
+    "ArraysLike",
+    "DTypeLike",
+    "DeviceLike",
+    "OutSharding",
+    "ShapeLike",
+    "SupportsDType",
+]
 
 
 @runtime_checkable
@@ -27,8 +38,17 @@ class SupportsDType(Protocol):
 ArrayLike = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
 """An array or a scalar. Lists are not: make an array of one with `gnomon.numpy.array`."""
 
+ArraysLike = Array | np.ndarray | Sequence[ArrayLike]
+"""Several arrays: a sequence of them, or the slices of one along its first dimension."""
+
 DTypeLike = str | type[Any] | np.dtype | SupportsDType
 """Anything that names a dtype: ``"float32"``, ``gnomon.numpy.float32``, ``float``."""
 
 ShapeLike = SupportsIndex | Sequence[SupportsIndex] | np.ndarray
 """The length of one dimension, or of each."""
+
+DeviceLike = Device | Sharding
+"""Where an array is put: a device, or a sharding on one."""
+
+OutSharding = Sharding | PartitionSpec
+"""How a result is spread over devices."""

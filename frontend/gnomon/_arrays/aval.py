@@ -1,4 +1,4 @@
-"""The type of a value before the program runs: shape, dtype, and whether the dtype is weak."""
+"""The type of a value before the program runs: shape, dtype, weak type, axes of meshes."""
 
 from __future__ import annotations
 
@@ -6,29 +6,41 @@ from typing import Any
 
 import numpy as np
 
+from gnomon._config.current import config
+from gnomon._sharding.mesh import AbstractMesh
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon.dialects.sharding_rules import Split, spec_text
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.dialects.types import TensorType
 
-__all__ = ["ShapedArray", "shaped_array"]
+__all__ = ["INVARIANT", "ShapedArray", "explicit_sharding", "shaped_array", "split_alike"]
 
 
 class ShapedArray:
-    """A shape, a dtype, and the weak-type flag.
+    """A shape, a dtype, the weak-type flag, and what the type says of a mesh.
 
     Interned: made by `shaped_array` only, and compared by identity, so that a signature is a tuple
     of pointers.
 
     Attributes:
-      shape: a tuple of ints.
+      shape: a tuple of ints, or of symbolic dimensions where a function is exported for them.
       dtype: a NumPy dtype.
       weak_type: the dtype came from a Python scalar and gives way to others in promotion.
+      vma: inside of a `shard_map` that checks them, the names of the mesh axes over which the
+        value may differ between members (varying manual axes).
+      explicit: the sharding over a mesh with explicit axes, which has an entry for each dimension;
+        None where no such mesh is known.
       type: the `TensorType` of the dialect.
     """
 
-    __slots__ = ("dtype", "shape", "type", "weak_type")
+    __slots__ = ("dtype", "explicit", "shape", "type", "vma", "weak_type")
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     weak_type: bool
+    vma: frozenset[str]
+    explicit: NamedSharding | None
     type: TensorType
 
     def __new__(cls, *args: Any, **kwargs: Any) -> ShapedArray:
@@ -45,6 +57,22 @@ class ShapedArray:
         """The number of elements."""
         return self.type.size
 
+    @property
+    def sharding(self) -> NamedSharding:
+        """How the value is split over the explicit axes of a mesh.
+
+        It is replicated over the mesh that is set, which may be empty, where the type says nothing.
+        """
+        if self.explicit is not None:
+            return self.explicit
+        mesh: Any = config.mesh_context[1]
+        return NamedSharding(mesh or _NO_AXES, PartitionSpec(*(None,) * self.ndim))
+
+    @property
+    def split(self) -> Split:
+        """The explicit axes that split each dimension."""
+        return ((),) * self.ndim if self.explicit is None else self.explicit._axes
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of an unsized value: its shape is ()")
@@ -55,45 +83,90 @@ class ShapedArray:
         shape: tuple[int, ...] | None = None,
         dtype: Any = None,
         weak_type: bool | None = None,
+        vma: frozenset[str] | None = None,
+        sharding: NamedSharding | None = None,
     ) -> ShapedArray:
-        """The same with some parts replaced."""
+        """The same with some parts replaced; without a sharding where only the shape is given."""
+        if sharding is None and (shape is None or tuple(shape) == self.shape):
+            sharding = self.explicit
         return shaped_array(
             self.shape if shape is None else shape,
             self.dtype if dtype is None else dtype,
             self.weak_type if weak_type is None else weak_type,
+            self.vma if vma is None else vma,
+            sharding,
         )
+
+    def replicated(self) -> ShapedArray:
+        """The same without a sharding."""
+        return shaped_array(self.shape, self.dtype, self.weak_type, self.vma)
 
     def strip_weak_type(self) -> ShapedArray:
         """The same with a strong dtype."""
-        return shaped_array(self.shape, self.dtype) if self.weak_type else self
+        return self.update(weak_type=False) if self.weak_type else self
 
     def __str__(self) -> str:
-        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+        varying = f"{{V:{','.join(sorted(self.vma))}}}" if self.vma else ""
+        dimensions = ",".join(map(spec_text, self.shape, self.split))
+        return f"{self.dtype.name}[{dimensions}]{varying}"
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
         return f"ShapedArray({self}{weak})"
 
     def __reduce__(self) -> Any:
-        return shaped_array, (self.shape, self.dtype, self.weak_type)
+        return shaped_array, (self.shape, self.dtype, self.weak_type, self.vma, self.explicit)
 
 
-_interned: dict[tuple[tuple[int, ...], np.dtype[Any], bool], ShapedArray] = {}
+INVARIANT: frozenset[str] = frozenset()
+_NO_AXES = AbstractMesh((), ())
+
+_Key = tuple[tuple[int, ...], np.dtype[Any], bool, frozenset[str], NamedSharding | None]
+_interned: dict[_Key, ShapedArray] = {}
 
 
-def shaped_array(shape: tuple[int, ...], dtype: Any, weak_type: bool = False) -> ShapedArray:
+def shaped_array(
+    shape: tuple[int, ...],
+    dtype: Any,
+    weak_type: bool = False,
+    vma: frozenset[str] = INVARIANT,
+    sharding: NamedSharding | None = None,
+) -> ShapedArray:
     """The one `ShapedArray` of these arguments."""
-    key = (shape, dtype, weak_type)
     try:
-        return _interned[key]
+        return _interned[shape, dtype, weak_type, vma, sharding]
     except (KeyError, TypeError):
         pass
     # A list of NumPy ints, a scalar type, ...: bring the key to its normal form, and look again.
-    shape = tuple(int(d) for d in shape)
+    shape = tuple(d if is_symbolic_dim(d) else int(d) for d in shape)
     dtype = np.dtype(dtype)
     weak_type = bool(weak_type)
+    vma = frozenset(vma)
+    sharding = explicit_sharding(sharding, len(shape))
     aval = object.__new__(ShapedArray)
-    aval.shape, aval.dtype, aval.weak_type = shape, dtype, weak_type
+    aval.shape, aval.dtype, aval.weak_type, aval.vma = shape, dtype, weak_type, vma
+    aval.explicit = sharding
     aval.type = TensorType(shape, dtype)
     # setdefault: another thread may have come first, and identity must hold.
-    return _interned.setdefault((shape, dtype, weak_type), aval)
+    return _interned.setdefault((shape, dtype, weak_type, vma, sharding), aval)
+
+
+def explicit_sharding(sharding: Any, ndim: int) -> NamedSharding | None:
+    """The part of a sharding that types have, of a mesh without devices.
+
+    It has an entry for each dimension, with the axes that are explicit. None: no axis is explicit.
+    """
+    if not isinstance(sharding, NamedSharding) or not sharding.mesh.explicit_axes:
+        return None
+    mesh = sharding.mesh.abstract_mesh
+    explicit = mesh.explicit_axes
+    split = (*sharding._axes, *((),) * ndim)[:ndim]
+    if mesh is sharding.mesh and len(sharding._axes) == ndim and mesh.are_all_axes_explicit:
+        return sharding
+    entries = [tuple(axis for axis in axes if axis in explicit) for axes in split]
+    return NamedSharding(mesh, PartitionSpec(*entries))
+
+
+def split_alike(a: ShapedArray, b: ShapedArray) -> bool:
+    """Whether two types of one rank have the same axes in each dimension."""
+    return a.explicit is b.explicit or a.split == b.split

@@ -14,12 +14,13 @@ import numpy as np
 
 from gnomon._arrays.array import Array
 from gnomon._arrays.aval import ShapedArray, shaped_array
-from gnomon._arrays.device import HOST, Device, default_device
 from gnomon._arrays.dlpack import export_capsule
 from gnomon._arrays.printing import shown
-from gnomon._arrays.sharding import SingleDeviceSharding
+from gnomon._arrays.shard import Shard
 from gnomon._arrays.transfers import guard_transfer
 from gnomon._config.current import Config
+from gnomon._sharding.device import HOST, Device, default_device, in_host_memory, memory_of
+from gnomon._sharding.sharding import Sharding, SingleDeviceSharding
 from gnomon.backends.interface import Buffer
 
 __all__ = [
@@ -153,8 +154,8 @@ class ConcreteArray(Array):
         return {self.device}
 
     @property
-    def sharding(self) -> SingleDeviceSharding:
-        """The sharding of the array, which is on a single device."""
+    def sharding(self) -> Sharding:
+        """How the array is spread over devices: here it is on one."""
         return SingleDeviceSharding(self.device)
 
     def platform(self) -> str:
@@ -180,6 +181,24 @@ class ConcreteArray(Array):
     def is_fully_replicated(self) -> bool:
         """True: no array is split among devices."""
         return True
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The parts of the array that devices of this process hold."""
+        return self._shards()
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """The parts of the array that devices hold."""
+        return self._shards()
+
+    def addressable_data(self, index: int) -> ConcreteArray:
+        """The part that a device of this process holds, by the device's number in the sharding."""
+        return self._shards()[index].data
+
+    def _shards(self) -> list[Shard]:
+        self._check_alive()
+        return [Shard(self.device, (slice(None),) * self.ndim, 0, self)]
 
     # ------------------------------------------------------------------------------ to other worlds
 
@@ -352,13 +371,13 @@ class PlacedArray(ConcreteArray):
         Raises:
           RuntimeError: the array was deleted or donated, or `transfer_guard` forbids to read it.
         """
-        if self._value is None and Config.guards_somewhere and self._device is not HOST:
+        if self._value is None and Config.guards_somewhere and not in_host_memory(self._device):
             guard_transfer("device_to_host", self.aval, self._device)
         return super().numpy_value()
 
     def copy_to_host_async(self) -> None:
         """Start to bring the value to host memory; reading it does so in any case."""
-        if self._value is None and Config.guards_somewhere and self._device is not HOST:
+        if self._value is None and Config.guards_somewhere and not in_host_memory(self._device):
             guard_transfer("device_to_host", self.aval, self._device)
         super().copy_to_host_async()
 
@@ -366,7 +385,8 @@ class PlacedArray(ConcreteArray):
         """The buffer on the device, where the value is put now if it is not there yet."""
         buffer = self._buffer
         if (buffer is None or buffer.is_deleted()) and self._value is not None:
-            buffer = self._device.backend.put(self._value, self._device)
+            memory = memory_of(self._device)
+            buffer = memory.backend.put(self._value, memory)
             self._buffer = buffer
         return self._live_buffer()
 
@@ -388,14 +408,27 @@ class PlacedArray(ConcreteArray):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        if self._device is not HOST and (dl_device != _DLPACK_HOST or copy is False):
+        if not in_host_memory(self._device) and (dl_device != _DLPACK_HOST or copy is False):
             raise self._not_in_host_memory()
         return super().__dlpack__(stream=stream, max_version=max_version, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        if self._device is not HOST:
+        if not in_host_memory(self._device):
             raise self._not_in_host_memory()
         return super().__dlpack_device__()
+
+    def _put_like(self, result: ConcreteArray, shape: tuple[int, ...]) -> None:
+        """Put a new array of this type and of some shape where this one is."""
+        assert isinstance(result, PlacedArray)
+        result._device, result._committed = self._device, self._committed
+
+    def _converted(self, other: PlacedArray) -> PlacedArray:
+        """An array of another value as one of this type, where this one is."""
+        result = _new(type(self))
+        self._put_like(result, other.shape)
+        result._value, result._buffer = other._value, other._buffer
+        result._aval, result.weak_type = other._aval, other.weak_type
+        return result
 
     def _not_in_host_memory(self) -> BufferError:
         return BufferError(
@@ -469,9 +502,10 @@ def placed_buffer(
 
 def wrap_like(value: np.ndarray[Any, Any], array: Array, weak_type: bool = False) -> ConcreteArray:
     """An array of a value that was computed on the host, on the device of another array."""
-    if type(array) is PlacedArray:
-        return placed(value, array._device, committed=array._committed, weak_type=weak_type)
-    return wrap(value, weak_type)
+    if not isinstance(array, PlacedArray):
+        return wrap(value, weak_type)
+    result = placed(value, array._device, committed=array._committed, weak_type=weak_type)
+    return result if type(array) is PlacedArray else array._converted(result)
 
 
 def with_weak_flag(array: ConcreteArray, weak_type: bool) -> ConcreteArray:
@@ -482,11 +516,9 @@ def with_weak_flag(array: ConcreteArray, weak_type: bool) -> ConcreteArray:
         buffer = array._live_buffer()
     elif type(array) is ConcreteArray:
         buffer = None  # It is made anew at no cost, and not donated together with the other's.
-    if type(array) is PlacedArray:
-        result: ConcreteArray = _new(PlacedArray)
-        result._device, result._committed = array._device, array._committed  # type: ignore[attr-defined]
-    else:
-        result = _new(ConcreteArray)
+    result: ConcreteArray = _new(type(array))
+    if isinstance(array, PlacedArray):
+        array._put_like(result, aval.shape)
     result._value, result._buffer = value, buffer
     result._aval, result.weak_type = aval, weak_type
     return result
@@ -504,7 +536,7 @@ def committed_device(arrays: Sequence[Any], describe: Callable[[int], str]) -> D
     first: int | None = None
     found: Device | None = None
     for i, x in enumerate(arrays):
-        if type(x) is PlacedArray:
+        if isinstance(x, PlacedArray):
             device = x._device if x._committed else None
         else:
             # Stand-ins for arrays (`ShapeDtypeStruct`) may have a place, too.

@@ -426,7 +426,7 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     return issubclass(a_type, b_type)
 
 
-def isdtype(dtype: DTypeLike, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     """True where a dtype is of a kind of the array API standard.
 
     Args:

@@ -9,12 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from gnomon._arrays.annotations import ArrayLike, DTypeLike
+    from gnomon._arrays.annotations import (
+        ArrayLike,
+        ArraysLike,
+        DeviceLike,
+        DTypeLike,
+        OutSharding,
+    )
     from gnomon._arrays.array import Array
 
 __all__ = ["ArrayMethods", "IndexUpdate", "IndexUpdates"]
 
 Axis = int | Sequence[int] | None
+# The type of `gnomon.lax`, which builds on this package: its enumerations cannot be named here.
+PrecisionLike = Any
 
 
 class IndexUpdate(Protocol):
@@ -178,9 +186,14 @@ class ArrayMethods:
             dtype: DTypeLike | None = None,
         ) -> Array: ...
         def astype(
-            self, dtype: DTypeLike | None, /, *, copy: bool = False, device: Any = None
+            self,
+            dtype: DTypeLike | None,
+            /,
+            *,
+            copy: bool = False,
+            device: DeviceLike | None = None,
         ) -> Array: ...
-        def choose(self, choices: Any, out: None = None, mode: str = "raise") -> Array: ...
+        def choose(self, choices: ArraysLike, out: None = None, mode: str = "raise") -> Array: ...
         def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array: ...
         def conj(self) -> Array: ...
         def conjugate(self) -> Array: ...
@@ -195,9 +208,9 @@ class ArrayMethods:
             self,
             b: ArrayLike,
             *,
-            precision: Any = None,
+            precision: PrecisionLike = None,
             preferred_element_type: DTypeLike | None = None,
-            out_sharding: Any = None,
+            out_sharding: OutSharding | None = None,
         ) -> Array: ...
         def max(
             self,
@@ -240,11 +253,20 @@ class ArrayMethods:
         def ptp(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array: ...
         def ravel(self, order: str = "C") -> Array: ...
         def repeat(
-            self, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+            self,
+            repeats: ArrayLike | Sequence[int],
+            axis: int | None = None,
+            *,
+            total_repeat_length: int | None = None,
         ) -> Array: ...
         def round(self, decimals: int = 0, out: None = None) -> Array: ...
         def searchsorted(
-            self, v: ArrayLike, side: str = "left", sorter: Any = None, *, method: str = "scan"
+            self,
+            v: ArrayLike,
+            side: str = "left",
+            sorter: ArrayLike | None = None,
+            *,
+            method: str = "scan",
         ) -> Array: ...
         def sort(
             self,
@@ -322,6 +344,11 @@ class ArrayMethods:
         def device(self) -> Any: ...
         @property
         def sharding(self) -> Any: ...
+        @property
+        def addressable_shards(self) -> list[Any]: ...
+        @property
+        def global_shards(self) -> list[Any]: ...
+        def addressable_data(self, index: int) -> Array: ...
         @property
         def committed(self) -> bool: ...
         def on_device_size_in_bytes(self) -> int: ...

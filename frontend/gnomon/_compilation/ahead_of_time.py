@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gnomon._arrays.array import Array
-from gnomon._arrays.device import HOST, Device
+from gnomon._sharding.device import HOST, Device
 from gnomon.backends import platforms
 from gnomon.backends.compilation import Artifact
 from gnomon.backends.errors import BackendUnavailable
@@ -16,7 +16,7 @@ from gnomon.dialects.emit import constant
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ir
 
-__all__ = ["CompiledForTarget"]
+__all__ = ["CompiledForTarget", "closed_program"]
 
 
 class CompiledForTarget:
@@ -57,10 +57,7 @@ class CompiledForTarget:
         self.target = target
         self._bind = bind
         self._loaded: Callable[..., Any] | None = None
-        program = Program(ir.Module.parse(text, context()))
-        if captures:
-            _close_over(program, captures)
-        self._artifact: Artifact = backend.lower(program, keep_stages=True)
+        self._artifact: Artifact = backend.lower(closed_program(text, captures), keep_stages=True)
         self.executable = backend.compile_for(self._artifact, rest, donate=donated)
 
     def serialize(self) -> bytes:
@@ -132,6 +129,14 @@ class CompiledForTarget:
 
     def __repr__(self) -> str:
         return f"<compiled for {self.target}>"
+
+
+def closed_program(text: str, captures: Sequence[Array]) -> Program:
+    """A traced program from its text; the values of its last arguments become constants."""
+    program = Program(ir.Module.parse(text, context()))
+    if captures:
+        _close_over(program, captures)
+    return program
 
 
 def _close_over(program: Program, captures: Sequence[Array]) -> None:

@@ -8,9 +8,12 @@ from typing import Any
 from gnomon import tree_util
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, placed_buffer, wrap_buffer
-from gnomon._arrays.device import HOST, Device
+from gnomon._arrays.sharded import sharded_buffer
 from gnomon._compilation.arguments import Call
 from gnomon._config.current import Config, config
+from gnomon._sharding.device import HOST, Device, in_host_memory
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.sharding import Sharding
 from gnomon._tracing import on_device
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.evaluation import invalid_value
@@ -18,7 +21,7 @@ from gnomon._tracing.function import Traced, name_of
 from gnomon._tracing.stack import outside_of_traces
 from gnomon.backends.interface import Buffer, Executable
 
-__all__ = ["CheckedEntry", "Entry", "PlacedEntry"]
+__all__ = ["CheckedEntry", "Entry", "PlacedEntry", "ShardedEntry", "check_donated"]
 
 
 def _buffer_of(leaf: Any) -> Buffer:
@@ -33,7 +36,7 @@ def _buffer_of(leaf: Any) -> Buffer:
 def _host_buffer(leaf: Any) -> Buffer:
     """The buffer of an array on the host, where the array is brought if it lives elsewhere."""
     array: Any = leaf if isinstance(leaf, ConcreteArray) else as_operand(leaf)
-    if type(array) is PlacedArray:
+    if isinstance(array, PlacedArray):
         if Config.guards_somewhere:
             on_device.guard_arrivals([array], HOST)
         return on_device.input_buffer(array, HOST)
@@ -60,7 +63,7 @@ class Entry:
     def __call__(self, leaves: list[Any]) -> Any:
         """Run on the dynamic leaves of a call."""
         if self._donated:
-            _check_donated(leaves, self._donated)
+            check_donated(leaves, self._donated)
         inputs: list[Any] = [
             leaf._buffer if type(leaf) is ConcreteArray and leaf._buffer else _host_buffer(leaf)
             for leaf in leaves
@@ -79,7 +82,7 @@ class Entry:
         )
 
 
-def _check_donated(leaves: Sequence[Any], donated: tuple[int, ...]) -> None:
+def check_donated(leaves: Sequence[Any], donated: tuple[int, ...]) -> None:
     """Raise if an array is donated and is another argument too."""
     arrays = [leaf for leaf in leaves if isinstance(leaf, ConcreteArray)]
     if len({id(a) for a in arrays}) == len(arrays):
@@ -111,13 +114,15 @@ class PlacedEntry(Entry):
         super().__init__(executable, traced, donated)
 
     def _buffers_of(self, captures: Sequence[Array]) -> list[Any]:
+        if in_host_memory(self._device):
+            return super()._buffers_of(captures)
         return [on_device.input_buffer(c, self._device) for c in captures]
 
     def __call__(self, leaves: list[Any]) -> Any:
         """Run on the dynamic leaves of a call."""
         device, donated = self._device, self._donated
         if donated:
-            _check_donated(leaves, donated)
+            check_donated(leaves, donated)
         given = [as_operand(leaf) for leaf in leaves]
         if Config.guards_somewhere:
             on_device.guard_arrivals([x for x in leaves if isinstance(x, Array)], device)
@@ -128,17 +133,49 @@ class PlacedEntry(Entry):
         for i in donated:
             if isinstance(leaves[i], ConcreteArray):
                 leaves[i].delete()
-        results = [
-            placed_buffer(buffer, aval, device, self._committed)
+        results = self._wrapped(buffers)
+        return results[0] if self._single else tree_util.tree_unflatten(self._tree, results)
+
+    def _wrapped(self, buffers: Sequence[Buffer]) -> Sequence[Array]:
+        """The results as arrays."""
+        return [
+            placed_buffer(buffer, aval, self._device, self._committed)
             for buffer, aval in zip(buffers, self._avals, strict=True)
         ]
-        return results[0] if self._single else tree_util.tree_unflatten(self._tree, results)
+
+
+class ShardedEntry(PlacedEntry):
+    """An entry whose results are spread over the devices of a mesh."""
+
+    __slots__ = ("_shardings",)
+
+    def __init__(
+        self,
+        executable: Executable,
+        traced: Traced,
+        donated: tuple[int, ...],
+        device: Device,
+        shardings: Sequence[Sharding],
+    ) -> None:
+        super().__init__(executable, traced, donated, device, True)
+        self._shardings = shardings
+
+    def _wrapped(self, buffers: Sequence[Buffer]) -> Sequence[Array]:
+        """The results as arrays."""
+        return [
+            sharded_buffer(buffer, aval, sharding)
+            if isinstance(sharding, NamedSharding)
+            else placed_buffer(buffer, aval, self._device, True)
+            for buffer, aval, sharding in zip(buffers, self._avals, self._shardings, strict=True)
+        ]
 
 
 class CheckedEntry:
     """An entry under `debug_nans` or `debug_infs`, which finds the op that bad results are of."""
 
-    def __init__(self, entry: Entry, fun: Callable[..., Any], call: Call) -> None:
+    def __init__(
+        self, entry: Callable[[list[Any]], Any], fun: Callable[..., Any], call: Call
+    ) -> None:
         self._entry = entry
         self._fun = fun
         self._call = call

@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 import functools
+import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
+import numpy as np
+
 from gnomon import tree_util
 from gnomon._arrays.array import Array
-from gnomon._arrays.aval import ShapedArray
+from gnomon._arrays.aval import ShapedArray, explicit_sharding
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, committed_device
-from gnomon._arrays.device import Device, as_device, default_device, devices_of
-from gnomon._arrays.sharding import SingleDeviceSharding
+from gnomon._arrays.sharded import ShardedArray
 from gnomon._compilation.arguments import Call, Treatment, check_arguments
-from gnomon._compilation.entry import CheckedEntry
-from gnomon._compilation.log import log_cache_miss, log_compiled
+from gnomon._compilation.entry import CheckedEntry, Entry
+from gnomon._compilation.log import (
+    forget_signatures,
+    log_cache_miss,
+    log_compiled,
+    remember_signature,
+)
 from gnomon._compilation.lowered import Lowered, no_compiler_options
+from gnomon._compilation.shardings import Demands, Shardings, no_demands
 from gnomon._compilation.stages import TracedFunction, aval_of
+from gnomon._compilation.tiered import TieredEntry
 from gnomon._config.current import config
 from gnomon._native import UNCACHED, SignatureCache
+from gnomon._sharding.device import (
+    Device,
+    as_device,
+    default_device,
+    devices_of,
+    in_host_memory,
+)
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.sharding import SingleDeviceSharding
 from gnomon._tracing import evaluation, on_device
 from gnomon._tracing.bind import as_operand, operand_of, trace_for
 from gnomon._tracing.cache import TraceCache
+from gnomon._tracing.constraints import constrained
 from gnomon._tracing.differentiation_order import differentiation_order
 from gnomon._tracing.evaluation import check_execution
 from gnomon._tracing.function import (
@@ -58,6 +77,7 @@ def jit(
     backend: str | None = ...,
     inline: bool = ...,
     compiler_options: dict[str, Any] | None = ...,
+    tiered: bool | None = ...,
 ) -> JitFunction[P, R]: ...
 
 
@@ -76,6 +96,7 @@ def jit(
     backend: str | None = ...,
     inline: bool = ...,
     compiler_options: dict[str, Any] | None = ...,
+    tiered: bool | None = ...,
 ) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
 
 
@@ -93,6 +114,7 @@ def jit(
     backend: str | None = None,
     inline: bool = False,
     compiler_options: dict[str, Any] | None = None,
+    tiered: bool | None = None,
 ) -> Any:
     """A compiled version of ``fun``.
 
@@ -101,8 +123,12 @@ def jit(
 
     Args:
       fun: a pure function of arrays and pytrees of them. Without it, a decorator is returned.
-      in_shardings, out_shardings: pytrees of a `sharding.SingleDeviceSharding`, the same
-        everywhere, or None: the program runs on its device.
+      in_shardings: the shardings of the positional arguments: a `gnomon.sharding.Sharding`, a
+        `gnomon.P` of the mesh that is set, or a pytree of those and of None that is a prefix of
+        the tuple of the arguments. None: as an argument is. An array that was put elsewhere is not
+        moved. With one `SingleDeviceSharding` the program runs on its device, and arguments are
+        brought there.
+      out_shardings: the shardings of the result, likewise. None: they follow from the arguments'.
       static_argnums: positions of arguments that are Python values known at tracing; they must be
         hashable, and each new value compiles anew.
       static_argnames: likewise by name. Where only one of the two is given, the other is found from
@@ -118,6 +144,11 @@ def jit(
       inline: inside of another traced function, calls are inlined in any case; taken for
         compatibility.
       compiler_options: None or empty: those of XLA mean nothing here.
+      tiered: whether the first calls do not wait for the compiler: NumPy evaluates the program
+        while it is compiled in the background, and the compiled program takes over when it is
+        ready. None: as the option ``gnomon_tiered`` says. Without effect on devices other than the
+        CPU. An error of the compiler is raised by the next call. See
+        `JitFunction.wait_for_compilation`.
     Returns:
       A `JitFunction`: call it like ``fun``, or ``.lower(*args).compile()`` it ahead of time.
 
@@ -141,13 +172,18 @@ def jit(
             backend=backend,
             inline=inline,
             compiler_options=compiler_options,
+            tiered=tiered,
         )
     check_callable(fun, "jit")
     no_compiler_options("jit", compiler_options)
-    if (sharded := _device_of_shardings((in_shardings, out_shardings))) is not None:
+    if not (tiered is None or isinstance(tiered, (bool, np.bool_))):
+        raise TypeError(f"jit: tiered must be True, False or None, got {tiered!r}")
+    demands = Demands(in_shardings, out_shardings)
+    if demands:
         if device is not None or backend is not None:
             raise ValueError("jit: give shardings, a device or a backend, not several of them")
-        device = sharded
+        device = _device_of_shardings(demands)
+        demands = no_demands if device is not None else demands
     if device is not None and backend is not None:
         raise ValueError(
             f"jit: give a device or a backend, not both: got device={device!r}, backend={backend!r}"
@@ -157,19 +193,24 @@ def jit(
     elif not (backend is None or isinstance(backend, str)):
         raise TypeError(f"jit: backend must be the name of a platform, got {backend!r}")
     return JitFunction(
-        fun, static_argnums, static_argnames, donate_argnums, donate_argnames, device or backend
+        fun,
+        static_argnums,
+        static_argnames,
+        donate_argnums,
+        donate_argnames,
+        device or backend,
+        demands,
+        None if tiered is None else bool(tiered),
     )
 
 
-def _device_of_shardings(shardings: Any) -> Device | None:
-    """The one device of shardings; None where there are none."""
+def _device_of_shardings(demands: Demands) -> Device | None:
+    """The device of shardings that are all of a single device; None for others."""
     found = None
-    for sharding in tree_util.tree_leaves(shardings):
-        if not isinstance(sharding, SingleDeviceSharding):
-            raise NotImplementedError(
-                "jit: in_shardings and out_shardings take a SingleDeviceSharding or None, got "
-                f"{sharding!r}: programs run on one device"
-            )
+    _, shardings = demands.key
+    if not all(isinstance(sharding, SingleDeviceSharding) for sharding in shardings):
+        return None
+    for sharding in shardings:
         (device,) = sharding.device_set
         if found not in (None, device):
             raise ValueError(
@@ -191,22 +232,28 @@ class JitFunction(Generic[P, R]):
         donate_argnums: Any,
         donate_argnames: Any,
         place: Device | str | None = None,
+        demands: Demands = no_demands,
+        tiered: bool | None = None,
     ) -> None:
         functools.update_wrapper(self, fun)
         self._fun = fun
         self._treatment = Treatment.of(
             fun, static_argnums, static_argnames, donate_argnums, donate_argnames
         )
-        self._cache = _signature_cache(fun, self._treatment, place)
+        programs = _programs_of(fun, self._treatment, place, demands, tiered)
+        self._cache, self._tiered_entries = programs
         self._place = place
-        self._traces = TraceCache()
+        self._demands = demands
+        self._tiered = tiered
+        self._traces = TraceCache(tiered)
 
     def __repr__(self) -> str:
         return f"<jit of {name_of(self._fun)}>"
 
     def __reduce__(self) -> Any:
         static, donated = self._treatment.static, self._treatment.donated
-        return JitFunction, (self._fun, *static, *donated, self._place)
+        place = self._place, self._demands, self._tiered
+        return JitFunction, (self._fun, *static, *donated, *place)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
@@ -227,21 +274,42 @@ class JitFunction(Generic[P, R]):
                 return self._fun(*args, **kwargs)
             call = Call(self._treatment, args, kwargs)
             start = log_cache_miss(self._fun, call) if config.watches_tracing else None
-            traced, place = self._trace_with_place(call)
+            traced, place, shardings = self._trace_with_place(call)
             check_execution(f"jit of {name_of(self._fun)}")
             if any(is_tracer(c) for c in traced.captures):
                 # The function closes over a value that is being traced (a jitted inner function
                 # under grad): the call is a part of that trace, and nothing can be kept for another
                 # one.
                 return self._call_traced(args, kwargs)
-            entry = Lowered(traced, call, place, keep_stages=False).compile().entry
-            if start is not None:
-                log_compiled(self._fun, call, start)
+            entry = self._entry(traced, call, place, shardings, start)
             if config.checks_values:
                 entry = CheckedEntry(entry, self._fun, call)
             assert key is not None  # only calls with tracers have none
             self._cache.insert(key, entry)
+            remember_signature(self._fun, call)
         return entry(leaves)
+
+    def wait_for_compilation(self, timeout: float | None = None) -> None:
+        """Wait until the programs that are being compiled in the background are ready.
+
+        It returns at once where nothing is: see ``tiered`` of `jit`.
+
+        Raises:
+          TimeoutError: that takes longer than ``timeout`` seconds.
+          CompilationError: a compilation failed; the next call of that signature raises it too.
+
+        Example:
+          >>> import gnomon as gn, gnomon.numpy as gnp
+          >>> f = gn.jit(lambda x: gnp.sin(x) ** 2, tiered=True)
+          >>> f(0.0)  # evaluated
+          Array(0., dtype=float32...)
+          >>> f.wait_for_compilation()
+          >>> f(0.0)  # compiled
+          Array(0., dtype=float32...)
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        for entry in list(self._tiered_entries):
+            entry.wait(None if end is None else max(0.0, end - time.monotonic()))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and lower for arguments of these types.
@@ -255,10 +323,10 @@ class JitFunction(Generic[P, R]):
     def trace(self, *args: Any, **kwargs: Any) -> TracedFunction:
         """Trace for arguments of these types: the first stage of compiling ahead of time."""
         call = Call(self._treatment, args, kwargs)
-        traced, place = self._trace_with_place(call)
+        traced, place, shardings = self._trace_with_place(call)
 
         def lower() -> Lowered:
-            return Lowered(traced, call, place, keep_stages=True)
+            return Lowered(self._fun, traced, call, place, shardings, keep_stages=True)
 
         return TracedFunction(call, traced, name_of(self._fun), lower)
 
@@ -276,19 +344,57 @@ class JitFunction(Generic[P, R]):
 
     # ----------------------------------------------------------------------------------- compiling
 
-    def _trace_with_place(self, call: Call) -> tuple[Traced, tuple[Device, bool]]:
+    def _entry(
+        self,
+        traced: Traced,
+        call: Call,
+        place: tuple[Device, bool],
+        shardings: Shardings,
+        start: float | None,
+    ) -> Entry | TieredEntry:
+        """The program of a signature; compiled, or compiled in the background.
+
+        Args:
+          start: when the call began, where that is logged.
+        """
+
+        def log() -> None:
+            if start is not None:
+                log_compiled(self._fun, start, enabled=logs)
+
+        logs = config.log_compiles
+        tiered = config.tiered if self._tiered is None else self._tiered
+        if tiered and in_host_memory(place[0]):
+            entry = TieredEntry(self._fun, traced, call, place, shardings, bool(self._tiered), log)
+            self._tiered_entries.add(entry)
+            return entry
+        lowered = Lowered(self._fun, traced, call, place, shardings, keep_stages=False)
+        compiled = lowered.compile().entry
+        log()
+        return compiled
+
+    def _trace_with_place(self, call: Call) -> tuple[Traced, tuple[Device, bool], Shardings]:
         """Trace for the device that the program will run on, and find that."""
-        place = self._place_of(call, ())
+        place = self._place_of(call, (), None)
         while True:
             with outside_of_traces(), program_platform(place[0].platform) as asked:
                 key = self._memo_key(call, [aval_of(leaf) for leaf in call.leaves])
                 traced = self._traces.copy(key, lambda: self._trace(call))
-            before, place = place, self._place_of(call, traced.captures)
+            shardings = Shardings(
+                self._demands,
+                call,
+                traced,
+                lambda i: f"{call.leaf_names(self._fun)[i]} of jit of {name_of(self._fun)}",
+                config.mesh_context[0],
+            )
+            before, place = place, self._place_of(call, traced.captures, shardings.place)
             # Arrays that the function closes over are known only now, and may be elsewhere.
             if not asked or place[0].platform == before[0].platform:
-                return traced, place
+                return traced, place, shardings
 
-    def _place_of(self, call: Call, captures: Sequence[Array]) -> tuple[Device, bool]:
+    def _place_of(
+        self, call: Call, captures: Sequence[Array], sharded: Device | None
+    ) -> tuple[Device, bool]:
         """Where the program runs, and whether its results are committed to that."""
         if self._place is not None:
             place = self._place
@@ -301,6 +407,13 @@ class JitFunction(Generic[P, R]):
             return f"an array that jit of {name_of(self._fun)} closes over"
 
         device = committed_device(arrays, describe)
+        if sharded is not None:
+            if device not in (None, sharded):
+                raise ValueError(
+                    f"received incompatible devices: arguments of jit of {name_of(self._fun)} are "
+                    f"committed to {device!r}, and its shardings are on {sharded!r}"
+                )
+            return sharded, True
         return (default_device(), False) if device is None else (device, True)
 
     def _trace(self, call: Call) -> Traced:
@@ -308,11 +421,16 @@ class JitFunction(Generic[P, R]):
             args, kwargs = call.arguments(tracers)
             return self._fun(*args, **kwargs), None
 
+        demands = self._demands.inputs(call)
+        avals = [
+            aval.update(sharding=explicit_sharding(sharding, aval.ndim))
+            for aval, sharding in zip(map(aval_of, call.leaves), demands, strict=True)
+        ]
         return trace_function(
             run,
             self._fun,
             "jit",
-            [aval_of(leaf) for leaf in call.leaves],
+            avals,
             staging=True,
             names=call.leaf_names(self._fun),
         )
@@ -324,6 +442,8 @@ class JitFunction(Generic[P, R]):
             return self._fun(*args, **kwargs)
         call = Call(self._treatment, args, kwargs)
         leaves = [as_operand(leaf) for leaf in call.leaves]
+        if self._demands.ins is not None:
+            leaves = _constrained(leaves, self._demands.inputs(call))
         memo = program_memo()
         key = self._memo_key(call, [leaf.aval for leaf in leaves])
         known = memo.get((self, key))
@@ -333,7 +453,10 @@ class JitFunction(Generic[P, R]):
                 memo[self, key] = known
         name, traced = known
         results = call_function(traced.program, name, [*leaves, *traced.captures])
-        return tree_util.tree_unflatten(traced.tree, with_avals(results, traced.avals))
+        results = with_avals(results, traced.avals)
+        if self._demands.outs is not None:
+            results = _constrained(results, self._demands.outputs(traced.tree))
+        return tree_util.tree_unflatten(traced.tree, results)
 
     def _memo_key(self, call: Call, avals: list[ShapedArray]) -> Any:
         """Everything that what is traced depends on."""
@@ -350,34 +473,57 @@ class JitFunction(Generic[P, R]):
 
 # ----------------------------------------------------------------- compiled programs, by signature
 
-_caches: weakref.WeakKeyDictionary[Callable[..., Any], dict[Any, SignatureCache]]
+
+class _Programs(NamedTuple):
+    """The programs of a function by signature, and those of them that are compiled in two tiers."""
+
+    cache: SignatureCache
+    tiered: weakref.WeakSet[TieredEntry]
+
+
+_caches: weakref.WeakKeyDictionary[Callable[..., Any], dict[Any, _Programs]]
 _caches = weakref.WeakKeyDictionary()
 
 
-def _signature_cache(
-    fun: Callable[..., Any], treatment: Treatment, place: Device | str | None
-) -> SignatureCache:
+def _programs_of(
+    fun: Callable[..., Any],
+    treatment: Treatment,
+    place: Device | str | None,
+    demands: Demands,
+    tiered: bool | None,
+) -> _Programs:
     """The compiled programs of a function, shared by all that `jit` makes of it alike."""
 
-    def make() -> SignatureCache:
-        return SignatureCache(abstractify, flatten_one_level, ConcreteArray, *treatment.static)
+    def make() -> _Programs:
+        cache = SignatureCache(abstractify, flatten_one_level, ConcreteArray, *treatment.static)
+        return _Programs(cache, weakref.WeakSet())
 
     try:
         of_function = _caches.setdefault(fun, {})
     except TypeError:  # neither hashed nor referred to weakly
         return make()
-    if (treatment, place) not in of_function:
-        of_function[treatment, place] = make()
-    return of_function[treatment, place]
+    key = (treatment, place, demands, tiered)
+    if key not in of_function:
+        of_function[key] = make()
+    return of_function[key]
+
+
+def _constrained(arrays: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
+    """Values of a trace with the shardings over meshes that are demanded of them."""
+    return [
+        constrained(x, sharding) if isinstance(sharding, NamedSharding) else x
+        for x, sharding in zip(arrays, shardings, strict=True)
+    ]
 
 
 def clear_caches() -> None:
     """Forget the compiled programs of all jitted functions; those on disk stay."""
     for of_function in list(_caches.values()):
-        for cache in of_function.values():
-            cache.clear()
+        for programs in of_function.values():
+            programs.cache.clear()
     for traces in list(TraceCache.everywhere):
         traces.clear()
+    forget_signatures()
     evaluation.clear_caches()
     on_device.clear_caches()
 
@@ -387,19 +533,20 @@ def abstractify(x: Any) -> Any:
     if type(x) is Tracer:
         return UNCACHED
     array = operand_of(x)  # Nothing is moved by asking for its type.
-    if type(array) is PlacedArray and array._committed:
-        return _place_token(array.aval, array._device)
+    if isinstance(array, PlacedArray) and array._committed:
+        place = array._sharding if type(array) is ShardedArray else array._device
+        return _place_token(array.aval, place)
     # Where others are does not matter: the program runs on the default device.
     return array.aval
 
 
 class _PlaceToken(NamedTuple):
-    """The type of an array that is committed to a device; interned like a type."""
+    """The type of an array that is committed to a device or a sharding; interned like a type."""
 
     aval: ShapedArray
-    device: Device
+    place: Any
 
 
 @functools.lru_cache(4096)
-def _place_token(aval: ShapedArray, device: Device) -> _PlaceToken:
-    return _PlaceToken(aval, device)
+def _place_token(aval: ShapedArray, place: Any) -> _PlaceToken:
+    return _PlaceToken(aval, place)

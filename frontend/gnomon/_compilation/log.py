@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from gnomon import tree_util
+from gnomon._arrays.aval import ShapedArray
 from gnomon._compilation.stages import aval_of
 from gnomon._config.current import config
 from gnomon._diagnostics.source_location import user_frame
@@ -17,8 +18,8 @@ from gnomon._tracing.function import name_of
 
 _log = logging.getLogger("gnomon.jit")
 
-# Structure, types and static values of the calls for which each function was traced.
-_Signature = tuple[Any, tuple[str, ...], str]
+# Structure, types and static values of the calls for which each function was compiled.
+_Signature = tuple[Any, tuple[ShapedArray, ...], dict[Any, Any]]
 _seen: weakref.WeakKeyDictionary[Callable[..., Any], list[_Signature]] = weakref.WeakKeyDictionary()
 
 
@@ -43,9 +44,13 @@ def log_cache_miss(fun: Callable[..., Any], call: Any) -> float:
     return time.perf_counter()
 
 
-def log_compiled(fun: Callable[..., Any], call: Any, start: float) -> None:
-    """Log the time since ``start``, which `log_cache_miss` returned."""
-    if config.log_compiles:
+def log_compiled(fun: Callable[..., Any], start: float, *, enabled: bool) -> None:
+    """Log the time since ``start``, which `log_cache_miss` returned, under `log_compiles`.
+
+    Args:
+      enabled: whether that was set for the call; another thread may have compiled the program.
+    """
+    if enabled:
         seconds = time.perf_counter() - start
         _log.warning("Finished compiling %s in %.3f sec.", name_of(fun), seconds)
 
@@ -54,45 +59,62 @@ def _types(call: Any) -> str:
     return f"[{', '.join(str(aval_of(leaf)) for leaf in call.leaves)}]"
 
 
+def remember_signature(fun: Callable[..., Any], call: Any) -> None:
+    """Note that a function was compiled for the signature of a call, for later explanations."""
+    with contextlib.suppress(TypeError):  # neither hashed nor referred to weakly
+        _seen.setdefault(fun, []).append(_signature(call))
+
+
+def forget_signatures() -> None:
+    """Forget what was compiled, as `clear_caches` does."""
+    _seen.clear()
+
+
+def _signature(call: Any) -> _Signature:
+    static = {**call.static_args, **call.static_kwargs}
+    return call.tree, tuple(aval_of(leaf) for leaf in call.leaves), static
+
+
 def _explanation(fun: Callable[..., Any], call: Any) -> str:
     """Why the signature of a call is new: what differs from the closest one before."""
-    static = {**call.static_args, **call.static_kwargs}
-    signature = call.tree, tuple(str(aval_of(leaf)) for leaf in call.leaves), repr(static)
     filename, line = user_frame()
     lines = [f"TRACING CACHE MISS at {filename}:{line}:"]
-    try:
-        before = _seen.setdefault(fun, [])
-    except TypeError:  # neither hashed nor referred to weakly
-        before = []
+    before: list[_Signature] = []
+    with contextlib.suppress(TypeError):
+        before = _seen.get(fun, [])
     if not before:
         code = getattr(inspect.unwrap(fun), "__code__", None)
         where = f" defined at {code.co_filename}:{code.co_firstlineno}" if code else ""
         lines.append(f"  never seen function:\n    {name_of(fun)} id={id(fun)}{where}")
     else:
         lines.append(f"  never seen input type signature of {name_of(fun)}")
+        signature = _signature(call)
         closest = max(before, key=lambda other: _likeness(signature, other))
-        lines += [f"    {text}" for text in _differences(call, signature, closest)]
-    before.append(signature)
+        names = call.leaf_names(fun)
+        lines += [f"    {text}" for text in _differences(names, signature, closest)]
     return "\n".join(lines)
 
 
 def _likeness(a: _Signature, b: _Signature) -> int:
     equal = [x == y for x, y in zip(a[1], b[1], strict=False)]
-    return sum(equal) + len(equal) * ((a[0] == b[0]) + (a[2] == b[2]))
+    return sum(equal) + len(equal) * ((a[0] == b[0]) + (repr(a[2]) == repr(b[2])))
 
 
-def _differences(call: Any, new: _Signature, old: _Signature) -> list[str]:
+def _differences(names: Sequence[str], new: _Signature, old: _Signature) -> list[str]:
     if new[0] != old[0]:
         return [f"the structure of the arguments is {new[0]}, the closest seen is {old[0]}"]
-    names = tree_util.tree_flatten_with_path(tree_util.tree_unflatten(call.tree, call.leaves))[0]
     found = [
-        f"at {tree_util.keystr(path)}, seen {theirs}, but now given {ours}"
-        for (path, _), ours, theirs in zip(names, new[1], old[1], strict=True)
+        f"at {name}, seen {_described(theirs)}, but now given {_described(ours)}"
+        for name, ours, theirs in zip(names, new[1], old[1], strict=True)
         if ours != theirs
     ]
-    if new[2] != old[2]:
+    if repr(new[2]) != repr(old[2]):
         found.append(f"static arguments: seen {old[2]}, but now given {new[2]}")
     return found or ["the configuration, or the devices of the arguments, differ"]
 
 
-__all__ = ["log_cache_miss", "log_compiled"]
+def _described(aval: ShapedArray) -> str:
+    return f"{aval}{' of weak type' if aval.weak_type else ''}"
+
+
+__all__ = ["forget_signatures", "log_cache_miss", "log_compiled", "remember_signature"]

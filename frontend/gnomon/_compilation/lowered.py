@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, overload
 
 from gnomon import tree_util
 from gnomon._arrays.concrete import committed_device
-from gnomon._arrays.device import HOST, Device
 from gnomon._compilation.ahead_of_time import CompiledForTarget
 from gnomon._compilation.arguments import Call
-from gnomon._compilation.entry import Entry, PlacedEntry
+from gnomon._compilation.donation import usable_donations
+from gnomon._compilation.entry import Entry, PlacedEntry, ShardedEntry
+from gnomon._compilation.explorer import ExplorerPage, explore
+from gnomon._compilation.shardings import Shardings
 from gnomon._compilation.stages import Stage, aval_of
 from gnomon._config.current import config
+from gnomon._sharding.device import HOST, Device, in_host_memory
+from gnomon._sharding.sharding import SingleDeviceSharding
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.evaluation import check_execution
 from gnomon._tracing.function import Traced
+from gnomon._tracing.shardings import sharding_in
 from gnomon._tracing.trace import is_tracer
 from gnomon.backends.compilation import Artifact, Stages, verified
 from gnomon.backends.interface import Executable
@@ -37,10 +43,20 @@ class Lowered(Stage):
     """A traced and lowered function, ready to be compiled."""
 
     def __init__(
-        self, traced: Traced, call: Call, place: tuple[Device, bool], keep_stages: bool
+        self,
+        fun: Callable[..., Any],
+        traced: Traced,
+        call: Call,
+        place: tuple[Device, bool],
+        shardings: Shardings,
+        keep_stages: bool,
+        donated: tuple[int, ...] | None = None,
     ) -> None:
         super().__init__(call, traced)
+        self._shardings = shardings
         self._device, self._committed = place
+        self._fun = fun
+        self._donated = usable_donations(call, traced.avals) if donated is None else donated
         program = traced.program
         program.add("main", traced.body, public=True)
         program.rename(f"jit_{traced.name}")
@@ -69,6 +85,20 @@ class Lowered(Stage):
             )
         text = getattr(self.stages, stage)
         return str(text.located if debug_info else text.plain)
+
+    def explore(self, *, target: str | None = None) -> ExplorerPage:
+        """One HTML page with the user's source beside every stage of the program.
+
+        Each line is linked with the operations that it became. The page shows what each pass
+        changed, too, and an estimate of the cost of each line. A notebook displays it; ``save``
+        writes it to a file.
+
+        Args:
+          target: what to lower for, see `compile`; by default the device of the arguments.
+        """
+        target = target or self._device.platform
+        text = self.stages.traced.located
+        return explore(self._traced.name, text, self._traced.captures, target)
 
     def cost_analysis(self) -> dict[str, float]:
         """An estimate of what a call does, before the compiler has fused anything.
@@ -103,20 +133,26 @@ class Lowered(Stage):
           UnsupportedOnTarget: the target has no form of an op or a dtype of the program.
         """
         no_compiler_options("compile", compiler_options)
+        self._shardings.tell_inspections(self._device)
         if target is not None:
             return self._compile_for(target)
-        device, donated = self._device, self._call.donated
-        if device is HOST:
-            executable = device.backend.compile(self._artifact, device=device)
+        device, donated = self._device, self._donated
+        if in_host_memory(device):
+            executable = HOST.backend.compile(self._artifact, device=HOST)
         else:
             executable = device.backend.compile(self._artifact, device=device, donate=donated)
         if device is HOST and not self._committed:
             return Compiled(self, executable, Entry(executable, self._traced, donated))
-        entry = PlacedEntry(executable, self._traced, donated, device, self._committed)
+        entry: PlacedEntry
+        if self._shardings.outs is not None:
+            outs = self._shardings.outs
+            entry = ShardedEntry(executable, self._traced, donated, device, outs)
+        else:
+            entry = PlacedEntry(executable, self._traced, donated, device, self._committed)
         return Compiled(self, executable, entry)
 
     def _compile_for(self, target: str) -> CompiledForTarget:
-        donated, closed = self._call.donated, self._traced._replace(captures=[])
+        donated, closed = self._donated, self._traced._replace(captures=[])
 
         def bind(executable: Executable, device: Device) -> Compiled:
             entry = PlacedEntry(executable, closed, donated, device, device is not HOST)
@@ -164,6 +200,21 @@ class Compiled(Stage):
         tell = getattr(self.executable, "memory_analysis", None)
         return None if tell is None else tell()
 
+    @property
+    def input_shardings(self) -> Any:
+        """The shardings of the arguments: a tuple of those by position, a dict of those by name."""
+        here = SingleDeviceSharding(self._device)
+        found = [sharding or here for sharding in self._lowered._shardings.ins]
+        return tree_util.tree_unflatten(self.in_tree, found)
+
+    @property
+    def output_shardings(self) -> Any:
+        """The shardings of the results."""
+        outs = self._lowered._shardings.outs
+        here = SingleDeviceSharding(self._device)
+        found = [here] * self.out_tree.num_leaves if outs is None else outs
+        return tree_util.tree_unflatten(self.out_tree, found)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program.
 
@@ -191,10 +242,21 @@ class Compiled(Stage):
                     "a function that was lowered and compiled for given types cannot be traced: "
                     f"it was called with {leaf!r}. Call the function that jit returned"
                 )
+            self._check_sharding(i, leaf)
             given, wanted = aval_of(leaf), aval_of(other)
             if given.shape != wanted.shape or given.dtype != wanted.dtype:
-                name = expected.leaf_names()[i]
+                name = expected.leaf_names(self._lowered._fun)[i]
                 raise TypeError(
                     f"the function was compiled for {wanted} as {name}, called with {given}"
                 )
         return self.entry([as_operand(leaf) for leaf in leaves])
+
+    def _check_sharding(self, i: int, leaf: Any) -> None:
+        wanted, given = self._lowered._shardings.ins[i], sharding_in(leaf)
+        if given is None or wanted is None or given.is_equivalent_to(wanted, leaf.ndim):
+            return
+        name = self._lowered._call.leaf_names(self._lowered._fun)[i]
+        raise ValueError(
+            f"{name} has another sharding than the function was compiled for: it has {given}, and "
+            f"the program takes {wanted}"
+        )

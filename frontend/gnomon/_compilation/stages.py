@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -10,12 +11,17 @@ import numpy as np
 
 from gnomon import tree_util
 from gnomon._arrays.array import Array
-from gnomon._arrays.aval import ShapedArray, shaped_array
-from gnomon._arrays.device import Device, as_device
+from gnomon._arrays.aval import ShapedArray, explicit_sharding, shaped_array
 from gnomon._arrays.dtypes import canonicalize_dtype
-from gnomon._arrays.sharding import SingleDeviceSharding
+from gnomon._sharding.device import Device
+from gnomon._sharding.device_group import place_of_devices
+from gnomon._sharding.mesh import AbstractMesh
+from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon._sharding.sharding import Sharding
 from gnomon._tracing.bind import as_operand
+from gnomon._tracing.constraints import resolved
 from gnomon._tracing.function import Traced
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 
 CompilerOptions = dict[str, str | bool]
 
@@ -25,7 +31,7 @@ class ShapeDtypeStruct:
 
     Attributes:
       shape, dtype, weak_type: as of the array.
-      sharding: the device that the array is committed to, as a `SingleDeviceSharding`, or None.
+      sharding: the sharding of the array, or None.
     """
 
     __slots__ = ("dtype", "shape", "sharding", "weak_type")
@@ -35,25 +41,30 @@ class ShapeDtypeStruct:
     ) -> None:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be given")
-        if not (sharding is None or isinstance(sharding, SingleDeviceSharding)):
-            raise NotImplementedError(
-                "ShapeDtypeStruct: arrays live on one device: sharding must be None or a "
-                f"gnomon.sharding.SingleDeviceSharding, got {sharding!r}"
+        if isinstance(sharding, PartitionSpec):
+            sharding = resolved(sharding, "ShapeDtypeStruct")
+        if not (sharding is None or isinstance(sharding, Sharding)):
+            raise ValueError(
+                "ShapeDtypeStruct: sharding must be None, a gnomon.sharding.Sharding, or a "
+                f"gnomon.P of the mesh that is set, got {sharding!r}"
             )
         self.sharding = sharding
-        self.shape = tuple(int(d) for d in shape)
+        self.shape = tuple(d if is_symbolic_dim(d) else int(d) for d in shape)
         self.dtype = np.dtype(dtype)
         self.weak_type = weak_type
 
     @property
     def aval(self) -> ShapedArray:
         """The interned type."""
-        return shaped_array(self.shape, self.dtype, self.weak_type)
+        explicit = explicit_sharding(self.sharding, len(self.shape))
+        return shaped_array(self.shape, self.dtype, self.weak_type, sharding=explicit)
 
     @property
     def committed_to(self) -> Device | None:
         """The device that the array is committed to, if any."""
-        return None if self.sharding is None else as_device(self.sharding)
+        if self.sharding is None or isinstance(getattr(self.sharding, "mesh", None), AbstractMesh):
+            return None
+        return place_of_devices(self.sharding._device_tuple)
 
     @property
     def ndim(self) -> int:
@@ -63,7 +74,7 @@ class ShapeDtypeStruct:
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -181,7 +192,8 @@ class Stage:
     def out_info(self) -> Any:
         """Shapes and dtypes of the results."""
         structs = [
-            ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in self._traced.avals
+            ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=a.explicit)
+            for a in self._traced.avals
         ]
         return tree_util.tree_unflatten(self._traced.tree, structs)
 

@@ -28,6 +28,7 @@ __all__ = [
     "numpy_dtype_promotion",
     "numpy_rank_promotion",
     "threefry_partitionable",
+    "tiered",
     "transfer_guard",
     "transfer_guard_device_to_device",
     "transfer_guard_device_to_host",
@@ -143,6 +144,22 @@ def disable_jit(disable: bool = True) -> Any:
       [0 1]
     """
     return config.override("gnomon_disable_jit", disable)
+
+
+def tiered(new_val: bool = True) -> Any:
+    """A context manager in which first calls of jitted functions do not wait for the compiler.
+
+    A call with new types is evaluated by NumPy while the program is compiled in the background; the
+    compiled program takes over when it is ready. See ``tiered`` of `jit`.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> f = gn.jit(lambda x: gnp.sum(x * x))
+      >>> with gn.tiered():
+      ...     print(f(gnp.arange(3.0)))
+      5.0
+    """
+    return config.override("gnomon_tiered", new_val)
 
 
 def debug_nans(new_val: bool = True) -> Any:

@@ -35,6 +35,7 @@ class Config(threading.local):
       log_compiles, explain_cache_misses, no_tracing: of what `jit` does with a new signature.
       watches_tracing: one of those three is on.
       disable_jit: jitted functions, loops and branches run as plain Python.
+      tiered: first calls of jitted functions are evaluated while they are compiled.
       debug_nans, debug_infs: a nan or an infinity among results raises.
       checks_values: one of those two is on.
       checks_somewhere: it is on for some thread; read from the class, which is cheaper.
@@ -48,8 +49,11 @@ class Config(threading.local):
       guards_transfers: something does.
       guards_somewhere: it does for some thread; read from the class.
       default_device: a device, the name of a platform, or None.
+      num_cpu_devices: the number of CPU devices.
       platforms: the names of those in use, the default one first, or None.
       placed_somewhere: for some thread the default device is not the host; read from the class.
+      mesh_context: the mesh that `set_mesh` has set, the one that programs see, and that of the
+        innermost ``with mesh:``, each of them or None.
       token: a hashable value, equal where all options that steer tracing are equal.
     """
 
@@ -66,6 +70,7 @@ class Config(threading.local):
     no_tracing: bool
     watches_tracing: bool
     disable_jit: bool
+    tiered: bool
     debug_nans: bool
     debug_infs: bool
     checks_values: bool
@@ -83,7 +88,9 @@ class Config(threading.local):
     guards_transfers: bool
     guards_somewhere: bool
     default_device: Any
+    num_cpu_devices: int
     platforms: tuple[str, ...] | None
+    mesh_context: tuple[Any, Any, Any] = (None, None, None)
     placed_somewhere: bool
     token: tuple[Any, ...]
 
@@ -102,6 +109,8 @@ class Config(threading.local):
         option = option_of(name)
         parsed = option.parse(name, value)
         with _lock:
+            if option.attribute == "num_cpu_devices":
+                platforms.set_host_device_count(parsed)
             setattr(Config, option.attribute, parsed)
             if option.attribute == "transfer_guard":
                 for each in _GUARDS:
@@ -123,6 +132,21 @@ class Config(threading.local):
             return self.read(name)
         raise AttributeError(f"'Config' object has no attribute '{name}'")
 
+    def set_mesh_context(self, context: tuple[Any, Any, Any]) -> None:
+        """Set the meshes of this thread; see ``mesh_context``."""
+        overrides = vars(self)
+        with _lock:
+            if "mesh_context" in overrides:
+                del overrides["mesh_context"]
+                _deactivate(overrides)
+            if context != (None, None, None):
+                overrides["mesh_context"] = context
+                _active_overrides.append(overrides)
+            else:
+                # They would shadow those of the process.
+                _drop_derived(overrides)
+            _refresh_tokens()
+
     @contextmanager
     def override(self, name: str, value: Any) -> Iterator[None]:
         """Set an option for this thread inside of a ``with`` block."""
@@ -140,17 +164,32 @@ class Config(threading.local):
             yield
         finally:
             with _lock:
-                # Found by identity: the overrides of two threads may be equal.
-                position = max(i for i, o in enumerate(_active_overrides) if o is overrides)
-                del _active_overrides[position]
+                _deactivate(overrides)
+                # A mesh that was set meanwhile stays.
+                mesh = {k: v for k, v in overrides.items() if k == "mesh_context"}
+                before.pop("mesh_context", None)
                 overrides.clear()
-                overrides.update(before)
+                overrides.update({**before, **mesh})
+                _drop_derived(overrides)
                 _refresh_tokens()
 
 
 _GUARDS = tuple(name for name in OPTIONS if name.startswith("transfer_guard"))
 _lock = threading.Lock()
 _active_overrides: list[dict[str, Any]] = []
+
+
+def _deactivate(overrides: dict[str, Any]) -> None:
+    """Take the overrides of a thread off the list once."""
+    # Found by identity: the overrides of two threads may be equal.
+    position = max(i for i, o in enumerate(_active_overrides) if o is overrides)
+    del _active_overrides[position]
+
+
+def _drop_derived(overrides: dict[str, Any]) -> None:
+    """Drop what follows from overrides where there are none any more."""
+    if not any(o is overrides for o in _active_overrides):
+        overrides.clear()
 
 
 def _refresh_tokens() -> None:
@@ -179,7 +218,10 @@ def _derived(values: dict[str, Any]) -> dict[str, Any]:
     checks_values = values["debug_nans"] or values["debug_infs"]
     guards = any(values[name] not in (None, "allow") for name in _GUARDS)
     return {
-        "token": tuple(values[o.attribute] for o in OPTIONS.values() if o.steers),
+        "token": (
+            *(values[o.attribute] for o in OPTIONS.values() if o.steers),
+            *((values["mesh_context"],) if "mesh_context" in values else ()),
+        ),
         "checks_values": checks_values,
         "checks_operands": checks_values
         or guards
@@ -205,5 +247,6 @@ def _from_environment(name: str, option: Option) -> Any:
 for _name, _entry in OPTIONS.items():
     setattr(Config, _entry.attribute, _from_environment(_name, _entry))
 
+platforms.set_host_device_count(Config.num_cpu_devices)
 _refresh_tokens()
 config = Config()

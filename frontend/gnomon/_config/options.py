@@ -79,6 +79,17 @@ def _platforms(name: str, value: Any) -> tuple[str, ...] | None:
     return names or None
 
 
+def _count(name: str, value: Any) -> int:
+    """A number of devices."""
+    try:
+        count = int(value)
+    except (TypeError, ValueError):
+        count = 0
+    if count < 1 or isinstance(value, (bool, float)):
+        raise ValueError(f"config option {name} takes a positive number of devices, got {value!r}")
+    return count
+
+
 _PRECISIONS = (
     "default",
     "high",
@@ -194,6 +205,12 @@ OPTIONS: dict[str, Option] = {
     "disable_jit": Option(
         "disable_jit", False, "jitted functions, loops and branches run as plain Python"
     ),
+    "tiered": Option(
+        "tiered",
+        False,
+        "the first calls of a jitted function are evaluated while it is compiled in the background",
+        steers=False,
+    ),
     "debug_nans": Option("debug_nans", False, "a nan among results raises, and names the op"),
     "debug_infs": Option("debug_infs", False, "an infinity likewise"),
     "check_tracer_leaks": Option(
@@ -230,6 +247,13 @@ OPTIONS: dict[str, Option] = {
         None,
         "where arrays without a place of their own go: a device, or the name of a platform",
         check=_device,
+    ),
+    "num_cpu_devices": Option(
+        "num_cpu_devices",
+        1,
+        "the number of CPU devices, set before they are used; all of them are this process's",
+        check=_count,
+        steers=False,
     ),
     "platforms": Option(
         "platforms",

@@ -19,6 +19,7 @@ __all__ = [
     "GnomonIndexError",
     "GnomonTypeError",
     "NonConcreteBooleanIndexError",
+    "ShardingTypeError",
     "TracerArrayConversionError",
     "TracerBoolConversionError",
     "TracerIntegerConversionError",
@@ -53,6 +54,16 @@ def _about(tracer: Any, *sentences: str) -> str:
 
 def _described(tracer: Any) -> str:
     return str(getattr(tracer, "aval", tracer))
+
+
+class ShardingTypeError(GnomonTypeError):
+    """The shardings of arrays do not go together, where axes of a mesh are explicit.
+
+    Shardings are a part of types there: an op whose operands are split differently must be told how
+    its result is split. Move an operand with `gnomon.sharding.reshard`, give ``out_sharding`` where
+    a function has it, or leave the shardings of a part of the program open with
+    `gnomon.sharding.auto_axes`.
+    """
 
 
 class ConcretizationTypeError(GnomonTypeError):

@@ -7,28 +7,19 @@ from collections.abc import Iterable
 
 __all__ = ["NOT_YET", "missing_attribute"]
 
-_DEVICES = "programs run on one device, and several are not supported yet"
+_PROCESSES = "programs run in one process, and several are not supported yet"
 _REFERENCES = "there are no mutable arrays; x.at[i].set(v) and the carries of loops say the same"
 _XLA = "it belongs to XLA alone"
-_EXPORT = "artifacts for deployment are not written yet; see Lowered.compile(target=...)"
-_PROFILER = "profiles are not written yet"
 _INTERNAL = "it shows JAX's own workings"
 
 _NAMES = {
-    _DEVICES: """
-        NamedSharding P Shard auto_pcast distributed host_count host_id host_ids make_mesh
-        make_array_from_callback make_array_from_process_local_data
-        make_array_from_single_device_arrays pmap reshard set_mesh shard_map smap thread_guard
-        remove_size_one_mesh_axis_from_type
-    """,
+    _PROCESSES: "distributed host_count host_id host_ids thread_guard",
     _REFERENCES: "Ref empty_ref free_ref freeze new_ref ref",
     _XLA: "ds ffi",
-    _EXPORT: "export",
-    _PROFILER: "profiler",
     _INTERNAL: """
         ad api_util array_garbage_collection_guard core debug_key_reuse interpreters
-        jax2tf_associative_scan_reductions lib make_user_context memory monitoring
-        softmax_custom_jvp version
+        auto_pcast jax2tf_associative_scan_reductions lib make_user_context memory monitoring
+        remove_size_one_mesh_axis_from_type softmax_custom_jvp version
     """,
 }
 

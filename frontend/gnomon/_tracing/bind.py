@@ -16,16 +16,18 @@ from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays import host_values
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, placed, with_weak_flag, wrap
-from gnomon._arrays.device import HOST
+from gnomon._arrays.sharded import ShardedArray
 from gnomon._arrays.transfers import guard_arrival
 from gnomon._config.current import Config, config
+from gnomon._sharding.device import HOST, in_host_memory
 from gnomon._tracing.evaluation import check_execution, check_values, evaluated
 from gnomon._tracing.on_device import computes_on_host, place_of, run_op
+from gnomon._tracing.shardings import sharded_results
 from gnomon._tracing.stack import state
 from gnomon._tracing.trace import Trace, Tracer, concrete_value
 from gnomon.dialects.contract import Op
 
-__all__ = ["as_operand", "bind", "operand_of", "trace_for", "with_weak_type"]
+__all__ = ["as_operand", "bind", "operand_of", "trace_for", "varying", "with_weak_type"]
 
 
 def trace_for(operands: Sequence[Any]) -> Trace | None:
@@ -67,7 +69,7 @@ def bind(op: Op, *operands: Any, **params: Any) -> Any:
             value = operand._value
             arrays.append(operand.numpy_value() if value is None else value)
             weak = weak and operand.weak_type
-        elif type(operand) is PlacedArray:
+        elif isinstance(operand, PlacedArray):
             return _bind_placed(op, operands, params)
         else:
             arrays.append(np.asarray(operand))
@@ -86,14 +88,16 @@ def _bind_placed(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any
     device, committed = place_of(operands, name) or (HOST, False)
     weak = all(getattr(x, "weak_type", False) for x in operands)
     results: Sequence[Any]
-    if device is HOST or (not committed and computes_on_host(operands)):
+    if in_host_memory(device) or (not committed and computes_on_host(operands)):
         out = evaluated(op, [concrete_value(x) for x in operands], params)
         out = [out] if op.results == 1 else out
         values = [np.asarray(r) for r in out]
-        results = [
-            placed(v, HOST, committed=True, weak_type=weak) if committed else wrap(v, weak)
-            for v in values
-        ]
+        if committed and any(type(x) is ShardedArray for x in operands):
+            results = sharded_results(op, operands, params, values, weak)
+        elif committed:
+            results = [placed(v, device, committed=True, weak_type=weak) for v in values]
+        else:
+            results = [wrap(v, weak) for v in values]
     else:
         results = run_op(op, operands, params, device, committed=committed, weak_type=weak)
     if Config.checks_somewhere and config.checks_values:
@@ -136,11 +140,19 @@ def operand_of(x: Any) -> Array:
     )
 
 
+def varying(arrays: Sequence[Any], vma: frozenset[str]) -> list[Any]:
+    """Arrays as ones that vary over some axes of a mesh."""
+    if all(array.aval.vma >= vma for array in arrays):
+        return list(arrays)
+    trace = trace_for(arrays)
+    return list(arrays) if trace is None else [trace.varying(array, vma) for array in arrays]
+
+
 def with_weak_type(x: Array, weak_type: bool = True) -> Array:
     """The same array with the weak-type flag as given."""
     if x.aval.weak_type == weak_type:
         return x
     if isinstance(x, Tracer):
-        return x._trace.tracer(x._ssa, weak_type, x._location)
+        return x._trace.tracer(x._ssa, weak_type, x._location, x.aval.vma, x.aval.explicit)
     assert isinstance(x, ConcreteArray)
     return with_weak_flag(x, weak_type)

@@ -22,13 +22,18 @@ class TraceCache:
 
     Each lies in a module of its own, which nothing changes: a trace that calls the function imports
     it, and what is compiled is a copy.
+
+    Args:
+      tiered: whether eager code evaluates the functions until they are compiled; None: as the
+        configuration says.
     """
 
-    __slots__ = ("__weakref__", "_known")
+    __slots__ = ("__weakref__", "_known", "_tiered")
 
     everywhere: ClassVar[weakref.WeakSet[TraceCache]] = weakref.WeakSet()
 
-    def __init__(self) -> None:
+    def __init__(self, tiered: bool | None = None) -> None:
+        self._tiered = tiered
         self._known: dict[Any, tuple[str, Traced]] = {}
         self.everywhere.add(self)
 
@@ -47,7 +52,7 @@ class TraceCache:
             if is_kept:
                 return self._known[key]
             name = traced.program.add(traced.name, traced.body)
-            traced.program.staged.add(name)
+            traced.program.staged[name] = self._tiered
             known = name, traced
         return known
 
@@ -78,6 +83,6 @@ class TraceCache:
         program = Program()
         body = program.import_body(traced.program, traced.body, {})
         name = program.add(traced.name, body)
-        program.staged.add(name)
+        program.staged[name] = self._tiered
         self._known[key] = name, traced._replace(program=program, body=program.body(name))
         return traced, True

@@ -13,21 +13,30 @@ from gnomon import tree_util
 from gnomon._arrays.array import Array
 from gnomon._arrays.aval import ShapedArray
 from gnomon._arrays.concrete import placed, with_weak_flag, wrap
-from gnomon._arrays.device import HOST, Device
 from gnomon._arrays.dtypes import float0
+from gnomon._arrays.sharded import ShardedArray, sharded
 from gnomon._config.current import config
 from gnomon._diagnostics.source_location import user_location
+from gnomon._sharding.device import Device, default_device, in_host_memory
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._tracing import kept
 from gnomon._tracing.bind import as_operand, bind, trace_for
+from gnomon._tracing.constraints import constraint_mesh
 from gnomon._tracing.evaluation import check_execution, evaluator, invalid_value
+from gnomon._tracing.explicit import retyped
+from gnomon._tracing.inspections import any_inspections, tell
 from gnomon._tracing.on_device import place_of, run_program
+from gnomon._tracing.shardings import mesh_of, program_shardings, propagated, sharding_in
 from gnomon._tracing.stack import active, innermost_trace
-from gnomon._tracing.trace import Trace, concrete_value
+from gnomon._tracing.trace import Trace, Tracer, concrete_value
+from gnomon.backends import profiling
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import Op
 from gnomon.dialects.emit import ops
-from gnomon.dialects.functions import Program, emit_call
+from gnomon.dialects.functions import TRANSFORMATIONS, Program, emit_call
 from gnomon.dialects.functions import call as call_op
 from gnomon.dialects.types import TensorType, is_complex, is_inexact
+from gnomon.passes.propagate_shardings import Inspected
 
 DIFFERENTIATIONS = frozenset({"grad", "jvp", "vjp", "linearize"})
 
@@ -189,8 +198,8 @@ def trace_function(
         program=program,
         parent=innermost_trace(),
     )
-    with active(trace):
-        out, extra = call(list(trace.tracers))
+    with active(trace), profiling.span(f"trace {what}"):
+        out, extra = call(trace.arguments(avals))
         leaves, tree = output_leaves(out, what)
         body = trace.finish(leaves)
     result_avals = [leaf.aval for leaf in leaves]
@@ -224,27 +233,74 @@ def evaluate_op(
     place = place_of(operands, name)
     arrays: Sequence[Any] = [concrete_value(o) for o in operands] if _on_host(place) else operands
     types = [TensorType(a.shape, a.dtype) for a in arrays]
+    key = None
+    if _is_kept(op, operands, place):
+        key = kept.key_of(program, op.full_name, name, types, params)
+        run = None if key is None else kept.take(key)
+        if key is not None and run is not None:
+            results = run(*arrays)
+            kept.give_back(key, run)
+            return _on_place(results, place)
     body = Body.build(types, lambda *given: emit_call(program, op, name, list(given), **params))
     main = program.add("main", body)
     try:
+        shardings = _known_shardings(program, main, operands, place)
         if place is not None and not _on_host(place):
             return _run_placed(program, main, operands, place)
-        run = evaluator(program)
-        return _on_place(run(main, *arrays), place)
+        run = evaluator(program).prepared(main)
+        results = run(*arrays)
     finally:
         program.erase(main)
+    if key is not None:
+        kept.give_back(key, run)
+    return _on_place(results, place, shardings)
+
+
+def _is_kept(op: Op, operands: Sequence[Any], place: Place | None) -> bool:
+    """Whether an evaluation is worth keeping: a transformation that no trace is around."""
+    return (
+        op.full_name in TRANSFORMATIONS
+        and innermost_trace() is None
+        and _on_host(place)
+        # An error that these raise names the line of this call.
+        and not config.checks_values
+        and not any(type(o) is ShardedArray for o in operands)
+    )
 
 
 Place = tuple[Device, bool]
 
 
+def _known_shardings(
+    program: Program, name: str, operands: Sequence[Any], place: Place | None
+) -> list[NamedSharding] | None:
+    """The shardings of the results of a function on arrays; its inspections are told theirs."""
+    inspected: list[Inspected] = []
+    shardings = None
+    body = program.body(name)
+    mesh = mesh_of([sharding_in(x) for x in operands]) or constraint_mesh(program, body)
+    where: Any = mesh or (default_device() if place is None else place[0])
+    if mesh is not None and in_host_memory(mesh._flat[0]):
+        shardings = program_shardings(program, name, operands, mesh, inspected)
+    elif any_inspections():
+        propagated(program, body, [None] * len(body.argument_types), None, inspected)
+    tell(inspected, where)
+    return shardings
+
+
 def _on_host(place: Place | None) -> bool:
-    return place is None or place[0] is HOST
+    return place is None or in_host_memory(place[0])
 
 
-def _on_place(values: Sequence[Any], place: Place | None) -> list[Any]:
+def _on_place(
+    values: Sequence[Any],
+    place: Place | None,
+    shardings: Sequence[NamedSharding] | None = None,
+) -> list[Any]:
     """Values that were computed on the host as arrays."""
     arrays = [np.asarray(v) for v in values]
+    if shardings is not None:
+        return [sharded(a, s) for a, s in zip(arrays, shardings, strict=True)]
     if place is not None and place[1]:
         return [placed(a, place[0], committed=True) for a in arrays]
     return [wrap(a) for a in arrays]
@@ -298,7 +354,18 @@ def bind_bodies(
         body = Body.build(types, lambda *given: op.build(given, params, bodies))
         main = program.add("main", body)
         try:
+            _known_shardings(program, main, operands, place)
             return _run_placed(program, main, operands, place)
+        finally:
+            program.erase(main)
+    shardings = None
+    if any_inspections() or any(type(o) is ShardedArray for o in operands):
+        copies = [body.clone() for body in bodies]
+        types = [TensorType(o.shape, o.dtype) for o in operands]
+        body = Body.build(types, lambda *given: op.build(given, params, copies))
+        main = program.add("main", body)
+        try:
+            shardings = _known_shardings(program, main, operands, place)
         finally:
             program.erase(main)
     run = evaluator(program)
@@ -306,7 +373,7 @@ def bind_bodies(
     arrays = [concrete_value(o) for o in operands]
     with np.errstate(all="ignore"):
         results = op.evaluate(*arrays, bodies=prepared, **params)  # type: ignore[operator]
-    return _on_place(results, place)
+    return _on_place(results, place, shardings)
 
 
 def rearranged(body: Body, order: Sequence[int], types: Sequence[TensorType]) -> Body:
@@ -325,15 +392,22 @@ def match_dtype(x: Array, aval: ShapedArray) -> Array:
 
 
 def with_avals(results: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
-    """Results with the weak types that tracing found."""
-    return [
-        _weak(r) if aval.weak_type and not r.weak_type else r
-        for r, aval in zip(results, avals, strict=True)
-    ]
+    """Results with the weak types and the varying axes that tracing found."""
+    return [_like(r, aval) for r, aval in zip(results, avals, strict=True)]
 
 
-def _weak(array: Any) -> Any:
+def _like(array: Any, aval: ShapedArray) -> Any:
+    weak = aval.weak_type or array.weak_type
+    if type(array) is Tracer:
+        vma = aval.vma | array.aval.vma
+        sharding = aval.explicit or array.aval.explicit
+        own = array.aval
+        if weak == array.weak_type and vma == own.vma and sharding is own.explicit:
+            return array
+        return array._trace.tracer(array._ssa, weak, array._location, vma, sharding)
+    if aval.explicit is not None:
+        array = retyped(array, aval.explicit)
+    if weak == array.weak_type:
+        return array
     trace = trace_for([array])
-    if trace is None:
-        return with_weak_flag(array, True)
-    return trace.tracer(trace.value(array), True)
+    return with_weak_flag(array, True) if trace is None else trace.tracer(trace.value(array), True)

@@ -18,9 +18,9 @@ import numpy as np
 
 from gnomon._arrays.aval import shaped_array
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, committed_device, placed_buffer
-from gnomon._arrays.device import HOST, Device, default_device
 from gnomon._arrays.transfers import described, guard_transfer, is_given
 from gnomon._config.current import Config
+from gnomon._sharding.device import HOST, Device, default_device, in_host_memory, memory_of
 from gnomon.backends.errors import CompilationError, add_note
 from gnomon.backends.interface import Buffer, Executable
 from gnomon.dialects.body import Body
@@ -68,7 +68,7 @@ def place_of(operands: Sequence[Any], what: str) -> tuple[Device, bool] | None:
     Raises:
       ValueError: operands are committed to different devices.
     """
-    if not any(type(x) is PlacedArray for x in operands):
+    if not any(isinstance(x, PlacedArray) for x in operands):
         return None
     device = committed_device(operands, lambda i: f"operand {i} of {what}")
     if device is not None:
@@ -85,7 +85,7 @@ def computes_on_host(operands: Sequence[Any]) -> bool:
     """
     size = 0
     for x in operands:
-        if type(x) is PlacedArray and x._value is None:
+        if isinstance(x, PlacedArray) and x._value is None:
             return False
         size += x.size
     return size <= _FEW
@@ -102,12 +102,14 @@ def input_buffer(x: Any, device: Device, *, fresh: bool = False) -> Buffer:
       device: where it is needed.
       fresh: its memory may be taken over: no buffer that somebody else uses.
     """
+    if isinstance(x, ConcreteArray) and in_host_memory(device) and in_host_memory(_home(x)):
+        return _shared_buffer(x)
     value = _value_to_bring(x, device)
     if value is None:
         buffer: Buffer = x.device_buffer()
     elif value.nbytes <= _KEPT_BYTES and not fresh:
         buffer = _kept_buffer(value, device)
-    elif type(x) is PlacedArray and x._device is device and not fresh:
+    elif isinstance(x, PlacedArray) and x._device is device and not fresh:
         buffer = x.device_buffer()
     else:
         # The caller may write to a NumPy array as soon as the call has returned.
@@ -116,20 +118,32 @@ def input_buffer(x: Any, device: Device, *, fresh: bool = False) -> Buffer:
     return buffer
 
 
+def _home(x: ConcreteArray) -> Device:
+    """The device of an array, or the group of its devices."""
+    return x._device if isinstance(x, PlacedArray) else HOST
+
+
+def _shared_buffer(x: ConcreteArray) -> Buffer:
+    """The buffer in host memory, made on first use, of an array that is there."""
+    if x._buffer is None or (x._buffer.is_deleted() and x._value is not None):
+        x._buffer = HOST.backend.put(x.numpy_value(), HOST)
+    return x._live_buffer()
+
+
 def guard_arrivals(operands: Sequence[Any], device: Device) -> None:
     """Apply `transfer_guard` to the arrays that a program on a device reads."""
     for x in operands:
-        if type(x) is PlacedArray:
-            if x._device is not device:
+        if isinstance(x, PlacedArray):
+            if memory_of(x._device) is not memory_of(device):
                 guard_transfer("device_to_device", f"{x.aval} on {x._device!r}", device)
-        elif device is not HOST and is_given(x):
+        elif not in_host_memory(device) and is_given(x):
             aval = x.aval if isinstance(x, ConcreteArray) else described(x)
             guard_transfer("host_to_device", aval, device)
 
 
 def _value_to_bring(x: Any, device: Device) -> np.ndarray[Any, Any] | None:
     """The host's value of an array that is not on a device yet; None where it is."""
-    if type(x) is PlacedArray and x._device is device:
+    if isinstance(x, PlacedArray) and memory_of(x._device) is memory_of(device):
         return x._value if x._buffer is None else None
     # Whether it may be moved was asked before.
     return ConcreteArray.numpy_value(x) if isinstance(x, ConcreteArray) else np.asarray(x)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gnomon._arrays.device import default_device
 from gnomon._config.current import Config, config
+from gnomon._sharding.device import default_device
 from gnomon._tracing.on_device import place_of
 from gnomon._tracing.trace import Trace
 
@@ -18,14 +18,15 @@ class NamedAxis:
 
     Attributes:
       name, size: of the axis.
-      trace: that of the `vmap` that maps it.
+      trace: that of the `vmap` or `shard_map` that maps it.
+      checked: whether types say which values vary over it: `shard_map` with ``check_vma``.
       anchor: a value of that trace, made when it is first needed.
     """
 
-    __slots__ = ("anchor", "name", "size", "trace")
+    __slots__ = ("anchor", "checked", "name", "size", "trace")
 
-    def __init__(self, name: str, size: int, trace: Trace) -> None:
-        self.name, self.size, self.trace = name, size, trace
+    def __init__(self, name: str, size: int, trace: Trace, checked: bool) -> None:
+        self.name, self.size, self.trace, self.checked = name, size, trace, checked
         self.anchor: Any = None
 
 
@@ -151,11 +152,19 @@ def platform_of(operands: Sequence[Any], what: str) -> str:
 @contextmanager
 def named_axis(name: str, size: int) -> Iterator[None]:
     """Bind an axis name inside of a mapped function, whose trace is the innermost one."""
-    state.axes.append(NamedAxis(name, size, state.stack[-1]))
+    with named_axes({name: size}, checked=False):
+        yield
+
+
+@contextmanager
+def named_axes(sizes: Mapping[str, int], *, checked: bool) -> Iterator[None]:
+    """Bind axis names inside of a mapped function, whose trace is the innermost one."""
+    count = len(state.axes)
+    state.axes += [NamedAxis(name, n, state.stack[-1], checked) for name, n in sizes.items()]
     try:
         yield
     finally:
-        state.axes.pop()
+        del state.axes[count:]
 
 
 def innermost_axis(names: Sequence[str]) -> NamedAxis:
@@ -170,7 +179,7 @@ def innermost_axis(names: Sequence[str]) -> NamedAxis:
     known = ", ".join(sorted({a.name for a in state.axes})) or "none"
     raise NameError(
         f"unbound axis name: {names[0]!r} (bound here: {known}). Collectives take a name that an "
-        "enclosing vmap(..., axis_name=...) binds"
+        "enclosing shard_map, pmap or vmap(..., axis_name=...) binds"
     )
 
 

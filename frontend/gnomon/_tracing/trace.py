@@ -23,7 +23,7 @@ from typing import Any, NoReturn, TypeGuard
 import numpy as np
 
 from gnomon._arrays.array import Array
-from gnomon._arrays.aval import ShapedArray, shaped_array
+from gnomon._arrays.aval import INVARIANT, ShapedArray, shaped_array
 from gnomon._arrays.concrete import PlacedArray, wrap
 from gnomon._config.current import config
 from gnomon._diagnostics.errors import (
@@ -34,16 +34,19 @@ from gnomon._diagnostics.errors import (
     UnexpectedTracerError,
 )
 from gnomon._diagnostics.source_location import file_and_line, user_location
+from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._tracing.evaluation import evaluator
+from gnomon._tracing.explicit import explicit_types, has_explicit_types
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body, operands_of, results_of
-from gnomon.dialects.contract import Op, has_effects
-from gnomon.dialects.emit import constant
+from gnomon.dialects.contract import Op, has_effects, params_of
+from gnomon.dialects.emit import constant, ops
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ensure_context, ir
-from gnomon.dialects.types import type_of
+from gnomon.dialects.symbolic.dimension import any_symbolic, is_symbolic_dim
+from gnomon.dialects.types import is_inexact, type_of
 
-__all__ = ["Trace", "Tracer", "concrete_value", "is_tracer"]
+__all__ = ["Trace", "Tracer", "concrete_value", "is_tracer", "varying_axes"]
 
 # Captured arrays up to this many elements become literals of the program, larger ones arguments.
 LITERAL_SIZE = 4
@@ -65,6 +68,7 @@ class Trace:
     """
 
     __slots__ = (
+        "_arguments",
         "_captured",
         "_evaluator",
         "_known",
@@ -81,7 +85,6 @@ class Trace:
         "program",
         "sources",
         "staging",
-        "tracers",
         "what",
     )
 
@@ -115,22 +118,58 @@ class Trace:
         self._known: dict[ir.Value, np.ndarray] = {}
         self._evaluator: Evaluator | None = None
         self.made: list[weakref.ref[Tracer]] | None = [] if config.check_tracer_leaks else None
-        self.tracers = [
+        # Weakly, because tracers refer to their trace: a cycle would keep what it captured until
+        # the garbage collector runs.
+        self._arguments: list[weakref.ref[Tracer]] = []
+
+    def arguments(self, avals: Sequence[ShapedArray]) -> list[Tracer]:
+        """The tracers of the arguments, of the types that the trace was made with; to call once."""
+        tracers = [
             Tracer(self, value, aval)
             for value, aval in zip(self.body.arguments, avals, strict=True)
         ]
+        self._arguments = [weakref.ref(tracer) for tracer in tracers]
+        return tracers
+
+    def argument_index(self, tracer: Tracer) -> int | None:
+        """Which argument a tracer is, if it is one."""
+        found = (i for i, argument in enumerate(self._arguments) if argument() is tracer)
+        return next(found, None)
 
     # ------------------------------------------------------------------------------- emitting ops
 
     def bind(self, op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
         """Emit an op on arrays; a tracer, or a list where the op has several results."""
+        vma = varying_axes(operands)
+        if vma:
+            # Only what can be differentiated: the cotangents of the members are then summed.
+            operands = [
+                self.varying(x, vma) if type(x) is Tracer and is_inexact(x.aval.dtype) else x
+                for x in operands
+            ]
         values, weak = self.values(operands)
         location = user_location()
         with self.ip, location:
             results = op.build(values, params)
+        if has_explicit_types(operands):
+            shapes = [type_of(r).shape for r in results]
+            types: Sequence[Any] = explicit_types(op, operands, params, shapes) or ()
+        else:
+            types = (None,) * len(results)
         if op.results == 1:
-            return self.tracer(results[0], weak, location)
-        return [self.tracer(r, weak, location) for r in results]
+            return self.tracer(results[0], weak, location, vma, types[0])
+        return [self.tracer(r, weak, location, vma, t) for r, t in zip(results, types, strict=True)]
+
+    def varying(self, operand: Any, vma: frozenset[str]) -> Any:
+        """An array as one that varies over some axes."""
+        own = operand.aval.vma
+        missing = vma - own
+        if not missing:
+            return operand
+        values, weak = self.values([operand])
+        with self.ip, user_location():
+            value = ops.pvary(*values, axes=tuple(sorted(missing)))
+        return self.tracer(value, weak, None, own | vma, operand.aval.explicit)
 
     def values(self, operands: Sequence[Any]) -> tuple[list[ir.Value], bool]:
         """SSA values of arrays in this trace, and whether all are weakly typed."""
@@ -148,11 +187,17 @@ class Trace:
             return function(*values)
 
     def tracer(
-        self, value: ir.Value, weak_type: bool = False, location: ir.Location | None = None
+        self,
+        value: ir.Value,
+        weak_type: bool = False,
+        location: ir.Location | None = None,
+        vma: frozenset[str] = INVARIANT,
+        sharding: NamedSharding | None = None,
     ) -> Tracer:
         """The tracer of an SSA value of this trace."""
         type_ = type_of(value)
-        return Tracer(self, value, shaped_array(type_.shape, type_.dtype, weak_type), location)
+        aval = shaped_array(type_.shape, type_.dtype, weak_type, vma, sharding)
+        return Tracer(self, value, aval, location)
 
     def value(self, operand: Any) -> ir.Value:
         """The SSA value of an array in this trace; a value from outside is captured."""
@@ -163,7 +208,7 @@ class Trace:
         found = self._captured.get(id(operand))
         if found is not None:
             return found
-        if type(operand) is PlacedArray and (operand.committed or operand._value is None):
+        if isinstance(operand, PlacedArray) and (operand.committed or operand._value is None):
             pass  # Its place says where the program runs, or its value is not here.
         elif type(operand) is not Tracer:
             array = operand.numpy_value() if isinstance(operand, Array) else np.asarray(operand)
@@ -191,12 +236,10 @@ class Trace:
         """Raise if a tracer of the trace, which is finished, is still alive."""
         if self.made is None:
             return
-        origins = {id(t): t.describe_origin() for t in self.tracers}
-        self.tracers = []
         gc.collect()
         alive = [tracer for reference in self.made if (tracer := reference()) is not None]
         if alive:
-            lines = [f"{t.aval}: {origins.get(id(t)) or t.describe_origin()}" for t in alive]
+            lines = [f"{t.aval}: {t.describe_origin()}" for t in alive]
             raise UnexpectedTracerError(
                 f"Leaked trace: {self.what} has been traced, and values that it made are still "
                 "referred to, from a global, an attribute, a list, a closure:\n" + "\n".join(lines)
@@ -226,6 +269,8 @@ class Trace:
             if has_effects(op):
                 # It would run here, and once more when the whole function runs.
                 return None
+            if _is_symbolic(op):
+                return None
             pending = [o for o in operands_of(op) if o not in known]
             if pending:
                 work.extend(pending)
@@ -237,7 +282,7 @@ class Trace:
         return known[value]
 
     def _argument_value(self, index: int) -> np.ndarray | None:
-        count = len(self.tracers)
+        count = len(self._arguments)
         if index >= count:
             return concrete_value(self.captures[index - count])
         source = None if self.sources is None else self.sources[index]
@@ -259,6 +304,13 @@ def _producer(value: ir.Value) -> ir.Operation:
         inner = op.operands[0].owner
         return inner.operation if isinstance(inner, ir.OpView) else inner
     return op
+
+
+def _is_symbolic(op: ir.Operation) -> bool:
+    """Whether the value or the shape of a result depends on symbolic dimensions."""
+    if any(any_symbolic(type_of(value).shape) for value in results_of(op)):
+        return True
+    return op.name == "gnomon.dimension" and is_symbolic_dim(params_of(op)["size"])
 
 
 class Tracer(Array):
@@ -295,10 +347,10 @@ class Tracer(Array):
     def describe_origin(self) -> str:
         """Where the value comes from: the argument, or the user's line."""
         trace = self._trace
-        for i, tracer in enumerate(trace.tracers):
-            if tracer is self:
-                name = trace.names[i] if trace.names else f"argument {i}"
-                return f"It is {name} of {trace.what}."
+        i = trace.argument_index(self)
+        if i is not None:
+            name = trace.names[i] if trace.names else f"argument {i}"
+            return f"It is {name} of {trace.what}."
         found = file_and_line(self._location) if self._location else None
         line = f" at {found[0]}:{found[1]}" if found else ""
         return f"It was made in {trace.what}{line}."
@@ -375,6 +427,15 @@ class Tracer(Array):
 
     def __reduce__(self) -> NoReturn:
         raise ConcretizationTypeError(self, "It was pickled or copied.")
+
+
+def varying_axes(operands: Sequence[Any]) -> frozenset[str]:
+    """The mesh axes over which some of the arrays vary."""
+    vma = INVARIANT
+    for operand in operands:
+        if type(operand) is Tracer and operand.aval.vma:
+            vma |= operand.aval.vma
+    return vma
 
 
 def is_tracer(x: Any) -> TypeGuard[Tracer]:

@@ -191,7 +191,7 @@ def checkpoint(
     policy: Callable[..., bool] | None = None,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Iterable[str] = (),
-    concrete: Any = False,
+    concrete: bool = False,
 ) -> Callable[P, R]:
     """A function whose inner values the backward pass computes again instead of keeping them.
 

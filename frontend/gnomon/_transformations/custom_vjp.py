@@ -268,11 +268,17 @@ def _checked_bwd(out: Any, rule: Any, fun: Any, call: Call) -> list[Array]:
         if is_floating(ct.dtype) and is_floating(aval.dtype):
             # Rules compute in the precision that they like; the gradient is of the argument's.
             ct = bind(ops.convert, ct, dtype=aval.dtype) if ct.dtype != aval.dtype else ct
-        if (ct.shape, ct.dtype) != (aval.shape, aval.dtype):
+        if (ct.shape, ct.dtype) != (aval.shape, aval.dtype) or ct.aval.vma - aval.vma:
             path = tree_util.tree_flatten_with_path(dummy)[0][i][0]
             raise ValueError(
                 f"{who} must produce cotangents of the shapes and dtypes of the primal inputs: at "
                 f"output{tree_util.keystr(path)} it must produce {aval}, but got {ct.aval}."
+                + (
+                    " It varies over axes of a mesh that the input does not vary over: sum it over "
+                    "them with gnomon.lax.psum."
+                    if ct.aval.vma - aval.vma
+                    else ""
+                )
             )
         found.append(ct)
     return found

@@ -15,7 +15,7 @@ from gnomon._arrays.aval import ShapedArray
 from gnomon._arrays.concrete import wrap
 from gnomon._arrays.dtypes import float0
 from gnomon._diagnostics.source_location import user_location
-from gnomon._tracing.bind import as_operand
+from gnomon._tracing.bind import as_operand, varying
 from gnomon._tracing.function import (
     Traced,
     apply,
@@ -147,6 +147,7 @@ def _jvp_inputs(
                 f"{name}: primal and tangent arguments must have equal shapes and dtypes, got "
                 f"{primal.aval} and {tangent.aval}"
             )
+        primal, tangent = varying([primal, tangent], primal.aval.vma | tangent.aval.vma)
         operands.append(primal)
         wrt.append(i)
         directions.append(tangent)
@@ -283,7 +284,7 @@ class _LinearMap:
         for aval, nonzero in zip(self.out_avals, self.out_nonzero, strict=True):
             if nonzero:
                 tangent = next(found)
-                out += with_avals([tangent], [aval]) if weak else [tangent]
+                out += with_avals([tangent], [aval if weak else aval.strip_weak_type()])
             elif is_inexact(aval.dtype):
                 out.append(wrap(np.zeros(aval.shape, aval.dtype)))
             else:
@@ -312,8 +313,8 @@ class _LinearMap:
         linear = [False] * len(residuals) + [True] * len(self.wrt)
         backward = self.differentiator.transpose_function(self.name, tuple(linear), tuple(present))
         results = call_function(self.program, backward, [*residuals, *seeds])
-        if weak:
-            results = with_avals(results, [self.in_avals[i] for i in self.wrt])
+        avals = [self.in_avals[i] for i in self.wrt]
+        results = with_avals(results, avals if weak else [a.strip_weak_type() for a in avals])
         found = dict(zip(self.wrt, results, strict=True))
         filled = [
             found[i] if i in found else np.zeros(aval.shape, float0)
@@ -378,9 +379,9 @@ def checked_cotangent(ct: Any, aval: ShapedArray) -> Array | None:
     if not is_inexact(aval.dtype):
         return None  # float0, None and zeros all count as zero
     array = match_dtype(as_operand(ct), aval)
-    if array.shape != aval.shape or array.dtype != aval.dtype:
+    if array.shape != aval.shape or array.dtype != aval.dtype or array.aval.vma - aval.vma:
         raise ValueError(
-            "the cotangent must have the shape and dtype of the function's output: expected "
-            f"{aval}, got {array.aval}"
+            "the cotangent must have the shape and dtype of the function's output, and vary over "
+            f"no more axes of a mesh: expected {aval}, got {array.aval}"
         )
     return array

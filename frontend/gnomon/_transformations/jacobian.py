@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
@@ -11,32 +12,50 @@ from gnomon import tree_util
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon._arrays.dtypes import float0
-from gnomon._tracing.bind import bind
+from gnomon._tracing.bind import as_operand, bind, with_weak_type
+from gnomon._tracing.dimensions import number
 from gnomon._tracing.function import auxiliary_leaves, check_callable, described
 from gnomon._tracing.trace import is_tracer
 from gnomon._transformations.argnums import ArgumentLeaves, canonical_argnums, differentiable
 from gnomon._transformations.differentiate import jvp, vjp
 from gnomon._transformations.vmap import vmap
 from gnomon.dialects.emit import ops
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.dialects.types import is_complex, is_inexact
 
 P = ParamSpec("P")
+
+_INT32 = np.dtype(np.int32)
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
 
 def _basis(leaves: list[Array]) -> list[Array]:
     """The standard basis of the space of the leaves together, along a new leading axis."""
-    total = sum(int(np.prod(leaf.shape)) for leaf in leaves)
+    total = sum(math.prod(leaf.shape) for leaf in leaves)
     rows: list[Array] = []
     start = 0
     for leaf in leaves:
-        size = int(np.prod(leaf.shape))
-        block = np.zeros((total, size), leaf.dtype)
-        block[np.arange(start, start + size), np.arange(size)] = 1
-        rows.append(wrap(block.reshape(total, *leaf.shape), leaf.aval.weak_type))
+        size = math.prod(leaf.shape)
+        if is_symbolic_dim(total):
+            rows.append(_symbolic_rows(leaf, total, size, start))
+        else:
+            block = np.zeros((total, size), leaf.dtype)
+            block[np.arange(start, start + size), np.arange(size)] = 1
+            rows.append(wrap(block.reshape(total, *leaf.shape), leaf.aval.weak_type))
         start += size
     return rows
+
+
+def _symbolic_rows(leaf: Array, total: Any, size: Any, start: Any) -> Array:
+    """The rows of the basis for one leaf, where sizes are symbolic."""
+    row, column = (bind(ops.iota, dtype=_INT32, shape=(total, size), dimension=d) for d in range(2))
+    shift = as_operand(number(start, _INT32))
+    shift = bind(ops.broadcast_in_dim, shift, shape=(total, size), dims=())
+    column = bind(ops.add, column, shift)
+    block = bind(ops.convert, bind(ops.eq, row, column), dtype=leaf.dtype)
+    rows = bind(ops.reshape, block, shape=(total, *leaf.shape))
+    return with_weak_type(rows, leaf.aval.weak_type)
 
 
 def _split_basis(stacked: Any, leaves: list[Array], axis: int) -> list[Any]:
@@ -44,7 +63,7 @@ def _split_basis(stacked: Any, leaves: list[Array], axis: int) -> list[Any]:
     pieces, start = [], 0
     shape = stacked.shape
     for leaf in leaves:
-        size = int(np.prod(leaf.shape))
+        size = math.prod(leaf.shape)
         low, high = [0] * len(shape), list(shape)
         low[axis], high[axis] = start, start + size
         piece = bind(

@@ -85,8 +85,8 @@ def linear_transpose(
         except ValueError as error:
             raise TypeError(f"cotangent type does not match function output: {error}") from None
         results = call_function(program, backward, [*captures, *seeds])
-        if all(seed.aval.weak_type for seed in seeds if seed is not None):
-            results = with_avals(results, avals)
+        weak = all(seed.aval.weak_type for seed in seeds if seed is not None)
+        results = with_avals(results, avals if weak else [a.strip_weak_type() for a in avals])
         out: tuple[Any, ...] = tree_util.tree_unflatten(in_tree, results)
         return out
 

@@ -9,6 +9,9 @@ import numpy as np
 
 from gnomon import tree_util
 from gnomon._arrays.aval import ShapedArray
+from gnomon._diagnostics.errors import ShardingTypeError
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.function import (
     Traced,
@@ -24,6 +27,7 @@ from gnomon._tracing.stack import named_axis
 from gnomon._trees.prefixes import broadcast_prefix
 from gnomon.dialects import functions
 from gnomon.dialects.contract import MappedAxis
+from gnomon.dialects.symbolic.dimension import as_size
 from gnomon.passes.expand import mapped_results
 
 P = ParamSpec("P")
@@ -49,8 +53,8 @@ def vmap(
         result that does not depend on a mapped argument.
       axis_name: a name for the axis, for collectives (`gnomon.lax.psum`).
       axis_size: the size of the axis; needed only where nothing is mapped.
-      spmd_axis_name: taken for compatibility: it names a mesh axis of sharded arrays, and there is
-        one device.
+      spmd_axis_name: the axes of the mesh over which the mapped axis is split. Explicit axes are
+        known from the types of the arguments, and must be these.
     Returns:
       A function of the same arguments, with the mapped axis added.
     Raises:
@@ -76,6 +80,7 @@ def vmap(
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         arguments = _Arguments(fun, in_axes, axis_size, args, kwargs)
+        sharding = arguments.mapped_sharding(spmd_axis_name)
         traced = _trace(fun, arguments, name)
         outputs = _Outputs(fun, traced.extra if name else traced.tree, out_axes, traced)
         axis = MappedAxis(arguments.size, name)
@@ -89,7 +94,7 @@ def vmap(
             axis_size=axis.size,
             axis_name=name,
         )
-        return outputs.assembled(results, axis.size)
+        return outputs.assembled(results, axis.size, sharding)
 
     return described(mapped, fun, "The function {} mapped over an axis of its arguments.")
 
@@ -137,10 +142,40 @@ class _Arguments:
         """The types of the mapped leaves without their mapped axes."""
         avals = []
         for i, place in self.places.items():
-            shape = list(self.leaves[i].shape)
-            del shape[place]
-            avals.append(self.leaves[i].aval.update(shape=tuple(shape)))
+            aval = self.leaves[i].aval
+            shape = (*aval.shape[:place], *aval.shape[place + 1 :])
+            sharding = aval.explicit
+            if sharding is not None:
+                split = aval.split
+                spec = PartitionSpec(*split[:place], *split[place + 1 :])
+                sharding = sharding.update(spec=spec)
+            avals.append(aval.replicated().update(shape=shape, sharding=sharding))
         return avals
+
+    def mapped_sharding(self, spmd_axis_name: Any) -> NamedSharding | None:
+        """How the mapped axis is split in the types of the leaves, as a sharding of a vector.
+
+        Raises:
+          ValueError: it is split differently in two of them, or not as ``spmd_axis_name`` says.
+        """
+        places = self.places.items()
+        avals = [(self.leaves[i].aval, place) for i, place in places]
+        found = {aval.split[place] for aval, place in avals}
+        if len(found) > 1:
+            raise ValueError(
+                "vmap: the mapped axes of all arguments must be split over the same axes of the "
+                f"mesh, got {', '.join(str(aval) for aval, _ in avals)}"
+            )
+        typed = next((aval.explicit for aval, _ in avals if aval.explicit is not None), None)
+        if typed is None or not (axes := found.pop()):
+            return typed and typed.update(spec=PartitionSpec(None))
+        given = (spmd_axis_name,) if isinstance(spmd_axis_name, str) else spmd_axis_name
+        if given is not None and tuple(given) != axes:
+            raise ValueError(
+                f"vmap: the mapped axis is split over {axes}, which is not spmd_axis_name="
+                f"{spmd_axis_name!r}"
+            )
+        return typed.update(spec=PartitionSpec(axes))
 
     def with_elements(self, tracers: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with tracers in the place of the mapped leaves."""
@@ -214,14 +249,13 @@ class _Outputs:
             dimensions.append(place % rank)
         return tuple(dimensions)
 
-    def assembled(self, results: list[Any], size: int) -> Any:
-        """The results in the function's structure, with weak types as they were traced."""
+    def assembled(self, results: list[Any], size: int, mapped: NamedSharding | None) -> Any:
+        """The results in the function's structure, with types as they were traced."""
         avals = []
         for aval, place in zip(self._traced.avals, self._result_axes, strict=True):
-            shape = list(aval.shape)
             if place is not None:
-                shape.insert(place % (aval.ndim + 1), size)
-            avals.append(aval.update(shape=tuple(shape)))
+                aval = _with_mapped_axis(aval, place % (aval.ndim + 1), size, mapped)
+            avals.append(aval)
         out = tree_util.tree_unflatten(self._tree, with_avals(results, avals))
         if all(self._is_result):
             return out
@@ -230,6 +264,24 @@ class _Outputs:
             if not is_result and axis is not None:
                 leaves[i] = np.stack([leaves[i]] * size, axis)
         return tree_util.tree_unflatten(tree, leaves)
+
+
+def _with_mapped_axis(
+    aval: ShapedArray, place: int, size: int, mapped: NamedSharding | None
+) -> ShapedArray:
+    """The type of a result with the mapped axis."""
+    shape = (*aval.shape[:place], size, *aval.shape[place:])
+    sharding = aval.explicit or mapped
+    if sharding is not None:
+        (axes,) = mapped._axes if mapped is not None else ((),)
+        split = (*aval.split[:place], axes, *aval.split[place:])
+        if any(axis in of_dimension for of_dimension in aval.split for axis in axes):
+            raise ShardingTypeError(
+                f"vmap: a result {aval} of the mapped function is split over an axis of the mesh "
+                f"over which the mapped axis is split, {axes}"
+            )
+        sharding = sharding.update(spec=PartitionSpec(*split))
+    return aval.replicated().update(shape=shape, sharding=sharding)
 
 
 def _check_axes(what: str, axes: Any) -> None:
@@ -287,7 +339,8 @@ def _axis_size(
             f"vmap of {name} got inconsistent sizes for array axes to be mapped:\n"
             + "\n".join(lines + extra)
         )
-    return int(next(iter(sizes)))
+    size: int = as_size(next(iter(sizes)))
+    return size
 
 
 def _argument_name(path: tuple[Any, ...]) -> str:

@@ -29,6 +29,7 @@ __all__ = [
     "register_pytree_with_keys_class",
     "register_static",
     "static",
+    "unflatten_function",
 ]
 
 NAMESPACE = "gnomon"
@@ -41,9 +42,10 @@ T = TypeVar("T", bound=type)
 
 @dataclasses.dataclass(frozen=True)
 class _Node:
-    """A registered type: node to (children, auxiliary data), and to (keys and children, data)."""
+    """A registered type: node to (children, data) and back, and to (keys and children, data)."""
 
     flatten: Flatten
+    unflatten: Unflatten
     flatten_with_keys: Flatten | None
 
 
@@ -84,7 +86,7 @@ def _register(
             f"{nodetype.__module__}.{nodetype.__qualname__} is a node of trees by itself and "
             "cannot be registered as another kind"
         ) from error
-    _nodes[nodetype] = _Node(flatten_to_tuple, flatten_with_keys)
+    _nodes[nodetype] = _Node(flatten_to_tuple, unflatten, flatten_with_keys)
 
 
 def register_pytree_node(
@@ -288,6 +290,12 @@ def is_container(typ: type | None) -> bool:
 def is_tree_node(typ: type) -> bool:
     """True for classes whose instances are nodes: registered ones, and the containers of Python."""
     return typ in _nodes or is_container(typ)
+
+
+def unflatten_function(nodetype: type) -> Unflatten | None:
+    """The function that a type was registered with; None for a type that was not."""
+    node = _nodes.get(nodetype)
+    return None if node is None else node.unflatten
 
 
 def flatten_node(tree: Any) -> tuple[list[Any], Hashable]:

@@ -5,20 +5,25 @@
 
 from gnomon.lax import linalg
 from gnomon.lax._branches import cond, switch
-from gnomon.lax._collectives import (
+from gnomon.lax._collective_movements import (
     all_gather,
     all_to_all,
+    pbroadcast,
+    ppermute,
+    pshuffle,
+    psum_scatter,
+    pswapaxes,
+    ragged_all_to_all,
+)
+from gnomon.lax._collectives import (
     axis_index,
     axis_size,
-    pbroadcast,
+    pcast,
     pmax,
     pmean,
     pmin,
-    ppermute,
-    pshuffle,
     psum,
-    psum_scatter,
-    pswapaxes,
+    pvary,
 )
 from gnomon.lax._composite import composite
 from gnomon.lax._contraction import (
@@ -359,6 +364,7 @@ __all__ = [
     "pad",
     "padtype_to_pads",
     "pbroadcast",
+    "pcast",
     "platform_dependent",
     "pmax",
     "pmean",
@@ -371,6 +377,8 @@ __all__ = [
     "psum",
     "psum_scatter",
     "pswapaxes",
+    "pvary",
+    "ragged_all_to_all",
     "ragged_dot",
     "ragged_dot_general",
     "random_gamma_grad",

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from gnomon import tree_util
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
+from gnomon._arrays.aval import split_alike
 from gnomon._arrays.concrete import wrap
 from gnomon._config.current import config
-from gnomon._tracing.bind import as_operand, bind
+from gnomon._tracing.bind import as_operand, bind, varying
 from gnomon._tracing.function import (
     Traced,
     bind_bodies,
@@ -25,6 +27,7 @@ from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program
 from gnomon.dialects.types import is_floating, is_integer
 from gnomon.lax._bodies import leaves_of, path_to, trace_body
+from gnomon.passes.drop_casts import drop_casts
 
 __all__ = ["cond", "switch"]
 
@@ -33,7 +36,10 @@ _NOT_GIVEN: Any = object()
 
 
 def switch(
-    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NOT_GIVEN
+    index: ArrayLike,
+    branches: Sequence[Callable[..., Any]],
+    *operands: Any,
+    operand: Any = _NOT_GIVEN,
 ) -> Any:
     """Apply one of several functions, chosen by an index.
 
@@ -56,25 +62,25 @@ def switch(
     for branch in branches:
         if not callable(branch):
             raise TypeError(f"switch: branches must be callable, got {branch!r}")
-    index = as_operand(index)
-    if index.shape != ():
-        raise TypeError(f"switch: the index must be a scalar, got an array of shape {index.shape}")
-    if not is_integer(index.dtype):
-        raise TypeError(f"switch: the index must be an integer, got {index.dtype.name}")
+    chosen = as_operand(index)
+    if chosen.shape != ():
+        raise TypeError(f"switch: the index must be a scalar, got an array of shape {chosen.shape}")
+    if not is_integer(chosen.dtype):
+        raise TypeError(f"switch: the index must be an integer, got {chosen.dtype.name}")
     if len(branches) == 1:
         return branches[0](*operands)
-    if config.disable_jit and (known := concrete_value(index)) is not None:
+    if config.disable_jit and (known := concrete_value(chosen)) is not None:
         return branches[min(max(int(known), 0), len(branches) - 1)](*operands)
-    if index.dtype != _INT32:
+    if chosen.dtype != _INT32:
         # Clamp first: a wide index must not wrap around.
-        limits = [wrap(np.asarray(v, index.dtype)) for v in (0, len(branches) - 1)]
-        index = bind(ops.clamp, limits[0], index, limits[1])
-        index = bind(ops.convert, index, dtype=_INT32)
-    return _branch("switch", index, branches, operands)
+        limits = [wrap(np.asarray(v, chosen.dtype)) for v in (0, len(branches) - 1)]
+        chosen = bind(ops.clamp, limits[0], chosen, limits[1])
+        chosen = bind(ops.convert, chosen, dtype=_INT32)
+    return _branch("switch", chosen, branches, operands)
 
 
 def cond(
-    pred: Any,
+    pred: ArrayLike,
     true_fun: Any,
     false_fun: Any,
     *operands: Any,
@@ -128,6 +134,9 @@ def _branch(
     what: str, index: Array, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]
 ) -> Any:
     leaves, tree = leaves_of(operands, f"{what}'s operands")
+    # The operands vary over axes whose members may choose differently; see `drop_casts`.
+    chooses = index.aval.vma
+    leaves = varying(leaves, chooses)
     avals = [leaf.aval for leaf in leaves]
     program = Program()  # of all branches, with what they call
     traced = [trace_body(branch, what, tree, avals, program) for branch in branches]
@@ -139,10 +148,12 @@ def _branch(
     for t in traced:
         order = [*range(len(leaves)), *(position[id(c)] for c in t.captures)]
         bodies.append(rearranged(t.body, order, types))
-    results = bind_bodies(
-        ops.switch, traced[0].program, [index, *leaves, *captures.values()], bodies, {}
-    )
-    return tree_util.tree_unflatten(traced[0].tree, with_avals(results, traced[0].avals))
+        if chooses:
+            drop_casts(t.program, bodies[-1], chooses)
+    outer = varying(list(captures.values()), chooses)
+    results = bind_bodies(ops.switch, traced[0].program, [index, *leaves, *outer], bodies, {})
+    out_avals = [aval.update(vma=aval.vma | chooses) for aval in traced[0].avals]
+    return tree_util.tree_unflatten(traced[0].tree, with_avals(results, out_avals))
 
 
 def _check_branches(
@@ -158,7 +169,7 @@ def _check_branches(
             )
         different = []
         for i, (a, b) in enumerate(zip(first.avals, other.avals, strict=True)):
-            if a.shape != b.shape or a.dtype != b.dtype:
+            if a.shape != b.shape or a.dtype != b.dtype or a.vma != b.vma or not split_alike(a, b):
                 different.append(
                     f"  output {path_to(first.tree, i) or '(the result itself)'}: {a} and {b}"
                 )
@@ -166,5 +177,5 @@ def _check_branches(
             raise TypeError(
                 f"{what} branches must have equal output types; {names} differ at\n"
                 + "\n".join(different)
-                + "\nConvert one side with astype, or broadcast it."
+                + "\nConvert one side with astype, broadcast it, or cast it with gnomon.lax.pcast."
             )

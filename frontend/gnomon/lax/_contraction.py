@@ -10,8 +10,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from gnomon._api.explicit_axes import with_out_sharding
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import ArrayLike, DTypeLike
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._config.current import config
 from gnomon._tracing.bind import bind, with_weak_type
@@ -26,7 +27,7 @@ from gnomon.dialects.types import (
     is_floating,
     real_dtype,
 )
-from gnomon.lax._creation import converted, no_sharding
+from gnomon.lax._creation import converted
 from gnomon.lax._dot_algorithm import (
     DotAlgorithm,
     DotAlgorithmPreset,
@@ -91,7 +92,7 @@ PrecisionLike = (
 )
 
 
-def canonical_precision(precision: Any) -> str:
+def canonical_precision(precision: PrecisionLike) -> str:
     """The op's precision from what a caller may give.
 
     Raises:
@@ -112,14 +113,14 @@ def canonical_precision(precision: Any) -> str:
     )
 
 
-def chosen_precision(precision: Any) -> str:
+def chosen_precision(precision: PrecisionLike) -> str:
     """The op's precision: what the caller gives, or what the configuration says."""
     if precision is None:
         precision = config.default_matmul_precision
     return "default" if precision is None else canonical_precision(precision)
 
 
-def chosen_mode(precision: Any) -> str:
+def chosen_mode(precision: PrecisionLike) -> str:
     """`chosen_precision` of an op that takes no algorithm: the mode that is nearest to it."""
     chosen = chosen_precision(precision)
     return mode_of(chosen) if is_algorithm(chosen) else chosen
@@ -136,7 +137,7 @@ def dot_general(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Products of two arrays, summed over paired dimensions.
 
@@ -160,7 +161,14 @@ def dot_general(
       Array([[ 5., 14.],
              [14., 50.]], dtype=float32)
     """
-    no_sharding("dot_general", out_sharding)
+    if out_sharding is not None:
+        return with_out_sharding(
+            "lax.dot_general",
+            out_sharding,
+            lambda x, y: dot_general(x, y, dimension_numbers, precision, preferred_element_type),
+            lhs,
+            rhs,
+        )
     x, y = argument("dot_general", lhs, 0), argument("dot_general", rhs, 1)
     preferred = None
     if preferred_element_type is not None:
@@ -304,7 +312,7 @@ def dot(
     dimension_numbers: DotDimensionNumbers | None = None,
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """The product of two vectors, of a matrix and a vector, or of two matrices.
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from gnomon._api.explicit_axes import with_out_sharding
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon._tracing.bind import bind, with_weak_type
@@ -104,7 +105,11 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
 
 
 def full(
-    shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, sharding: Any = None
+    shape: ShapeLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    sharding: OutSharding | None = None,
 ) -> Array:
     """An array of one value.
 
@@ -112,7 +117,7 @@ def full(
       shape: an int or a sequence of ints.
       fill_value: a scalar.
       dtype: the dtype; that of ``fill_value`` if None.
-      sharding: None; there is one device.
+      sharding: the sharding of the result, or a spec of the mesh that is set.
     Raises:
       TypeError: ``fill_value`` is not a scalar, or a size is negative.
 
@@ -121,7 +126,8 @@ def full(
       Array([[7., 7., 7.],
              [7., 7., 7.]], dtype=float32)
     """
-    no_sharding("full", sharding)
+    if sharding is not None:
+        return with_out_sharding("lax.full", sharding, lambda: full(shape, fill_value, dtype))
     sizes = as_shape("lax.full", shape)
     if np.ndim(fill_value):
         raise TypeError(
@@ -140,7 +146,7 @@ def full_like(
     fill_value: ArrayLike,
     dtype: DTypeLike | None = None,
     shape: ShapeLike | None = None,
-    sharding: Any = None,
+    sharding: OutSharding | None = None,
 ) -> Array:
     """An array of one value, with the shape and dtype of another.
 
@@ -148,9 +154,12 @@ def full_like(
       x: an array, or anything with shape and dtype.
       fill_value: a scalar.
       dtype, shape: replace those of ``x``.
-      sharding: None; there is one device.
+      sharding: the sharding of the result, or a spec of the mesh that is set.
     """
-    no_sharding("full_like", sharding)
+    if sharding is not None:
+        return with_out_sharding(
+            "lax.full_like", sharding, lambda: full_like(x, fill_value, dtype, shape)
+        )
     sizes = np.shape(x) if shape is None else as_shape("lax.full_like", shape)
     if np.ndim(fill_value):
         raise TypeError(
@@ -163,9 +172,10 @@ def full_like(
     return broadcast(converted(fill_value, target, weak), sizes)
 
 
-def empty(shape: ShapeLike, dtype: DTypeLike, *, out_sharding: Any = None) -> Array:
+def empty(shape: ShapeLike, dtype: DTypeLike, *, out_sharding: OutSharding | None = None) -> Array:
     """An array whose values nobody should rely on; they are zeros."""
-    no_sharding("empty", out_sharding)
+    if out_sharding is not None:
+        return with_out_sharding("lax.empty", out_sharding, lambda: empty(shape, dtype))
     return full(shape, 0, dtype)
 
 
@@ -184,7 +194,7 @@ def iota(dtype: DTypeLike, size: int) -> Array:
 
 
 def broadcasted_iota(
-    dtype: DTypeLike, shape: ShapeLike, dimension: int, *, out_sharding: Any = None
+    dtype: DTypeLike, shape: ShapeLike, dimension: int, *, out_sharding: OutSharding | None = None
 ) -> Array:
     """The numbers 0, 1, ... along one dimension, repeated along the others.
 
@@ -192,12 +202,15 @@ def broadcasted_iota(
       dtype: an integer, floating point or complex dtype.
       shape: the shape of the result.
       dimension: the one along which the numbers grow; not negative.
-      out_sharding: None; there is one device.
+      out_sharding: the sharding of the result, or a spec of the mesh that is set.
     Raises:
       TypeError: the dtype is bool, or a size is negative.
       ValueError: there is no such dimension.
     """
-    no_sharding("broadcasted_iota", out_sharding)
+    if out_sharding is not None:
+        return with_out_sharding(
+            "lax.broadcasted_iota", out_sharding, lambda: broadcasted_iota(dtype, shape, dimension)
+        )
     exact = _dtypes.check_user_dtype(dtype, "lax.iota")
     sizes = as_shape("lax.iota", shape)
     if exact not in NUMBER:
@@ -213,7 +226,7 @@ def broadcasted_iota(
     return bind(ops.iota, dtype=exact, shape=sizes, dimension=dimension)
 
 
-def no_sharding(function: str, sharding: Any) -> None:
+def no_sharding(function: str, sharding: OutSharding | None) -> None:
     """Raise ``NotImplementedError`` for an argument that places an array."""
     if sharding is not None:
         raise NotImplementedError(

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from gnomon._arrays.annotations import ArrayLike
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._diagnostics.errors import GnomonTypeError
@@ -109,7 +109,7 @@ def _document(function: Any, name: str, summary: str, arguments: str, dtypes: Dt
 
 
 def _unary(name: str, op: str, dtypes: Dtypes, summary: str) -> Unary:
-    def function(x: Any) -> Array:
+    def function(x: ArrayLike) -> Array:
         x = argument(name, x)
         accept(name, x, dtypes)
         return bind(getattr(ops, op), x)
@@ -121,7 +121,7 @@ def _unary(name: str, op: str, dtypes: Dtypes, summary: str) -> Unary:
 def _with_accuracy(name: str, summary: str) -> Transcendental:
     """A transcendental function: it takes JAX's ``accuracy`` as well."""
 
-    def function(x: Any, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
+    def function(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
         _check_accuracy(name, accuracy)
         x = argument(name, x)
         accept(name, x, FLOAT if name == "cbrt" else FLOAT_OR_COMPLEX)
@@ -135,7 +135,7 @@ def _with_accuracy(name: str, summary: str) -> Transcendental:
     return _document(function, name, summary, arguments, dtypes)
 
 
-def _of_two(name: str, op: str, dtypes: Dtypes, x: Any, y: Any) -> Array:
+def _of_two(name: str, op: str, dtypes: Dtypes, x: ArrayLike, y: ArrayLike) -> Array:
     x, y = argument(name, x, 0), argument(name, y, 1)
     accept(name, x, dtypes, 0)
     accept(name, y, dtypes, 1)
@@ -147,7 +147,7 @@ def _of_two(name: str, op: str, dtypes: Dtypes, x: Any, y: Any) -> Array:
 
 
 def _binary(name: str, op: str, dtypes: Dtypes, summary: str) -> Binary:
-    def function(x: Any, y: Any) -> Array:
+    def function(x: ArrayLike, y: ArrayLike) -> Array:
         return _of_two(name, op, dtypes, x, y)
 
     arguments = (
@@ -235,7 +235,7 @@ add = _binary("add", "add", NUMBER, "Elementwise sum :math:`x + y`.")
 sub = _binary("sub", "sub", NUMBER, "Elementwise difference :math:`x - y`.")
 
 
-def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: Any = None) -> Array:
+def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Array:
     """Elementwise product :math:`x y`.
 
     Args:
@@ -523,7 +523,7 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
 
 
 @takes_extended_arrays("on_true", "on_false")
-def select(pred: Any, on_true: Any, on_false: Any) -> Array:
+def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
     """Elementwise choice: ``on_true`` where ``pred`` holds, ``on_false`` elsewhere.
 
     Args:
@@ -540,7 +540,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Array:
     return select_n(pred, on_false, on_true)
 
 
-def select_n(which: ArrayLike, *cases: Any) -> Array:
+def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     """Elementwise choice among cases by their number.
 
     Args:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gnomon import tree_util
+from gnomon._arrays.annotations import OutSharding
 from gnomon._arrays.array import Array
 from gnomon._arrays.aval import shaped_array
 from gnomon._tracing.bind import bind
@@ -33,7 +34,7 @@ from gnomon.lax._reductions import reduction_axes
 from gnomon.lax._slicing import slice_in_dim
 from gnomon.lax._structural import concatenate, ints, pad, reshape, transpose
 
-# op of a computation -> name of its reduction, and what changes nothing
+# The op of a computation -> the name of its reduction, and its identity.
 _MONOIDS: dict[str, tuple[str, Callable[[np.dtype[Any]], Any]]] = {
     "gnomon.add": ("sum", lambda dtype: 0),
     "gnomon.mul": ("prod", lambda dtype: 1),
@@ -172,7 +173,7 @@ def reduce(
     init_values: Any,
     computation: Callable[[Any, Any], Any],
     dimensions: Sequence[int],
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Any:
     """Combine all elements along dimensions, and an initial value with them.
 
@@ -361,7 +362,7 @@ def reduce_window(
         if not _is_identity(monoid, start, x.dtype):
             reduced = combine([broadcast(start, reduced[0].shape)], reduced)
         return tree_util.tree_unflatten(tree, reduced)
-    # Without an identity, what is in the padding must not take part: a mask says what does.
+    # Without an identity, padding must not take part: a mask marks the elements that do.
     present = full(shape, True, BOOL)
 
     def combine_present(left: Sequence[Array], right: Sequence[Array]) -> Arrays:
@@ -388,7 +389,7 @@ def _fold(
     params: dict[str, tuple[int, ...]],
     combine: Callable[[Sequence[Array], Sequence[Array]], Sequence[Array]],
 ) -> Arrays:
-    """Arrays, padded with what is given, combined by windows."""
+    """Pad arrays with given values, and combine the elements of each window."""
     gaps = [b - 1 for b in params["base_dilation"]]
     config = list(zip(params["padding_low"], params["padding_high"], gaps, strict=True))
     padded = [pad(x, fill, config) for x, fill in zip(arrays, fills, strict=True)]

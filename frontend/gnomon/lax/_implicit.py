@@ -7,7 +7,7 @@ from typing import Any
 
 from gnomon import tree_util
 from gnomon._arrays.array import Array
-from gnomon._tracing.bind import as_operand, bind
+from gnomon._tracing.bind import as_operand, bind, varying
 from gnomon._tracing.function import (
     Traced,
     bind_bodies,
@@ -17,6 +17,7 @@ from gnomon._tracing.function import (
     with_avals,
 )
 from gnomon._tracing.stack import tracing_depth
+from gnomon._tracing.trace import varying_axes
 from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon._transformations.custom_rules import zero_from_primal
 from gnomon._transformations.custom_vjp import closure_convert
@@ -184,6 +185,17 @@ def custom_linear_solve(
         for t in traced
     ]
     operands = [*consts.values(), *sides]
+    vma = varying_axes(operands)
+    if varying_axes(sides) != vma:
+        # The cotangents of the right-hand side vary where those of the matrix do.
+        return custom_linear_solve(
+            matvec,
+            tree_util.tree_unflatten(tree, varying(sides, vma)),
+            solve,
+            transpose_solve,
+            symmetric,
+            has_aux,
+        )
     params = {"consts": len(consts)}
     results = bind_bodies(ops.custom_linear_solve, traced[0].program, operands, bodies, params)
     return tree_util.tree_unflatten(traced[0].tree, with_avals(results, traced[0].avals))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -119,7 +119,7 @@ _SCATTER_MODES = {
 
 
 def _checked(function: str, op: Op, arrays: Sequence[Array], params: dict[str, Any]) -> Array:
-    """Apply an op after its type rule has had its say: dimension numbers are easy to get wrong."""
+    """Check an op by its type rule, then apply it: dimension numbers are easy to get wrong."""
     try:
         op.infer_types([x.aval.type for x in arrays], params)
     except TypeRuleError as error:
@@ -136,9 +136,9 @@ def _index_rows(function: str, indices: Any) -> Array:
 
 def gather(
     operand: ArrayLike,
-    start_indices: Any,
+    start_indices: ArrayLike,
     dimension_numbers: GatherDimensionNumbers,
-    slice_sizes: Any,
+    slice_sizes: Sequence[int],
     *,
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
@@ -188,11 +188,25 @@ def _fill(fill_value: Any, x: Array) -> np.ndarray[Any, Any]:
     return np.asarray(value)
 
 
-def _scatter(name: str, dtypes: Dtypes, summary: str) -> Callable[..., Array]:
+class _Scatter(Protocol):
+    def __call__(
+        self,
+        operand: ArrayLike,
+        scatter_indices: ArrayLike,
+        updates: ArrayLike,
+        dimension_numbers: ScatterDimensionNumbers,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | GatherScatterMode | None = None,
+    ) -> Array: ...
+
+
+def _scatter(name: str, dtypes: Dtypes, summary: str) -> _Scatter:
     def function(
-        operand: Any,
-        scatter_indices: Any,
-        updates: Any,
+        operand: ArrayLike,
+        scatter_indices: ArrayLike,
+        updates: ArrayLike,
         dimension_numbers: ScatterDimensionNumbers,
         *,
         indices_are_sorted: bool = False,
@@ -276,7 +290,7 @@ def scatter_sub(
     )
 
 
-def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
+def index_take(src: ArrayLike, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
     """Slices of size one at rows of indices.
 
     Args:

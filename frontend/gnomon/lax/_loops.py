@@ -9,11 +9,13 @@ import numpy as np
 
 from gnomon import tree_util
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
-from gnomon._arrays.aval import ShapedArray
+from gnomon._arrays.aval import ShapedArray, split_alike
 from gnomon._arrays.concrete import wrap
 from gnomon._config.current import config
 from gnomon._diagnostics.errors import ConcretizationTypeError
+from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon._tracing.bind import as_operand, bind, with_weak_type
 from gnomon._tracing.function import (
     Traced,
@@ -35,7 +37,7 @@ __all__ = ["fori_loop", "map", "scan", "while_loop"]
 def _check_carry(
     what: str, in_tree: Any, in_avals: Sequence[ShapedArray], out_tree: Any, outs: Sequence[Any]
 ) -> None:
-    """Raise ``TypeError`` unless the carry that comes out is of the type that went in."""
+    """Raise ``TypeError`` unless the body returns a carry of the type that it takes."""
     if in_tree != out_tree:
         raise TypeError(
             f"{what}: the carry must have the same pytree structure before and after the body; it "
@@ -44,21 +46,28 @@ def _check_carry(
     different = [
         f"  carry{path_to(in_tree, i)} is {a} before and {b} after"
         for i, (a, b) in enumerate(zip(in_avals, outs, strict=True))
-        if a.shape != b.shape or a.dtype != b.dtype
+        if a.shape != b.shape or a.dtype != b.dtype or a.vma != b.vma or not split_alike(a, b)
     ]
+    casts = sorted({n for a, b in zip(in_avals, outs, strict=True) for n in b.vma - a.vma})
     if different:
         raise TypeError(
             f"{what}: the carry must have equal types before and after the body:\n"
             + "\n".join(different)
             + "\nStart with the type that the body returns (for example x.astype(...), "
             "gnomon.numpy.zeros(..., dtype)), or convert the body's result."
+            + (
+                f"\nWhat comes out varies over {casts}: start with gnomon.lax.pcast(..., "
+                f"{tuple(casts)}, to='varying')."
+                if casts
+                else ""
+            )
         )
 
 
 def _promote(
     leaves: list[Array], avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]
 ) -> list[Array] | None:
-    """The initial carry with weakly typed leaves promoted to what comes out; ``None``: no change.
+    """The initial carry, weakly typed leaves promoted to the body's results; ``None``: no change.
 
     So a loop may start with a Python number and go on with arrays. A weakly typed leaf whose dtype
     comes out again is left alone, whatever becomes of its weak type.
@@ -87,7 +96,7 @@ def scan(
     xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
-    unroll: Any = 1,
+    unroll: int | bool = 1,
     _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
     """Carry a value through a function along the leading axis of arrays.
@@ -116,7 +125,8 @@ def scan(
     carry, carry_tree = leaves_of(init, "scan's init")
     slices, xs_tree = leaves_of(xs, "scan's xs")
     steps = _scan_length(slices, xs_tree, length)
-    if not isinstance(unroll, (bool, int)) or (unroll is not True and unroll < 0):
+    given: Any = unroll
+    if not isinstance(given, (bool, int)) or given < 0:
         raise ValueError(f"scan: unroll must be a bool or a non-negative int, got {unroll!r}")
     if config.disable_jit:
         return _scan_in_python(
@@ -131,7 +141,7 @@ def scan(
 
     def trace() -> tuple[Traced, int]:
         avals = [c.aval for c in carry]
-        slice_avals = [x.aval.update(shape=x.shape[1:], weak_type=False) for x in slices]
+        slice_avals = [_slice_aval(x.aval).strip_weak_type() for x in slices]
         return _trace_pair(f, in_tree, [*avals, *slice_avals], carry_tree)
 
     traced, count = trace()
@@ -158,9 +168,31 @@ def scan(
     }
     operands = [*traced.captures, *carry, *slices]
     results = bind_bodies(ops.scan, traced.program, operands, [body], params)
-    outs = with_avals(results, traced.avals)
+    stacked = [_stacked_aval(aval, steps) for aval in traced.avals[count:]]
+    outs = with_avals(results, [*traced.avals[:count], *stacked])
     # A list, if the function returned a list.
     return tree_util.tree_unflatten(traced.tree, outs)
+
+
+def _slice_aval(aval: ShapedArray) -> ShapedArray:
+    """The type of one of the slices that a scan goes over."""
+    sharding = aval.explicit
+    if sharding is not None:
+        if aval.split[0]:
+            raise ValueError(
+                "scan: the leading axis of every array of xs must not be split over a mesh, got "
+                f"{aval}. Move it with gnomon.sharding.reshard"
+            )
+        sharding = sharding.update(spec=PartitionSpec(*aval.split[1:]))
+    return aval.replicated().update(shape=aval.shape[1:], sharding=sharding)
+
+
+def _stacked_aval(aval: ShapedArray, steps: int) -> ShapedArray:
+    """The type of what a scan stacks."""
+    sharding = aval.explicit
+    if sharding is not None:
+        sharding = sharding.update(spec=PartitionSpec(None, *aval.split))
+    return aval.replicated().update(shape=(steps, *aval.shape), sharding=sharding)
 
 
 def _scan_in_python(
@@ -290,7 +322,10 @@ def while_loop(
     params = {"cond_consts": len(condition.captures), "body_consts": len(traced.captures)}
     operands = [*condition.captures, *traced.captures, *carry]
     results = bind_bodies(ops.while_, traced.program, operands, bodies, params)
-    return tree_util.tree_unflatten(tree, with_avals(results, traced.avals))
+    # Members that go on longer have other values.
+    decides = condition.avals[0].vma
+    final = [aval.update(vma=aval.vma | decides) for aval in traced.avals]
+    return tree_util.tree_unflatten(tree, with_avals(results, final))
 
 
 def _is_known(tree: Any) -> bool:
@@ -299,8 +334,8 @@ def _is_known(tree: Any) -> bool:
 
 
 def fori_loop(
-    lower: Any,
-    upper: Any,
+    lower: ArrayLike,
+    upper: ArrayLike,
     body_fun: Callable[[Any, Any], Any],
     init_val: Any,
     *,
@@ -344,7 +379,9 @@ def fori_loop(
             i, value = carry
             return (_successor(i), body_fun(i, value)), None
 
-        # Known bounds are Python's integers, so what is computed with the index keeps its dtype.
+        if config.disable_jit and last <= first:
+            return init_val
+        # Known bounds are Python's integers, so values computed with the index keep their dtype.
         start = as_operand(first)
         (_, final), _ = scan(
             step, (start, init_val), None, length=max(last - first, 0), unroll=unroll or 1

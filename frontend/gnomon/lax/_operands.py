@@ -6,7 +6,6 @@ shape, and dimensions of size one meet others if the ranks are equal.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from gnomon._diagnostics.errors import GnomonTypeError
 from gnomon._tracing.bind import as_operand, bind
 from gnomon._tracing.stack import staging
 from gnomon.dialects.emit import ops
+from gnomon.dialects.symbolic.dimension import as_size
 from gnomon.dialects.types import (
     ANY,
     BOOL,
@@ -163,7 +163,7 @@ def spread(function: str, arrays: Sequence[Array]) -> list[Array]:
         if len(wide) > 1:
             raise TypeError(f"lax.{function}: shapes {given} cannot be broadcast together")
         shape.append(wide.pop() if wide else 1)
-    placed = any(type(x) is PlacedArray for x in arrays)
+    placed = any(isinstance(x, PlacedArray) for x in arrays)
     return [(repeated if placed else broadcast)(x, tuple(shape)) for x in arrays]
 
 
@@ -198,7 +198,7 @@ def as_shape(function: str, shape: ShapeLike) -> tuple[int, ...]:
       TypeError: it is something else, or has a negative size.
     """
     try:
-        sizes = tuple(operator.index(n) for n in listed(shape))
+        sizes = tuple(as_size(n) for n in listed(shape))
     except (TypeError, AttributeError) as error:
         if isinstance(error, GnomonTypeError):  # about a traced size; it says better what is wrong
             raise
@@ -213,4 +213,4 @@ def as_shape(function: str, shape: ShapeLike) -> tuple[int, ...]:
 def constant_like(x: Array, value: Any) -> Array:
     """One value everywhere, in the shape, dtype and weak type of ``x``."""
     scalar = wrap(np.asarray(value).astype(x.dtype), x.aval.weak_type)
-    return (repeated if type(x) is PlacedArray else broadcast)(scalar, x.shape)
+    return (repeated if isinstance(x, PlacedArray) else broadcast)(scalar, x.shape)

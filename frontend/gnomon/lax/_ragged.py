@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from gnomon import tree_util
-from gnomon._arrays.annotations import ArrayLike, DTypeLike
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import check_user_dtype
 from gnomon._tracing.bind import as_operand, bind, with_weak_type
@@ -60,7 +60,7 @@ def ragged_dot(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
     group_offset: ArrayLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Products of rows with one of several matrices: the first rows with the first, and so on.
 
@@ -115,7 +115,7 @@ def ragged_dot_general(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
     group_offset: ArrayLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """A `dot_general` in which one dimension of ``lhs`` is cut into groups.
 
@@ -260,8 +260,8 @@ def scaled_dot(
     lhs: ArrayLike,
     rhs: ArrayLike,
     *,
-    lhs_scale: Any = None,
-    rhs_scale: Any = None,
+    lhs_scale: ArrayLike | None = None,
+    rhs_scale: ArrayLike | None = None,
     dimension_numbers: DotDimensionNumbers | None = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:

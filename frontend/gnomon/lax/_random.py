@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
 
 import numpy as np
 
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand, bind
 from gnomon.dialects.emit import ops
@@ -45,7 +44,7 @@ def rng_bit_generator(
     dtype: DTypeLike = np.uint32,
     algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> tuple[Array, Array]:
     """Random bits from a state, and the state that follows.
 

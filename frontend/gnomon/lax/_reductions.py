@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import ml_dtypes
 import numpy as np
 
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._config.current import config
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.emit import ops
+from gnomon.dialects.symbolic.dimension import exceeds
 from gnomon.lax._creation import no_sharding
 from gnomon.lax._operands import (
     ANY_DTYPE,
@@ -47,8 +49,24 @@ def reduction_axes(function: str, x: Array, axes: Any) -> tuple[int, ...]:
 _BITWISE = ("reduce_and", "reduce_or", "reduce_xor")
 
 
-def _reduction(name: str, dtypes: Dtypes, summary: str, empty: str) -> Callable[..., Array]:
-    def function(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -> Array:
+class _Reduction(Protocol):
+    def __call__(
+        self, operand: ArrayLike, axes: Sequence[int], *, out_sharding: OutSharding | None = None
+    ) -> Array: ...
+
+
+class _ArgReduction(Protocol):
+    def __call__(self, operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array: ...
+
+
+class _Cumulative(Protocol):
+    def __call__(self, operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array: ...
+
+
+def _reduction(name: str, dtypes: Dtypes, summary: str, empty: str) -> _Reduction:
+    def function(
+        operand: ArrayLike, axes: Sequence[int], *, out_sharding: OutSharding | None = None
+    ) -> Array:
         no_sharding(name, out_sharding)
         x = argument(name, operand)
         accept(name, x, dtypes)
@@ -91,8 +109,8 @@ reduce_or = _reduction("reduce_or", BOOL_OR_INTEGER, "The bitwise or", "zero")
 reduce_xor = _reduction("reduce_xor", BOOL_OR_INTEGER, "The bitwise exclusive or", "zero")
 
 
-def _arg_reduction(name: str, extreme: str) -> Callable[..., Array]:
-    def function(operand: Any, axis: int, index_dtype: Any) -> Array:
+def _arg_reduction(name: str, extreme: str) -> _ArgReduction:
+    def function(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
         x = argument(name, operand)
         accept(name, x, REAL)
         dtype = _dtypes.check_user_dtype(index_dtype, f"lax.{name}")
@@ -105,7 +123,7 @@ def _arg_reduction(name: str, extreme: str) -> Callable[..., Array]:
                 f"lax.{name} needs one element at least along the axis, got shape {x.shape} and "
                 f"axis {axis}"
             )
-        if x.shape[axis] - 1 > ml_dtypes.iinfo(dtype).max:
+        if exceeds(x.shape[axis] - 1, ml_dtypes.iinfo(dtype).max):
             raise ValueError(
                 f"lax.{name}: index_dtype {dtype.name} does not hold the index "
                 f"{x.shape[axis] - 1} of {x.aval} along axis {axis}; give a wider one"
@@ -132,8 +150,8 @@ argmax = _arg_reduction("argmax", "maximum")
 argmin = _arg_reduction("argmin", "minimum")
 
 
-def _cumulative(name: str, dtypes: Dtypes, summary: str) -> Callable[..., Array]:
-    def function(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
+def _cumulative(name: str, dtypes: Dtypes, summary: str) -> _Cumulative:
+    def function(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
         x = argument(name, operand)
         accept(name, x, dtypes)
         if axis < 0:
@@ -170,7 +188,7 @@ cumlogsumexp = _cumulative("cumlogsumexp", FLOAT_OR_COMPLEX, "logarithm of the s
 def index_dtype_for(size: int) -> np.dtype[Any]:
     """The dtype of indices into a dimension: the default integer dtype, if it holds the size."""
     dtype = _dtypes.default_int_dtype()
-    if size > np.iinfo(dtype).max:
+    if exceeds(size, np.iinfo(dtype).max):
         raise ValueError(
             f"a dimension of {size} elements cannot be indexed by {dtype.name}: turn 64-bit types "
             "on (gnomon_enable_x64)"

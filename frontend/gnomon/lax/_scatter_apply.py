@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon._arrays.annotations import ArrayLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.aval import shaped_array
 from gnomon._tracing.bind import bind
@@ -23,12 +24,12 @@ from gnomon.lax._structural import reshape
 
 
 def scatter_apply(
-    operand: Any,
-    scatter_indices: Any,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
     func: Callable[[Any], Any],
     dimension_numbers: ScatterDimensionNumbers,
     *,
-    update_shape: Any = (),
+    update_shape: ShapeLike = (),
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._arrays.annotations import ArrayLike
+from gnomon._arrays.annotations import ArrayLike, ArraysLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._arrays.extended import takes_extended_arrays
@@ -16,6 +16,7 @@ from gnomon._tracing.bind import bind, with_weak_type
 from gnomon._tracing.stack import staging
 from gnomon._tracing.trace import is_tracer
 from gnomon.dialects.emit import ops
+from gnomon.dialects.symbolic.dimension import as_size
 from gnomon.lax._operands import INTEGERS, argument, constant_like, same_dtype
 from gnomon.lax._structural import canonical_axis, expand_dims, ints, squeeze
 
@@ -52,7 +53,7 @@ def slice(
         raise TypeError(f"lax.slice: strides must be positive, got {given}")
     if any(not 0 <= a <= b <= n for a, b, n in zip(start, limit, x.shape, strict=True)):
         raise TypeError(f"lax.slice: 0 <= start <= limit <= size must hold, got {given}")
-    if limit == x.shape and not any(start) and all(s == 1 for s in steps):
+    if limit == x.shape and all(s == 0 for s in start) and all(s == 1 for s in steps):
         return x
     return bind(ops.slice, x, start=start, limit=limit, strides=steps)
 
@@ -81,8 +82,8 @@ def slice_in_dim(
     x = argument("slice_in_dim", operand)
     axis = canonical_axis(axis, x.ndim)
     size = x.shape[axis]
-    begin = 0 if start_index is None else operator.index(start_index)
-    end = size if limit_index is None else operator.index(limit_index)
+    begin = 0 if start_index is None else as_size(start_index)
+    end = size if limit_index is None else as_size(limit_index)
     start, limit, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
     start[axis] = begin + size if begin < 0 else begin
     limit[axis] = end + size if end < 0 else end
@@ -104,7 +105,7 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     """
     x = argument("index_in_dim", operand)
     axis = canonical_axis(axis, x.ndim)
-    index, size = operator.index(index), x.shape[axis]
+    index, size = as_size(index), x.shape[axis]
     if not -size <= index < size:
         raise IndexError(f"index {index} is out of bounds for axis {axis} with size {size}")
     index %= size
@@ -115,7 +116,9 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
 # -------------------------------------------------------------------------------- computed places
 
 
-def _start_indices(function: str, x: Array, start_indices: Any, allow_negative: Any) -> list[Array]:
+def _start_indices(
+    function: str, x: Array, start_indices: ArraysLike, allow_negative: Any
+) -> list[Array]:
     """One rank-0 integer array for each dimension; negative ones counted from the end."""
     indices: Sequence[Any]
     if isinstance(start_indices, Array | np.ndarray):
@@ -193,8 +196,8 @@ def _static_sizes(function: str, sizes: Any) -> tuple[int, ...]:
 @takes_extended_arrays()
 def dynamic_slice(
     operand: ArrayLike,
-    start_indices: Any,
-    slice_sizes: Any,
+    start_indices: ArraysLike,
+    slice_sizes: Sequence[int],
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:
@@ -225,7 +228,7 @@ def dynamic_slice(
         )
     starts = _known_starts(indices, x.shape, sizes)
     if starts is not None:
-        # A slice that later passes can see through.
+        # Later passes can see through a static slice.
         return slice(x, starts, [a + s for a, s in zip(starts, sizes, strict=True)])
     result = bind(ops.dynamic_slice, x, *indices, sizes=sizes)
     return with_weak_type(result, x.aval.weak_type)
@@ -296,7 +299,7 @@ def dynamic_index_in_dim(
 def dynamic_update_slice(
     operand: ArrayLike,
     update: ArrayLike,
-    start_indices: Any,
+    start_indices: ArraysLike,
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._arrays.annotations import ArrayLike, ShapeLike
+from gnomon._api.explicit_axes import with_out_sharding
+from gnomon._arrays.annotations import ArrayLike, ArraysLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._diagnostics.errors import GnomonTypeError
 from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
-from gnomon.lax._creation import no_sharding
+from gnomon.dialects.symbolic.dimension import as_size, is_symbolic_dim
 from gnomon.lax._operands import argument, as_shape, same_dtype
 
 Shape = tuple[int, ...]
@@ -29,7 +30,7 @@ def ints(function: str, name: str, values: Any) -> Shape:
       TypeError: it is something else.
     """
     try:
-        return tuple(operator.index(v) for v in values)
+        return tuple(as_size(v) for v in values)
     except TypeError as error:
         if isinstance(
             error, GnomonTypeError
@@ -52,7 +53,7 @@ def canonical_axis(axis: Any, rank: int, name: str = "axis") -> int:
     return number % rank if rank else number
 
 
-def broadcast_shapes(*shapes: Any) -> Shape:
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
     """The shape that shapes are broadcast to together, by NumPy's rules.
 
     Raises:
@@ -63,10 +64,10 @@ def broadcast_shapes(*shapes: Any) -> Shape:
       (2, 3)
     """
     sequences = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
-    # Checked only where they are not plain: this runs in front of every eager function.
+    # Only unusual sizes are checked: this runs before every eager function.
     for s in sequences:
         for n in s:
-            if type(n) is not int or n < 0:
+            if (type(n) is not int or n < 0) and not is_symbolic_dim(n):
                 as_shape("broadcast_shapes", s)
     if len(set(sequences)) == 1:
         return sequences[0]
@@ -79,7 +80,9 @@ def broadcast_shapes(*shapes: Any) -> Shape:
     return tuple(reversed(result))
 
 
-def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Any = None) -> Array:
+def broadcast(
+    operand: ArrayLike, sizes: Sequence[int], *, out_sharding: OutSharding | None = None
+) -> Array:
     """Repeat an array along new leading dimensions.
 
     Args:
@@ -92,7 +95,10 @@ def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Any = N
       >>> broadcast(1.0, (2,))
       Array([1., 1.], dtype=float32, weak_type=True)
     """
-    no_sharding("broadcast", out_sharding)
+    if out_sharding is not None:
+        return with_out_sharding(
+            "lax.broadcast", out_sharding, lambda x: broadcast(x, sizes), operand
+        )
     x = argument("broadcast", operand)
     new = as_shape("lax.broadcast", sizes)
     if not new:
@@ -107,7 +113,7 @@ def broadcast_in_dim(
     shape: ShapeLike,
     broadcast_dimensions: Sequence[int],
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Repeat an array along new dimensions, and along dimensions of size one.
 
@@ -124,20 +130,26 @@ def broadcast_in_dim(
       Array([[1, 1, 1],
              [2, 2, 2]], dtype=int32)
     """
-    no_sharding("broadcast_in_dim", out_sharding)
+    if out_sharding is not None:
+        return with_out_sharding(
+            "lax.broadcast_in_dim",
+            out_sharding,
+            lambda x: broadcast_in_dim(x, shape, broadcast_dimensions),
+            operand,
+        )
     x = argument("broadcast_in_dim", operand)
     sizes = as_shape("lax.broadcast_in_dim", shape)
     dims = ints("broadcast_in_dim", "broadcast_dimensions", broadcast_dimensions)
     given = f"an operand of shape {x.shape}, shape {sizes}, broadcast_dimensions {dims}"
     if len(dims) != x.ndim:
         raise TypeError(
-            "lax.broadcast_in_dim: broadcast_dimensions must name a dimension of the result for "
-            f"each of the operand, got {given}"
+            "lax.broadcast_in_dim: broadcast_dimensions must have one entry for each dimension "
+            f"of the operand; got {given}"
         )
     if any(not 0 <= d < len(sizes) for d in dims):
         raise TypeError(
-            "lax.broadcast_in_dim: broadcast_dimensions must be dimensions of the result, not "
-            f"negative; got {given}"
+            "lax.broadcast_in_dim: broadcast_dimensions must be non-negative and less than the "
+            f"rank of the result; got {given}"
         )
     if any(a >= b for a, b in itertools.pairwise(dims)):
         raise TypeError(
@@ -145,8 +157,8 @@ def broadcast_in_dim(
         )
     if any(n not in (1, sizes[d]) for n, d in zip(x.shape, dims, strict=True)):
         raise TypeError(
-            "lax.broadcast_in_dim: each size of the operand must be 1 or that of the result's "
-            f"dimension; got {given}"
+            "lax.broadcast_in_dim: each dimension of the operand must have size 1 or the "
+            f"size of the result's dimension; got {given}"
         )
     if x.shape == sizes:
         return x
@@ -154,14 +166,14 @@ def broadcast_in_dim(
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
-    """Put dimensions of size one in front until the array has ``rank`` dimensions."""
+    """Add leading dimensions of size one until the array has ``rank`` dimensions."""
     x = argument("broadcast_to_rank", x)
     if x.ndim > rank:
         raise ValueError(f"lax.broadcast_to_rank: shape {x.shape} has more than {rank} dimensions")
     return expand_dims(x, range(rank - x.ndim))
 
 
-def broadcast_like(arr: ArrayLike, like_arr: Any) -> Array:
+def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     """An array broadcast, by NumPy's rules, to the shape of another."""
     x, like = argument("broadcast_like", arr), argument("broadcast_like", like_arr)
     if x.shape == like.shape:
@@ -177,7 +189,7 @@ def reshape(
     new_sizes: ShapeLike,
     dimensions: Sequence[int] | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """The same elements in another shape.
 
@@ -195,12 +207,15 @@ def reshape(
       Array([[0, 1],
              [2, 3]], dtype=int32)
     """
-    no_sharding("reshape", out_sharding)
+    if out_sharding is not None:
+        return with_out_sharding(
+            "lax.reshape", out_sharding, lambda x: reshape(x, new_sizes, dimensions), operand
+        )
     x = argument("reshape", operand)
     sizes = as_shape("lax.reshape", new_sizes)
     if math.prod(sizes) != x.size:
         raise TypeError(
-            f"lax.reshape: {x.aval} has {x.size} elements, shape {sizes} holds {math.prod(sizes)}"
+            f"lax.reshape: {x.aval} has {x.size} elements, but shape {sizes} has {math.prod(sizes)}"
         )
     if dimensions is not None:
         order = ints("reshape", "dimensions", dimensions)
@@ -216,7 +231,7 @@ def reshape(
 
 
 @takes_extended_arrays()
-def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
+def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Remove dimensions of size one.
 
     Args:
@@ -239,8 +254,8 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
 
 
 @takes_extended_arrays()
-def expand_dims(array: Any, dimensions: Sequence[int]) -> Array:
-    """Put in dimensions of size one.
+def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
+    """Insert dimensions of size one.
 
     Args:
       array: an array or scalar.
@@ -321,7 +336,7 @@ def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
 
 
 @takes_extended_arrays()
-def concatenate(operands: Any, dimension: int) -> Array:
+def concatenate(operands: ArraysLike, dimension: int) -> Array:
     """Arrays one after the other along a dimension.
 
     Args:
@@ -365,7 +380,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Array:
         raise ValueError("lax.stack requires a non-empty sequence of arrays")
     if any(x.ndim != arrays[0].ndim for x in arrays):
         given = ", ".join(str(x.shape) for x in arrays)
-        raise ValueError(f"lax.stack: arrays must have one shape, got {given}")
+        raise ValueError(f"lax.stack: arrays must have equal shapes, got {given}")
     axis = canonical_axis(axis, arrays[0].ndim + 1)
     return concatenate([expand_dims(x, (axis,)) for x in arrays], axis)
 
@@ -394,7 +409,7 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array
     pieces = ints("split", "sizes", sizes)
     if sum(pieces) != x.shape[axis] or any(n < 0 for n in pieces):
         raise ValueError(
-            f"lax.split: sizes {pieces} must add up to that of dimension {axis} of shape {x.shape}"
+            f"lax.split: sizes {pieces} must add up to the size of axis {axis} of shape {x.shape}"
         )
     zeros, ones = (0,) * x.ndim, (1,) * x.ndim
     result, begin = [], 0
@@ -419,7 +434,7 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     counts = ints("tile", "reps", reps)
     if len(counts) != x.ndim:
         raise TypeError(
-            f"lax.tile: reps must give one number for each dimension of shape {x.shape}, "
+            f"lax.tile: reps must have one entry for each dimension of shape {x.shape}, "
             f"got {counts}"
         )
     if all(n == 1 for n in counts):
@@ -430,7 +445,9 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     return bind(ops.reshape, spread, shape=shape)
 
 
-def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Array:
+def pad(
+    operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]
+) -> Array:
     """Put a value around an array and between its elements; negative numbers cut elements off.
 
     Args:
@@ -450,7 +467,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     x, value = argument("pad", operand, 0), argument("pad", padding_value, 1)
     if value.dtype != x.dtype:
         raise TypeError(
-            f"lax.pad: operand and padding_value must have one dtype, got {x.dtype.name} and "
+            f"lax.pad: operand and padding_value must have the same dtype, got {x.dtype.name} and "
             f"{value.dtype.name}"
         )
     if value.ndim:
@@ -458,7 +475,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     config = tuple(tuple(c) for c in padding_config)
     if any(len(c) != 3 for c in config):
         raise ValueError(
-            f"lax.pad: each entry of padding_config is (low, high, interior), got {config}"
+            f"lax.pad: each entry of padding_config must be (low, high, interior), got {config}"
         )
     if len(config) != x.ndim:
         raise ValueError(
@@ -474,7 +491,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     )
     if any(n < 0 for n in sizes):
         raise ValueError(
-            f"lax.pad: padding_config {config} removes more than there is of shape {x.shape}: the "
+            f"lax.pad: padding_config {config} removes more elements than shape {x.shape} has: the "
             f"result would have shape {sizes}"
         )
     if not any(low) and not any(high) and not any(interior):

@@ -11,7 +11,7 @@ import numpy as np
 from gnomon import numpy as gnp
 from gnomon import random
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex, real_dtype
 from gnomon.lax._operands import as_shape
@@ -46,7 +46,13 @@ Axes = int | Sequence[int]
 class Initializer(Protocol):
     """A function that makes an array of weights."""
 
-    def __call__(self, key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
+    def __call__(
+        self,
+        key: ArrayLike,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        out_sharding: OutSharding | None = None,
+    ) -> Array:
         """Weights of a shape and dtype, drawn by a key."""
 
 
@@ -61,7 +67,7 @@ def _factor(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return np.asarray(value).astype(dtype)
 
 
-def _no_sharding(out_sharding: Any) -> None:
+def _no_sharding(out_sharding: OutSharding | None) -> None:
     if out_sharding is not None:
         raise NotImplementedError(
             f"nn.initializers: arrays live on one device; got out_sharding={out_sharding!r}"
@@ -69,7 +75,10 @@ def _no_sharding(out_sharding: Any) -> None:
 
 
 def zeros(
-    key: ArrayLike, shape: ShapeLike, dtype: DTypeLike | None = None, out_sharding: Any = None
+    key: ArrayLike,
+    shape: ShapeLike,
+    dtype: DTypeLike | None = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """An array of zeros; the key is not used."""
     _no_sharding(out_sharding)
@@ -77,7 +86,10 @@ def zeros(
 
 
 def ones(
-    key: ArrayLike, shape: ShapeLike, dtype: DTypeLike | None = None, out_sharding: Any = None
+    key: ArrayLike,
+    shape: ShapeLike,
+    dtype: DTypeLike | None = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """An array of ones; the key is not used."""
     _no_sharding(out_sharding)
@@ -87,7 +99,12 @@ def ones(
 def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
     """An initializer that gives one value everywhere (or an array that broadcasts)."""
 
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
+    def init(
+        key: ArrayLike,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = dtype,
+        out_sharding: OutSharding | None = None,
+    ) -> Array:
         _no_sharding(out_sharding)
         return gnp.full(shape, value, _dtype(dtype))
 
@@ -97,7 +114,12 @@ def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
 def uniform(scale: ArrayLike = 0.01, dtype: DTypeLike | None = None) -> Initializer:
     """An initializer that draws uniformly from [0, scale)."""
 
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
+    def init(
+        key: ArrayLike,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = dtype,
+        out_sharding: OutSharding | None = None,
+    ) -> Array:
         _no_sharding(out_sharding)
         dtype = _dtype(dtype)
         return random.uniform(key, shape, dtype) * _factor(scale, dtype)
@@ -114,7 +136,12 @@ def normal(stddev: ArrayLike = 0.01, dtype: DTypeLike | None = None) -> Initiali
       (2, 3)
     """
 
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
+    def init(
+        key: ArrayLike,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = dtype,
+        out_sharding: OutSharding | None = None,
+    ) -> Array:
         _no_sharding(out_sharding)
         dtype = _dtype(dtype)
         return random.normal(key, shape, dtype) * _factor(stddev, dtype)
@@ -130,7 +157,12 @@ def truncated_normal(
 ) -> Initializer:
     """An initializer that draws from the normal distribution cut off at multiples of ``stddev``."""
 
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
+    def init(
+        key: ArrayLike,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = dtype,
+        out_sharding: OutSharding | None = None,
+    ) -> Array:
         _no_sharding(out_sharding)
         dtype = _dtype(dtype)
         drawn = random.truncated_normal(key, lower, upper, shape, dtype)
@@ -197,7 +229,12 @@ def variance_scaling(
       ValueError: when the initializer is called: unknown mode or distribution.
     """
 
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
+    def init(
+        key: ArrayLike,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = dtype,
+        out_sharding: OutSharding | None = None,
+    ) -> Array:
         _no_sharding(out_sharding)
         sizes, dtype = as_shape("nn.initializers", shape), _dtype(dtype)
         fans = _fans(sizes, in_axis, out_axis, batch_axis)
@@ -248,7 +285,17 @@ def _complex_truncated_normal(
     return gnp.sqrt(-gnp.log(1 - drawn)) * _phases(phase_key, shape, dtype)
 
 
-def _scaled(name: str, scale: float, mode: str, distribution: str, of: str) -> Any:
+class _Scaled(Protocol):
+    def __call__(
+        self,
+        in_axis: Axes = -2,
+        out_axis: Axes = -1,
+        batch_axis: Axes = (),
+        dtype: DTypeLike | None = None,
+    ) -> Initializer: ...
+
+
+def _scaled(name: str, scale: float, mode: str, distribution: str, of: str) -> _Scaled:
     def initializer(
         in_axis: Axes = -2,
         out_axis: Axes = -1,
@@ -304,7 +351,12 @@ def orthogonal(
       (2, 3)
     """
 
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
+    def init(
+        key: ArrayLike,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = dtype,
+        out_sharding: OutSharding | None = None,
+    ) -> Array:
         _no_sharding(out_sharding)
         sizes, dtype = as_shape("nn.initializers", shape), _dtype(dtype)
         if len(sizes) < 2:
@@ -339,7 +391,12 @@ def delta_orthogonal(
              [0., 0.]], dtype=float32)
     """
 
-    def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Array:
+    def init(
+        key: ArrayLike,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = dtype,
+        out_sharding: OutSharding | None = None,
+    ) -> Array:
         _no_sharding(out_sharding)
         sizes, dtype = as_shape("nn.initializers", shape), _dtype(dtype)
         if len(sizes) not in (3, 4, 5):

@@ -136,6 +136,8 @@ def diff(
     if len(parts) > 1:
         x = lax.concatenate(promoted("diff", *parts), place)
     for _ in range(n):
+        if x.shape[place] == 0:
+            break
         high = lax.slice_in_dim(x, 1, None, axis=place)
         low = lax.slice_in_dim(x, 0, -1, axis=place)
         x = lax.ne(high, low) if x.dtype == BOOL else lax.sub(high, low)

@@ -11,6 +11,7 @@ from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import listed
 from gnomon.lax._structural import canonical_axis
@@ -62,7 +63,7 @@ def axis_tuple(function: str, axis: Any, rank: int) -> tuple[int, ...]:
 def static_shape(function: str, shape: Any) -> tuple[int, ...]:
     """A shape given by the caller; ``-1`` is left in."""
     try:
-        return tuple(int(n.__index__()) for n in listed(shape))
+        return tuple(n if is_symbolic_dim(n) else int(n.__index__()) for n in listed(shape))
     except AttributeError as error:
         raise TypeError(
             f"{function}: shapes must be 1D sequences of concrete values of integer type, got "

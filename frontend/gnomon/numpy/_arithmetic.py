@@ -15,6 +15,7 @@ from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon._tracing.stack import staging
 from gnomon._tracing.trace import is_tracer
+from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import UNSIGNED, is_complex, is_integer
 from gnomon.lax._operands import FLOAT, FLOAT_OR_COMPLEX, INTEGERS, Dtypes, constant_like
@@ -294,7 +295,7 @@ def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     Args:
       x1, x2: arrays or scalars that can be broadcast together.
     """
-    return _log_add("logaddexp", x1, x2, ops.exp, 1.0)
+    return _log_add("logaddexp", x1, x2, base=0)
 
 
 def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -303,30 +304,69 @@ def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     Args:
       x1, x2: arrays or scalars that can be broadcast together.
     """
-    return _log_add("logaddexp2", x1, x2, ops.exp2, 1 / np.log(2))
+    return _log_add("logaddexp2", x1, x2, base=2)
 
 
-def _log_add(name: str, x1: Any, x2: Any, exponential: Any, scale: float) -> Array:
+def _log_add(name: str, x1: Any, x2: Any, base: int) -> Array:
     x, y = promoted_operands(name, INEXACT_KIND, x1, x2)
     accept(name, x, FLOAT_OR_COMPLEX)
     if is_complex(x.dtype):
         high = bind(ops.max, x, y)
         twice = bind(ops.mul, high, constant_like(high, 2))
         delta = bind(ops.sub, bind(ops.add, x, y), twice)
-        small = bind(ops.log1p, bind(exponential, delta))
-        out = bind(ops.add, high, bind(ops.mul, small, constant_like(small, scale)))
-        return _principal(out, np.pi * scale)
-    # The two by size, chosen rather than by max and min: all derivatives are right at equal ones.
+        out = bind(ops.add, high, _log_base(base, bind(_power_of(base), delta)))
+        return _principal(out, np.pi * _per_nat(base))
+    result: Array = _log_add_reals(base, x, y)
+    return result
+
+
+def _power_of(base: int) -> Any:
+    return ops.exp2 if base == 2 else ops.exp
+
+
+def _per_nat(base: int) -> float:
+    """The factor from natural logarithms to those to a base; the base 0 means e."""
+    return float(1 / np.log(base)) if base else 1.0
+
+
+def _log_base(base: int, x: Array) -> Array:
+    """log(1 + x) to a base."""
+    small = bind(ops.log1p, x)
+    return small if not base else bind(ops.mul, small, constant_like(small, _per_nat(base)))
+
+
+def _smaller_part(base: int, x: Array, y: Array) -> tuple[Array, Array, Array]:
+    """Whether x >= y, whether both are the same infinity, and the smaller power by the larger.
+
+    The two are chosen rather than computed by max and min: all derivatives are right at ties.
+    Infinities of the same sign have no difference and count as equal; nan stays nan.
+    """
     first = bind(ops.ge, x, y)
     high, low = select_op(first, x, y), select_op(first, y, x)
-    delta = bind(ops.sub, low, high)
-    # Infinities of the same sign have no difference: the answer is either. nan stays as it is, and
-    # so do the derivatives at it.
     infinite = bind(ops.and_, bind(ops.eq, x, y), bind(ops.not_, bind(ops.is_finite, x)))
-    small = bind(ops.log1p, bind(exponential, select_op(infinite, zero_like(x), delta)))
-    if scale != 1.0:
-        small = bind(ops.mul, small, constant_like(small, scale))
-    return select_op(infinite, bind(ops.max, x, y), bind(ops.add, high, small))
+    delta = select_op(infinite, zero_like(x), bind(ops.sub, low, high))
+    return first, infinite, bind(_power_of(base), delta)
+
+
+def _log_add_of_reals(base: int, x: Array, y: Array) -> Array:
+    first, infinite, part = _smaller_part(base, x, y)
+    high = select_op(first, x, y)
+    return select_op(infinite, high, bind(ops.add, high, _log_base(base, part)))
+
+
+_log_add_reals = custom_jvp(_log_add_of_reals, nondiff_argnums=(0,))
+
+
+@_log_add_reals.defjvp
+def _log_add_jvp(base: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """Weight each tangent: the difference of infinite ones, which composition takes, is nan."""
+    (x, y), (t, u) = primals, tangents
+    first, _, part = _smaller_part(base, x, y)
+    total = bind(ops.add, constant_like(part, 1), part)
+    larger, smaller = bind(ops.div, constant_like(part, 1), total), bind(ops.div, part, total)
+    of_x, of_y = select_op(first, larger, smaller), select_op(first, smaller, larger)
+    tangent = bind(ops.add, bind(ops.mul, t, of_x), bind(ops.mul, u, of_y))
+    return _log_add_reals(base, x, y), tangent
 
 
 def _principal(x: Array, bound: float) -> Array:

@@ -8,8 +8,8 @@ import numpy as np
 
 from gnomon._api.devices import devices
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.device import Device
 from gnomon._arrays.dtypes import isdtype
+from gnomon._sharding.device import Device
 
 # The version whose functions and signatures these are.
 VERSION = "2024.12"

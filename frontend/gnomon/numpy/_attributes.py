@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._diagnostics.errors import warn_user
 from gnomon.numpy._arguments import as_array, axis_tuple
 
@@ -22,19 +23,19 @@ def _shape(function: str, a: Any) -> tuple[int, ...]:
     return as_array(function, a).shape
 
 
-def ndim(a: Any) -> int:
+def ndim(a: ArrayLike) -> int:
     """The number of dimensions."""
     found = getattr(a, "ndim", None)
     return len(_shape("ndim", a)) if found is None else found
 
 
-def shape(a: Any) -> tuple[int, ...]:
+def shape(a: ArrayLike) -> tuple[int, ...]:
     """The length of each dimension."""
     found = getattr(a, "shape", None)
     return _shape("shape", a) if found is None else found
 
 
-def size(a: Any, axis: int | tuple[int, ...] | None = None) -> int:
+def size(a: ArrayLike, axis: int | tuple[int, ...] | None = None) -> int:
     """The number of elements, or the product of the lengths of some dimensions.
 
     Raises:

@@ -49,7 +49,10 @@ def ediff1d(
 
 
 def gradient(
-    f: Any, *varargs: Any, axis: int | Sequence[int] | None = None, edge_order: int | None = None
+    f: ArrayLike,
+    *varargs: ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    edge_order: int | None = None,
 ) -> Array | list[Array]:
     """Derivatives by central differences, one-sided ones at the ends.
 

@@ -9,17 +9,20 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._api.devices import device_put
+from gnomon._api.explicit_axes import placed_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays import host_values
-from gnomon._arrays.annotations import ArrayLike, DTypeLike
+from gnomon._arrays.annotations import ArrayLike, DeviceLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
-from gnomon._arrays.device import Device, as_device
 from gnomon._arrays.dlpack import import_capsule
 from gnomon._arrays.dtypes import DType
 from gnomon._arrays.transfers import guard_arrival
 from gnomon._config.current import Config, config
 from gnomon._diagnostics.errors import warn_user
+from gnomon._sharding.device import Device, as_device
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon._tracing.bind import as_operand, bind, with_weak_type
 from gnomon._tracing.evaluation import check_values
 from gnomon._tracing.stack import state
@@ -37,13 +40,13 @@ _JOINED_AT_ONCE = 16
 
 def array(
     object: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     *args: Any,
     copy: bool = True,
     order: str | None = "K",
     ndmin: int = 0,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: DeviceLike | None = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """An array of a number, an array, or nested lists or tuples of them.
 
@@ -105,29 +108,34 @@ def _by_position(args: tuple[Any, ...], named: tuple[Any, ...]) -> tuple[Any, ..
 
 def asarray(
     a: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     order: str | None = None,
     *,
     copy: bool | None = None,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: DeviceLike | None = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Like `array`, but an array stays itself where it has the dtype."""
     return array(a, dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding)
 
 
-def placement(function: str, device: Any, out_sharding: Any = None) -> Device | None:
-    """The device that the arguments of a function say where to put its result, if any.
+def placement(
+    function: str, device: DeviceLike | None, out_sharding: OutSharding | None = None
+) -> Device | NamedSharding | None:
+    """Where the arguments of a function say to put its result, if they do.
 
     Raises:
-      TypeError: they are no device and no sharding on a single one.
-      ValueError: both are given.
+      TypeError: they are no device and no sharding.
+      ValueError: both are given, or there is a spec and no mesh is set.
     """
     if device is None and out_sharding is None:
         return None
     if device is not None and out_sharding is not None:
         raise ValueError(f"{function}: give device or out_sharding, not both")
-    return as_device(device if out_sharding is None else out_sharding)
+    place: Any = device if out_sharding is None else out_sharding
+    if isinstance(place, (NamedSharding, PartitionSpec)):
+        return placed_sharding(place, f"{function}: out_sharding")
+    return as_device(place)
 
 
 def _resolved(value: Any) -> Any:
@@ -276,7 +284,12 @@ def _shortened(value: Any) -> str:
 
 
 def astype(
-    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, device: Any = None
+    x: ArrayLike,
+    dtype: DTypeLike | None,
+    /,
+    *,
+    copy: bool = False,
+    device: DeviceLike | None = None,
 ) -> Array:
     """An array as another dtype, not weakly typed.
 
@@ -318,7 +331,12 @@ def copy(a: Any, order: str | None = None) -> Array:
     return array(a, copy=True, order=order)
 
 
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
+def frombuffer(
+    buffer: bytes | bytearray | memoryview | np.ndarray,
+    dtype: DTypeLike = float,
+    count: int = -1,
+    offset: int = 0,
+) -> Array:
     """An array of the bytes of a buffer, such as ``bytes``.
 
     Args:
@@ -335,7 +353,7 @@ def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: s
     return asarray(np.fromstring(string, np.dtype(dtype), count, sep=sep))
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | None = None) -> Array:
     """An array of another library's by the DLPack protocol.
 
     Args:
@@ -354,7 +372,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
 
 def fromfunction(
-    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
+    function: Callable[..., Any], shape: ShapeLike, *, dtype: DTypeLike = float, **kwargs: Any
 ) -> Any:
     """An array of what a function gives on the indices of each element.
 

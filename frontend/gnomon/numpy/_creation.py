@@ -10,7 +10,7 @@ import numpy as np
 from gnomon import lax
 from gnomon._api.devices import device_put
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
+from gnomon._arrays.annotations import ArrayLike, DeviceLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon._arrays.dtypes import DType
@@ -42,8 +42,8 @@ class _Constant(Protocol):
         shape: ShapeLike,
         dtype: DTypeLike | None = None,
         *,
-        device: Any = None,
-        out_sharding: Any = None,
+        device: DeviceLike | None = None,
+        out_sharding: OutSharding | None = None,
     ) -> Array: ...
 
 
@@ -54,14 +54,18 @@ class _ConstantLike(Protocol):
         dtype: DTypeLike | None = None,
         shape: ShapeLike | None = None,
         *,
-        device: Any = None,
-        out_sharding: Any = None,
+        device: DeviceLike | None = None,
+        out_sharding: OutSharding | None = None,
     ) -> Array: ...
 
 
 def _constant(name: str, value: int, summary: str) -> _Constant:
     def function(
-        shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        *,
+        device: DeviceLike | None = None,
+        out_sharding: OutSharding | None = None,
     ) -> Array:
         if (place := placement(name, device, out_sharding)) is not None:
             return device_put(function(shape, dtype), place)
@@ -91,8 +95,8 @@ def full(
     fill_value: ArrayLike,
     dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: DeviceLike | None = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """An array of one value, or of an array broadcast to a shape.
 
@@ -115,11 +119,11 @@ def full(
 def _constant_like(name: str, value: int, summary: str) -> _ConstantLike:
     def function(
         a: Any,
-        dtype: Any = None,
-        shape: Any = None,
+        dtype: DTypeLike | None = None,
+        shape: ShapeLike | None = None,
         *,
-        device: Any = None,
-        out_sharding: Any = None,
+        device: DeviceLike | None = None,
+        out_sharding: OutSharding | None = None,
     ) -> Array:
         return _full_like(name, a, value, dtype, shape, device, out_sharding)
 
@@ -135,7 +139,13 @@ def _constant_like(name: str, value: int, summary: str) -> _ConstantLike:
 
 
 def _full_like(
-    name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, out_sharding: Any
+    name: str,
+    a: Any,
+    value: Any,
+    dtype: Any,
+    shape: Any,
+    device: DeviceLike | None,
+    out_sharding: OutSharding | None,
 ) -> Array:
     if (place := placement(name, device, out_sharding)) is not None:
         made = _full_like(name, a, value, dtype, shape, None, None)
@@ -154,7 +164,7 @@ def empty_like(
     dtype: DTypeLike | None = None,
     shape: ShapeLike | None = None,
     *,
-    device: Any = None,
+    device: DeviceLike | None = None,
 ) -> Array:
     """Like `empty`, with the shape and dtype of an array."""
     return _full_like("empty_like", prototype, 0, dtype, shape, device, None)
@@ -166,8 +176,8 @@ def full_like(
     dtype: DTypeLike | None = None,
     shape: ShapeLike | None = None,
     *,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: DeviceLike | None = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """An array of one value, or of an array broadcast, in the shape and dtype of another.
 

@@ -10,7 +10,7 @@ import numpy as np
 from gnomon import lax
 from gnomon._api.devices import device_put
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import ArrayLike, DTypeLike
+from gnomon._arrays.annotations import ArrayLike, DeviceLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
@@ -50,7 +50,7 @@ def eye(
     k: ArrayLike = 0,
     dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
+    device: DeviceLike | None = None,
 ) -> Array:
     """A matrix of ones on a diagonal, and zeros.
 

@@ -104,7 +104,7 @@ def spread(function: str, arrays: list[Array]) -> list[Array]:
             "dimensions must be equal or 1"
         ) from error
     check_ranks(function, [x.shape for x in arrays])
-    if any(type(x) is PlacedArray for x in arrays):
+    if any(isinstance(x, PlacedArray) for x in arrays):
         return [broadcast_to_shape(x, shape) if x.ndim else repeated(x, shape) for x in arrays]
     return [broadcast_to_shape(x, shape) for x in arrays]
 
@@ -178,7 +178,7 @@ def unary(
     evaluate = op.evaluate
     direct = frozenset(d for d in dtypes if kind(d) == d)
 
-    def function(x: Any, /) -> Array:
+    def function(x: ArrayLike, /) -> Array:
         if type(x) is ConcreteArray:
             value = x._value
             if value is not None and value.dtype in direct and not staging():
@@ -207,7 +207,7 @@ def short_way(
     """
     with_float, with_int = direct & _WITH_FLOAT, direct & _WITH_INT
 
-    def function(x: Any, y: Any, /) -> Any:
+    def function(x: ArrayLike, y: ArrayLike, /) -> Any:
         if type(x) is ConcreteArray:
             a = x._value
             if a is not None and not staging():

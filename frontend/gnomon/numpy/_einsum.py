@@ -10,9 +10,13 @@ import opt_einsum
 from opt_einsum.parser import parse_einsum_input
 
 from gnomon import lax
+from gnomon._api.explicit_axes import with_out_sharding
+from gnomon._arrays.annotations import DTypeLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
+from gnomon.lax._contraction import PrecisionLike
 from gnomon.numpy._arguments import promoted
 from gnomon.numpy._linear_algebra import preferred_dtype
 from gnomon.numpy._manipulation import broadcast_to, moveaxis, reshape, transpose
@@ -27,10 +31,10 @@ def einsum(
     *operands: Any,
     out: None = None,
     optimize: str | bool | list[Any] = "auto",
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
     _dot_general: Any = None,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Einstein's summation convention.
 
@@ -50,12 +54,24 @@ def einsum(
         raise NotImplementedError("The 'out' argument to einsum is not supported.")
     if not isinstance(subscripts, str):
         operands, subscripts = _interleaved(subscripts, operands)
+    if out_sharding is not None:
+
+        def compute(*arrays: Any) -> Array:
+            return einsum(
+                subscripts,
+                *arrays,
+                optimize=optimize,
+                precision=precision,
+                preferred_element_type=preferred_element_type,
+            )
+
+        return with_out_sharding("einsum", out_sharding, compute, *operands)
     arrays = promoted("einsum", *operands) if operands else []
     if not arrays:
         raise TypeError("einsum: at least one operand is needed")
     subscripts, arrays = _without_stretched(subscripts, arrays)
     # Shapes are all that the path depends on.
-    dummies = [np.broadcast_to(np.zeros((), np.float32), x.shape) for x in arrays]
+    dummies = [np.broadcast_to(np.zeros((), np.float32), s) for s in _path_shapes(arrays)]
     strategy = "optimal" if optimize is True else optimize
     if strategy is False:
         strategy = [tuple(range(len(arrays)))]
@@ -78,6 +94,22 @@ def einsum(
             (one, x), (two, y) = pieces
             work.append(_pair(one, x, two, y, result, precision, preferred))
     return work[0]
+
+
+# The size of a symbolic dimension, as far as the order of contractions is concerned.
+_ASSUMED = 64
+
+
+def _path_shapes(arrays: Sequence[Array]) -> list[tuple[int, ...]]:
+    """Shapes to find a path for: a number for each symbolic dimension."""
+    numbers: dict[Any, int] = {}
+    return [
+        tuple(
+            numbers.setdefault(n, _ASSUMED + len(numbers)) if is_symbolic_dim(n) else n
+            for n in x.shape
+        )
+        for x in arrays
+    ]
 
 
 def _path(
@@ -160,7 +192,7 @@ def _single(labels: str, x: Array, result: str) -> Array:
 
 
 def _pair(
-    one: str, x: Array, two: str, y: Array, result: str, precision: Any, preferred: Any
+    one: str, x: Array, two: str, y: Array, result: str, precision: PrecisionLike, preferred: Any
 ) -> Array:
     one, x = _reduced(one, x, two + result)
     two, y = _reduced(two, y, one + result)

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import os
+from collections.abc import Iterable, Sequence
+from typing import IO, Any
 
 import numpy as np
 from numpy.exceptions import ComplexWarning
 
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand
 from gnomon.numpy._construction import asarray
 
+File = str | os.PathLike[str] | IO[bytes]
 
-def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+
+def load(file: File, *args: Any, **kwargs: Any) -> Any:
     """Read an array (or an archive of them) that `save` or NumPy wrote; see `numpy.load`."""
     found = np.load(file, *args, **kwargs)
     return asarray(found) if isinstance(found, np.ndarray) else found
 
 
-def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
+def save(file: File, arr: ArrayLike | Sequence[Any], allow_pickle: bool = True) -> None:
     """Write an array to a ``.npy`` file; see `numpy.save`."""
     np.save(file, np.asarray(arr), allow_pickle=allow_pickle)
 
 
-def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+def savez(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """Write arrays to a ``.npz`` archive; see `numpy.savez`."""
     named = {name: np.asarray(x) for name, x in kwds.items()}
     np.savez(file, *map(np.asarray, args), allow_pickle=allow_pickle, **named)
@@ -54,7 +58,7 @@ def fromiter(*args: Any, **kwargs: Any) -> Array:
     )
 
 
-def iterable(y: Any) -> bool:
+def iterable(y: object) -> bool:
     """Whether an object can be iterated over."""
     if isinstance(y, Array):
         return y.ndim > 0
@@ -62,14 +66,20 @@ def iterable(y: Any) -> bool:
 
 
 def array_repr(
-    arr: Any, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None
+    arr: ArrayLike,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
 ) -> str:
     """The text of an array with its dtype; see `numpy.array_repr`."""
     return np.array_repr(_value(arr), max_line_width, precision, suppress_small)
 
 
 def array_str(
-    a: Any, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None
+    a: ArrayLike,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
 ) -> str:
     """The text of an array's values; see `numpy.array_str`."""
     return np.array_str(_value(a), max_line_width, precision, suppress_small)

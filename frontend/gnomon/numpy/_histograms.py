@@ -12,7 +12,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import ArrayLike
+from gnomon._arrays.annotations import ArrayLike, ArraysLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import ConcretizationTypeError
 from gnomon._tracing.trace import concrete_value, is_tracer
@@ -27,6 +27,10 @@ from gnomon.numpy._ranges import linspace
 from gnomon.numpy._selection import clip, where
 from gnomon.numpy._sorting import searchsorted
 
+# The number of intervals, or their edges.
+Edges = int | Array | np.ndarray | Sequence[ArrayLike]
+EdgesOfEach = Edges | Sequence[Edges]
+
 
 def bincount(
     x: ArrayLike,
@@ -34,7 +38,7 @@ def bincount(
     minlength: int = 0,
     *,
     length: int | None = None,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Count the occurrences of each integer from 0.
 
@@ -84,7 +88,10 @@ def bincount(
 
 
 def histogram_bin_edges(
-    a: ArrayLike, bins: Any = 10, range: Any = None, weights: ArrayLike | None = None
+    a: ArrayLike,
+    bins: Edges = 10,
+    range: ArraysLike | None = None,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """The edges of the intervals that `histogram` counts in.
 
@@ -94,13 +101,14 @@ def histogram_bin_edges(
       range: the first and the last edge; the least and the largest element by default.
       weights: has no meaning here.
     """
-    if isinstance(bins, str):
+    given: Any = bins
+    if isinstance(given, str):
         raise NotImplementedError("string values for `bins` not implemented.")
     x = as_array("histogram_bin_edges", a)
     dtype = _dtypes.to_inexact_dtype(x.dtype)
-    if np.ndim(bins) == 1:
-        return converted(asarray(bins), dtype)
-    count = operator.index(bins)
+    if np.ndim(given) == 1:
+        return converted(asarray(given), dtype)
+    count = operator.index(given)
     ends = stack([x.min(), x.max()]) if range is None else asarray(range)
     ends = converted(ends, dtype)
     if ends.shape != (2,):
@@ -120,8 +128,8 @@ def _intervals(x: Array, edges: Array) -> Array:
 
 def histogram(
     a: ArrayLike,
-    bins: Any = 10,
-    range: Any = None,
+    bins: Edges = 10,
+    range: ArraysLike | None = None,
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array]:
@@ -158,10 +166,10 @@ def histogram(
 
 
 def histogramdd(
-    sample: Any,
-    bins: Any = 10,
+    sample: ArrayLike,
+    bins: EdgesOfEach = 10,
     range: Sequence[Any] | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, list[Array]]:
     """How many points lie in each cell of a grid.
@@ -193,8 +201,9 @@ def histogramdd(
             f"For sample.shape={points.shape}, range must be a sequence of {rank} pairs or Nones; "
             f"got range={range}"
         )
-    several = isinstance(bins, (list, tuple)) or np.ndim(bins) > 0
-    bins_of = list(bins) if several else [bins] * rank
+    given: Any = bins
+    several = isinstance(given, (list, tuple)) or np.ndim(given) > 0
+    bins_of = list(given) if several else [given] * rank
     if len(bins_of) != rank:
         raise ValueError("should be a bin for each dimension.")
     edges, places, shape = [], lax.full((number,), 0, np.dtype(np.int32)), []
@@ -219,7 +228,7 @@ def histogramdd(
 def histogram2d(
     x: ArrayLike,
     y: ArrayLike,
-    bins: Any = 10,
+    bins: EdgesOfEach = 10,
     range: Sequence[Any] | None = None,
     weights: ArrayLike | None = None,
     density: bool | None = None,
@@ -234,9 +243,10 @@ def histogram2d(
       The counts, and the edges in x and in y.
     """
     first, second = promoted("histogram2d", x, y)
-    if not isinstance(bins, (int, np.integer)) and len(bins) not in (1, 2):
-        bins = [bins, bins]
-    counts, edges = histogramdd(stack([first, second], 1), bins, range, weights, density)
+    given: Any = bins
+    if not isinstance(given, (int, np.integer)) and len(given) not in (1, 2):
+        given = [given, given]
+    counts, edges = histogramdd(stack([first, second], 1), given, range, weights, density)
     return counts, edges[0], edges[1]
 
 

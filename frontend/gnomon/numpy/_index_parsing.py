@@ -18,9 +18,18 @@ from gnomon._arrays import host_values
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray
 from gnomon._diagnostics.errors import NonConcreteBooleanIndexError
+from gnomon._tracing.bind import as_operand
 from gnomon._tracing.stack import staging
 from gnomon._tracing.trace import concrete_value, is_tracer
-from gnomon.lax import concatenate, convert_element_type, expand_dims
+from gnomon.dialects.symbolic.dimension import (
+    any_symbolic,
+    as_size,
+    is_symbolic_dim,
+    larger,
+    smaller,
+)
+from gnomon.dialects.symbolic.errors import InconclusiveDimensionOperation
+from gnomon.lax import broadcast_shapes, concatenate, convert_element_type, expand_dims
 
 __all__ = ["BATCH", "NEW", "Entry", "Plan", "Span", "as_array", "parse"]
 
@@ -128,6 +137,8 @@ def _classified(index: Any) -> Any:
         return _Boolean(np.asarray(index))
     if isinstance(index, (int, np.integer)):
         return operator.index(index)
+    if is_symbolic_dim(index):
+        index = as_operand(index)
     if isinstance(index, str):
         raise TypeError(f"arrays cannot be indexed by strings, got {index!r}")
     if isinstance(index, Sequence):
@@ -182,8 +193,31 @@ def _span(index: slice, size: int, position: int) -> Span:
                 f"them. Index {position} is {index}. Use lax.dynamic_slice, whose size is static, "
                 "or a mask (gnomon.numpy.where)"
             )
+    if any_symbolic((index.start, index.stop, size)):
+        return _symbolic_span(index, size)
     indices = range(*index.indices(size))
     return Span(indices.start, indices.step, len(indices))
+
+
+def _symbolic_span(index: slice, size: Any) -> Span:
+    """`_span` where a bound or the size is a symbolic dimension."""
+    step = 1 if index.step is None else operator.index(index.step)
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+
+    def bound(given: Any, default: Any) -> Any:
+        if given is None:
+            return default
+        given = as_size(given)
+        given = given if given >= 0 else given + size
+        least, most = (0, size) if step > 0 else (-1, size - 1)
+        return larger(smaller(most, given), least)
+
+    if step > 0:
+        start, stop = bound(index.start, 0), bound(index.stop, size)
+        return Span(start, step, larger((stop - start + step - 1) // step, 0))
+    start, stop = bound(index.start, size - 1), bound(index.stop, -1)
+    return Span(start, step, larger((start - stop - step - 1) // -step, 0))
 
 
 # ---------------------------------------------------------------------------------- the whole index
@@ -267,7 +301,7 @@ def parse(index: Any, shape: tuple[int, ...]) -> Plan:
             entries.append(_span(item, shape[axis], position))
         else:
             advanced.append(len(places) - 1)
-            if staging() and isinstance(item, int) and not -shape[axis] <= item < shape[axis]:
+            if staging() and isinstance(item, int) and not _is_inside(item, shape[axis]):
                 # Read where the program runs, so that `checkify` sees it.
                 item = np.asarray(min(max(item, _INT32.min), _INT32.max), np.int32)
             entries.append(item)
@@ -281,6 +315,14 @@ def parse(index: Any, shape: tuple[int, ...]) -> Plan:
 
 
 _NOTHING = -3
+
+
+def _is_inside(item: int, size: Any) -> bool:
+    """Whether an index is in bounds, whatever the size is."""
+    try:
+        return bool(-size <= item < size)
+    except InconclusiveDimensionOperation:
+        return False
 
 
 def _mask_indices(
@@ -310,7 +352,8 @@ def _layout(
     if advanced:
         shapes = [np.shape(entries[places[at]]) for at in advanced]
         try:
-            batch_shape = np.broadcast_shapes(*shapes)
+            symbolic = any(map(any_symbolic, shapes))
+            batch_shape = (broadcast_shapes if symbolic else np.broadcast_shapes)(*shapes)
         except ValueError:
             raise ValueError(
                 "index arrays must have shapes that broadcast together, got "

@@ -132,7 +132,7 @@ r_ = _Joined(0, 1, -1)
 c_ = _Joined(-1, 2, 0)
 
 
-def ix_(*args: Any) -> tuple[Array, ...]:
+def ix_(*args: ArrayLike | Sequence[Any]) -> tuple[Array, ...]:
     """Indices that pick the cross product of several sequences.
 
     Args:

@@ -13,10 +13,14 @@ import numpy as np
 
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
-from gnomon._tracing.bind import bind, with_weak_type
+from gnomon._diagnostics.errors import ShardingTypeError
+from gnomon._diagnostics.source_location import user_frame
+from gnomon._tracing.bind import as_operand, bind, with_weak_type
+from gnomon._tracing.dimensions import number
 from gnomon._tracing.stack import staging
 from gnomon.dialects.emit import ops
 from gnomon.dialects.indexing import default_fill_value
+from gnomon.dialects.symbolic.dimension import any_symbolic, exceeds, is_symbolic_dim, larger
 from gnomon.lax import GatherScatterMode, convert_element_type, full
 from gnomon.numpy._eager_indexing import eager_read, wrapped
 from gnomon.numpy._index_parsing import BATCH, Entry, IntArray, Plan, Span, parse
@@ -156,19 +160,42 @@ def _sliced(x: Array, plan: Plan, integers: dict[int, int]) -> Array:
                 start = size - 1 - start
             step = abs(step)
             starts.append(start)
-            limits.append(start + (count - 1) * step + 1)
-            strides.append(step if count > 1 else 1)
+            # An empty slice of a symbolic size must not end before it begins.
+            end = start + (count - 1) * step + 1
+            limits.append(larger(start, end) if is_symbolic_dim(count) else end)
+            strides.append(step if is_symbolic_dim(count) or count > 1 else 1)
         else:
             starts.append(integers.get(dim, 0))
             limits.append(integers[dim] + 1 if dim in integers else size)
             strides.append(1)
-    if not any(starts) and tuple(limits) == plan.shape and all(s == 1 for s in strides):
+    if all(s == 0 for s in starts) and tuple(limits) == plan.shape and all(s == 1 for s in strides):
         return x
+    whole = [
+        (start, limit, stride) == (0, size, 1)
+        for start, limit, stride, size in zip(starts, limits, strides, plan.shape, strict=True)
+    ]
+    _check_unsplit(x, whole)
     return bind(ops.slice, x, start=tuple(starts), limit=tuple(limits), strides=tuple(strides))
 
 
+def _check_unsplit(x: Array, whole: Sequence[bool]) -> None:
+    """Raise unless the dimensions that are not read whole are not split in the type of an array."""
+    for d, (axes, is_whole) in enumerate(zip(x.aval.split, whole, strict=True)):
+        if axes and not is_whole:
+            file, line = user_frame()
+            raise ShardingTypeError(
+                f"an index of {x.aval}: dimension {d}, which is split over {' and '.join(axes)}, "
+                "is not read whole. Say how the result is to be sharded: "
+                f"x.at[...].get(out_sharding=) ({file}:{line})"
+            )
+
+
 def _descends(entry: Entry) -> bool:
-    return isinstance(entry, Span) and entry.step < 0 and entry.size > 1
+    return (
+        isinstance(entry, Span)
+        and entry.step < 0
+        and (is_symbolic_dim(entry.size) or entry.size > 1)
+    )
 
 
 def reversed_dims(x: Array, dims: Sequence[int]) -> Array:
@@ -189,7 +216,9 @@ def normalized_index(index: IntArray, size: int, wrap_negative: bool) -> IntArra
 
     What is out of bounds stays out of bounds: a conversion must not bring it back in.
     """
-    wide = size > np.iinfo(np.int32).max
+    wide = exceeds(size, np.iinfo(np.int32).max)
+    if is_symbolic_dim(size) and isinstance(index, np.ndarray):
+        index = as_operand(index)
     if isinstance(index, np.ndarray):
         known = wrapped(index, size) if wrap_negative else _signed(index, size)
         dtype = np.dtype(_INT64 if wide else _INT32)
@@ -206,7 +235,7 @@ def normalized_index(index: IntArray, size: int, wrap_negative: bool) -> IntArra
     if unsigned or not wrap_negative:
         return index
     zero = _spread(np.zeros((), index.dtype), index.shape)
-    from_end = bind(ops.add, index, _spread(np.asarray(size, index.dtype), index.shape))
+    from_end = bind(ops.add, index, _spread(number(size, index.dtype), index.shape))
     return bind(ops.select, bind(ops.lt, index, zero), from_end, index)
 
 
@@ -214,7 +243,9 @@ def _signed(index: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
     return wrapped(index, size) if index.dtype.kind == "u" else index.astype(np.intp)
 
 
-def _spread(value: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def _spread(value: Any, shape: tuple[int, ...]) -> Any:
+    if any_symbolic(shape) or isinstance(value, Array):
+        return bind(ops.broadcast_in_dim, as_operand(value), shape=shape, dims=())
     return np.broadcast_to(value, shape)
 
 

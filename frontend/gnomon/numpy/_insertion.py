@@ -25,16 +25,17 @@ from gnomon.numpy._taking import take
 __all__ = ["delete", "insert"]
 
 
-def _static(obj: Any) -> Any:
+def _static(obj: ArrayLike | slice) -> Any:
     """Positions as NumPy's functions take them, or None if they are traced."""
     if isinstance(obj, (int, slice, np.ndarray, np.generic)):
         return obj
-    known = concrete_value(obj if isinstance(obj, Array) else as_array("obj", obj, 1))
+    known = concrete_value(as_array("obj", obj, 1))
     return None if known is None else np.asarray(known)
 
 
-def _positions(obj: Any, size: int, last: int) -> Array:
+def _positions(obj: ArrayLike | slice, size: int, last: int) -> Array:
     """Traced positions as int32, counted from the start and moved inside."""
+    assert not isinstance(obj, slice), "a slice is static"
     index = as_array("obj", obj, 1)
     if index.dtype.kind not in "iu":
         raise TypeError(f"traced positions are integers, got dtype {index.dtype}")
@@ -57,7 +58,11 @@ def _at_or_before(positions: Array, places: Array) -> Array:
 
 
 def delete(
-    arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+    arr: ArrayLike,
+    obj: ArrayLike | slice,
+    axis: int | None = None,
+    *,
+    assume_unique_indices: bool = False,
 ) -> Array:
     """An array without some slices along a dimension.
 
@@ -80,7 +85,7 @@ def delete(
     if static is not None:
         return take(x, np.delete(np.arange(size), static), place)
     index = _positions(obj, size, max(size - 1, 0))
-    if np.ndim(obj) and not assume_unique_indices:
+    if not isinstance(obj, slice) and np.ndim(obj) and not assume_unique_indices:
         raise ValueError(
             "delete: how many different positions a traced array holds is not known, and so the "
             "shape of the result is not: pass assume_unique_indices=True, or static positions"
@@ -91,7 +96,9 @@ def delete(
     return take(x, lax.add(kept, _at_or_before(index, kept)), place)
 
 
-def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
+def insert(
+    arr: ArrayLike, obj: ArrayLike | slice, values: ArrayLike, axis: int | None = None
+) -> Array:
     """An array with ``values`` put in before positions along a dimension.
 
     Args:
@@ -115,7 +122,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
         static = np.arange(*static.indices(size))
     elif static is not None and np.asarray(static).dtype == np.bool_:
         static = np.flatnonzero(static)
-    where = obj if static is None else static
+    where: Any = obj if static is None else static
     if np.ndim(where) == 0:
         new = moveaxis(new, 0, place)
     wanted = np.size(where)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -38,6 +37,9 @@ __all__ = [
     "vsplit",
     "vstack",
 ]
+
+# The number of equal parts, or where to cut.
+Sections = int | Sequence[int] | Array | np.ndarray
 
 
 @takes_extended_arrays()
@@ -130,7 +132,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 
 
 @takes_extended_arrays()
-def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+def split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
     """Cut an array into equal parts, or at given positions.
 
     Raises:
@@ -144,7 +146,7 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array
 
 
 @takes_extended_arrays()
-def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+def array_split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
     """Cut an array into parts that are equal up to one, or at given positions."""
     x = as_array("array_split", ary)
     place = canonical_axis(axis, x.ndim)
@@ -169,18 +171,18 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
     return parts
 
 
-def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+def vsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
     """`split` along the first dimension."""
     return split(ary, indices_or_sections, 0)
 
 
-def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+def hsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
     """`split` along the second dimension (of a vector: the first)."""
     x = as_array("hsplit", ary)
     return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
-def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+def dsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
     """`split` along the third dimension."""
     return split(ary, indices_or_sections, 2)
 

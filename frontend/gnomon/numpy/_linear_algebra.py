@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
+from gnomon._api.explicit_axes import with_out_sharding
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import ArrayLike, DTypeLike
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._config.current import config
+from gnomon._tracing.dimensions import ramp
 from gnomon._tracing.stack import staging
+from gnomon.dialects.symbolic.dimension import larger, smaller
+from gnomon.lax._contraction import PrecisionLike
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._indexing import getitem
@@ -32,9 +36,9 @@ def matmul(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    precision: Any = None,
+    precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """The matrix product; leading dimensions are broadcast, vectors are rows or columns.
 
@@ -42,6 +46,16 @@ def matmul(
       ValueError: an operand is a scalar.
       TypeError: the contracted sizes differ.
     """
+    if out_sharding is not None:
+        return with_out_sharding(
+            "matmul",
+            out_sharding,
+            lambda x, y: matmul(
+                x, y, precision=precision, preferred_element_type=preferred_element_type
+            ),
+            a,
+            b,
+        )
     if (
         type(a) is ConcreteArray
         and type(b) is ConcreteArray
@@ -85,7 +99,9 @@ def matmul(
     return reshape(result, tuple(shape))
 
 
-def _batched(x: Array, y: Array, batch: tuple[int, ...], precision: Any, preferred: Any) -> Array:
+def _batched(
+    x: Array, y: Array, batch: tuple[int, ...], precision: PrecisionLike, preferred: Any
+) -> Array:
     """The product of matrices over broadcast leading dimensions, without repeating either side."""
     rank = len(batch)
     x_dims, y_dims = _own_batch(x, batch), _own_batch(y, batch)
@@ -122,11 +138,21 @@ def dot(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    precision: Any = None,
+    precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """NumPy's dot: the last dimension of ``a`` against the second to last (or only) of ``b``."""
+    if out_sharding is not None:
+        return with_out_sharding(
+            "dot",
+            out_sharding,
+            lambda x, y: dot(
+                x, y, precision=precision, preferred_element_type=preferred_element_type
+            ),
+            a,
+            b,
+        )
     x, y = promoted("dot", a, b)
     preferred = preferred_dtype(preferred_element_type)
     if x.ndim == 0 or y.ndim == 0:
@@ -153,7 +179,7 @@ def vdot(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    precision: Any = None,
+    precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The inner product of flattened arrays; the first is conjugated."""
@@ -174,7 +200,7 @@ def vecdot(
     /,
     *,
     axis: int = -1,
-    precision: Any = None,
+    precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The inner products of vectors along an axis; the first is conjugated."""
@@ -194,7 +220,7 @@ def inner(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    precision: Any = None,
+    precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Inner products along the last dimensions."""
@@ -223,15 +249,25 @@ def tensordot(
     b: ArrayLike,
     axes: int | Sequence[Any] = 2,
     *,
-    precision: Any = None,
+    precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Products summed over pairs of dimensions.
 
     Args:
       axes: a number ``n`` (the last ``n`` of ``a`` against the first of ``b``), or two sequences.
     """
+    if out_sharding is not None:
+        return with_out_sharding(
+            "tensordot",
+            out_sharding,
+            lambda x, y: tensordot(
+                x, y, axes, precision=precision, preferred_element_type=preferred_element_type
+            ),
+            a,
+            b,
+        )
     x, y = promoted("tensordot", a, b)
     if isinstance(axes, (int, np.integer)):
         count = int(axes)
@@ -273,8 +309,8 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
         raise ValueError("diagonal requires an array of at least two dimensions.")
     moved = moveaxis(x, (axis1, axis2), (-2, -1))
     rows, columns = moved.shape[-2:]
-    length = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
-    places = np.arange(length)
+    length = larger(0, smaller(rows + min(offset, 0), columns - max(offset, 0)))
+    places = ramp(length)
     index = (..., places + max(-offset, 0), places + max(offset, 0))
     return getitem(moved, index)
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gnomon import lax
-from gnomon._arrays.annotations import ArrayLike, ShapeLike
+from gnomon._api.explicit_axes import with_out_sharding
+from gnomon._arrays.annotations import ArrayLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._tracing.bind import bind
@@ -21,13 +22,22 @@ from gnomon.numpy._arguments import (
 
 
 @takes_extended_arrays()
-def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
+def reshape(
+    a: ArrayLike,
+    shape: ShapeLike,
+    order: str = "C",
+    *,
+    copy: bool | None = None,
+    out_sharding: OutSharding | None = None,
+) -> Array:
     """``a`` in another shape of the same size; one dimension may be ``-1``.
 
     Raises:
       TypeError: the sizes do not fit.
       ValueError: the order is not ``"C"`` or ``"F"``.
     """
+    if out_sharding is not None:
+        return with_out_sharding("reshape", out_sharding, lambda x: reshape(x, shape, order), a)
     x = as_array("reshape", a)
     sizes = static_shape("reshape", shape)
     if sizes.count(-1) > 1:
@@ -134,12 +144,18 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
 
 
 @takes_extended_arrays()
-def broadcast_to(array: Any, shape: ShapeLike, *, out_sharding: Any = None) -> Array:
+def broadcast_to(
+    array: ArrayLike, shape: ShapeLike, *, out_sharding: OutSharding | None = None
+) -> Array:
     """``array`` repeated to a shape.
 
     Raises:
       ValueError: the shape does not fit.
     """
+    if out_sharding is not None:
+        return with_out_sharding(
+            "broadcast_to", out_sharding, lambda x: broadcast_to(x, shape), array
+        )
     x = as_array("broadcast_to", array)
     sizes = static_shape("broadcast_to", shape)
     if x.shape == sizes:
@@ -154,12 +170,12 @@ def broadcast_to(array: Any, shape: ShapeLike, *, out_sharding: Any = None) -> A
     return bind(ops.broadcast_in_dim, small, shape=sizes, dims=tuple(lead + i for i in kept))
 
 
-def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     """The shape that shapes broadcast to."""
     return tuple(lax.broadcast_shapes(*shapes))
 
 
-def broadcast_arrays(*args: Any) -> list[Array]:
+def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     """Arrays repeated to their common shape."""
     arrays = [as_array("broadcast_arrays", x, i) for i, x in enumerate(args)]
     shape = broadcast_shapes(*(x.shape for x in arrays))
@@ -171,17 +187,17 @@ def _at_least(function: str, xs: tuple[Any, ...], make: Callable[[Array], Array]
     return arrays[0] if len(arrays) == 1 else arrays
 
 
-def atleast_1d(*arys: Any) -> Any:
+def atleast_1d(*arys: ArrayLike) -> Any:
     """Arrays with one dimension at least."""
     return _at_least("atleast_1d", arys, lambda x: reshape(x, (1,)) if x.ndim == 0 else x)
 
 
-def atleast_2d(*arys: Any) -> Any:
+def atleast_2d(*arys: ArrayLike) -> Any:
     """Arrays with two dimensions at least; vectors are rows."""
     return _at_least("atleast_2d", arys, lambda x: reshape(x, (1, x.size)) if x.ndim < 2 else x)
 
 
-def atleast_3d(*arys: Any) -> Any:
+def atleast_3d(*arys: ArrayLike) -> Any:
     """Arrays with three dimensions at least."""
 
     def make(x: Array) -> Array:

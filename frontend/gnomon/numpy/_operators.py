@@ -11,6 +11,7 @@ import numpy as np
 from gnomon import lax
 from gnomon._api.devices import device_put
 from gnomon._arrays import dtypes as _dtypes
+from gnomon._arrays.annotations import DeviceLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.trace import Tracer
 from gnomon.numpy._array_api import check_version
@@ -225,7 +226,7 @@ def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
         result: Array = namespace["compress"](condition, self, axis, **kwargs)
         return result
 
-    def to_device(self: Any, device: Any, *, stream: Any = None) -> Array:
+    def to_device(self: Any, device: DeviceLike | None, *, stream: Any = None) -> Array:
         """The array on a device; see `gnomon.device_put`."""
         if stream is not None:
             raise NotImplementedError("to_device: the stream argument is not supported")

@@ -9,7 +9,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import ArrayLike
+from gnomon._arrays.annotations import ArrayLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import with_weak_type
 from gnomon.dialects.types import is_complex
@@ -223,7 +223,7 @@ def percentile(
     keepdims: bool = False,
     *,
     weights: ArrayLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """`quantile` with shares in percent, between 0 and 100."""
     no_sharding("percentile", out_sharding)

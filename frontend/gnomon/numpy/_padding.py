@@ -6,12 +6,13 @@ join what they compute to both ends, one dimension after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand, with_weak_type
 from gnomon._tracing.trace import concrete_value, is_tracer
@@ -32,6 +33,10 @@ from gnomon.numpy._repetition import flip
 from gnomon.numpy._taking import take
 
 __all__ = ["pad"]
+
+# The same before and after each dimension, a pair, a pair for each, or those by axis.
+_Widths = int | Sequence[int] | Sequence[Sequence[int]] | np.ndarray
+PadWidth = _Widths | Mapping[int, int | tuple[int, int]]
 
 _STATISTICS: dict[str, Callable[..., Array]] = {
     "maximum": largest,
@@ -55,7 +60,10 @@ Pairs = list[tuple[Any, Any]]
 
 
 def pad(
-    array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any
+    array: ArrayLike,
+    pad_width: PadWidth,
+    mode: str | Callable[..., Any] = "constant",
+    **kwargs: Any,
 ) -> Array:
     """Extend an array at its borders.
 

@@ -179,7 +179,7 @@ def signbit(x: ArrayLike, /) -> Array:
     if not is_integer(array.dtype):
         bits = _SIGNED_OF_BITS[_dtypes.itemsize_bits(array.dtype)]
         array = bind(ops.bitcast_convert, array, dtype=bits)
-    return bind(ops.lt, array, zero_like(array))
+    return with_weak_type(bind(ops.lt, array, zero_like(array)), False)
 
 
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import ArrayLike
+from gnomon._arrays.annotations import ArrayLike, ArraysLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon.lax._operands import listed
 from gnomon.lax._structural import canonical_axis
@@ -53,7 +53,7 @@ def _repeated(values: Array, count: int) -> Array:
 
 
 def put(
-    a: ArrayLike, ind: Any, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
+    a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
 ) -> Array:
     """The array with values put at flat indices.
 
@@ -124,7 +124,7 @@ def put_along_axis(
     return reshape(target.at[tuple(index)].set(new, mode=mode), shape)
 
 
-def place(arr: ArrayLike, mask: ArrayLike, vals: Any, *, inplace: bool = True) -> Array:
+def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
     """The array with values, one after the other, where a mask is true.
 
     Raises:
@@ -170,7 +170,7 @@ def fill_diagonal(
     return target.at[index].set(value if value.ndim == 0 else _repeated(value, count))
 
 
-def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array:
+def choose(a: ArrayLike, choices: ArraysLike, out: None = None, mode: str = "raise") -> Array:
     """Elements picked from several arrays: ``choices[a[i]][i]``.
 
     Args:
@@ -258,7 +258,7 @@ def extract(
     return compress(flat, ravel(as_array("extract", arr, 1)), size=size, fill_value=fill_value)
 
 
-def resize(a: ArrayLike, new_shape: Any) -> Array:
+def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     """The elements, over and over, in another shape.
 
     Raises:
@@ -285,7 +285,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     return moveaxis(x, axis, start - 1 if axis < start else start)
 
 
-def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
     """The array without the zeros at its front ("f") and back ("b"), along some axes.
 
     The shape of the result depends on values, so the array cannot be traced.

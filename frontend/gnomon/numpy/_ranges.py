@@ -11,11 +11,13 @@ import numpy as np
 from gnomon import lax
 from gnomon._api.devices import device_put
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import ArrayLike, DTypeLike
+from gnomon._arrays.annotations import ArrayLike, DeviceLike, DTypeLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import DType
 from gnomon._diagnostics.errors import ConcretizationTypeError
+from gnomon._tracing.bind import as_operand, operand_of
 from gnomon._tracing.trace import concrete_value
+from gnomon.dialects.symbolic.dimension import any_symbolic, as_size, is_symbolic_dim, larger
 from gnomon.dialects.types import is_complex, is_integer
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import as_shape, constant_like
@@ -33,24 +35,26 @@ __all__ = ["arange", "geomspace", "indices", "linspace", "logspace", "meshgrid",
 def _static_scalar(function: str, name: str, x: Any) -> Any:
     if x is None:
         return None
-    value = x if isinstance(x, (int, float, complex)) else as_array(function, x)
-    if isinstance(value, Array):
-        if value.ndim:
-            raise ValueError(f"{function}: arguments must be scalars; got {name}={x}")
-        if (known := concrete_value(value)) is None:
-            raise ConcretizationTypeError(value, f"It is the argument {name} of {function}.")
-        return known[()]
-    return value
+    if isinstance(x, (int, float, complex)) or is_symbolic_dim(x):
+        return x
+    # The value is read here and moved nowhere, so no transfer guard applies.
+    known_here = isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.ndim == 0)
+    value = operand_of(x) if known_here else as_array(function, x)
+    if value.ndim:
+        raise ValueError(f"{function}: arguments must be scalars; got {name}={x}")
+    if (known := concrete_value(value)) is None:
+        raise ConcretizationTypeError(value, f"It is the argument {name} of {function}.")
+    return known[()]
 
 
 def arange(
     start: ArrayLike,
     stop: ArrayLike | None = None,
-    step: Any = None,
+    step: ArrayLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
-    out_sharding: Any = None,
+    device: DeviceLike | None = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """The numbers from ``start`` (0 by default) to below ``stop``, ``step`` apart.
 
@@ -73,7 +77,7 @@ def arange(
         return device_put(arange(start, stop, step, dtype), place)
     if start is None:
         raise TypeError("arange requires a start or a stop, got None")
-    given = [v for v in (start, stop, step) if v is not None]
+    given = [0 if is_symbolic_dim(v) else v for v in (start, stop, step) if v is not None]
     first = "stop" if stop is None and step is None else "start"
     lower: Any
     upper: Any
@@ -90,19 +94,26 @@ def arange(
     if upper is None:
         lower, upper = 0, lower
     if stride is None:
-        size = _count((upper - lower) if lower else upper)
+        from_zero = not is_symbolic_dim(lower) and not lower
+        size = _count(upper if from_zero else upper - lower)
         numbers = lax.iota(exact, size)
-        return add(converted(lower, exact), numbers) if lower else numbers
+        return numbers if from_zero else add(converted(lower, exact), numbers)
     if stride == 0:
         raise ZeroDivisionError("arange: step must not be 0")
     narrow = not is_integer(exact) and not is_complex(exact) and exact.itemsize < 4
     working = np.dtype("float32") if narrow else exact
-    numbers = lax.iota(working, _count((upper - lower) / stride))
+    if any_symbolic((lower, upper, stride)):
+        count = larger(0, -((lower - upper) // as_size(stride)))
+    else:
+        count = _count((upper - lower) / stride)
+    numbers = lax.iota(working, count)
     scaled = multiply(converted(stride, working), numbers)
     return converted(add(converted(lower, working), scaled), exact)
 
 
-def _count(length: Any) -> int:
+def _count(length: Any) -> Any:
+    if is_symbolic_dim(length):
+        return larger(0, length)
     return max(0, int(np.ceil(length)))
 
 
@@ -115,7 +126,7 @@ def linspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
-    device: Any = None,
+    device: DeviceLike | None = None,
 ) -> Any:
     """Numbers evenly spaced over an interval.
 
@@ -133,7 +144,7 @@ def linspace(
     if (place := placement("linspace", device)) is not None:
         made = linspace(start, stop, num, endpoint, retstep, dtype, axis)
         return device_put(made, place)
-    num, axis = operator.index(num), operator.index(axis)
+    num, axis = as_size(num), operator.index(axis)
     if num < 0:
         raise ValueError(f"linspace: the number of samples must not be negative, got {num}")
     exact, first, last = _ends("linspace", start, stop, dtype)
@@ -144,9 +155,10 @@ def linspace(
     steps = num - 1 if endpoint else num
     delta: Array = lax.full((), np.nan, working)
     if num > 1:
-        delta = true_divide(subtract(last, first), np.asarray(steps).astype(working))
+        count = as_operand(steps) if is_symbolic_dim(steps) else np.asarray(steps)
+        delta = true_divide(subtract(last, first), converted(count, working))
         real = np.dtype(working.type(0).real.dtype) if is_complex(working) else working
-        numbers = true_divide(lax.iota(real, steps), np.asarray(steps).astype(real))
+        numbers = true_divide(lax.iota(real, steps), converted(count, real))
         along = tuple(steps if d == axis else 1 for d in range(len(shape) + 1))
         weight = lax.reshape(converted(numbers, working), along)
         rest = subtract(constant_like(weight, 1), weight)
@@ -208,7 +220,7 @@ def _ends(function: str, start: Any, stop: Any, dtype: Any) -> tuple[DType, Arra
 
 
 def meshgrid(
-    *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> list[Array]:
     """Grids of coordinates from vectors.
 

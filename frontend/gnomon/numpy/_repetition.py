@@ -14,6 +14,7 @@ from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._tracing.bind import as_operand, bind
 from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.dialects.emit import ops
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import (
@@ -29,7 +30,7 @@ __all__ = ["flip", "fliplr", "flipud", "repeat", "roll", "rot90", "tile"]
 
 
 @takes_extended_arrays()
-def tile(A: ArrayLike, reps: Any) -> Array:
+def tile(A: ArrayLike, reps: ArrayLike | Sequence[int]) -> Array:
     """Repeat a whole array along each dimension."""
     x = as_array("tile", A)
     counts = static_shape("tile", reps)
@@ -44,7 +45,11 @@ def tile(A: ArrayLike, reps: Any) -> Array:
 
 @takes_extended_arrays()
 def repeat(
-    a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+    a: ArrayLike,
+    repeats: ArrayLike | Sequence[int],
+    axis: int | None = None,
+    *,
+    total_repeat_length: int | None = None,
 ) -> Array:
     """Repeat each element along a dimension.
 
@@ -165,7 +170,7 @@ def roll(
             x = lax.dynamic_slice_in_dim(concatenate([x, x], place), start, size, place)
             continue
         cut = (-int(by)) % size
-        if cut:
+        if is_symbolic_dim(cut) or cut:
             left = lax.slice_in_dim(x, 0, cut, axis=place)
             x = lax.concatenate([lax.slice_in_dim(x, cut, size, axis=place), left], place)
     return x

@@ -117,7 +117,7 @@ def where(
     return with_weak_type(bind(ops.select, predicate, on_true, on_false), weak)
 
 
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Array:
     """Elementwise the choice that belongs to the first condition that holds.
 
     Args:
@@ -265,7 +265,11 @@ def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 
 def nan_to_num(
-    x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+    x: ArrayLike,
+    copy: bool = True,
+    nan: ArrayLike = 0.0,
+    posinf: ArrayLike | None = None,
+    neginf: ArrayLike | None = None,
 ) -> Array:
     """Elementwise ``x`` with nan and infinities replaced.
 
@@ -353,12 +357,14 @@ def isreal(x: ArrayLike) -> Array:
     return equal(imag(x), 0)
 
 
-def iscomplexobj(x: Any) -> bool:
+def iscomplexobj(x: object) -> bool:
     """True where the dtype is complex."""
+    if _dtypes.is_python_scalar(x):
+        return isinstance(x, complex)
     return x is not None and not isinstance(x, str) and is_complex(np.dtype(_dtype_of(x)))
 
 
-def isrealobj(x: Any) -> bool:
+def isrealobj(x: object) -> bool:
     """True where the dtype is not complex."""
     return not iscomplexobj(x)
 
@@ -367,7 +373,7 @@ def _dtype_of(x: Any) -> Any:
     return getattr(x, "dtype", None) or asarray(x).dtype
 
 
-def isscalar(element: Any) -> bool:
+def isscalar(element: object) -> bool:
     """True for numbers and for arrays without dimensions."""
     if isinstance(element, (np.ndarray, Array)):
         return element.ndim == 0

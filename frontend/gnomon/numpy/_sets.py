@@ -57,7 +57,7 @@ def _filled(values: Array, count: Array, fill_value: Any) -> Array:
 
 
 class _Groups(NamedTuple):
-    """Rows in sorted order: which of them are the first of their kind, and where they stood."""
+    """Rows in sorted order: which of them are the first of their kind, and where they were."""
 
     rows: Array
     is_first: Array
@@ -83,7 +83,7 @@ def _groups(x: Array, equal_nan: bool) -> _Groups:
 
 
 def unique(
-    ar: Any,
+    ar: ArrayLike,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,

@@ -13,6 +13,7 @@ from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon.dialects.types import is_complex, is_floating
+from gnomon.lax._contraction import PrecisionLike
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._creation import ones
 from gnomon.numpy._manipulation import reshape
@@ -20,7 +21,7 @@ from gnomon.numpy._repetition import flip
 
 
 def _sliding(
-    function: str, x: Any, y: Any, mode: str, precision: Any, preferred_element_type: Any
+    function: str, x: Any, y: Any, mode: str, precision: PrecisionLike, preferred_element_type: Any
 ) -> Array:
     """Sums of products of a vector and another one at each place along it."""
     # Without a dtype of its own the result is inexact, as in NumPy.
@@ -63,7 +64,7 @@ def convolve(
     v: ArrayLike,
     mode: str = "full",
     *,
-    precision: Any = None,
+    precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The convolution of two vectors.
@@ -89,7 +90,7 @@ def correlate(
     v: ArrayLike,
     mode: str = "valid",
     *,
-    precision: Any = None,
+    precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The cross-correlation of two vectors, the second one conjugated; see `convolve`.

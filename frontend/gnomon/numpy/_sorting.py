@@ -10,12 +10,13 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import ArrayLike, DTypeLike
+from gnomon._arrays.annotations import ArrayLike, ArraysLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon._tracing.stack import staging
 from gnomon.dialects.emit import ops
+from gnomon.dialects.symbolic.dimension import exceeds
 from gnomon.dialects.types import is_complex, is_inexact
 from gnomon.lax._creation import converted
 from gnomon.lax._reductions import index_dtype_for
@@ -50,7 +51,7 @@ def _positions(x: Array, axis: int) -> Array:
 
 
 def sort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
     *,
     kind: None = None,
@@ -124,7 +125,7 @@ def sort_complex(a: ArrayLike) -> Array:
     return converted(x, _dtypes.to_complex_dtype(x.dtype))
 
 
-def lexsort(keys: Any, axis: int = -1) -> Array:
+def lexsort(keys: ArraysLike, axis: int = -1) -> Array:
     """The positions of elements in the order of several keys, the last one the most significant.
 
     Args:
@@ -279,7 +280,12 @@ _SEARCHES: dict[str, Callable[[Array, Array, str, np.dtype[Any]], Array]] = {
 
 
 def searchsorted(
-    a: ArrayLike, v: ArrayLike, side: str = "left", sorter: Any = None, *, method: str = "scan"
+    a: ArrayLike,
+    v: ArrayLike,
+    side: str = "left",
+    sorter: ArrayLike | None = None,
+    *,
+    method: str = "scan",
 ) -> Array:
     """Where values would be inserted into a sorted array so that it stays sorted.
 
@@ -313,7 +319,7 @@ def searchsorted(
     x, values = promoted("searchsorted", x, values)
     if sorter is not None:
         x = x[as_array("searchsorted", sorter, 2)]
-    dtype = np.dtype(np.int32 if x.shape[0] <= np.iinfo(np.int32).max else np.int64)
+    dtype = np.dtype(np.int64 if exceeds(x.shape[0], np.iinfo(np.int32).max) else np.int32)
     if not x.shape[0]:
         return lax.full(values.shape, 0, dtype)
     if type(x) is ConcreteArray and type(values) is ConcreteArray and not staging():
@@ -324,7 +330,9 @@ def searchsorted(
     return with_weak_type(_SEARCHES[method](x, values, side, dtype), False)
 
 
-def digitize(x: ArrayLike, bins: Any, right: bool = False, *, method: str | None = None) -> Array:
+def digitize(
+    x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None
+) -> Array:
     """The bins that values belong to.
 
     Args:

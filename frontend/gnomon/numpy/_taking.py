@@ -11,6 +11,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._tracing.bind import as_operand
+from gnomon._tracing.dimensions import ramp
 from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis
@@ -119,7 +120,7 @@ def take_along_axis(
         else:
             sizes = [1] * x.ndim
             sizes[i] = shape[i]
-            grid.append(np.arange(shape[i]).reshape(sizes))
+            grid.append(ramp(shape[i]).reshape(sizes))
     spread: Any = broadcast_to(x, wide)
     found: Array = spread.at[tuple(grid)].get(
         mode=mode or "fill",

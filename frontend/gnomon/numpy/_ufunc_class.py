@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.trace import concrete_value
 from gnomon._transformations.vmap import vmap
@@ -99,7 +100,7 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         self,
         a: Any,
         axis: int | None = 0,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         out: None = None,
         keepdims: bool = False,
         initial: Any = None,
@@ -160,7 +161,9 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         result = lax.scan(step, carry, (rows, masks))[0]
         return _manipulation.reshape(result, shape) if keepdims else result
 
-    def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Array:
+    def accumulate(
+        self, a: Any, axis: int = 0, dtype: DTypeLike | None = None, out: None = None
+    ) -> Array:
         """The results of `reduce` over the first element, the first two, and so on.
 
         Example:
@@ -239,7 +242,7 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         return self(_manipulation.reshape(x, (*x.shape, *(1,) * y.ndim)), y)
 
     def reduceat(
-        self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None
+        self, a: Any, indices: Any, axis: int = 0, dtype: DTypeLike | None = None, out: None = None
     ) -> Array:
         """`reduce` over slices: from each index to the next one, the last to the end.
 
@@ -300,7 +303,9 @@ def _unsupported(name: str, **arguments: Any) -> None:
             raise NotImplementedError(f"{name}: the argument {argument!r} is not supported")
 
 
-def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
+def frompyfunc(
+    func: Callable[..., Any], /, nin: int, nout: int, *, identity: ArrayLike | None = None
+) -> ufunc:
     """A universal function of a function of scalars.
 
     Args:

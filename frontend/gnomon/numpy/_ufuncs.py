@@ -231,7 +231,7 @@ not_equal = binary("not_equal", "ne", ANY_KIND, ANY_DTYPE, "Elementwise :math:`x
 def _ordering(name: str, op_name: str, ufunc: Any, sign: str) -> Any:
     op = getattr(ops, op_name)
 
-    def general(x: Any, y: Any) -> Array:
+    def general(x: ArrayLike, y: ArrayLike) -> Array:
         x, y = promoted_operands(name, ANY_KIND, x, y)
         if is_complex(x.dtype):
             # By the real parts, and where they are equal by the imaginary ones.
@@ -334,7 +334,7 @@ def as_bool(x: Array) -> Array:
 def _logical(name: str, op_name: str, word: str) -> Callable[[ArrayLike, ArrayLike], Array]:
     op = getattr(ops, op_name)
 
-    def function(x: Any, y: Any, /) -> Array:
+    def function(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = promoted_operands(name, ANY_KIND, x, y)
         return bind(op, as_bool(x), as_bool(y))
 

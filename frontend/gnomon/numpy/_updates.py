@@ -12,17 +12,22 @@ from typing import Any
 
 import numpy as np
 
+from gnomon._api.explicit_axes import with_out_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays import host_values
+from gnomon._arrays.annotations import ArrayLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._diagnostics.errors import warn_user
 from gnomon._tracing.bind import bind, with_weak_type
+from gnomon._tracing.dimensions import number
+from gnomon._tracing.explicit import automatic
 from gnomon._tracing.stack import staging
 from gnomon._tracing.trace import concrete_value
 from gnomon.dialects.emit import ops
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.dialects.types import BOOL, NUMERIC
-from gnomon.lax import GatherScatterMode, convert_element_type, full
+from gnomon.lax import GatherScatterMode, broadcast_shapes, convert_element_type, full
 from gnomon.lax._loops import while_loop
 from gnomon.numpy._eager_indexing import eager_update
 from gnomon.numpy._index_parsing import BATCH, Entry, IntArray, Plan, Span, as_array, parse
@@ -87,6 +92,13 @@ class IndexUpdateHelper:
         return f"IndexUpdateHelper({self.array!r})"
 
 
+def _automatic(index: Any) -> Any:
+    """An index whose arrays do not have explicit axes in their types."""
+    if isinstance(index, tuple):
+        return tuple(map(_automatic, index))
+    return automatic(index) if isinstance(index, Array) else index
+
+
 class IndexUpdateRef:
     """``x.at[index]``: see `IndexUpdateHelper`."""
 
@@ -107,57 +119,63 @@ class IndexUpdateRef:
         mode: Mode = None,
         fill_value: Any = None,
         wrap_negative_indices: bool = True,
+        out_sharding: OutSharding | None = None,
     ) -> Array:
         """``x[index]``, with a choice of what happens out of bounds.
 
         Args:
+          out_sharding: the sharding of the result, or a spec of the mesh that is set.
           fill_value: what ``mode="fill"`` gives; by default nan, or the smallest integer (the
             largest of unsigned ones), or True. For the others see `IndexUpdateHelper`.
         """
-        return take_by_index(
-            self.array,
-            self.index,
-            indices_are_sorted=indices_are_sorted,
-            unique_indices=unique_indices,
-            mode=mode,
-            fill_value=fill_value,
-            wrap_negative_indices=wrap_negative_indices,
-        )
 
-    def set(self, values: Any, **kwargs: Any) -> Array:
+        def compute(array: Array) -> Array:
+            return take_by_index(
+                array,
+                self.index if out_sharding is None else _automatic(self.index),
+                indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices,
+                mode=mode,
+                fill_value=fill_value,
+                wrap_negative_indices=wrap_negative_indices,
+            )
+
+        return with_out_sharding("at[].get", out_sharding, compute, self.array)
+
+    def set(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] = values`` as a new array; for keyword arguments see `IndexUpdateHelper`."""
         return update_by_index("scatter", self.array, self.index, values, **kwargs)
 
-    def add(self, values: Any, **kwargs: Any) -> Array:
+    def add(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] += values`` as a new array; repeated indices add up."""
         return update_by_index("scatter_add", self.array, self.index, values, **kwargs)
 
-    def subtract(self, values: Any, **kwargs: Any) -> Array:
+    def subtract(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] -= values`` as a new array; repeated indices add up."""
         return update_by_index("scatter_sub", self.array, self.index, values, **kwargs)
 
-    def multiply(self, values: Any, **kwargs: Any) -> Array:
+    def multiply(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] *= values`` as a new array; repeated indices multiply."""
         return update_by_index("scatter_mul", self.array, self.index, values, **kwargs)
 
     mul = multiply
 
-    def divide(self, values: Any, **kwargs: Any) -> Array:
+    def divide(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] /= values`` as a new array; integers become floating."""
         quotient = operator.truediv(self.array, self._factors(values, kwargs))
         return self._of_own_dtype(quotient, _dtypes.to_inexact_dtype(self.array.dtype))
 
-    def power(self, values: Any, **kwargs: Any) -> Array:
+    def power(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] **= values`` as a new array; bools become integers."""
         own = self.array.dtype
         power = operator.pow(self.array, self._factors(values, kwargs))
         return self._of_own_dtype(power, _dtypes.default_int_dtype() if own == BOOL else own)
 
-    def min(self, values: Any, **kwargs: Any) -> Array:
+    def min(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] = minimum(x[index], values)`` as a new array."""
         return update_by_index("scatter_min", self.array, self.index, values, **kwargs)
 
-    def max(self, values: Any, **kwargs: Any) -> Array:
+    def max(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] = maximum(x[index], values)`` as a new array."""
         return update_by_index("scatter_max", self.array, self.index, values, **kwargs)
 
@@ -300,7 +318,7 @@ def update_by_index(
     descending = [
         plan.positions(d)[0]
         for d, e in enumerate(plan.entries)
-        if isinstance(e, Span) and e.step < 0 and e.size > 1
+        if isinstance(e, Span) and e.step < 0 and (is_symbolic_dim(e.size) or e.size > 1)
     ]
     new = reversed_dims(new, descending)
     if all(
@@ -346,7 +364,7 @@ def _broadcast(new: Array, plan: Plan) -> Array:
     """Values in the shape of what is updated, without new dimensions."""
     shape = plan.result_shape
     try:
-        fits = len(new.shape) <= len(shape) and np.broadcast_shapes(new.shape, shape) == shape
+        fits = len(new.shape) <= len(shape) and broadcast_shapes(new.shape, shape) == shape
     except ValueError:
         fits = False
     if not fits:
@@ -379,9 +397,9 @@ def _replaced(name: str, x: Array, plan: Plan, integers: dict[int, int], new: Ar
         new = bind(getattr(ops, combine), old, new)
     if whole:
         return new
-    indices = [np.asarray(i, np.int32 if i < 2**31 else np.int64) for i in starts]
-    widest = np.result_type(*indices)
-    return bind(ops.dynamic_update_slice, x, new, *(i.astype(widest) for i in indices))
+    wide = any(not is_symbolic_dim(i) and i >= 2**31 for i in starts)
+    dtype = np.dtype(np.int64 if wide else np.int32)
+    return bind(ops.dynamic_update_slice, x, new, *(number(i, dtype) for i in starts))
 
 
 def _scattered(

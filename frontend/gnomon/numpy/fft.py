@@ -17,7 +17,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import ArrayLike, DTypeLike
+from gnomon._arrays.annotations import ArrayLike, DeviceLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon.dialects.types import is_complex
@@ -189,56 +189,80 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
 
 
 def fft2(
-    a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
 ) -> Array:
     """The transform along two axes."""
     return _transform_2d("fft2", FftType.FFT, a, s, axes, norm)
 
 
 def ifft2(
-    a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
 ) -> Array:
     """The inverse of `fft2`."""
     return _transform_2d("ifft2", FftType.IFFT, a, s, axes, norm)
 
 
 def rfft2(
-    a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
 ) -> Array:
     """The transform of real numbers along two axes, the last one halved."""
     return _transform_2d("rfft2", FftType.RFFT, a, s, axes, norm)
 
 
 def irfft2(
-    a: ArrayLike, s: Any = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
 ) -> Array:
     """The inverse of `rfft2`."""
     return _transform_2d("irfft2", FftType.IRFFT, a, s, axes, norm)
 
 
 def fftn(
-    a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
 ) -> Array:
     """The transform along several axes (all of them, or the last ``len(s)``)."""
     return _transform("fftn", FftType.FFT, a, s, axes, norm)
 
 
 def ifftn(
-    a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
 ) -> Array:
     """The inverse of `fftn`."""
     return _transform("ifftn", FftType.IFFT, a, s, axes, norm)
 
 
 def rfftn(
-    a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
 ) -> Array:
     """The transform of real numbers along several axes, the last one halved."""
     return _transform("rfftn", FftType.RFFT, a, s, axes, norm)
 
 
 def irfftn(
-    a: ArrayLike, s: Any = None, axes: Sequence[int] | None = None, norm: str | None = None
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
 ) -> Array:
     """The inverse of `rfftn`."""
     return _transform("irfftn", FftType.IRFFT, a, s, axes, norm)
@@ -266,7 +290,7 @@ def _one_count(name: str, n: Any) -> int:
 
 
 def fftfreq(
-    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
+    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Array:
     """The frequencies of the coefficients of `fft`, for ``n`` samples at a distance ``d``.
 
@@ -281,7 +305,7 @@ def fftfreq(
 
 
 def rfftfreq(
-    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None
+    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Array:
     """The frequencies of the coefficients of `rfft`."""
     count = _one_count("rfftfreq", n)

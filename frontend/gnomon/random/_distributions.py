@@ -9,7 +9,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand, bind
 from gnomon.dialects.emit import ops
@@ -33,7 +33,9 @@ from gnomon.random._samplers import (
 )
 
 
-def _standard(function: str, key: Any, shape: Any, dtype: Any, out_sharding: Any) -> Any:
+def _standard(
+    function: str, key: Any, shape: Any, dtype: Any, out_sharding: OutSharding | None
+) -> Any:
     """Checked arguments of a distribution without parameters: key, shape, dtype."""
     no_sharding(function, out_sharding)
     words = one_key(function, key)
@@ -50,7 +52,7 @@ def exponential(
     shape: ShapeLike = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the exponential distribution of rate one.
 
@@ -76,7 +78,7 @@ def cauchy(
     shape: ShapeLike = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the standard Cauchy distribution; arguments as in `exponential`."""
     words, sizes, checked = _standard("cauchy", key, shape, dtype, out_sharding)
@@ -90,7 +92,7 @@ def laplace(
     shape: ShapeLike = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the standard Laplace distribution; arguments as in `exponential`."""
     words, sizes, checked = _standard("laplace", key, shape, dtype, out_sharding)
@@ -104,7 +106,7 @@ def logistic(
     shape: ShapeLike = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the standard logistic distribution; arguments as in `exponential`."""
     words, sizes, checked = _standard("logistic", key, shape, dtype, out_sharding)
@@ -118,7 +120,7 @@ def maxwell(
     shape: ShapeLike = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Lengths of vectors of three normal numbers; arguments as in `exponential`."""
     return _maxwell(*_standard("maxwell", key, shape, dtype, out_sharding))
@@ -162,7 +164,7 @@ def pareto(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the Pareto distribution of shape parameter b.
 
@@ -187,7 +189,7 @@ def rayleigh(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the Rayleigh distribution of a scale; arguments as in `pareto`."""
     no_sharding("rayleigh", out_sharding)
@@ -230,7 +232,7 @@ def lognormal(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Exponentials of normal numbers of standard deviation sigma.
 
@@ -251,12 +253,12 @@ def lognormal(
 def triangular(
     key: ArrayLike,
     left: ArrayLike,
-    mode: Any,
+    mode: ArrayLike,
     right: ArrayLike,
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the triangular distribution.
 
@@ -285,7 +287,7 @@ def wald(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the Wald (inverse Gaussian) distribution of a mean and scale one.
 
@@ -318,7 +320,7 @@ def geometric(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of trials until the first success.
 

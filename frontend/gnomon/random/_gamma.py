@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax, tree
-from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand, bind
 from gnomon.dialects.emit import ops
@@ -131,7 +131,13 @@ def _gamma(key: KeyArray, a: Array, log_space: bool) -> Array:
 
 
 def _sampled(
-    function: str, key: Any, a: Any, shape: Any, dtype: Any, out_sharding: Any, log_space: bool
+    function: str,
+    key: Any,
+    a: Any,
+    shape: Any,
+    dtype: Any,
+    out_sharding: OutSharding | None,
+    log_space: bool,
 ) -> Array:
     no_sharding(function, out_sharding)
     words = one_key(function, key)
@@ -146,7 +152,7 @@ def gamma(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the gamma distribution of parameter a and scale one.
 
@@ -174,7 +180,7 @@ def loggamma(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Logarithms of gamma distributed numbers, finite where those vanish; see `gamma`."""
     return _sampled("loggamma", key, a, shape, dtype, out_sharding, log_space=True)
@@ -190,7 +196,7 @@ def beta(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the beta distribution.
 
@@ -220,7 +226,7 @@ def dirichlet(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Vectors of the Dirichlet distribution: positive numbers that add up to one.
 
@@ -259,7 +265,7 @@ def chisquare(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the chi-square distribution.
 
@@ -284,7 +290,7 @@ def f(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the F distribution: the quotient of two chi-square numbers, each over its df.
 
@@ -311,7 +317,7 @@ def t(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of Student's t distribution; arguments as in `chisquare`."""
     no_sharding("t", out_sharding)
@@ -335,7 +341,7 @@ def generalized_normal(
     shape: ShapeLike = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers with a density proportional to exp(-abs(x)**p).
 
@@ -373,7 +379,7 @@ def ball(
     shape: ShapeLike = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Points distributed uniformly in the unit ball of the p-norm.
 

@@ -21,6 +21,7 @@ from gnomon._config.current import config
 from gnomon._tracing.bind import bind
 from gnomon._tracing.stack import staging
 from gnomon.dialects.emit import ops
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.lax._operands import broadcast, constant_like
 
 UINT32 = np.dtype(np.uint32)
@@ -91,7 +92,8 @@ def host_values(*arrays: Array) -> list[np.ndarray[Any, Any]] | None:
 def counters(shape: Shape) -> tuple[Array, Array]:
     """0, 1, 2, ... in row-major order, as the high and low words of 64-bit numbers."""
     size = math.prod(shape)
-    if size <= 2**32:
+    # A symbolic size is that of a dimension here, and so below 2**31 in every call.
+    if is_symbolic_dim(size) or size <= 2**32:
         low = bind(ops.iota, dtype=UINT32, shape=(size,), dimension=0)
         return broadcast(word(0), shape), lax.reshape(low, shape)
     wide = bind(ops.iota, dtype=UINT64, shape=(size,), dimension=0)
@@ -134,7 +136,7 @@ def hashed_counters(key: Words, shape: Shape) -> Words:
     """`threefry` of `counters`."""
     size = math.prod(shape)
     known = host_values(*key)
-    if known is None or size > 2**32:
+    if known is None or is_symbolic_dim(size) or size > 2**32:
         return threefry(key, *counters(shape))
     repeat = np.full if size < _LARGE else lambda n, word: np.broadcast_to(word, n)
     high, low = ops.threefry2x32.evaluate(

@@ -40,7 +40,7 @@ class KeyDType(_dtypes.ExtendedDType):
 _DTYPES = {each: KeyDType(each) for each in IMPLEMENTATIONS.values()}
 
 
-def key_dtype(impl_spec: Any = None) -> KeyDType:
+def key_dtype(impl_spec: str | KeyDType | None = None) -> KeyDType:
     """The dtype of the keys of a generator.
 
     Args:

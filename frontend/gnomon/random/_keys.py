@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon._config.current import config
@@ -25,7 +26,7 @@ from gnomon.random._implementations import (
     implementation,
     word,
 )
-from gnomon.random._key_array import KeyArray, implementation_of
+from gnomon.random._key_array import KeyArray, KeyDType, implementation_of
 
 UINT32 = np.dtype(np.uint32)
 UINT64 = np.dtype(np.uint64)
@@ -100,7 +101,7 @@ def _result(words: Words, of: Implementation, raw: bool) -> Array:
     return key_data(keys) if raw else keys
 
 
-def key_data(keys: Any) -> Array:
+def key_data(keys: ArrayLike) -> Array:
     """The words of keys.
 
     Args:
@@ -120,7 +121,9 @@ def key_data(keys: Any) -> Array:
     return keys.data() if known is None else wrap(np.stack(known, -1))
 
 
-def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
+def wrap_key_data(
+    key_bits_array: ArrayLike, *, impl: str | KeyDType | None = None, dtype: KeyDType | None = None
+) -> KeyArray:
     """Keys from their words, the inverse of `key_data`.
 
     Args:
@@ -137,13 +140,15 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     return _from_raw(key_bits_array, of)
 
 
-def _implementation(function: str, impl: Any, dtype: Any) -> Implementation:
+def _implementation(
+    function: str, impl: str | KeyDType | None, dtype: KeyDType | None
+) -> Implementation:
     if impl is not None and dtype is not None:
         raise ValueError(f"random.{function}: give impl or dtype, not both")
     return implementation_of(dtype if impl is None else impl)
 
 
-def key_impl(keys: Any) -> str:
+def key_impl(keys: ArrayLike) -> str:
     """The name of the generator of keys.
 
     Example:
@@ -189,7 +194,9 @@ def _seed_words(function: str, seed: Any) -> tuple[Array, Array]:
     return high, low
 
 
-def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
+def key(
+    seed: ArrayLike, *, impl: str | KeyDType | None = None, dtype: KeyDType | None = None
+) -> KeyArray:
     """A random key from a seed.
 
     Args:
@@ -214,7 +221,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
     return KeyArray(of.seed(*_seed_words("key", seed)), of)
 
 
-def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
+def PRNGKey(seed: ArrayLike, *, impl: str | KeyDType | None = None) -> Any:
     """A raw random key from a seed, a uint32 array of its words; see `key` for typed ones.
 
     The functions that take it must run under the same configured generator.
@@ -228,7 +235,7 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
     return made if config.enable_custom_prng else key_data(made)
 
 
-def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
+def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
     """New keys from a key.
 
     Args:
@@ -250,7 +257,7 @@ def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
     return _result(of.split(one.words, shape), of, raw)
 
 
-def fold_in(key: Any, data: Any) -> Array:
+def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
     """A new key from a key and an integer.
 
     Args:
@@ -275,7 +282,7 @@ def fold_in(key: Any, data: Any) -> Array:
     return _result(of.fold_in(one.words, low), of, raw)
 
 
-def clone(key: Any) -> Any:
+def clone(key: Array | np.ndarray) -> Any:
     """The same keys, for reuse on purpose."""
-    key_data(key)  # raises for what is no key
+    key_data(key)  # Raises if it is not a key.
     return key.copy()

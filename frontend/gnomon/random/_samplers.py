@@ -12,8 +12,9 @@ import ml_dtypes
 import numpy as np
 
 from gnomon import lax
+from gnomon._api.explicit_axes import with_out_sharding
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon._arrays.promotion import TypePromotionError
@@ -133,7 +134,7 @@ def bits(
     shape: ShapeLike = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Random bits, as unsigned integers.
 
@@ -149,7 +150,8 @@ def bits(
       >>> bits(random.key(0), (2,))
       Array([4070199207, 4202968722], dtype=uint32)
     """
-    no_sharding("bits", out_sharding)
+    if out_sharding is not None:
+        return with_out_sharding("random.bits", out_sharding, lambda: bits(key, shape, dtype))
     words = one_key("bits", key)
     if dtype is None:
         checked = _dtypes.default_uint_dtype()
@@ -237,7 +239,7 @@ def uniform(
     minval: ArrayLike = 0.0,
     maxval: ArrayLike = 1.0,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers distributed uniformly in [minval, maxval).
 
@@ -254,7 +256,10 @@ def uniform(
       >>> uniform(random.key(0), (2,))
       Array([0.947667 , 0.9785799], dtype=float32)
     """
-    no_sharding("uniform", out_sharding)
+    if out_sharding is not None:
+        return with_out_sharding(
+            "random.uniform", out_sharding, lambda: uniform(key, shape, dtype, minval, maxval)
+        )
     words = one_key("uniform", key)
     checked = float_dtype("uniform", dtype)
     sizes = sample_shape("uniform", shape, minval, maxval)
@@ -292,7 +297,7 @@ def normal(
     shape: ShapeLike = (),
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the standard normal distribution.
 
@@ -308,7 +313,8 @@ def normal(
       >>> normal(random.key(0), (2,)).shape
       (2,)
     """
-    no_sharding("normal", out_sharding)
+    if out_sharding is not None:
+        return with_out_sharding("random.normal", out_sharding, lambda: normal(key, shape, dtype))
     words = one_key("normal", key)
     checked = float_dtype("normal", dtype, "float or complex")
     return standard_normal(words, as_shape("random.normal", shape), checked)
@@ -321,7 +327,7 @@ def truncated_normal(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Normal numbers conditioned on the open interval (lower, upper).
 
@@ -331,7 +337,12 @@ def truncated_normal(
       shape: the shape of the result; that of the bounds together by default.
       dtype: a floating point dtype; float32 by default.
     """
-    no_sharding("truncated_normal", out_sharding)
+    if out_sharding is not None:
+        return with_out_sharding(
+            "random.truncated_normal",
+            out_sharding,
+            lambda: truncated_normal(key, lower, upper, shape, dtype),
+        )
     words = one_key("truncated_normal", key)
     checked = float_dtype("truncated_normal", dtype)
     sizes = sample_shape("truncated_normal", shape, lower, upper)
@@ -358,7 +369,7 @@ def randint(
     maxval: ArrayLike,
     dtype: DTypeLike | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Integers distributed uniformly in [minval, maxval).
 
@@ -377,7 +388,10 @@ def randint(
       >>> randint(random.key(0), (3,), 0, 10)
       Array([9, 0, 2], dtype=int32)
     """
-    no_sharding("randint", out_sharding)
+    if out_sharding is not None:
+        return with_out_sharding(
+            "random.randint", out_sharding, lambda: randint(key, shape, minval, maxval, dtype)
+        )
     words = one_key("randint", key)
     checked = _dtypes.default_int_dtype()
     if dtype is not None:
@@ -449,7 +463,7 @@ def bernoulli(
     shape: ShapeLike | None = None,
     mode: str = "low",
     *,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Booleans that are true with probability p.
 
@@ -462,7 +476,10 @@ def bernoulli(
       TypeError: ``p`` is not floating point.
       ValueError: ``p`` does not broadcast to the shape, or unknown mode.
     """
-    no_sharding("bernoulli", out_sharding)
+    if out_sharding is not None:
+        return with_out_sharding(
+            "random.bernoulli", out_sharding, lambda: bernoulli(key, p, shape, mode)
+        )
     if mode not in ("high", "low"):
         raise ValueError(f"random.bernoulli: mode must be 'high' or 'low', got {mode!r}")
     words = one_key("bernoulli", key)

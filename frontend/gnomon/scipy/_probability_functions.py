@@ -221,7 +221,8 @@ def ndtri(p: ArrayLike) -> Array:
 @custom_jvp
 def _ndtri(p: Array) -> Array:
     lower = gnp.minimum(p, 1 - p)
-    center = -math.sqrt(2) * lax.erf_inv(1 - 2 * lower)
+    # Of the odd function, the form that gives 0.0, and not -0.0, at one half.
+    center = math.sqrt(2) * lax.erf_inv(2 * lower - 1)
     # In the tails, Newton's method on the logarithm of the distribution function.
     tail = gnp.clip(lower, float(np.finfo(p.dtype).tiny), 0.1)
     logarithm = lax.log(tail)

@@ -23,6 +23,9 @@ from gnomon.scipy._windows import window_of
 
 __all__ = ["csd", "istft", "stft", "welch"]
 
+Window = str | tuple[Any, ...] | ArrayLike
+Detrend = str | bool | Callable[[Array], Array]
+
 _BOUNDARIES = ("even", "odd", "constant", "zeros", None)
 
 
@@ -43,7 +46,7 @@ class _Pieces(NamedTuple):
 
 def _pieces(
     function: str,
-    window: Any,
+    window: Window,
     size: int | None,
     overlap: int | None,
     length: int | None,
@@ -120,11 +123,11 @@ def _spectra(
     x: Any,
     y: Any,
     fs: Any,
-    window: Any,
+    window: Window,
     nperseg: int | None,
     noverlap: int | None,
     nfft: int | None,
-    detrend: Any,
+    detrend: Detrend,
     return_onesided: bool,
     scaling: str,
     axis: int,
@@ -210,12 +213,12 @@ def _prepared(x: Array, longest: int, pieces: _Pieces, boundary: str | None, pad
 
 def stft(
     x: ArrayLike,
-    fs: Any = 1.0,
-    window: Any = "hann",
+    fs: ArrayLike = 1.0,
+    window: Window = "hann",
     nperseg: int = 256,
     noverlap: int | None = None,
     nfft: int | None = None,
-    detrend: Any = False,
+    detrend: Detrend = False,
     return_onesided: bool = True,
     boundary: str | None = "zeros",
     padded: bool = True,
@@ -262,12 +265,12 @@ def stft(
 def csd(
     x: ArrayLike,
     y: ArrayLike | None,
-    fs: Any = 1.0,
-    window: Any = "hann",
+    fs: ArrayLike = 1.0,
+    window: Window = "hann",
     nperseg: int | None = None,
     noverlap: int | None = None,
     nfft: int | None = None,
-    detrend: Any = "constant",
+    detrend: Detrend = "constant",
     return_onesided: bool = True,
     scaling: str = "density",
     axis: int = -1,
@@ -314,12 +317,12 @@ def _median_bias(count: int) -> float:
 
 def welch(
     x: ArrayLike,
-    fs: Any = 1.0,
-    window: Any = "hann",
+    fs: ArrayLike = 1.0,
+    window: Window = "hann",
     nperseg: int | None = None,
     noverlap: int | None = None,
     nfft: int | None = None,
-    detrend: Any = "constant",
+    detrend: Detrend = "constant",
     return_onesided: bool = True,
     scaling: str = "density",
     axis: int = -1,
@@ -347,9 +350,9 @@ def _overlapped(pieces: Array, step: int) -> Array:
 
 
 def istft(
-    Zxx: Any,
-    fs: Any = 1.0,
-    window: Any = "hann",
+    Zxx: ArrayLike,
+    fs: ArrayLike = 1.0,
+    window: Window = "hann",
     nperseg: int | None = None,
     noverlap: int | None = None,
     nfft: int | None = None,

@@ -12,6 +12,7 @@ import numpy as np
 
 import gnomon.numpy as gnp
 from gnomon import lax
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_integer
 from gnomon.numpy._arguments import as_array
@@ -38,7 +39,11 @@ _FIXED: dict[str, Callable[[Array, int], Array]] = {
 
 
 def map_coordinates(
-    input: Any, coordinates: Sequence[Any], order: int, mode: str = "constant", cval: Any = 0.0
+    input: ArrayLike,
+    coordinates: Sequence[Any],
+    order: int,
+    mode: str = "constant",
+    cval: ArrayLike = 0.0,
 ) -> Array:
     """The values of an array at coordinates between its elements.
 

@@ -13,6 +13,7 @@ from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._transformations.vmap import vmap
+from gnomon.lax._contraction import PrecisionLike
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.scipy._spectra import csd, istft, stft, welch
@@ -55,7 +56,7 @@ def _by_size(function: str, x: Array, y: Array) -> tuple[Array, Array, bool]:
     )
 
 
-def _direct(function: str, in1: Any, in2: Any, mode: str, precision: Any) -> Array:
+def _direct(function: str, in1: Any, in2: Any, mode: str, precision: PrecisionLike) -> Array:
     _check_mode(function, mode)
     x, y = promoted(function, in1, in2, inexact=True)
     second = y.shape
@@ -80,7 +81,11 @@ def _direct(function: str, in1: Any, in2: Any, mode: str, precision: Any) -> Arr
 
 
 def convolve(
-    in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", precision: Any = None
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    method: str = "auto",
+    precision: PrecisionLike = None,
 ) -> Array:
     """The convolution of two arrays of one rank.
 
@@ -106,7 +111,11 @@ def convolve(
 
 
 def correlate(
-    in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", precision: Any = None
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    method: str = "auto",
+    precision: PrecisionLike = None,
 ) -> Array:
     """The cross-correlation of two arrays, the second one conjugated; see `convolve`."""
     return convolve(in1, gnp.flip(gnp.conj(in2)), mode, method, precision)
@@ -177,7 +186,7 @@ def convolve2d(
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: float = 0,
-    precision: Any = None,
+    precision: PrecisionLike = None,
 ) -> Array:
     """`convolve` of two matrices."""
     x, y = _planar("convolve2d", boundary, fillvalue, in1, in2)
@@ -190,7 +199,7 @@ def correlate2d(
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: float = 0,
-    precision: Any = None,
+    precision: PrecisionLike = None,
 ) -> Array:
     """`correlate` of two matrices; in mode "same" an even size leans the other way."""
     x, y = _planar("correlate2d", boundary, fillvalue, in1, in2)

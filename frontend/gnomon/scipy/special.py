@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -175,9 +175,21 @@ def log_softmax(x: ArrayLike, /, *, axis: Axis = None) -> Array:
     return x - logsumexp(x, axis=axis, keepdims=True)
 
 
+class _OfOne(Protocol):
+    def __call__(self, x: ArrayLike) -> Array: ...
+
+
+class _OfOrder(Protocol):
+    def __call__(self, n: ArrayLike, x: ArrayLike) -> Array: ...
+
+
 def _elementwise(name: str, function: Callable[..., Array], summary: str, *names: str) -> Any:
     signature = inspect.Signature(
-        [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+        [
+            inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="ArrayLike")
+            for n in names
+        ],
+        return_annotation="Array",
     )
 
     def special(*args: Any, **kwargs: Any) -> Array:
@@ -203,15 +215,15 @@ def _elementwise(name: str, function: Callable[..., Array], summary: str, *names
     return special
 
 
-erf = _elementwise("erf", lax.erf, "The error function.", "x")
-erfc = _elementwise("erfc", lax.erfc, "The complementary error function 1 - erf(x).", "x")
-erfinv = _elementwise("erfinv", lax.erf_inv, "The inverse of the error function.", "x")
-digamma = _elementwise("digamma", lax.digamma, "The derivative of `gammaln`.", "x")
-polygamma = _elementwise(
+erf: _OfOne = _elementwise("erf", lax.erf, "The error function.", "x")
+erfc: _OfOne = _elementwise("erfc", lax.erfc, "The complementary error function 1 - erf(x).", "x")
+erfinv: _OfOne = _elementwise("erfinv", lax.erf_inv, "The inverse of the error function.", "x")
+digamma: _OfOne = _elementwise("digamma", lax.digamma, "The derivative of `gammaln`.", "x")
+polygamma: _OfOrder = _elementwise(
     "polygamma", lax.polygamma, "The derivative of order n of `digamma`.", "n", "x"
 )
-i0e = _elementwise("i0e", lax.bessel_i0e, "`i0`, times exp(-abs(x)).", "x")
-i1e = _elementwise("i1e", lax.bessel_i1e, "`i1`, times exp(-abs(x)).", "x")
+i0e: _OfOne = _elementwise("i0e", lax.bessel_i0e, "`i0`, times exp(-abs(x)).", "x")
+i1e: _OfOne = _elementwise("i1e", lax.bessel_i1e, "`i1`, times exp(-abs(x)).", "x")
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:

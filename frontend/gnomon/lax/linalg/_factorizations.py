@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -219,7 +220,7 @@ def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
     return factors, pivots, permutation
 
 
-def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
+def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
     """The permutation that the pivots of `lu` make of the rows.
 
     Args:
@@ -243,7 +244,7 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
     return bind(ops.lu_pivots_to_permutation, swaps, size=int(permutation_size))
 
 
-def geqrf(x: Any) -> tuple[Array, Array]:
+def geqrf(x: ArrayLike) -> tuple[Array, Array]:
     """The reflectors of the QR factorization, and R above them: LAPACK's array, and the factors."""
     packed, taus = bind(ops.geqrf, as_matrix("geqrf", x))
     return packed, taus
@@ -322,7 +323,7 @@ def schur(
     *,
     compute_schur_vectors: bool = True,
     sort_eig_vals: bool = False,
-    select_callable: Any = None,
+    select_callable: Callable[..., Any] | None = None,
 ) -> tuple[Array, ...]:
     """The Schur form: ``q @ t @ q^H = x`` with a unitary q and a triangular t.
 
@@ -417,8 +418,8 @@ def svd(
 
 
 def symmetric_product(
-    a_matrix: Any,
-    c_matrix: Any,
+    a_matrix: ArrayLike,
+    c_matrix: ArrayLike,
     *,
     alpha: float = 1.0,
     beta: float = 0.0,

@@ -45,7 +45,7 @@ from gnomon.lax.linalg._systems import triangular_solve
 # --------------------------------------------------------------------------------- rank-1 updates
 
 
-def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
+def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
     """The Cholesky factor of a matrix to which the product of a vector with itself is added.
 
     Args:
@@ -177,7 +177,8 @@ def qdwh(
         after = _halley_step(u, _HALLEY)
         return add(count, np.int32(1)), after, gt(_norm(sub(after, u)), enough)
 
-    count, u, pending = while_loop(unfinished, advance, (np.int32(len(weights)), u, pending))
+    begun = wrap(np.array(len(weights), np.int32))
+    count, u, pending = while_loop(unfinished, advance, (begun, u, pending))
     # A step of Newton and Schulz makes up for rounding.
     cubed = matmul(u, matmul(adjoint(u), u))
     u = sub(mul(u, constant_like(u, 1.5)), mul(cubed, constant_like(u, 0.5)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gnomon._arrays.annotations import ArrayLike
@@ -79,7 +77,7 @@ def triangular_solve(
 
 
 def tridiagonal_solve(
-    dl: Any, d: ArrayLike, du: Any, b: ArrayLike, *, perturb_singular: bool = False
+    dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, *, perturb_singular: bool = False
 ) -> Array:
     """Solve systems of three diagonals.
 

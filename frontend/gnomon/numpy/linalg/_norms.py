@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -30,7 +30,12 @@ from gnomon.numpy.linalg._factorizations import svd
 from gnomon.numpy.linalg._systems import inv
 
 
-def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
+def norm(
+    x: ArrayLike,
+    ord: int | float | str | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+) -> Array:
     """A norm of vectors or of matrices.
 
     Args:
@@ -87,7 +92,9 @@ def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False
     raise ValueError(f"Invalid order '{ord}' for matrix norm.")
 
 
-def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
+def matrix_norm(
+    x: ArrayLike, /, *, keepdims: bool = False, ord: int | float | str = "fro"
+) -> Array:
     """A norm of matrices ``[..., m, n]``.
 
     Args:
@@ -109,7 +116,7 @@ def vector_norm(
     *,
     axis: int | tuple[int, ...] | None = None,
     keepdims: bool = False,
-    ord: Any = 2,
+    ord: int | float | str | None = 2,
 ) -> Array:
     """A norm of vectors.
 
@@ -153,7 +160,7 @@ def vector_norm(
 
 
 def matrix_rank(
-    M: Any,
+    M: ArrayLike,
     rtol: ArrayLike | None = None,
     *,
     hermitian: bool = False,
@@ -192,7 +199,7 @@ def matrix_rank(
     return sum_(values > tolerance, axis=-1)
 
 
-def cond(x: Any, p: Any = None) -> Array:
+def cond(x: ArrayLike, p: int | float | str | None = None) -> Array:
     """The condition number of matrices ``[..., n, n]``: ``norm(x, p) * norm(inv(x), p)``.
 
     Args:

@@ -8,14 +8,15 @@ from typing import Any
 
 import opt_einsum
 
-from gnomon._arrays.annotations import ArrayLike, DTypeLike
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding
 from gnomon._arrays.array import Array
+from gnomon.lax._contraction import PrecisionLike
 from gnomon.numpy import _linear_algebra
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._einsum import einsum
 
 
-def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
+def multi_dot(arrays: Sequence[Any], *, precision: PrecisionLike = None) -> Array:
     """The product of a chain of matrices, in the order that costs least.
 
     Args:
@@ -57,7 +58,7 @@ def matmul(
     x2: ArrayLike,
     /,
     *,
-    precision: Any = None,
+    precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The matrix product; see `gnomon.numpy.matmul`."""
@@ -72,7 +73,7 @@ def vecdot(
     /,
     *,
     axis: int = -1,
-    precision: Any = None,
+    precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Inner products of vectors along an axis; see `gnomon.numpy.vecdot`."""
@@ -86,10 +87,10 @@ def tensordot(
     x2: ArrayLike,
     /,
     *,
-    axes: Any = 2,
-    precision: Any = None,
+    axes: int | Sequence[int] | Sequence[Sequence[int]] = 2,
+    precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
-    out_sharding: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Products summed over pairs of dimensions; see `gnomon.numpy.tensordot`."""
     return _linear_algebra.tensordot(

@@ -12,11 +12,12 @@ from gnomon import numpy as gnp
 from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import default_float_dtype
+from gnomon._tracing.bind import with_weak_type
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._indexing import getitem
 
 
-def block_diag(*arrs: Any) -> Array:
+def block_diag(*arrs: ArrayLike) -> Array:
     """A matrix with the arrays on its diagonal, zero elsewhere.
 
     Args:
@@ -42,7 +43,7 @@ def block_diag(*arrs: Any) -> Array:
     for x in blocks:
         rows.append(gnp.pad(x, ((0, 0), (left, width - left - x.shape[1]))))
         left += x.shape[1]
-    return gnp.concatenate(rows, axis=0)
+    return with_weak_type(gnp.concatenate(rows, axis=0), False)
 
 
 def _vector(function: str, x: Any) -> Array:
@@ -159,7 +160,7 @@ def companion(a: ArrayLike) -> Array:
     return gnp.concatenate([gnp.expand_dims(row, -2), below], axis=-2)
 
 
-def leslie(f: Any, s: Any) -> Array:
+def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     """The matrix of Leslie's model of a population.
 
     Args:

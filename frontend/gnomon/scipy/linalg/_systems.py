@@ -410,7 +410,7 @@ def eigh(
 
 def eigh_tridiagonal(
     d: ArrayLike,
-    e: Any,
+    e: ArrayLike,
     *,
     eigvals_only: bool = False,
     select: str = "a",

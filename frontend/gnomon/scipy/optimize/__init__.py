@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import gnomon.numpy as gnp
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._transformations.gradient import value_and_grad
 from gnomon.dialects.types import is_floating
@@ -69,7 +70,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 def minimize(
     fun: Callable[..., Any],
-    x0: Any,
+    x0: ArrayLike | Sequence[float],
     args: tuple[Any, ...] = (),
     *,
     method: str,

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 import gnomon.numpy as gnp
 from gnomon import lax, tree_util
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.flatten_util import ravel_pytree
@@ -24,6 +25,17 @@ from gnomon.scipy.linalg import solve_triangular
 __all__ = ["bicgstab", "cg", "gmres"]
 
 Map = Callable[[Any], Any]
+
+
+class SupportsMatmul(Protocol):
+    """An array, or another linear operator that is applied by ``@``."""
+
+    def __matmul__(self, other: Any, /) -> Any:
+        """The product with a vector."""
+
+
+Operator = Map | SupportsMatmul
+
 # A solver of ``map(x) = b`` on vectors, from a guess and with a preconditioner.
 Solver = Callable[[Map, Map, Array, Array], Array]
 
@@ -31,14 +43,14 @@ _dot = partial(gnp.dot, precision=lax.Precision.HIGHEST)
 
 
 def cg(
-    A: Any,
+    A: Operator,
     b: Any,
     x0: Any = None,
     *,
-    tol: Any = 1e-5,
-    atol: Any = 0.0,
+    tol: ArrayLike = 1e-5,
+    atol: ArrayLike = 0.0,
     maxiter: int | None = None,
-    M: Any = None,
+    M: Operator | None = None,
 ) -> tuple[Any, None]:
     """Solve ``A x = b`` by conjugate gradients.
 
@@ -65,14 +77,14 @@ def cg(
 
 
 def bicgstab(
-    A: Any,
+    A: Operator,
     b: Any,
     x0: Any = None,
     *,
-    tol: Any = 1e-5,
-    atol: Any = 0.0,
+    tol: ArrayLike = 1e-5,
+    atol: ArrayLike = 0.0,
     maxiter: int | None = None,
-    M: Any = None,
+    M: Operator | None = None,
 ) -> tuple[Any, None]:
     """Solve ``A x = b`` by stabilized biconjugate gradients; ``A`` may be any regular matrix.
 
@@ -88,15 +100,15 @@ def bicgstab(
 
 
 def gmres(
-    A: Any,
+    A: Operator,
     b: Any,
     x0: Any = None,
     *,
-    tol: Any = 1e-5,
-    atol: Any = 0.0,
+    tol: ArrayLike = 1e-5,
+    atol: ArrayLike = 0.0,
     restart: int = 20,
     maxiter: int | None = None,
-    M: Any = None,
+    M: Operator | None = None,
     solve_method: str = "batched",
 ) -> tuple[Any, Array]:
     """Solve ``A x = b`` by generalized minimal residuals.

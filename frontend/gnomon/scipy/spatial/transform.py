@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import gnomon.numpy as gnp
 from gnomon import random as gr
+from gnomon._arrays.annotations import DTypeLike
 from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import promoted
 from gnomon.scipy.spatial import _quaternions as quaternions
@@ -98,7 +99,7 @@ class Rotation(NamedTuple):
         return cls(quaternions.from_euler(axes, a, intrinsic=intrinsic))
 
     @classmethod
-    def identity(cls, num: int | None = None, dtype: Any = float) -> Rotation:
+    def identity(cls, num: int | None = None, dtype: DTypeLike = float) -> Rotation:
         """No rotation, or ``num`` times none."""
         one = gnp.array([0, 0, 0, 1], dtype)
         return cls(one if num is None else gnp.tile(one, (num, 1)))

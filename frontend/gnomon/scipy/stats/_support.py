@@ -1,8 +1,10 @@
-"""Functions of distributions at and beyond the ends of their supports."""
+"""Functions of distributions at and beyond the ends of their supports and of their parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+import numpy as np
 
 from gnomon import numpy as gnp
 from gnomon._arrays.array import Array
@@ -29,3 +31,8 @@ def on_support(
     low, high = z < ends[0], z > ends[1]
     value = function(gnp.where(low | high, within, z))
     return gnp.where(low, beyond[0], gnp.where(high, beyond[1], value))
+
+
+def nan_unless(valid: Array, value: Array) -> Array:
+    """A value where the parameters are valid, nan elsewhere; as in SciPy."""
+    return gnp.where(valid, value, np.nan)

@@ -10,6 +10,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
+from gnomon.scipy.stats._support import nan_unless
 
 
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -17,7 +18,8 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     k, p, loc = real_arguments("bernoulli.logpmf", k, p, loc)
     n = k - loc
     value = special.xlogy(n, p) + special.xlog1py(1 - n, -p)
-    return gnp.where(gnp.equal(n, 0) | gnp.equal(n, 1), value, -np.inf)
+    value = gnp.where(gnp.equal(n, 0) | gnp.equal(n, 1), value, -np.inf)
+    return nan_unless((p >= 0) & (p <= 1), value)
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:

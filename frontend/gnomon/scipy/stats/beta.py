@@ -10,7 +10,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import on_support
+from gnomon.scipy.stats._support import nan_unless, on_support
 
 
 def logpdf(
@@ -40,7 +40,8 @@ def cdf(
     """The distribution function."""
     x, a, b, loc, scale = real_arguments("beta.cdf", x, a, b, loc, scale)
     z = (x - loc) / scale
-    return on_support(lambda z: lax.betainc(a, b, z), z, (0, 1), (0, 1), 0.5)
+    value = on_support(lambda z: lax.betainc(a, b, z), z, (0, 1), (0, 1), 0.5)
+    return nan_unless((a > 0) & (b > 0), value)
 
 
 def logcdf(
@@ -54,7 +55,8 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
     """The survival function, one less the distribution function."""
     x, a, b, loc, scale = real_arguments("beta.sf", x, a, b, loc, scale)
     z = 1 - (x - loc) / scale
-    return on_support(lambda z: lax.betainc(b, a, z), z, (0, 1), (0, 1), 0.5)
+    value = on_support(lambda z: lax.betainc(b, a, z), z, (0, 1), (0, 1), 0.5)
+    return nan_unless((a > 0) & (b > 0), value)
 
 
 def logsf(

@@ -10,7 +10,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import on_support
+from gnomon.scipy.stats._support import nan_unless, on_support
 
 
 def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -32,7 +32,8 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     """The distribution function."""
     x, a, loc, scale = real_arguments("gamma.cdf", x, a, loc, scale)
     z = (x - loc) / scale
-    return on_support(lambda z: lax.igamma(a, z), z, (0, np.inf), (0, 1), 1.0)
+    value = on_support(lambda z: lax.igamma(a, z), z, (0, np.inf), (0, 1), 1.0)
+    return nan_unless(a > 0, value)
 
 
 def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -44,7 +45,8 @@ def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
     """The survival function, one less the distribution function."""
     x, a, loc, scale = real_arguments("gamma.sf", x, a, loc, scale)
     z = (x - loc) / scale
-    return on_support(lambda z: lax.igammac(a, z), z, (0, np.inf), (1, 0), 1.0)
+    value = on_support(lambda z: lax.igammac(a, z), z, (0, np.inf), (1, 0), 1.0)
+    return nan_unless(a > 0, value)
 
 
 def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -1,0 +1,42 @@
+"""Donated arguments: which of them a program can take over the memory of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gnomon._arrays.aval import ShapedArray
+from gnomon._compilation.arguments import Call
+from gnomon._compilation.stages import aval_of
+from gnomon._diagnostics.errors import warn_user
+
+__all__ = ["usable_donations"]
+
+
+def usable_donations(call: Call, results: Sequence[ShapedArray]) -> tuple[int, ...]:
+    """The donated leaves that a result of the same type can take the place of.
+
+    Warns (``UserWarning``) of the others, which stay the caller's.
+
+    Args:
+      call: the arguments.
+      results: the types of the results.
+    """
+    if not call.donated:
+        return ()
+    free = Counter((aval.shape, aval.dtype) for aval in results)
+    usable, others = [], []
+    for i in call.donated:
+        aval = aval_of(call.leaves[i])
+        kind = (aval.shape, aval.dtype)
+        if free[kind]:
+            free[kind] -= 1
+            usable.append(i)
+        else:
+            others.append(str(aval))
+    if others:
+        warn_user(
+            f"Some donated buffers were not usable: {', '.join(others)}. No result has their shape "
+            "and dtype, so they are kept: do not donate them"
+        )
+    return tuple(usable)

@@ -1,0 +1,75 @@
+"""Transformations free their objects at once: no garbage waits for the collector."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon import lax
+
+
+def f(x: Any) -> Any:
+    return gnp.sin(x) * x
+
+
+def total(x: Any) -> Any:
+    return f(x).sum()
+
+
+def product(x: Any) -> Any:
+    return lax.scan(lambda carry, y: (carry * y, carry), 1.0, x)[0]
+
+
+def called_back(x: Any) -> Any:
+    return gn.pure_callback(np.sinc, gn.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+
+X = np.ones(3, np.float32)
+jitted = gn.jit(f)
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "jit": lambda x: gn.jit(lambda y: f(y))(x),
+    "grad": gn.grad(total),
+    "grad of jit": gn.grad(lambda x: jitted(x).sum()),
+    "jit of grad": lambda x: gn.jit(gn.grad(lambda y: total(y)))(x),
+    "jvp": lambda x: gn.jvp(f, (x,), (x,)),
+    "vjp": lambda x: gn.vjp(f, x)[1](x),
+    "linearize": lambda x: gn.linearize(f, x)[1](x),
+    "linear_transpose": lambda x: gn.linear_transpose(lambda y: 2 * y, x)(x),
+    "hessian": gn.hessian(total),
+    "vmap": gn.vmap(f),
+    "checkpoint": gn.grad(lambda x: gn.checkpoint(total)(x)),
+    "scan": product,
+    "jit of grad of scan": lambda x: gn.jit(gn.grad(lambda y: product(y)))(x),
+    "cond": lambda x: lax.cond(True, f, f, x),
+    "while_loop": lambda x: lax.while_loop(lambda y: y[0] < 3, lambda y: y + 1, x),
+    "callback": lambda x: gn.jit(lambda y: called_back(y))(x),
+    "make_jaxpr": gn.make_jaxpr(f),
+    "eval_shape": lambda x: gn.eval_shape(f, x),
+    "compile": lambda x: gn.jit(lambda y: f(y)).lower(x).compile(),
+}
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_waits_for_the_collector(name: str, without_collector: None) -> None:
+    x = gnp.asarray(X)
+    CASES[name](x)  # what is imported and cached on the first call
+    gc.collect()
+    CASES[name](x)
+    assert gc.collect() == 0
