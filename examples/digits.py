@@ -78,6 +78,11 @@ def log_probabilities(params, x):
     return logits - gnp.log(gnp.exp(logits).sum(axis=-1, keepdims=True))
 
 
+def log_probabilities_example_args():
+    """Example arguments for `gnomon compile examples/digits.py:log_probabilities`: one image."""
+    return init_params(gnomon.random.key(SEED)), gnp.zeros(LAYERS[0])
+
+
 def loss(params, x, y):
     """The mean cross-entropy."""
     return -(log_probabilities(params, x) * y).sum(axis=-1).mean()
