@@ -28,7 +28,9 @@ Kinds, by what IREE does without it:
 
 The last column is a program that fails without the legalization, or the reason why there is none.
 `tests/backends/iree/legalize/reproducers.py` has the programs. A slow test runs each of them with
-its legalization left out, and fails when a new compiler takes the program rightly.
+its legalization left out, and fails when a new compiler takes the program rightly. Reports are
+minimal programs that anyone can file with upstream; `tests/backends/iree/test_upstream.py` runs
+them with IREE's own tools.
 
 Targets are told by their properties, those of `Target` and `Capabilities` in
 `backends/iree/targets/model.py`.
@@ -60,6 +62,8 @@ def row(one: Legalization) -> str:
     why = one.upstream
     if one.issue:
         why += f" ([issue]({one.issue}))"
+    for text in one.texts:
+        why += f" ([report](upstream/{text}.md))"
     without = one.reproducer or f"(no program: {one.no_reproducer})"
     cells = (f"`{one.name}`", one.kind.value, str(one.targets), one.doc, why, without)
     escaped = (cell.replace("``", "`").replace("|", "\\|") for cell in cells)

@@ -126,6 +126,7 @@ class Legalization:
       rules: its rewriting rules; None if it has a `run`.
       run: changes the program, or from `Stage.LOWERED` on the module; None if it has `rules`.
       issue: the address of upstream's issue, where there is one.
+      texts: names of the texts in ``docs/upstream`` that report what IREE does.
     """
 
     name: str
@@ -137,6 +138,7 @@ class Legalization:
     rules: Rules | None = None
     run: OnProgram | OnModule | None = None
     issue: str = ""
+    texts: tuple[str, ...] = ()
     reproducer: str = ""
     no_reproducer: str = ""
 

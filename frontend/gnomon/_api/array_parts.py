@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gnomon._api.devices import device_put
-from gnomon._arrays.annotations import DTypeLike
+from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray
 from gnomon._arrays.dtypes import canonicalize_dtype
@@ -103,7 +103,7 @@ def make_array_from_single_device_arrays(
 
 
 def make_array_from_process_local_data(
-    sharding: Sharding, local_data: Any, global_shape: Sequence[int] | None = None
+    sharding: Sharding, local_data: ArrayLike, global_shape: Sequence[int] | None = None
 ) -> Array:
     """An array from the data of this process, which is all of it where there is one process.
 

@@ -128,7 +128,7 @@ def pure_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,
     *args: Any,
-    sharding: Any = None,
+    sharding: None = None,
     vmap_method: str | None = None,
     **kwargs: Any,
 ) -> Any:
@@ -182,7 +182,7 @@ def io_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,
     *args: Any,
-    sharding: Any = None,
+    sharding: None = None,
     ordered: bool = False,
     **kwargs: Any,
 ) -> Any:

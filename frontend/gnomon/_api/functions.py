@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from gnomon import tree_util
+from gnomon._arrays.annotations import ArrayLike
 from gnomon._compilation.jit import JitFunction, jit
 from gnomon._compilation.stages import ProgramText, ShapeDtypeStruct
 from gnomon._diagnostics.source_location import named_scope
@@ -72,7 +73,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return staged.eval_shape(*args, **kwargs)
 
 
-def typeof(x: Any) -> Any:
+def typeof(x: ArrayLike | ShapeDtypeStruct) -> Any:
     """The type of an array or a Python number: shape, dtype, weak type.
 
     Example:

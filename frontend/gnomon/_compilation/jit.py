@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 import numpy as np
 
 from gnomon import tree_util
+from gnomon._arrays.annotations import DeviceLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.aval import ShapedArray, explicit_sharding
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, committed_device
@@ -73,7 +74,7 @@ def jit(
     donate_argnums: int | Sequence[int] | None = ...,
     donate_argnames: str | Iterable[str] | None = ...,
     keep_unused: bool = ...,
-    device: Any = ...,
+    device: DeviceLike | None = ...,
     backend: str | None = ...,
     inline: bool = ...,
     compiler_options: dict[str, Any] | None = ...,
@@ -92,7 +93,7 @@ def jit(
     donate_argnums: int | Sequence[int] | None = ...,
     donate_argnames: str | Iterable[str] | None = ...,
     keep_unused: bool = ...,
-    device: Any = ...,
+    device: DeviceLike | None = ...,
     backend: str | None = ...,
     inline: bool = ...,
     compiler_options: dict[str, Any] | None = ...,
@@ -110,7 +111,7 @@ def jit(
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Iterable[str] | None = None,
     keep_unused: bool = False,
-    device: Any = None,
+    device: DeviceLike | None = None,
     backend: str | None = None,
     inline: bool = False,
     compiler_options: dict[str, Any] | None = None,

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from gnomon._config.current import config
+from gnomon.backends.interface import Device
 
 __all__ = [
     "allow_f16_reductions",
@@ -184,7 +185,7 @@ def debug_infs(new_val: bool = True) -> Any:
     return config.override("gnomon_debug_infs", new_val)
 
 
-def default_device(new_val: Any) -> Any:
+def default_device(new_val: Device | str | None) -> Any:
     """A context manager that sets where arrays without a place of their own go, for this thread.
 
     Programs whose arguments are not committed to a device run there too.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from typing import Any, TypeVar, overload
@@ -140,7 +140,7 @@ def smap(
     *,
     in_axes: Any = Infer,
     out_axes: Any,
-    axis_name: Any,
+    axis_name: Hashable,
 ) -> Any:
     """`shard_map` over one axis of the context's mesh, with dimensions in the place of specs.
 

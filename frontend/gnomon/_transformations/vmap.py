@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -36,11 +36,11 @@ R = TypeVar("R")
 
 def vmap(
     fun: Callable[P, R],
-    in_axes: Any = 0,
+    in_axes: int | Sequence[Any] | None = 0,
     out_axes: Any = 0,
     axis_name: Hashable | None = None,
     axis_size: int | None = None,
-    spmd_axis_name: Any = None,
+    spmd_axis_name: Hashable | None = None,
 ) -> Callable[P, R]:
     """A function that maps ``fun`` over an axis of its arguments, without a loop.
 

@@ -188,6 +188,7 @@ LEGALIZATIONS = (
         doc="add a hidden zero to reduced values that may be constant",
         upstream="IREE 3.13 combines a reduced constant once for each vector, not once for each "
         "element",
+        texts=("reductions_of_constants",),
         reproducer="a sum of ten threes is not 30",
         run=guard_reductions,
     ),

@@ -56,6 +56,7 @@ LEGALIZATIONS = (
         upstream="IREE 3.13 takes a product with a converted bool for a choice of the other factor "
         "or 0, and infinity times 0 for 0",
         issue="https://github.com/iree-org/iree/pull/8396",
+        texts=("products_with_masks",),
         reproducer="`x * mask` is 0 instead of nan where x is infinite and the mask is False",
         run=choose_factors,
     ),

@@ -45,6 +45,7 @@ LEGALIZATIONS = (
         doc="store the results of a reduction with several if one is transposed",
         upstream="IREE 3.13 moves the transposition into the reduction, and drops the other "
         "results but not what the body yields for them",
+        texts=("transposed_positions_of_extrema",),
         reproducer="`argmin(x, 2).T` of i32[2,2,3] does not compile",
         run=store_transposed_extrema,
     ),

@@ -64,6 +64,7 @@ LEGALIZATIONS = (
         kind=Kind.MISCOMPILED,
         doc="store factors that are converted from unsigned integers or bools",
         upstream="IREE 3.13 converts as if they were signed, in products with a vector",
+        texts=("unsigned_operands_of_products",),
         reproducer="a product of uint8 with a vector takes 200 for -56",
         run=store_unsigned_factors,
     ),

@@ -326,6 +326,7 @@ LEGALIZATIONS = (
         "they update",
         upstream="IREE 3.13 scatters rows only, writes and reads beyond a buffer, and overwrites "
         "an operand while the update is computed from it",
+        texts=("updates_by_their_own_operand",),
         reproducer="an update of x at 3 by `x[:5]` reads what it has written",
         rules=always(_RULES),
     ),

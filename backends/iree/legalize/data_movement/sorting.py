@@ -290,6 +290,7 @@ LEGALIZATIONS = (
         doc="sort strictly ordered integer keys, in a way that suits the length and the target",
         upstream="IREE 3.13's sort is a bubble sort, not stable, and wrong on several operands "
         "with equal keys; GPUs run a row of it in one thread, or have no code for it",
+        texts=("stable_sorts",),
         reproducer="a sort of eight pairs by a key with ties has the wrong values",
         rules=sorting_rules,
     ),

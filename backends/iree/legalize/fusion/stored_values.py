@@ -170,6 +170,7 @@ LEGALIZATIONS = (
         "are broadcast otherwise than along last dimensions",
         upstream="IREE 3.13 keeps such a value in a buffer that the threads of a device write at "
         "the same time, or refuses it",
+        texts=("kernels_of_reductions_on_vulkan",),
         reproducer="`x / x.sum(0)` of f32[300,300] on `vulkan:portable` is infinite",
         targets=Targets.where(memory="device"),
         run=store_values_read_across,

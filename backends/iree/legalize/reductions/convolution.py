@@ -320,6 +320,7 @@ LEGALIZATIONS = (
         kind=Kind.MISCOMPILED,
         doc="the same, and products for all convolutions in groups that are not depthwise",
         upstream="IREE 3.13 gives zeros for most results of convolutions in groups on a GPU",
+        texts=("convolutions_in_groups_on_vulkan",),
         reproducer="a convolution in two groups on `vulkan:portable` gives zeros",
         targets=Targets.where(host_memory=False),
         rules=always({"gnomon.conv_general_dilated": lambda inst: _convolution(inst, False)}),

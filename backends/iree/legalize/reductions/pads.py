@@ -144,6 +144,7 @@ LEGALIZATIONS = (
         doc="make one pad of two, if one of them puts padding between elements",
         upstream="IREE 3.13 folds the two, and does not multiply the inner offset by the stride, "
         "or drops the stride of the inner one",
+        texts=("pads_of_pads",),
         reproducer="a pad with gaps of a pad by one row has its elements in the wrong places",
         rules=always({"gnomon.pad": _pad_of_pad}),
     ),

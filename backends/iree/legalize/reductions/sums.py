@@ -215,7 +215,9 @@ LEGALIZATIONS = (
         kind=Kind.INACCURATE,
         doc="form long sums in stages",
         upstream=_ONE_BY_ONE,
-        reproducer="4 million times 0.1 are 6558 on `vulkan:portable`",
+        texts=("long_sums",),
+        reproducer="4 million times 0.1 are 6558 on `vulkan:portable`: lavapipe, which runs it, "
+        "leaves a loop after 65,535 steps",
         targets=Targets.where(host_memory=False),
         rules=always({"gnomon.reduce_sum": _sum}),
     ),
@@ -225,6 +227,7 @@ LEGALIZATIONS = (
         kind=Kind.INACCURATE,
         doc="form long sums in stages, in the order of memory and in whole vectors",
         upstream=_ONE_BY_ONE,
+        texts=("long_sums",),
         reproducer="a sum of 4 million squares of 0.1 is off by more than one",
         targets=Targets.where(host_memory=True),
         rules=always({"gnomon.reduce_sum": _sum_on_cores}),

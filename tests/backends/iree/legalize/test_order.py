@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from gnomon.backends.iree.legalize.order import LEGALIZATIONS
 from gnomon.backends.iree.pipeline import legalization_passes
 from gnomon.backends.iree.targets import TARGETS, find_target
 from gnomon.backends.rewriting import SpecialCase
+
+UPSTREAM = Path(__file__).parents[4] / "docs" / "upstream"
 
 
 def rule(inst: Any) -> Any:
@@ -112,3 +115,8 @@ def test_every_legalization_says_what_upstream_does() -> None:
     for one in LEGALIZATIONS:
         assert one.doc and not one.doc.endswith("."), one.name
         assert one.upstream and not one.upstream.endswith("."), one.name
+
+
+def test_each_report_in_docs_upstream_is_that_of_a_legalization() -> None:
+    cited = {text for one in LEGALIZATIONS for text in one.texts}
+    assert cited == {path.stem for path in UPSTREAM.glob("*.md")}
