@@ -1,7 +1,7 @@
-"""Work in the background: one thread that does jobs in order and ends before the process does.
+"""Work in the background: one thread, which runs jobs in order and ends before the process does.
 
-A thread that is still inside of a library when the interpreter shuts down may crash it. So the end
-of the process stops the work first (see `when_closing`) and then waits for the thread.
+A thread that is still inside a library when the interpreter shuts down may crash it. So when the
+process ends, the work is stopped first (see `when_closing`) and the thread is waited for.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ __all__ = ["Job", "when_closing"]
 
 T = TypeVar("T")
 
-# A job that nobody released yet begins after so many seconds.
+# The seconds after which a job begins even if nobody has released it.
 _HEAD_START_S = 0.25
-# The longest that the end of the process waits for the thread: a lowering cannot be interrupted.
+# The longest time to wait for the thread at the end: a lowering cannot be interrupted.
 _LONGEST_JOIN_S = 30.0
 _HOOKS_EVERY_S = 0.5
 
 
 class Job(Generic[T]):
-    """A computation that a thread in the background makes once.
+    """A computation that the background thread runs once.
 
-    Jobs run one after the other. A job that is garbage when its turn comes is not run. A child of a
-    fork has no thread; `start` starts an unfinished job again there.
+    Jobs run one after the other. A job that was garbage-collected before its turn is not run. A
+    child of a fork has no thread; `start` starts an unfinished job again there.
 
     Args:
       work: the computation; after a fork it may run once more.
@@ -46,11 +46,11 @@ class Job(Generic[T]):
         self._error: BaseException | None = None
 
     def start(self) -> None:
-        """Queue the job; do nothing if this process did already."""
+        """Queue the job, unless this process has already queued it."""
         if self._pid == os.getpid() or self._finished.is_set():
             return
         if self._pid:
-            # Another thread may have held the locks of these at the fork.
+            # At the fork another thread may have held the locks of these events.
             self._finished, released = threading.Event(), self._released.is_set()
             self._released = threading.Event()
             if released:
@@ -61,7 +61,7 @@ class Job(Generic[T]):
     def release(self) -> None:
         """Let the job begin at once.
 
-        Until then it waits for a moment, so that it does not take the interpreter away from what
+        Until then it waits for a moment, so that it does not compete for the interpreter with what
         the caller does first.
         """
         self._released.set()
@@ -88,7 +88,7 @@ class Job(Generic[T]):
             if not self._finished.wait(timeout):
                 raise TimeoutError(f"the job has not finished within {timeout:g} s")
         if self._error is not None:
-            # Without the tracebacks of those who raised it before.
+            # Drop the frames that earlier raises have added.
             raise self._error.with_traceback(self._traceback)
         return self._result  # type: ignore[return-value]
 
@@ -115,7 +115,7 @@ class _Worker:
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        # Weak references: nobody waits for the work of a job that was dropped.
+        # Weak references: nobody waits for a job that was dropped.
         self._jobs: queue.SimpleQueue[weakref.ref[Job[Any]] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -134,7 +134,7 @@ class _Worker:
         self._jobs.put(None)
         deadline = time.monotonic() + _LONGEST_JOIN_S
         while True:
-            # Again and again: the work may have been about to start what the hooks stop.
+            # Repeat the hooks: the work may start, right after one ran, what it would have stopped.
             for hook in list(self.hooks):
                 with contextlib.suppress(Exception):
                     hook()
@@ -162,9 +162,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def when_closing(hook: Callable[[], None]) -> None:
-    """Call a function when the process ends, before the thread is waited for.
+    """Call a function when the process ends, before waiting for the thread.
 
-    It interrupts work that would take long. Where the process is ending already, it is called now.
+    The function should interrupt long work. If the process is already ending, it is called at once.
     """
     _worker.hooks.append(hook)
     if _worker.closing:

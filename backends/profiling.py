@@ -1,8 +1,8 @@
-"""Recording of what a process does and when, for `gnomon.profiler`.
+"""Recordings of what a process does and when, for `gnomon.profiler`.
 
-Slow steps, such as a compilation, are recorded where they are made: ``with span(...)``. Fast ones,
-such as a call of a compiled program, pay nothing while nobody records: their class names them by
-`watch`, and `start` puts a recording method in the place of theirs until `stop`.
+Slow steps, such as compilations, are recorded in place: ``with span(...)``. Fast ones, such as
+calls of compiled programs, must cost nothing while nobody records: their class registers the method
+with `watch`, `start` replaces it by a recording one, and `stop` restores it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Span:
       track: one of the tracks above.
       thread: the number of the thread that it ran in; for `DEVICE`, of the device.
       start_ns, end_ns: nanoseconds since the epoch.
-      details: what else is known of it.
+      details: what else is known about it.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Recorder:
 
     Attributes:
       spans: in the order in which they ended.
-      start_ns, end_ns: of the recording; the end is 0 while it goes on.
+      start_ns, end_ns: when the recording began and ended; the end is 0 while it is in progress.
     """
 
     start_ns: int = field(default_factory=time.time_ns)
@@ -70,7 +70,7 @@ class Recorder:
     spans: list[Span] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        # A clock that never goes back, at the time of the one that knows the date.
+        # `perf_counter_ns` never goes back; the offset sets it to the time of day.
         self._offset = self.start_ns - time.perf_counter_ns()
         self._launched: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._watcher = threading.Thread(target=self._watch, daemon=True, name="gnomon-profiler")
@@ -100,12 +100,12 @@ class Recorder:
     ) -> None:
         """Record something on a device that ends when ``wait()`` returns.
 
-        It begins when what was started before it on the device has ended: devices work in order.
+        It begins when the work that was started before it on the device has ended.
         """
         self._launched.put((name, start_ns, device, details, wait))
 
     def finish(self) -> None:
-        """Wait for what runs on devices, and end the recording."""
+        """Wait for the work on devices, and end the recording."""
         self._launched.put(None)
         self._watcher.join()
         self.end_ns = self.now()
@@ -125,7 +125,7 @@ class Recorder:
 
 @dataclass(frozen=True)
 class _Watched:
-    """A method that is recorded while somebody records."""
+    """A method whose calls are recorded while a recording is in progress."""
 
     owner: type
     method: str
@@ -137,20 +137,20 @@ _watched: list[_Watched] = []
 
 
 class _State:
-    """The recording that goes on, if any, and who may begin or end one."""
+    """The recording in progress, if any, and the lock for beginning and ending one."""
 
     recorder: Recorder | None = None
     lock = threading.Lock()
 
 
 def current() -> Recorder | None:
-    """The recording that goes on, or None."""
+    """The recording in progress, or None."""
     return _State.recorder
 
 
 @contextmanager
 def span(name: str, track: str = COMPILER, **details: Any) -> Iterator[dict[str, Any]]:
-    """Record the block as one span; the dict that it is given takes details found on the way."""
+    """Record the block as one span; the block may add details to the dict that it gets."""
     recorder = _State.recorder
     if recorder is None:
         yield details
@@ -165,13 +165,12 @@ def span(name: str, track: str = COMPILER, **details: Any) -> Iterator[dict[str,
 def watch(
     owner: type, method: str, record: Callable[[Recorder, Callable[..., Any]], Callable[..., Any]]
 ) -> None:
-    """Have a method recorded while somebody records.
+    """Register a method, whose calls are recorded while a recording is in progress.
 
     Args:
       owner: a class that defines the method itself.
       method: its name.
-      record: a function of the recorder and of the method that returns the method to put in its
-        place.
+      record: takes the recorder and the method, and returns the method that replaces it.
     """
     original = vars(owner)[method]
 
@@ -188,7 +187,7 @@ def watch(
 
 
 def record_wait(recorder: Recorder, wait: Callable[..., Any]) -> Callable[..., Any]:
-    """For `watch`: a method ``wait()`` of a buffer."""
+    """The replacement, for `watch`, of the method ``wait()`` of a buffer."""
 
     def recording(self: Any) -> None:
         if not self.is_ready():
@@ -200,7 +199,7 @@ def record_wait(recorder: Recorder, wait: Callable[..., Any]) -> Callable[..., A
 
 
 def record_put(recorder: Recorder, put: Callable[..., Any]) -> Callable[..., Any]:
-    """For `watch`: the method ``put(array, device)`` of a backend."""
+    """The replacement, for `watch`, of the method ``put(array, device)`` of a backend."""
 
     def recording(self: Any, array: Any, *args: Any, **kwargs: Any) -> Any:
         started = recorder.now()
@@ -216,7 +215,7 @@ def start() -> Recorder:
     """Begin to record.
 
     Raises:
-      RuntimeError: a recording goes on already.
+      RuntimeError: a recording is already in progress.
     """
     with _State.lock:
         if _State.recorder is not None:

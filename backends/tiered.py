@@ -1,7 +1,7 @@
 """Programs in two tiers: evaluated with NumPy at once, compiled in the background for later calls.
 
-A `TieredProgram` knows how to make a copy of its program and how to compile one. Its owner asks
-for the compiled form before each call and evaluates until there is one.
+The owner of a `TieredProgram` asks for the compiled form before each call, and evaluates the
+program as long as there is none.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class TieredProgram(Generic[E]):
         """The results of the program, by NumPy.
 
         Raises:
-          Overtaken: the compiled form is ready; a program that calls Python is not given up.
+          Overtaken: the compiled form is ready. Programs that call Python never raise it.
         """
         job = self._job
         try:
@@ -110,6 +110,6 @@ class TieredProgram(Generic[E]):
             if job.succeeded:
                 raise Overtaken
 
-        # What a call of Python has done cannot be undone, so such an evaluation goes on to its end.
+        # The effects of a call of Python cannot be undone, so such an evaluation runs to its end.
         calls_python = program.callbacks or any(map(program.has_effects, program.names))
         return Evaluator(program, None, None if calls_python else check).prepared("main")

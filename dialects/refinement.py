@@ -1,4 +1,4 @@
-"""Programs with symbolic dimensions for given sizes."""
+"""Programs with symbolic dimensions, specialized for given sizes."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Partition(NamedTuple):
         return reshape(transpose(x, inverse), whole)
 
     def _split_shape(self, whole: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-        """Each dimension as its axes and the local rest: shape, places of axes, of the rest."""
+        """The shape with dimensions split into axes and a local rest, and the positions of both."""
         shape: list[int] = []
         place: dict[str, int] = {}
         local = []

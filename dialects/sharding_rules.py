@@ -44,7 +44,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class ShardingRuleError(Exception):
-    """Operands whose shardings do not go together, or leave that of a result open."""
+    """The shardings of operands contradict each other, or do not determine that of a result."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class SplitUse:
     sizes: Mapping[str, int]
 
     def count(self, axes: Axes) -> int:
-        """The number of parts that axes split a dimension in."""
+        """The number of parts that axes split a dimension into."""
         return math.prod(self.sizes[axis] for axis in axes)
 
     def typed(self, i: int) -> str:
@@ -117,7 +117,7 @@ def _names(axes: Axes) -> str:
 
 
 def _agreed(use: SplitUse, given: Sequence[tuple[int, Axes]]) -> Axes:
-    """The axes that split a dimension of a result, from those of operands, numbered."""
+    """The axes that split a dimension of a result, on which the numbered operands agree."""
     found: tuple[int, Axes] | None = None
     for operand, axes in given:
         if not axes:
@@ -134,7 +134,7 @@ def _agreed(use: SplitUse, given: Sequence[tuple[int, Axes]]) -> Axes:
 
 
 def _aligned(use: SplitUse, operands: Sequence[Sequence[Any]], result: Sequence[Any]) -> Split:
-    """The split of a result whose dimensions have the labels of dimensions of operands."""
+    """The split of a result; each of its dimensions has the label of dimensions of operands."""
     split = []
     for label in result:
         given = [
@@ -151,7 +151,7 @@ def _aligned(use: SplitUse, operands: Sequence[Sequence[Any]], result: Sequence[
 
 
 def elementwise(use: SplitUse) -> list[Split]:
-    """Operands of the shape of the results, or of other shapes and not split."""
+    """Operands have the shape of the results, or another shape and are not split."""
     made = []
     for shape in use.results:
         labels = [range(len(s)) if s == shape else (None,) * len(s) for s in use.operands]
@@ -220,7 +220,7 @@ def concatenated(use: SplitUse) -> list[Split]:
 
 
 def updated(use: SplitUse) -> list[Split]:
-    """`dynamic_update_slice`: the update is split as the operand, or not where it is as large."""
+    """`dynamic_update_slice`: the update is split as the operand; full dimensions need not be."""
     operand, update = use.operands[:2]
     for d, (old, new) in enumerate(zip(use.splits[0], use.splits[1], strict=True)):
         if old != new and (new or operand[d] != update[d]):
@@ -340,7 +340,7 @@ def _unclear(use: SplitUse) -> ShardingRuleError:
 
 
 def _groups(shape: Sequence[int], result: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """Consecutive dimensions of two shapes of one size that hold the same elements."""
+    """Groups of consecutive dimensions of two shapes, of equal size, with the same elements."""
     groups = []
     i = j = 0
     while i < len(shape) and j < len(result):
@@ -391,7 +391,7 @@ def _divided(use: SplitUse, axes: Axes, sizes: Sequence[int]) -> list[Axes]:
 
 
 def _unsliced(use: SplitUse, split: Split, dimensions: Sequence[int], argument: str) -> None:
-    """Raise unless the dimensions that are indexed are not split."""
+    """Raise if a dimension that is indexed is split."""
     for d in dimensions:
         if split[d]:
             raise use.fail(
@@ -462,6 +462,6 @@ def require_unsplit(use: SplitUse) -> list[Split]:
 
 
 def bits(use: SplitUse) -> list[Split]:
-    """`bitcast_convert`: a dimension of the parts of an element comes or goes at the end."""
+    """`bitcast_convert`: a last dimension, the parts of an element, is added or removed."""
     (shape,) = use.results
     return [_checked(use, (*use.splits[0], ())[: len(shape)], shape)]

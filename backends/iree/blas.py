@@ -1,10 +1,10 @@
-"""The BLAS that NumPy ships, for the products of matrices in compiled programs.
+"""The BLAS that NumPy ships, for products of matrices in compiled programs.
 
-Wheels of NumPy bring OpenBLAS with 64-bit integers. NumPy's own copy computes with threads of its
-own, which wait in a loop for up to 26 ms after each product. In turns with IREE's threads a product
-of 512 rows took 17 ms of processor time instead of 3.7. The number of threads is one for the whole
-copy, and it belongs to NumPy's user. So programs use a second copy of the library, without threads:
-IREE's threads call it side by side, each for its part of the result.
+NumPy's wheels contain OpenBLAS with 64-bit integers. NumPy's copy has threads of its own, which
+spin for up to 26 ms after each product: where its products alternate with IREE's kernels, a product
+of 512 rows took 17 ms of processor time instead of 3.7. The number of threads is one setting for
+the whole copy, and NumPy's user may have set it. So programs use a second copy of the library,
+without threads; IREE's threads call it concurrently, each for its part of the result.
 
 Another BLAS (MKL, Accelerate, the system's) is not used: programs keep IREE's kernels.
 """
@@ -50,7 +50,7 @@ def _shipped() -> str | None:
 
 @functools.cache
 def has_products() -> bool:
-    """Whether kernels can call the library; it is loaded now, if it was not before."""
+    """Whether kernels can call the library, which is loaded if it was not yet."""
     path = _shipped()
     if path is None or find_linker().kind == "none":
         logger.debug("products of matrices: NumPy ships no OpenBLAS that kernels could call")
@@ -63,15 +63,15 @@ def has_products() -> bool:
     return True
 
 
-# The library stays loaded for ever.
+# The library is never unloaded.
 _libraries: list[ctypes.CDLL] = []
 
 
 def _load(path: str) -> None:
     folder = make_scratch_folder()
     try:
-        # A file of its own is a library of its own. Its name is not one by which tools that set the
-        # number of threads look for libraries.
+        # The dynamic loader takes a copy of the file for another library. Tools that set the number
+        # of threads look for libraries by name; they must not find this one.
         copy = os.path.join(folder, "gnomon_products.so")
         shutil.copyfile(path, copy)
         library = ctypes.CDLL(copy)
@@ -90,7 +90,7 @@ def load_for(vmfb: bytes) -> None:
     """Load the library if an executable calls it.
 
     Raises:
-      ExecutionError: it does, and there is none.
+      ExecutionError: it calls the library, and NumPy brought none.
     """
     if SYMBOL.encode() in vmfb and not has_products():
         raise ExecutionError(

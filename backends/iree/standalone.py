@@ -1,8 +1,8 @@
-"""Modules that run without gnomon: compiled for a kind of processor or device, not for a process.
+"""Modules that run without gnomon: compiled for a kind of processor or device, not for one process.
 
-They return when they are done, so that what runs them needs no fences, and call no Python. A module
-for the processor of this machine is compiled for its level of the architecture, with no libraries
-beside it, so other machines of that level run it too.
+A call returns when the results are there, so the caller needs no fences, and it never calls Python.
+A module for this machine's processor is compiled for its level of the architecture and links no
+libraries, so that other machines of that level run it too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2", "aarch64-linux", "riscv64-linu
 
 @dataclass(frozen=True)
 class StandaloneModule:
-    """A compiled program with what a runtime must know of it.
+    """A compiled program with what a runtime must know about it.
 
     Attributes:
       code: IREE's `.vmfb`.
@@ -49,7 +49,7 @@ def level_of_this_machine() -> str:
     """The name of the highest level of the architecture that this processor has.
 
     Raises:
-        UnsupportedOnTarget: it has none of those that are compiled for.
+        UnsupportedOnTarget: it has none of the levels that there are targets for.
     """
     by_name = {target.name: target for target in CPUS}
     for name in _LEVELS:
@@ -62,7 +62,7 @@ def level_of_this_machine() -> str:
 
 
 def compile_standalone(program: Program, target: str) -> StandaloneModule:
-    """Compile a program, whose module is consumed.
+    """Compile a program; its module is consumed.
 
     Args:
       program: its public function is ``main``.
@@ -70,7 +70,7 @@ def compile_standalone(program: Program, target: str) -> StandaloneModule:
 
     Raises:
       UnsupportedOnTarget: the target has no form of an op or a dtype, or the program calls Python.
-      CompilationError: the compiler made nothing of it.
+      CompilationError: the compiler failed.
     """
     backend = iree_backend(level_of_this_machine() if target == CPU.name else target)
     artifact = backend.lower(program)

@@ -1,8 +1,8 @@
 """Bounds of polynomials of dimension variables, which are from 1 to 2**31 - 1, under constraints.
 
-Bounds are right but not always the best that there are. They come from intervals of the terms, and
-from subtracting multiples of what is known not to be negative: the constraints that a user gave,
-and what the definitions of quotients, remainders, maxima and minima say.
+Bounds are correct, but not always tight. They come from the intervals of the terms, and from
+subtracting multiples of polynomials that are known not to be negative: those of the user's
+constraints, and those of the definitions of quotients, remainders, maxima and minima.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gnomon.dialects.symbolic.polynomials import (
 Number = Fraction | float
 Terms = dict[Monomial, Fraction]
 
-# What calls check; indices then have 32 bits.
+# Calls check this limit, so that indices fit into 32 bits.
 LARGEST = 2**31 - 1
 
 # How many constraints are combined to prove one bound.
@@ -54,7 +54,7 @@ class Bounds:
         if value is not None:
             return Fraction(value), Fraction(value)
         if poly not in self._found:
-            # While the constraints of its own atoms are gathered, nothing is known of it.
+            # While the constraints of its own atoms are gathered, nothing is known about it.
             self._found[poly] = (-math.inf, math.inf)
             known = [*self._constraints, *_unique(self._definitions(poly))]
             terms = {m: Fraction(c) for m, c in poly}
@@ -149,7 +149,7 @@ class Bounds:
                     yield subtract(x, itself)
 
     def _products(self, monomial: Monomial) -> Iterator[Polynomial]:
-        """A product is at least what is left without a factor that is at least 1."""
+        """A product is at least what is left when a factor that is at least 1 is dropped."""
         if all(self._atom(which)[0] >= 1 for which, _ in monomial):
             for which, power in monomial:
                 rest = tuple((a, p - (a == which)) for a, p in monomial if a != which or power > 1)

@@ -45,7 +45,7 @@ class SymbolicScope:
         self.constraints = tuple(constraints_str)
         # Programs name their scope by a number that no other process uses.
         self.number = secrets.randbits(62) if number is None else number
-        # Multiples of a monomial by a number, and what they are equal to.
+        # For a monomial: a factor, and the polynomial that equals the product of the two.
         self._rules: dict[poly.Monomial, tuple[int, Polynomial]] = {}
         self.relations: list[tuple[str, Polynomial, Polynomial]] = []
         known: list[Polynomial] = []
@@ -62,7 +62,7 @@ class SymbolicScope:
         _scopes[self.number] = self
 
     def _equality(self, left: Polynomial, right: Polynomial) -> list[Polynomial]:
-        """Make one side stand for the other where it can; what else an equality says."""
+        """Have `normalize` replace one side by the other if possible; else, return constraints."""
         for one, other in ((left, right), (right, left)):
             if len(one) == 1 and one[0][1] == 1 and one[0][0]:
                 ((monomial, _),) = one
@@ -205,7 +205,7 @@ class Dimension:
         assert Dimension.as_array is not None
         return Dimension.as_array(self)
 
-    # By this name operators of arrays find it.
+    # Operators of arrays look for this name.
     __jax_array__ = __gnomon_array__
 
     __add__, __radd__ = _binary(poly.add, operator.add)
@@ -311,7 +311,7 @@ class Dimension:
         return found
 
     def bit_length(self) -> int:
-        """Raises: nothing is known of it."""
+        """Raise: the value is not known."""
         found: int = self._no_integer()
         return found
 

@@ -1,4 +1,4 @@
-"""The error that a question about a symbolic dimension has no answer."""
+"""The error for a question about a symbolic dimension that has no answer."""
 
 
 class InconclusiveDimensionOperation(Exception):  # noqa: N818 - JAX's name

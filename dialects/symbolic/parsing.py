@@ -31,7 +31,7 @@ class _Parser:
         self.dimension: int | None = None
 
     def error(self, expected: str) -> ValueError:
-        """The error that something else is here than was expected."""
+        """The error for a token that is not the expected one."""
         where = "" if self.dimension is None else f" in dimension {self.dimension}"
         start = self._tokens[self._at - 1][2] if self._at else 0
         return ValueError(

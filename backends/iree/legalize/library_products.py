@@ -1,13 +1,12 @@
-"""Products of matrices by the BLAS that NumPy ships, where its kernels are the better ones.
+"""Products of matrices by the BLAS that NumPy ships, where its kernels are faster.
 
 A ``stablehlo.dot_general`` becomes a dispatch of a kernel that calls the library
-(`backends/iree/blas.py`). For IREE it is a kernel like others: it is ordered by its operands, runs
-on IREE's threads, also in loops, and Python has no part in it. Operands are read where they are:
-dimensions that are transposed before the product, or that the product takes in another order, are
-strides.
+(`backends/iree/blas.py`). For IREE it is a kernel like others: its operands determine when it runs,
+and it runs on IREE's threads, in loops too, without Python. Operands are read in place: dimensions
+that are transposed before the product, or that the product takes in another order, become strides.
 
-The library's kernels are not fused with what follows, which then reads the result once more. From
-the sizes on at which they are used, that is little beside the product.
+The library's kernels are not fused with the operations that follow, which read the result once
+more. At the sizes at which they are used, that costs little compared with the product.
 """
 
 from __future__ import annotations
@@ -28,18 +27,19 @@ __all__ = ["LEGALIZATIONS", "SMALLEST", "has_compiler_kernels", "use_library"]
 
 logger = logging.getLogger(__name__)
 
-# The multiplications, of all products of a batch, from which the library is used. Processor time by
-# OpenBLAS 0.3.31 in that of IREE 3.13's kernel, for matrices of n rows and columns (AMD Zen 4):
+# The least number of multiplications, in all products of a batch, for which the library is used.
+# Processor time of OpenBLAS 0.3.31 divided by that of IREE 3.13's kernel, for matrices of n rows
+# and columns (AMD Zen 4):
 #   f64: 128: 1.08;  192: 1.04;  256: 0.80 to 0.98;  512: 0.73 to 0.94;  1024: 0.55 to 0.78
 #   f32: 256: 1.1;   512: 1.0;   1024: 0.88, but 1.1 and 1.2 to 1.3 of the time where the program is
-#   tiled. So f32 has no entry: programs leave it to IREE, until somebody measures a processor on
-#   which the library is the faster one.
+#   tiled. So f32 has no entry: IREE computes it, until somebody measures a processor on which the
+#   library is faster.
 SMALLEST = {"f64": 1 << 23}
-# Those of each product. 64 products of 64 rows: 0.97, of 128 rows: 0.84.
+# The least number in each product of a batch. 64 products of 64 rows: 0.97; of 128 rows: 0.84.
 SMALLEST_ITEM = 1 << 20
-# The least of the three sizes. Of 2000 x 2000 x 32: 1.27, x 64: 0.69.
+# The least that each of the three sizes must be. 2000 x 2000 x 32: 1.27; 2000 x 2000 x 64: 0.69.
 NARROWEST = 64
-# The multiplications that one thread should have at least.
+# The least number of multiplications that is worth a thread.
 _PER_THREAD = 1 << 17
 
 _DOT, _TRANSPOSE = "stablehlo.dot_general", "stablehlo.transpose"
@@ -51,7 +51,7 @@ _Dim: TypeAlias = "tuple[int, int, int]"
 
 @dataclass(frozen=True)
 class _Matrix:
-    """An operand as the library takes it: the memory, and how its rows lie there."""
+    """An operand as the library takes it: its memory, and the layout of its rows."""
 
     value: ir.Value
     leading: int
@@ -60,12 +60,12 @@ class _Matrix:
 
 @dataclass(frozen=True)
 class _Product:
-    """A product as the kernel takes it.
+    """A product as the kernel computes it.
 
     Attributes:
       element: the name of the dtype.
-      batch: two dimensions.
-      sizes: rows, columns, and the sum's length.
+      batch: the two batch dimensions.
+      sizes: the rows, the columns, and the number of terms of each sum.
       lhs, rhs: the operands.
     """
 
@@ -77,11 +77,11 @@ class _Product:
 
     @property
     def count(self) -> int:
-        """How many products of matrices it is."""
+        """The number of products of matrices."""
         return self.batch[0][0] * self.batch[1][0]
 
     def numbers(self) -> list[int]:
-        """The kernel's numbers, in its order."""
+        """The kernel's integer parameters, in order."""
         (outer, a_outer, b_outer), (inner, a_inner, b_inner) = self.batch
         m, n, _ = self.sizes
         rows, columns = _pieces(m, n, -(-self._threads() // self.count))
@@ -103,7 +103,7 @@ def _cores() -> int:
 
 
 def _pieces(m: int, n: int, count: int) -> tuple[int, int]:
-    """Into how many rows and columns of pieces to split a result, which are nearly squares."""
+    """The numbers of rows and columns of pieces, nearly square ones, to split a result into."""
     rows = min(m, max(1, round(math.sqrt(count * m / n))))
     return rows, min(n, max(1, round(count / rows)))
 
@@ -122,13 +122,13 @@ def use_library(module: ir.Module, target: Target) -> None:
     with other_dialects(module.context):
         for op in found:
             product = _chosen(op)
-            # The library is loaded for the first product that it may compute.
+            # The first product that it may compute loads the library.
             if product is None or not has_products():
                 continue
             with ir.InsertionPoint(op), op.location:
                 result = _dispatch(product, op.results[0].type)
             op.results[0].replace_all_uses_with(result)
-            # Transposes that nothing uses any more are the compiler's to drop.
+            # The compiler drops transposes that are no longer used.
             op.erase()
             elements.add(product.element)
         if elements:
@@ -146,7 +146,7 @@ def has_compiler_kernels(module: ir.Module) -> bool:
 
 
 def _chosen(op: ir.Operation) -> _Product | None:
-    """The product that the library shall compute, or None."""
+    """The product if the library shall compute it, else None."""
     elements = {str(ir.RankedTensorType(v.type).element_type) for v in (*op.operands, *op.results)}
     if len(elements) != 1 or "algorithm" in op.attributes:
         return None
@@ -180,7 +180,7 @@ def _reason_against(product: _Product) -> str:
 
 
 def _as_product(op: ir.Operation, element: str) -> _Product | None:
-    """A contraction as products of matrices in place; None where it is none."""
+    """A contraction as products of matrices, read in place; None where that is not possible."""
     dims = _dimension_numbers(op)
     lhs, rhs = (_strided(value) for value in op.operands)
     shapes = [ir.RankedTensorType(v.type).shape for v in op.operands]
@@ -199,7 +199,7 @@ def _as_product(op: ir.Operation, element: str) -> _Product | None:
         return [(shapes[side][d], strides[d], strides[d]) for d in kept]
 
     batch = _collapse(paired(dims[0], dims[1]))
-    # The sum may be taken in any order that both operands have.
+    # The terms may be added in any order, as long as it is the same in both operands.
     depth = _collapse(sorted(paired(dims[2], dims[3]), key=lambda dim: -dim[1]))
     rows, columns = _collapse(free(0)), _collapse(free(1))
     if len(batch) > 2 or max(len(depth), len(rows), len(columns)) > 1:
@@ -219,7 +219,7 @@ def _only(group: list[_Dim]) -> _Dim:
 
 
 def _matrix(value: ir.Value, rows: tuple[int, int], columns: tuple[int, int]) -> _Matrix | None:
-    """Rows and columns of given sizes and strides as the library takes them, if it does."""
+    """A matrix, given by sizes and strides, as the library takes it; None if it cannot."""
     (m, row_stride), (n, column_stride) = rows, columns
     if column_stride == 1 or n == 1:
         return _Matrix(value, row_stride if m > 1 else n, transposed=False)
@@ -229,7 +229,7 @@ def _matrix(value: ir.Value, rows: tuple[int, int], columns: tuple[int, int]) ->
 
 
 def _collapse(dims: Iterable[_Dim]) -> list[_Dim]:
-    """Dimensions with those joined that are one in the memory of both operands."""
+    """The dimensions, with neighbours joined that are contiguous in both operands."""
     found: list[_Dim] = []
     for size, a, b in dims:
         if size == 1:
@@ -267,7 +267,7 @@ def _dimension_numbers(op: ir.Operation) -> tuple[list[int], list[int], list[int
 
 # ------------------------------------------------------------------------------------- the kernel
 
-# Numbers of `_Product.numbers`.
+# The length of `_Product.numbers`.
 _NUMBERS = 15
 
 
