@@ -1,8 +1,8 @@
 """Artifacts: what the sections of a file mean.
 
-The metadata is JSON in the first section. It tells the entry points with their signatures, and by
-number the sections that hold their programs, compiled modules and weights. `read` checks all of it
-before it hands out anything; `gnomon_runtime.writing` makes it.
+The metadata is JSON in the first section. It has the entry points with their signatures, and the
+numbers of the sections that hold their programs, compiled modules and weights. `read` checks all of
+it before it returns anything; `gnomon_runtime.writing` writes it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TensorType(NamedTuple):
     Attributes:
       shape: the length of each dimension; the text of an expression where it is symbolic.
       dtype: the dtype's name.
-      weak_type: whether its dtype gives way to others, as that of a Python number does.
+      weak_type: whether promotion prefers the other operand's dtype, as with a Python number.
     """
 
     shape: tuple[Any, ...]
@@ -57,14 +57,14 @@ class Module(NamedTuple):
 
     Attributes:
       target: the target's name, such as ``"x86-64-v3"``.
-      backend: whose executable it is: ``"iree"`` or ``"pjrt"``.
+      backend: the backend that made it: ``"iree"`` or ``"pjrt"``.
       platform: of the devices that run it.
       execution: ``"sync"``, ``"blocking"`` or ``"async"``, see `gnomon_runtime.running`.
-      machine: the processor's family, as `platform.machine` tells it; empty where it is a device's.
+      machine: the processor's family, as `platform.machine` names it; empty for other devices.
       features: names of instructions that the processor must have.
-      fingerprint: of the one kind of machine that runs it; empty where others do too.
+      fingerprint: that of the only kind of machine that runs it; empty if others can run it.
       versions: of what compiled it and what it links with.
-      host: a function of the host for each call that the program makes of it.
+      host: the functions of the host that the program calls, one for each call.
     """
 
     target: str
@@ -292,7 +292,7 @@ class _Check:
         return None
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        # What else the contents of a hostile file may cause while they are read.
+        # The other errors that a hostile file can cause while it is read.
         if isinstance(error, (KeyError, TypeError, ValueError, RecursionError, OverflowError)):
             raise self._container.damaged(f"its metadata is wrong: {error}") from None
 
@@ -342,7 +342,7 @@ class _Check:
         return int(data)
 
     def weight(self, data: Any, sections: Sequence[Section]) -> Weight:
-        """A weight, whose section has just its size."""
+        """A weight, whose section has exactly its size."""
         type_ = self.type(data)
         number = self.section(self.get(data, "section", int), "weight", sections)
         self.that(sections[number].length == type_.nbytes, "a weight of another size")

@@ -41,7 +41,7 @@ def _rebuilt(value: Any, path: str, leaf: Callable[[str, Any], Any]) -> Any:
 
 
 def save_state(path: str | os.PathLike[str], state: Any) -> None:
-    """Write the arrays of a state to a file of safetensors, which is replaced at once or not.
+    """Write the arrays of a state to a file of safetensors, which is replaced atomically.
 
     Args:
       path: of the file.

@@ -43,7 +43,7 @@ _HOST_DRIVERS = ("local-sync", "local-task")
 def _element_type(dtype: np.dtype[Any]) -> Any:
     found = ELEMENT_TYPES.get(dtype)
     if found is None:
-        # Programs take what is narrower than a byte, or an 8-bit format, as bytes.
+        # Programs take elements narrower than a byte, and 8-bit floats, as bytes.
         bfloat16, byte = rt.HalElementType.BFLOAT_16, rt.HalElementType.UINT_8
         return bfloat16 if dtype.name == "bfloat16" else byte
     return found
@@ -63,7 +63,7 @@ class _Process:
 
 
 def forks() -> int:
-    """How many forks led to this process since the package was imported."""
+    """The number of forks between the process that imported the package and this one."""
     return _Process.forks
 
 
@@ -191,7 +191,7 @@ class Device:
     def without_borrowed_memory(
         self, view: Any, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> Any:
-        """The view, or a copy where it is one of an argument's memory, which is NumPy's."""
+        """The view, or a copy of it if its memory is an argument's, which belongs to NumPy."""
         if not self.shares_memory or not view.get_buffer().allowed_usage() & IMPORTED_USAGE_BIT:
             return view
         return self._copied(self.values_of(view, shape, dtype), _element_type(dtype))

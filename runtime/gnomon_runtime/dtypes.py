@@ -45,7 +45,7 @@ def dtype_named(name: str) -> np.dtype[Any]:
 
 
 def item_bits(name: str) -> int:
-    """The bits that an element takes in memory; what is narrower than a byte takes one."""
+    """The bits that an element takes in memory; narrower elements take a whole byte."""
     if name in _PLAIN:
         return np.dtype(name).itemsize * 8
     return {"bfloat16": 16, "float0": 0}.get(name, 8)

@@ -54,7 +54,7 @@ def load(
     Args:
       path: of the file.
       platform: ``"cpu"``, ``"vulkan"``, ``"cuda"``, ...: where to run. By default the CPU if the
-        artifact has a module for it, else the first platform that it has one for.
+        artifact has a module for it, else the first platform with a module.
       device: the number of the device of that platform.
       digest: the file's digest, if it is known: any other file is refused.
 
@@ -79,7 +79,7 @@ def check_digest(artifact: Artifact, digest: str | None) -> None:
 
 
 class LoadedArtifact(Mapping[str, "Function"]):
-    """The functions of an artifact by name; call it where there is one.
+    """The functions of an artifact by name; it can be called itself if there is only one.
 
     Args:
       artifact: what was read.
@@ -120,7 +120,7 @@ class LoadedArtifact(Mapping[str, "Function"]):
         return self._functions[self.artifact.entry().name](*args, **kwargs)
 
     def weight_on(self, name: str, device: Device) -> tuple[Any, Any]:
-        """A weight's view on a device, and what keeps its memory alive; all functions share it."""
+        """A weight's view on a device, and the owner of its memory; all functions share them."""
         key = name, device
         if key not in self._weights:
             self._weights[key] = device.view_of(self.artifact.weight(name))
@@ -136,7 +136,7 @@ class _Loaded:
     def __init__(self, function: Function, device: Device, vmfb: bytes) -> None:
         self.device = device
         self.forks = forks()
-        # IREE asks that calls of one context be made one after the other.
+        # IREE does not allow concurrent calls of one context.
         self.lock = threading.Lock()
         try:
             module = rt.VmModule.copy_buffer(device.instance, vmfb)
@@ -160,7 +160,7 @@ class Function:
     device. Results are `Array`.
 
     Attributes:
-      entry: what the artifact tells of it.
+      entry: its description in the artifact.
     """
 
     def __init__(
@@ -290,7 +290,7 @@ class Function:
         return Array(view, shape, dtype, device)
 
     def _view(self, index: int, leaf: Any, device: Device) -> tuple[Any, Any]:
-        """IREE's view of an argument, and what it keeps alive."""
+        """IREE's view of an argument, and the owner of its memory, to be kept alive."""
         type_ = self.entry.inputs[index]
         assert self._input_dtypes is not None
         dtype = self._input_dtypes[index]

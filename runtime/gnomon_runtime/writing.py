@@ -53,7 +53,7 @@ def pack(sections: Iterable[tuple[str, Any]]) -> list[Any]:
 
 
 def write_file(path: str | os.PathLike[str], parts: Sequence[Any]) -> None:
-    """Write a file so that at any time there is the old one, or the new one, and no part of it."""
+    """Write a file atomically: at any time it is either the old one or the new one, complete."""
     target = Path(path)
     with tempfile.NamedTemporaryFile(
         dir=target.parent, prefix=f".{target.name}.", delete=False
@@ -180,7 +180,7 @@ class Writer:
         return data
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the file: at any time there is the old one, or the new one, and no part of it."""
+        """Write the file atomically: at any time it is either the old one or the new one."""
         write_file(path, self._parts())
 
 

@@ -1,4 +1,4 @@
-"""Artifacts, files with the suffix ``.gnm``: made by ``compile``, taken by all other commands.
+"""Artifacts, files with the suffix ``.gnm``: written by ``compile``, read by other commands.
 
 loss.gnm          the only function of the artifact, or the one named ``main``
 model.gnm:step    one by name

@@ -86,7 +86,7 @@ def describe_error(error: BaseException, located: str = "") -> str:
     if found is not None:
         place, cleaned = found
         if located:
-            # The rest of the message repeats it, up to the program that is kept.
+            # The rest of the message repeats it, except for the path of the program that was kept.
             cleaned += "".join(message.partition("\nThe program is kept")[1:])
         return _shown([place], f"{type(error).__name__}: {cleaned}")
     places = list(_user_places(error.__traceback__))
@@ -114,7 +114,7 @@ def _shown(places: list[Place], message: str) -> str:
     column = f":{place.column}" if place.column else ""
     lines = [f"{place.shown_path()}:{place.line}{column}: error: {message}", *place.quoted()]
     if len(message.splitlines()) > 1:
-        # The line belongs below the first line of a long message, not to its end.
+        # The source line follows the first line of a long message, not its last.
         head, *rest = lines[0].splitlines()
         lines = [head, *lines[1:], *rest]
     for caller in callers:

@@ -1,4 +1,4 @@
-"""``gnomon compile``: a program compiled, or stopped at any stage of the way."""
+"""``gnomon compile``: a program compiled, or one of its stages written."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _compile_artifact(programs: list[AnyProgram], targets: list[str], output: st
             "MLIR with --emit vmfb, or --emit vhlo"
         )
     for target in targets:
-        compiler_of(target)  # refuse what is no target before anything is compiled
+        compiler_of(target)  # refuse unknown targets before anything is compiled
     names = ", ".join(program.name for program in functions)
     with progress(f"{names}: artifact for {', '.join(targets)}"):
         save_artifact(output, functions, targets)
@@ -140,7 +140,7 @@ def _is_text(kind: str) -> bool:
 
 
 def _where(output: str | None, program: AnyProgram, kind: str, target: str | None) -> str:
-    """The path to write to; that of one target of several has its name in it."""
+    """The path to write to; it contains the target's name if there are several targets."""
     if output is None and _is_text(kind):
         return "-"
     path = Path(output) if output else Path(f"{program.name}{EMITTED[kind]}")

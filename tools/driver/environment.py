@@ -1,4 +1,4 @@
-"""``gnomon devices``, ``targets``, ``version`` and ``doctor``: this machine, and other ones."""
+"""``gnomon devices``, ``targets``, ``version`` and ``doctor``: this machine and others."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def run_command(options: argparse.Namespace) -> None:
 
 
 def _inputs(program: AnyProgram, options: argparse.Namespace) -> list[Any]:
-    """A value for each argument: given, of the example in the file, or random."""
+    """A value for each argument: from ``--input``, from the file's example, or random."""
     leaves = program.arguments
     given = read_inputs(options.input, leaves)
     examples = program.leaves if isinstance(program, PythonProgram) else [None] * len(leaves)
@@ -94,7 +94,7 @@ def _on_host(value: Any) -> np.ndarray:
 
 def _wait(values: Sequence[Any]) -> None:
     for value in values:
-        # Those of artifacts are there when the call returns.
+        # Those of artifacts are computed when the call returns.
         for name in ("block_until_ready", "wait"):
             if hasattr(value, name):
                 getattr(value, name)()

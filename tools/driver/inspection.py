@@ -22,7 +22,7 @@ from gnomon.tools.driver.tables import columns, size
 
 __all__ = ["count_lines", "count_ops", "diff_command", "inspect_command"]
 
-# What only holds a program together.
+# Ops that only hold a program together.
 _STRUCTURE = frozenset(
     {"builtin.module", "func.func", "func.return", "builtin.unrealized_conversion_cast"}
 )
@@ -139,7 +139,7 @@ def _most_frequent(ops: dict[str, int], shown: int = 6) -> str:
 
 def diff_command(options: argparse.Namespace) -> None:
     """Run ``gnomon diff``."""
-    # Types and transformations are for those that are functions of Python.
+    # Types and transformations apply to Python functions only.
     before, after = (
         open_program(request_of(options, path) if is_function(path) else Request(path))
         for path in (options.before, options.after)

@@ -65,7 +65,7 @@ class MlirProgram:
         return LoweredProgram(target, compiler, rest, artifact, self.is_stablehlo)
 
     def caller(self, device: str | None) -> Callable[[Sequence[Any]], list[Any]]:
-        """A function that runs the compiled program on arrays, and gives arrays in their order."""
+        """A function that runs the compiled program on arrays, and returns arrays in order."""
         runner = backend(device)
         artifact = _lower(runner, self._program(), self.is_stablehlo)
         lowered = LoweredProgram(runner.platform, runner, "", artifact, self.is_stablehlo)

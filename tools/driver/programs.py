@@ -130,7 +130,7 @@ def compiler_of(target: str) -> tuple[Any, str]:
 
 @contextmanager
 def remembering(lower: Callable[[], LoweredProgram]) -> Iterator[None]:
-    """Keep the program with an error of the compiler, which can then tell the user's line."""
+    """Attach the program to an error of the compiler, to name the user's line in its message."""
     try:
         yield
     except CompilationError as error:
@@ -201,7 +201,7 @@ class PythonProgram:
         return LoweredProgram(target, compiler, rest, compiler.lower(program, keep_stages=True))
 
     def caller(self, device: str | None) -> Callable[[Sequence[Any]], list[Any]]:
-        """A function that runs the compiled program on arrays, and gives arrays in their order."""
+        """A function that runs the compiled program on arrays, and returns arrays in order."""
 
         def call(arrays: Sequence[Any]) -> list[Any]:
             args, kwargs = tree_util.tree_unflatten(self._tree, list(arrays))
@@ -226,14 +226,14 @@ def _load_module(path: str) -> Any:
     file = Path(path)
     if not file.is_file():
         raise DriverError(f"there is no file {path!r}")
-    # As `python FILE` does: modules beside the file can be imported.
+    # As `python FILE` does, so that modules beside the file can be imported.
     sys.path.insert(0, str(file.resolve().parent))
     name = file.stem
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     if name not in sys.modules:
-        # Dataclasses and pickles look their module up.
+        # Dataclasses and pickle look up the module.
         sys.modules[name] = module
     spec.loader.exec_module(module)
     return module

@@ -8,7 +8,7 @@ __all__ = ["columns", "size"]
 
 
 def columns(rows: Sequence[Sequence[str]], indent: str = "") -> str:
-    """Rows with their cells in columns; the last one is not filled up."""
+    """Rows with their cells in columns; the last column is not padded."""
     if not rows:
         return ""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

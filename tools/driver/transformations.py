@@ -37,7 +37,7 @@ _PLAIN: Mapping[str, tuple[Callable[..., Any], str]] = {
 }
 
 
-# The options that take numbers, and can do without.
+# The options whose numbers may be left out.
 OPTIONAL_NUMBERS = tuple(f"--{name}" for name in _OF_ARGUMENTS)
 
 

@@ -1,4 +1,4 @@
-"""From entries of an artifact back to exported functions."""
+"""Exported functions made again from the entries of an artifact."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["deserialize", "exported_of", "load_exported"]
 
 
 def deserialize(blob: bytes | bytearray | memoryview) -> Exported:
-    """The function that `Exported.serialize` made bytes of.
+    """The function that `Exported.serialize` turned into bytes.
 
     Raises:
       gnomon_runtime.ArtifactError: the bytes are something else, damaged, or of another version.

@@ -42,10 +42,10 @@ CALLING_CONVENTION_VERSION = 1
 
 @dataclasses.dataclass(frozen=True)
 class DisabledSafetyCheck:
-    """A check of exported functions that is not made.
+    """A check that calls of exported functions leave out.
 
     Attributes:
-      name: what it is called.
+      name: the name of the check.
     """
 
     name: str
@@ -57,7 +57,7 @@ class DisabledSafetyCheck:
 
     @staticmethod
     def custom_call(target_name: str) -> DisabledSafetyCheck:
-        """The check that a custom call is one of those that stay supported."""
+        """The check that a custom call is one of those with a stability guarantee."""
         return DisabledSafetyCheck(f"custom_call:{target_name}")
 
     def is_custom_call(self) -> str | None:
@@ -80,7 +80,7 @@ class Exported:
       out_tree: the structure of the results.
       out_avals: types of their leaves.
       platforms: those that it was exported for.
-      disabled_safety_checks: what is not checked when it is called.
+      disabled_safety_checks: the checks that its calls leave out.
       donated: positions of the arguments whose memory a call takes over in a saved artifact.
       programs: the program in gnomon's dialect by platform, as text; after the inputs it takes the
         arrays that the function closes over.
@@ -181,8 +181,7 @@ class Exported:
         """Call the function; it can be jitted, differentiated in reverse mode, and vectorized.
 
         Raises:
-          ValueError: structure, shapes or dtypes are not those that it was exported for, or neither
-            is the platform.
+          ValueError: structure, shapes, dtypes or platform are not those that it was exported for.
         """
         leaves, tree = tree_util.tree_flatten((args, kwargs))
         if tree != self.in_tree:
@@ -304,9 +303,9 @@ class Exported:
         return {}
 
     def _parsed(self, text: str, sizes: Mapping[str, Any]) -> tuple[Program, str]:
-        """A program and the name of its function, which is not that of programs that call it.
+        """A program and the name of its function, which differs from the names in its callers.
 
-        Its symbolic dimensions have become ``sizes``, before any transformation is expanded.
+        Its symbolic dimensions are replaced by ``sizes`` before any transformation is expanded.
         """
         key = (text, *sizes.items())
         if key not in self._parsed_programs:
@@ -345,7 +344,7 @@ def _shape(aval: ShapedArray, sizes: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _portable_artifact(text: str) -> bytes:
-    """The portable artifact of a program of the dialect, which no backend has rewritten."""
+    """The portable artifact of a program of the dialect, without any backend's rewriting."""
     ensure_context()
     steps = lowering.Lowering(Program(ir.Module.parse(text, context())))
     steps.expand()
@@ -372,14 +371,14 @@ def export(
 
     Args:
       fun_jit: what `jit` returned.
-      platforms: the platforms that it may run on, which need not be here; the default one if None.
+      platforms: the platforms that it may run on, present or not; the default one if None.
       disabled_checks: checks that calls of the function leave out.
 
     Returns:
       A function that takes arrays, or `ShapeDtypeStruct` in their place, and returns an `Exported`.
     Raises:
       ValueError: the function is not jitted.
-      NotImplementedError: on that call, the function calls Python.
+      NotImplementedError: the function calls Python; raised when it is traced.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -412,7 +411,7 @@ def export(
             closed_over=tuple(traced.captures),
             _get_vjp=_export_vjp,
         )
-        # Fails where the variables cannot be told from the shapes of a call.
+        # Raises if the shapes of a call do not determine the variables.
         found._kept_sizes  # noqa: B018
         return found
 
@@ -422,7 +421,7 @@ def export(
 def _traced_for(
     function: JitFunction[..., Any], call: Call, platforms: tuple[str, ...]
 ) -> tuple[Traced, dict[str, str]]:
-    """A function traced for each platform: once, where it does not ask for the platform."""
+    """A function traced for each platform; only once if it does not ask for the platform."""
     texts: dict[str, str] = {}
     first: Traced | None = None
     for platform in platforms:

@@ -19,7 +19,7 @@ __all__ = ["compile_module", "save"]
 
 _standalone: Any = Deferred("gnomon.backends.iree.standalone")
 
-# The platform for which programs are traced that are compiled for a target.
+# The platforms, besides the CPU, that the name of a target may begin with.
 _OTHER = ("cuda", "rocm", "vulkan", "metal", "tpu")
 
 
@@ -72,9 +72,9 @@ def save(
     """Write functions and what they close over into one artifact, compiled for targets.
 
     Args:
-      path: of the file, which is replaced at once or not at all.
+      path: of the file, which is replaced atomically.
       functions: by name, each an `Exported`, or a pair of a jitted function and a tuple of example
-        arguments, arrays or `ShapeDtypeStruct`. Arguments that are donated are so in the artifact.
+        arguments, arrays or `ShapeDtypeStruct`. Donated arguments are donated in the artifact too.
       targets: what to compile for, see docs/targets.md. ``"cpu"`` is the level of this machine's
         architecture, so that similar machines run it too. None are needed for `gnomon.load`, which
         compiles the portable program where there is no module.

@@ -1,4 +1,4 @@
-"""From exported functions to entries of an artifact."""
+"""The entries of an artifact made from exported functions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def dialect_fingerprint() -> str:
 
 
 def new_writer() -> Writer:
-    """A writer of artifacts that tells our versions."""
+    """A writer of artifacts that records our versions."""
     versions = {}
     for package in ("gnomon", "iree-base-compiler", "torch-mlir", "numpy"):
         try:
@@ -110,7 +110,7 @@ def add_function(
     if primal:
         notes["vjp_of"] = primal
     if exported.scope is not None:
-        # As text: it has more digits than numbers of JSON everywhere.
+        # As text: not every reader of JSON keeps that many digits of a number.
         notes["scope"] = str(exported.scope.number)
         notes["constraints"] = list(exported.scope.constraints)
     vjp = f"{name}.vjp" if vjp_order else ""

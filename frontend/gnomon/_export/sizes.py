@@ -1,4 +1,4 @@
-"""The variables of an exported function's shapes: found from the shapes of a call."""
+"""The values of the variables in an exported function's shapes, from the shapes of a call."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def scope_of(avals: Sequence[ShapedArray], what: str) -> SymbolicScope | None:
 class Sizes:
     """Finds the values of the variables from shapes.
 
-    A variable is found where a dimension is linear in it, and has no other variable that is not
-    known yet.
+    A dimension gives the value of a variable if it is linear in it, and all its other variables are
+    known already.
 
     Args:
       avals: the types of the arguments.
-      names: what they are called in messages: ``args[0]``.
+      names: their names in messages, such as ``args[0]``.
       what: the function, in messages.
 
     Raises:

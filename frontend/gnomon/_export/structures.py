@@ -1,4 +1,4 @@
-"""Structures of trees in artifacts: which classes have a name there."""
+"""Structures of trees in artifacts, and the names of classes there."""
 
 from __future__ import annotations
 

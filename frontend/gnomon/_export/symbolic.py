@@ -36,7 +36,7 @@ def symbolic_shape(
     Args:
       shape_spec: dimensions, separated by commas: integers, names of variables, and what ``+``,
         ``-``, ``*``, ``^``, ``floordiv(x, y)``, ``mod(x, y)``, ``max(x, y)`` and ``min(x, y)`` make
-        of them. ``_`` is the size that ``like`` has in that place, ``...`` at the end all further
+        of them. ``_`` is the size of ``like`` at that position, ``...`` at the end all its further
         sizes. None is ``"..."``. Variables are at least 1.
       constraints: what else is known: two expressions and ``==``, ``>=`` or ``<=`` between them.
         Calls check it.

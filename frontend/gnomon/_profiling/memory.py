@@ -39,7 +39,7 @@ _Line = tuple[str, int]
 
 
 class _Table:
-    """Values and their numbers, in order of their first use."""
+    """Numbers for values, in order of their first use."""
 
     def __init__(self, first: int, *values: Any) -> None:
         self._first = first

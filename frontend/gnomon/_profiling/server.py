@@ -1,6 +1,6 @@
 """Profiles on demand, over HTTP.
 
-Two requests need no library for HTTP, whose import takes longer than that of most of gnomon.
+Two kinds of requests need no HTTP library, which takes longer to import than most of gnomon.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def xspace(recorder: Recorder) -> bytes:
 
 
 class _Names:
-    """The numbers of names, in order of their first use."""
+    """Numbers for names, in order of their first use."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -139,7 +139,7 @@ class ProfileEvent:
     Attributes:
       name: what it was.
       start_ns, duration_ns, end_ns: when; the start in nanoseconds since the epoch.
-      stats: pairs of a name and a value: what else is known of it.
+      stats: pairs of a name and a value: what else is known about it.
     """
 
     def __init__(self, event: _Message, start_ns: int, names: dict[int, str], stats: Any) -> None:
@@ -210,5 +210,5 @@ class ProfileData:
         return ProfileData(serialized_xspace)
 
     def find_plane_with_name(self, name: str) -> ProfilePlane | None:
-        """The track of a name, or None."""
+        """The track with a name, or None."""
         return next((plane for plane in self.planes if plane.name == name), None)

@@ -39,7 +39,7 @@ def default_device() -> Device:
 
 
 def is_device(x: Any) -> bool:
-    """Whether a value is a device: what a backend's ``devices()`` holds."""
+    """Whether a value is a device, as a backend's ``devices()`` returns them."""
     return hasattr(x, "memory_stats") and hasattr(x, "device_kind")
 
 

@@ -49,7 +49,7 @@ class DeviceGroup:
         return self.devices[0].backend
 
     def memory_stats(self) -> dict[str, int] | None:
-        """None: each device tells its own."""
+        """None: each device reports its own."""
         return None
 
     def __repr__(self) -> str:
@@ -61,7 +61,7 @@ _lock = threading.Lock()
 
 
 def place_of_devices(devices: Sequence[Device]) -> Device:
-    """The place of what is spread over devices: the one device, or their group."""
+    """The place of an array on some devices: the one device, or their group."""
     key = tuple(devices)
     if len(key) == 1:
         return key[0]

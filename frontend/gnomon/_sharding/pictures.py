@@ -122,12 +122,12 @@ def _cells(shape: tuple[int, ...], sharding: Sharding) -> list[list[_Cell]]:
 
 
 def _drawn(text: str, width: int, height: int, color: tuple[str, str] | None) -> Any:
-    """A part of the picture: text in the middle of a field of a background's and text's color."""
+    """A part of the picture: text in the middle of a field, which may be colored."""
     from rich.align import Align  # noqa: PLC0415
     from rich.padding import Padding  # noqa: PLC0415
     from rich.style import Style  # noqa: PLC0415
 
-    # Lines take a place on each side, which a field without lines has itself.
+    # Lines take one place on each side; a colored field, without lines, fills these places too.
     more = 1 if color else 0
     left, odd = divmod(width - len(text) - 2, 2)
     top, odd_line = divmod(height - 2, 2)
@@ -141,9 +141,9 @@ def _drawn(text: str, width: int, height: int, color: tuple[str, str] | None) ->
 
 
 def _colors(color_map: ColorMap, count: int) -> Iterator[tuple[str, str]]:
-    """Background and text colors, those of neighbours far from each other."""
+    """Background and text colors; neighbours get colors far from each other."""
     place = 0
-    # A step of half of the colors, made odd where that would come back too soon.
+    # Steps of half the number of colors, or of one more where that would repeat colors at once.
     step = count // 2 + (count % 2 == 0)
     for _ in range(count):
         red, green, blue = (int(255 * x) for x in color_map(place / max(count - 1, 1))[:3])
