@@ -32,6 +32,9 @@ s = put(np.float32(2.0))
 xy = put(np.arange(16, dtype='float32'), ('x', 'y'))
 i3 = put(np.array([0, 2, 1], dtype='int32'))
 i8 = put(np.arange(8, dtype='int32') % 4, 'x')
+n = put(np.ones((8, 4, 8), 'float32'), 'x')
+k = put(np.ones((4, 4, 3), 'float32'))
+key, init = lib.random.key(0), lib.nn.initializers
 
 def told(x):
     if isinstance(x, (list, tuple)):
@@ -116,6 +119,9 @@ EXPRESSIONS = {
     """,
     "creation": """
         xnp.zeros((8, 4)) | xnp.ones(3) + 1 | xnp.arange(8) | lax.iota('int32', 8) | xnp.eye(8)
+        xnp.zeros_like(a) | xnp.ones_like(a, dtype='int32') | xnp.full_like(v, 3.0)
+        lax.full_like(a, 3.0) | xnp.empty_like(a) | xnp.zeros_like(a, shape=(8, 4))
+        lib.jit(xnp.zeros_like)(a) | lib.vmap(xnp.ones_like)(a) | lib.jit(xnp.full_like)(v, 2.0)
         xnp.full_like(a, 3.0, shape=(4,)) | xnp.linspace(0, 1, 8) | lib.nn.one_hot(i8, 4)
         lib.random.normal(lib.random.key(0), (8,)) | xnp.asarray([1.0, 2.0])
     """,
@@ -168,6 +174,65 @@ EXPRESSIONS = {
         lax.broadcasted_iota('int32', (8, 4), 0, out_sharding=P('x', None))
         lib.random.normal(lib.random.key(0), (8,), out_sharding=P('x'))
         lib.random.uniform(lib.random.key(0), (8, 4), out_sharding=P('x', 'y'))
+        xnp.ravel(a, out_sharding=P('x')) | a.ravel(out_sharding=P(('x', 'y')))
+        a.reshape(4, 8, out_sharding=P('x')) | xnp.repeat(v, 2, out_sharding=P('x'))
+        xnp.repeat(a, 2, axis=0, out_sharding=P('x', 'y')) | v.repeat(3, out_sharding=P(None))
+        xnp.percentile(a, 50.0, axis=1, out_sharding=P('x'))
+        lax.reduce(a, 0.0, lax.add, (1,), out_sharding=P('x'))
+        lax.reduce_sum(a, (1,), out_sharding=P('x')) | lax.reduce_sum(a, (1,), out_sharding=P(None))
+        lax.conv_general_dilated(n, k, (1,), 'SAME')
+        lax.conv_general_dilated(n, k, (1,), 'SAME', out_sharding=P('x', None, None))
+        lax.conv_general_dilated(n, k, (1,), 'SAME', out_sharding=P(None, 'y', None))
+    """,
+    "given shardings of updates": """
+        v.at[i3].set(2.0) | v.at[i3].set(2.0, out_sharding=P('x'))
+        a.at[i8].add(a, out_sharding=P('x', 'y')) | a.at[0].set(1.0, out_sharding=P('y'))
+        a.at[i3].multiply(2.0, out_sharding=P()) | a.at[i3].min(2.0, out_sharding=P('x'))
+        a.at[i3].max(2.0, out_sharding=P('x')) | v.at[0].set(v[1], out_sharding=P('y'))
+        v.at[i3].set(2.0, out_sharding=P('z'))
+        lib.grad(lambda t: t.at[i3].set(2.0, out_sharding=P('x')).sum())(v)
+    """,
+    "given shardings of random numbers": """
+        lib.random.cauchy(key, (8,), out_sharding=P('x'))
+        lib.random.exponential(key, (8,), out_sharding=P('x'))
+        lib.random.gumbel(key, (8,), out_sharding=P('x'))
+        lib.random.laplace(key, (8,), out_sharding=P('x'))
+        lib.random.logistic(key, (8,), out_sharding=P('x'))
+        lib.random.maxwell(key, (8,), out_sharding=P('x'))
+        lib.random.rademacher(key, (8,), out_sharding=P('x'))
+        lax.rng_bit_generator(np.arange(4, dtype='u4'), (8,), out_sharding=P('x'))
+        lib.random.gamma(key, 2.0, (8,), out_sharding=P('x'))
+        lib.random.gamma(key, v, (8,), out_sharding=P('y'))
+        lib.random.loggamma(key, 2.0, (8,), out_sharding=P('x'))
+        lib.random.beta(key, 2.0, 3.0, (8,), out_sharding=P('x'))
+        lib.random.dirichlet(key, np.ones(4, 'f4'), (8,), out_sharding=P('x', None))
+        lib.random.chisquare(key, 3.0, (8,), out_sharding=P('x'))
+        lib.random.f(key, 3.0, 4.0, (8,), out_sharding=P('x'))
+        lib.random.t(key, 3.0, (8,), out_sharding=P('x'))
+        lib.random.generalized_normal(key, 3.0, (8,), out_sharding=P('x'))
+        lib.random.ball(key, 4, 2, (8,), out_sharding=P('x', None))
+        lib.random.poisson(key, 2.0, (8,), out_sharding=P('x'))
+        lib.random.pareto(key, 3.0, (8,), out_sharding=P('x'))
+        lib.random.rayleigh(key, 3.0, (8,), out_sharding=P('x'))
+        lib.random.lognormal(key, 3.0, (8,), out_sharding=P('x'))
+        lib.random.triangular(key, 0.0, 0.5, 1.0, (8,), out_sharding=P('x'))
+        lib.random.wald(key, 3.0, (8,), out_sharding=P('x'))
+        lib.random.geometric(key, 0.3, (8,), out_sharding=P('x'))
+        lib.random.categorical(key, a, axis=1, out_sharding=P('y'))
+        lib.random.permutation(key, 8, out_sharding=P('x'))
+        lib.random.permutation(key, a, out_sharding=P('y', 'x'))
+        lib.random.orthogonal(key, 8, out_sharding=P('x', None))
+        lib.random.orthogonal(key, 8, (2,), out_sharding=P('y', None, None))
+        lib.random.multivariate_normal(key, u, xnp.eye(4), (8,), out_sharding=P('x', None))
+    """,
+    "given shardings of initializers": """
+        init.zeros(key, (8, 4), 'float32', P('x')) | init.ones(key, (8, 4), 'float32', P('x', 'y'))
+        init.constant(2.0)(key, (8, 4), 'float32', out_sharding=P('x', None))
+        init.normal()(key, (8, 4), 'float32', P('x', 'y'))
+        init.truncated_normal()(key, (8, 4), 'float32', P('x', None))
+        init.uniform()(key, (8, 4), 'float32', P('x', None))
+        init.glorot_normal()(key, (8, 4), 'float32', out_sharding=P('x', 'y'))
+        init.variance_scaling(1.0, 'fan_in', 'uniform')(key, (8, 4), 'float32', P('x', None))
     """,
     "changes of shardings": """
         reshard(a, P('y', 'x')) | reshard(a, P()) | reshard(v, NamedSharding(m, P('y')))
@@ -248,7 +313,20 @@ def test_values_and_results_have_the_shardings_of_the_types(mesh: Any) -> None:
     with gn.set_mesh(mesh):
         drawn = gn.random.normal(gn.random.key(0), (8,), out_sharding=P("x"))
         rows = gn.jit(lambda t: t.at[np.array([1, 3])].get(out_sharding=P(None, "y")))(a)
+        drawn_gamma = gn.random.gamma(gn.random.key(0), b[:, 0] + 1.0, out_sharding=P("y"))
+        updated = a.at[np.array([1, 3])].divide(plain[:2] + 1.0, out_sharding=P("y"))
+        started = gn.nn.initializers.orthogonal()(gn.random.key(0), (8, 4), None, P("x", "y"))
     np.testing.assert_array_equal(drawn, gn.random.normal(gn.random.key(0), (8,)))
+    np.testing.assert_array_equal(drawn_gamma, gn.random.gamma(gn.random.key(0), plain[:, 0] + 1.0))
+    np.testing.assert_array_equal(
+        updated, gnp.array(plain).at[np.array([1, 3])].divide(plain[:2] + 1.0)
+    )
+    np.testing.assert_array_equal(
+        started, gn.nn.initializers.orthogonal()(gn.random.key(0), (8, 4))
+    )
+    assert drawn_gamma.sharding == NamedSharding(mesh, P("y"))
+    assert updated.sharding == NamedSharding(mesh, P("y", None))
+    assert started.sharding == NamedSharding(mesh, P("x", "y"))
     assert drawn.sharding == NamedSharding(mesh, P("x"))
     np.testing.assert_array_equal(rows, plain[[1, 3]])
     assert rows.sharding == NamedSharding(mesh, P(None, "y"))

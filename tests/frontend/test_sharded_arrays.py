@@ -151,6 +151,12 @@ VALUES = {
         "lib.jit(lambda k: lib.random.uniform(k, (8,)),"
         " out_shardings=NamedSharding(m, P('x')))(lib.random.PRNGKey(0))",
     ),
+    "arrays like others": _each(
+        "xnp.zeros_like(x), xnp.ones_like(r, dtype='int32'), lax.full_like(x, 2.0)",
+        "xnp.zeros_like(x + 1), xnp.ones_like(r, shape=(4,)) + 1",
+        "xnp.zeros_like(lib.device_put(np.ones(4, 'f'), lib.devices()[3]))",
+        "xnp.full_like(lib.device_put(np.ones(4, 'f'), lib.devices()[3]), 2.0) + 1",
+    ),
     "in_shardings": _each(
         "lib.jit(lambda a: a * 2, in_shardings=NamedSharding(m, P('x')))(np.arange(8, dtype='f'))",
         "lib.jit(lambda a: a * 2, in_shardings=NamedSharding(m, P('x')))(r)",

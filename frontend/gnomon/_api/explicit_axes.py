@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from gnomon import tree_util
 from gnomon._api.devices import device_put
 from gnomon._api.meshes import use_abstract_mesh
 from gnomon._arrays.array import Array
+from gnomon._arrays.extended import ExtendedArray
 from gnomon._config.current import config
 from gnomon._sharding.axis_type import AxisType
 from gnomon._sharding.mesh import AbstractMesh
@@ -24,7 +26,16 @@ from gnomon._tracing.stack import staging
 from gnomon._tracing.trace import is_tracer
 from gnomon._trees.prefixes import broadcast_prefix
 
-__all__ = ["auto_axes", "explicit_axes", "placed_sharding", "reshard", "with_out_sharding"]
+__all__ = [
+    "auto_axes",
+    "explicit_axes",
+    "placed_sharding",
+    "reshard",
+    "takes_out_sharding",
+    "with_out_sharding",
+]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def reshard(xs: Any, out_shardings: Any) -> Any:
@@ -112,9 +123,9 @@ def placed_sharding(sharding: NamedSharding | PartitionSpec, what: str) -> Named
 
 
 def with_out_sharding(
-    what: str, out_sharding: Any, compute: Callable[..., Array], *arrays: Any
-) -> Array:
-    """The result of a function on arrays with a sharding that the caller gives.
+    what: str, out_sharding: Any, compute: Callable[..., Any], *arrays: Any
+) -> Any:
+    """The result of a function on arrays, or pytree of results, with a sharding that is given.
 
     Args:
       what: names the function in messages.
@@ -127,8 +138,41 @@ def with_out_sharding(
     sharding = _named(out_sharding, f"{what}: out_sharding")
     with _axes_of_type(AxisType.Auto, sharding.mesh.abstract_mesh, None):
         result = compute(*(automatic(as_operand(x)) for x in arrays))
-    moved: Array = _reshard(result, sharding, f"{what}: out_sharding")
-    return moved
+    return tree_util.tree_map(lambda x: _reshard(x, sharding, f"{what}: out_sharding"), result)
+
+
+def takes_out_sharding(f: _Function) -> _Function:
+    """A function whose parameter ``out_sharding``, where it is given, places the result.
+
+    The function itself has the parameter in its signature only; see `with_out_sharding`.
+    """
+    what = f"{f.__module__.removeprefix('gnomon.').split('._')[0]}.{f.__name__}"
+    position = list(inspect.signature(f).parameters).index("out_sharding")
+
+    @functools.wraps(f)
+    def wrapper(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
+        if len(args) > position:
+            out_sharding = args[position]
+            args = (*args[:position], *args[position + 1 :])
+        if out_sharding is None:
+            return f(*args, **kwargs)
+        leaves, tree = tree_util.tree_flatten((args, kwargs))
+        arrays = [i for i, leaf in enumerate(leaves) if _is_array(leaf)]
+
+        def compute(*values: Array) -> Any:
+            filled = list(leaves)
+            for i, value in zip(arrays, values, strict=True):
+                filled[i] = value
+            positional, named = tree_util.tree_unflatten(tree, filled)
+            return f(*positional, **named)
+
+        return with_out_sharding(what, out_sharding, compute, *(leaves[i] for i in arrays))
+
+    return cast("_Function", wrapper)
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, Array) and not isinstance(x, ExtendedArray)
 
 
 def _chosen(axes: Any, mesh: AbstractMesh, what: str) -> frozenset[Any]:

@@ -44,6 +44,9 @@ __all__ = [
 def mesh_of(shardings: Sequence[Any]) -> Mesh | None:
     """The mesh of a program whose arguments have these shardings: that of the first one.
 
+    Of meshes that differ in the types of their axes alone it is the one with explicit axes: a value
+    of a function in which axes are automatic meets values from outside of it.
+
     Raises:
       ValueError: they are of different meshes, one of which has explicit axes.
     """
@@ -54,7 +57,11 @@ def mesh_of(shardings: Sequence[Any]) -> Mesh | None:
         mesh = sharding.mesh
         if found is None:
             found = mesh
-        elif mesh is not found and (mesh.explicit_axes or found.explicit_axes):
+        elif mesh is found or not (mesh.explicit_axes or found.explicit_axes):
+            continue
+        elif mesh.update(axis_types=found.axis_types) == found:
+            found = found if found.explicit_axes else mesh
+        else:
             raise ValueError(
                 "the arrays of a computation must be on one mesh, where axes are explicit; got "
                 f"{found} and {mesh}. Move them with gnomon.device_put"

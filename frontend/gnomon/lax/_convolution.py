@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon._api.explicit_axes import takes_out_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding
 from gnomon._arrays.array import Array
@@ -35,7 +36,7 @@ from gnomon.lax._convolution_shapes import (
     padtype_to_pads,
     transposed_pads,
 )
-from gnomon.lax._creation import convert_element_type, converted, no_sharding
+from gnomon.lax._creation import convert_element_type, converted
 from gnomon.lax._dot_algorithm import DotAlgorithm, DotAlgorithmPreset
 from gnomon.lax._operands import argument, same_dtype
 
@@ -44,6 +45,7 @@ _INT32 = np.dtype(np.int32)
 # ----------------------------------------------------------------------------------- convolutions
 
 
+@takes_out_sharding
 def conv_general_dilated(
     lhs: ArrayLike,
     rhs: ArrayLike,
@@ -87,7 +89,6 @@ def conv_general_dilated(
       >>> conv_general_dilated(x, kernel, (1,), "SAME")
       Array([[[1., 3., 6., 9., 7.]]], dtype=float32)
     """
-    no_sharding("conv_general_dilated", out_sharding)
     x, w = argument("conv_general_dilated", lhs, 0), argument("conv_general_dilated", rhs, 1)
     numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
     rank = x.ndim - 2

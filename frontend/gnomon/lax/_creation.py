@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._api.explicit_axes import with_out_sharding
+from gnomon._api.devices import device_put
+from gnomon._api.explicit_axes import reshard, with_out_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
-from gnomon._arrays.concrete import wrap
+from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._tracing.bind import bind, with_weak_type
+from gnomon._tracing.stack import staging
+from gnomon._tracing.trace import is_tracer
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, is_complex
 from gnomon.lax._operands import NUMBER, argument, as_shape, broadcast, describe_dtypes
@@ -154,7 +157,8 @@ def full_like(
       x: an array, or anything with shape and dtype.
       fill_value: a scalar.
       dtype, shape: replace those of ``x``.
-      sharding: the sharding of the result, or a spec of the mesh that is set.
+      sharding: the sharding of the result, or a spec of the mesh that is set. By default the
+        result is where ``x`` is, if it has its shape and ``x`` was put there.
     """
     if sharding is not None:
         return with_out_sharding(
@@ -169,7 +173,20 @@ def full_like(
     target = (
         _dtypes.dtype_of(x) if dtype is None else _dtypes.check_user_dtype(dtype, "lax.full_like")
     )
-    return broadcast(converted(fill_value, target, weak), sizes)
+    made = broadcast(converted(fill_value, target, weak), sizes)
+    if type(x) is ConcreteArray or not isinstance(x, Array) or sizes != x.shape:
+        return made
+    return _placed_like(made, x)
+
+
+def _placed_like(made: Array, x: Array) -> Array:
+    """A new array on the devices that another is committed to, or split as the other's type is."""
+    if is_tracer(x):
+        explicit = x.aval.explicit
+        placed: Array = made if explicit is None else reshard(made, explicit)
+    else:
+        placed = made if staging() or not x.committed else device_put(made, x.sharding)
+    return placed
 
 
 def empty(shape: ShapeLike, dtype: DTypeLike, *, out_sharding: OutSharding | None = None) -> Array:
@@ -224,11 +241,3 @@ def broadcasted_iota(
             f"lax.iota: dimension must be in [0, {len(sizes)}) for shape {sizes}, got {dimension}"
         )
     return bind(ops.iota, dtype=exact, shape=sizes, dimension=dimension)
-
-
-def no_sharding(function: str, sharding: OutSharding | None) -> None:
-    """Raise ``NotImplementedError`` for an argument that places an array."""
-    if sharding is not None:
-        raise NotImplementedError(
-            f"lax.{function}: arrays live on one device; got sharding {sharding!r}"
-        )

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gnomon import tree_util
+from gnomon._api.explicit_axes import takes_out_sharding
 from gnomon._arrays.annotations import OutSharding
 from gnomon._arrays.array import Array
 from gnomon._arrays.aval import shaped_array
@@ -28,7 +29,7 @@ from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, is_complex
 from gnomon.dialects.windowed import fold_windows, window_shape
 from gnomon.lax._convolution_shapes import padtype_to_pads
-from gnomon.lax._creation import converted, full, no_sharding
+from gnomon.lax._creation import converted, full
 from gnomon.lax._operands import argument, broadcast
 from gnomon.lax._reductions import reduction_axes
 from gnomon.lax._slicing import slice_in_dim
@@ -168,6 +169,7 @@ def _is_identity(op: str, scalar: Array, dtype: np.dtype[Any]) -> bool:
 # ------------------------------------------------------------------------------- whole dimensions
 
 
+@takes_out_sharding
 def reduce(
     operands: Any,
     init_values: Any,
@@ -193,7 +195,6 @@ def reduce(
       >>> reduce(gnp.array([3.0, 4.0]), 0.0, lambda a, b: gnp.hypot(a, b), (0,))
       Array(5., dtype=float32)
     """
-    no_sharding("reduce", out_sharding)
     check_callable(computation, "reduce")
     arrays, scalars, tree = _trees("reduce", operands, init_values)
     axes = reduction_axes("reduce", arrays[0], dimensions)

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from gnomon import tree_util
+from gnomon._api.explicit_axes import takes_out_sharding
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import check_user_dtype
@@ -17,7 +18,7 @@ from gnomon._tracing.bind import as_operand, bind, with_weak_type
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_integer
 from gnomon.lax._contraction import DotDimensionNumbers, PrecisionLike, dot_general
-from gnomon.lax._creation import converted, full_like, iota, no_sharding
+from gnomon.lax._creation import converted, full_like, iota
 from gnomon.lax._elementwise import bitwise_and, ge, lt, mul, select
 from gnomon.lax._operands import argument
 from gnomon.lax._reductions import cumsum
@@ -53,6 +54,7 @@ class RaggedDotDimensionNumbers:
         object.__setattr__(self, "rhs_group_dimensions", tuple(rhs_group_dimensions))
 
 
+@takes_out_sharding
 def ragged_dot(
     lhs: ArrayLike,
     rhs: ArrayLike,
@@ -69,7 +71,8 @@ def ragged_dot(
       rhs: an array of shape ``(g, k, n)``: a matrix for each group.
       group_sizes: integers of shape ``(g,)``: how many rows belong to each group.
       precision, preferred_element_type: see `dot_general`.
-      group_offset, out_sharding: must be None.
+      group_offset: must be None.
+      out_sharding: the sharding of the result, or a spec of the mesh that is set.
     Returns:
       An array of shape ``(m, n)``; rows that belong to no group give 0.
     Raises:
@@ -103,10 +106,10 @@ def ragged_dot(
         precision=precision,
         preferred_element_type=preferred_element_type,
         group_offset=group_offset,
-        out_sharding=out_sharding,
     )
 
 
+@takes_out_sharding
 def ragged_dot_general(
     lhs: ArrayLike,
     rhs: ArrayLike,
@@ -133,7 +136,8 @@ def ragged_dot_general(
         batch dimensions and those of the ragged dimension's own kind that precede it.
       ragged_dot_dimension_numbers: see `RaggedDotDimensionNumbers`.
       precision, preferred_element_type: see `dot_general`.
-      group_offset, out_sharding: must be None.
+      group_offset: must be None.
+      out_sharding: the sharding of the result, or a spec of the mesh that is set.
     Raises:
       TypeError: dimensions, shapes or dtypes do not fit.
 
@@ -146,7 +150,6 @@ def ragged_dot_general(
     what = "ragged_dot_general"
     if group_offset is not None:
         raise NotImplementedError(f"{what}: group_offset is not supported")
-    no_sharding(what, out_sharding)
     x, y = argument(what, lhs, 0), argument(what, rhs, 1)
     sizes = argument(what, group_sizes, 2)
     if not is_integer(sizes.dtype):

@@ -6,6 +6,7 @@ import enum
 
 import numpy as np
 
+from gnomon._api.explicit_axes import with_out_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
@@ -58,6 +59,7 @@ def rng_bit_generator(
       shape: the shape of the bits.
       dtype: an unsigned integer dtype.
       algorithm: a `RandomAlgorithm`.
+      out_sharding: the sharding of the bits, or a spec of the mesh that is set.
     Returns:
       The new state, of the type of ``key``, and an array of bits.
     Raises:
@@ -69,9 +71,8 @@ def rng_bit_generator(
       Array([0, 1, 3, 3], dtype=uint32)
     """
     if out_sharding is not None:
-        raise NotImplementedError(
-            f"lax.rng_bit_generator: arrays live on one device; got out_sharding={out_sharding!r}"
-        )
+        new, bits = rng_bit_generator(key, shape, dtype, algorithm)
+        return new, with_out_sharding("lax.rng_bit_generator", out_sharding, lambda: bits)
     sizes = as_shape("lax.rng_bit_generator", shape)
     kind = _dtypes.check_user_dtype(dtype, "lax.rng_bit_generator")
     if kind.kind != "u" or kind.itemsize * 8 not in (8, 16, 32, 64):

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import ml_dtypes
 import numpy as np
 
+from gnomon._api.explicit_axes import with_out_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding
 from gnomon._arrays.array import Array
@@ -16,7 +17,6 @@ from gnomon._config.current import config
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.dimension import exceeds
-from gnomon.lax._creation import no_sharding
 from gnomon.lax._operands import (
     ANY_DTYPE,
     BOOL_OR_INTEGER,
@@ -67,7 +67,10 @@ def _reduction(name: str, dtypes: Dtypes, summary: str, empty: str) -> _Reductio
     def function(
         operand: ArrayLike, axes: Sequence[int], *, out_sharding: OutSharding | None = None
     ) -> Array:
-        no_sharding(name, out_sharding)
+        if out_sharding is not None:
+            return with_out_sharding(
+                f"lax.{name}", out_sharding, lambda x: function(x, axes), operand
+            )
         x = argument(name, operand)
         accept(name, x, dtypes)
         dims = reduction_axes(name, x, axes)

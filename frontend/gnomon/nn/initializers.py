@@ -10,6 +10,7 @@ import numpy as np
 
 from gnomon import numpy as gnp
 from gnomon import random
+from gnomon._api.explicit_axes import takes_out_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
@@ -67,13 +68,7 @@ def _factor(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return np.asarray(value).astype(dtype)
 
 
-def _no_sharding(out_sharding: OutSharding | None) -> None:
-    if out_sharding is not None:
-        raise NotImplementedError(
-            f"nn.initializers: arrays live on one device; got out_sharding={out_sharding!r}"
-        )
-
-
+@takes_out_sharding
 def zeros(
     key: ArrayLike,
     shape: ShapeLike,
@@ -81,10 +76,10 @@ def zeros(
     out_sharding: OutSharding | None = None,
 ) -> Array:
     """An array of zeros; the key is not used."""
-    _no_sharding(out_sharding)
     return gnp.zeros(shape, _dtype(dtype))
 
 
+@takes_out_sharding
 def ones(
     key: ArrayLike,
     shape: ShapeLike,
@@ -92,20 +87,19 @@ def ones(
     out_sharding: OutSharding | None = None,
 ) -> Array:
     """An array of ones; the key is not used."""
-    _no_sharding(out_sharding)
     return gnp.ones(shape, _dtype(dtype))
 
 
 def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
     """An initializer that gives one value everywhere (or an array that broadcasts)."""
 
+    @takes_out_sharding
     def init(
         key: ArrayLike,
         shape: ShapeLike,
         dtype: DTypeLike | None = dtype,
         out_sharding: OutSharding | None = None,
     ) -> Array:
-        _no_sharding(out_sharding)
         return gnp.full(shape, value, _dtype(dtype))
 
     return init
@@ -114,13 +108,13 @@ def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
 def uniform(scale: ArrayLike = 0.01, dtype: DTypeLike | None = None) -> Initializer:
     """An initializer that draws uniformly from [0, scale)."""
 
+    @takes_out_sharding
     def init(
         key: ArrayLike,
         shape: ShapeLike,
         dtype: DTypeLike | None = dtype,
         out_sharding: OutSharding | None = None,
     ) -> Array:
-        _no_sharding(out_sharding)
         dtype = _dtype(dtype)
         return random.uniform(key, shape, dtype) * _factor(scale, dtype)
 
@@ -136,13 +130,13 @@ def normal(stddev: ArrayLike = 0.01, dtype: DTypeLike | None = None) -> Initiali
       (2, 3)
     """
 
+    @takes_out_sharding
     def init(
         key: ArrayLike,
         shape: ShapeLike,
         dtype: DTypeLike | None = dtype,
         out_sharding: OutSharding | None = None,
     ) -> Array:
-        _no_sharding(out_sharding)
         dtype = _dtype(dtype)
         return random.normal(key, shape, dtype) * _factor(stddev, dtype)
 
@@ -157,13 +151,13 @@ def truncated_normal(
 ) -> Initializer:
     """An initializer that draws from the normal distribution cut off at multiples of ``stddev``."""
 
+    @takes_out_sharding
     def init(
         key: ArrayLike,
         shape: ShapeLike,
         dtype: DTypeLike | None = dtype,
         out_sharding: OutSharding | None = None,
     ) -> Array:
-        _no_sharding(out_sharding)
         dtype = _dtype(dtype)
         drawn = random.truncated_normal(key, lower, upper, shape, dtype)
         return drawn * _factor(stddev, dtype)
@@ -229,13 +223,13 @@ def variance_scaling(
       ValueError: when the initializer is called: unknown mode or distribution.
     """
 
+    @takes_out_sharding
     def init(
         key: ArrayLike,
         shape: ShapeLike,
         dtype: DTypeLike | None = dtype,
         out_sharding: OutSharding | None = None,
     ) -> Array:
-        _no_sharding(out_sharding)
         sizes, dtype = as_shape("nn.initializers", shape), _dtype(dtype)
         fans = _fans(sizes, in_axis, out_axis, batch_axis)
         if mode not in _DENOMINATORS:
@@ -351,13 +345,13 @@ def orthogonal(
       (2, 3)
     """
 
+    @takes_out_sharding
     def init(
         key: ArrayLike,
         shape: ShapeLike,
         dtype: DTypeLike | None = dtype,
         out_sharding: OutSharding | None = None,
     ) -> Array:
-        _no_sharding(out_sharding)
         sizes, dtype = as_shape("nn.initializers", shape), _dtype(dtype)
         if len(sizes) < 2:
             raise ValueError(
@@ -391,13 +385,13 @@ def delta_orthogonal(
              [0., 0.]], dtype=float32)
     """
 
+    @takes_out_sharding
     def init(
         key: ArrayLike,
         shape: ShapeLike,
         dtype: DTypeLike | None = dtype,
         out_sharding: OutSharding | None = None,
     ) -> Array:
-        _no_sharding(out_sharding)
         sizes, dtype = as_shape("nn.initializers", shape), _dtype(dtype)
         if len(sizes) not in (3, 4, 5):
             raise ValueError(

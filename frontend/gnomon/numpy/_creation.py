@@ -133,7 +133,8 @@ def _constant_like(name: str, value: int, summary: str) -> _ConstantLike:
     Args:
       a: an array or scalar, or anything with shape and dtype.
       dtype, shape: replace those of ``a``.
-      device, out_sharding: where to put it, by default on the default device.
+      device, out_sharding: where to put it. By default it is where ``a`` is, if it has its shape
+        and ``a`` was put there; otherwise it is on the default device.
     """
     return function
 
@@ -185,7 +186,8 @@ def full_like(
       a: an array or scalar, or anything with shape and dtype.
       fill_value: the value, a scalar or an array.
       dtype, shape: replace those of ``a``.
-      device, out_sharding: where to put it, by default on the default device.
+      device, out_sharding: where to put it. By default it is where ``a`` is, if it has its shape
+        and ``a`` was put there; otherwise it is on the default device.
     """
     value = fill_value
     if not isinstance(value, (int, float, complex)):

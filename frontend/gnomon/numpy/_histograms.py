@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
+from gnomon._api.explicit_axes import takes_out_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, ArraysLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import ConcretizationTypeError
 from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.dialects.types import is_integer
-from gnomon.lax._creation import converted, no_sharding
+from gnomon.lax._creation import converted
 from gnomon.numpy._accumulations import diff
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._construction import asarray
@@ -32,6 +33,7 @@ Edges = int | Array | np.ndarray | Sequence[ArrayLike]
 EdgesOfEach = Edges | Sequence[Edges]
 
 
+@takes_out_sharding
 def bincount(
     x: ArrayLike,
     weights: ArrayLike | None = None,
@@ -55,7 +57,6 @@ def bincount(
       >>> bincount(gnp.array([1, 3, 1]))
       Array([0, 2, 0, 1], dtype=int32)
     """
-    no_sharding("bincount", out_sharding)
     numbers = as_array("bincount", x)
     if numbers.dtype == np.bool_:
         numbers = converted(numbers, np.dtype(np.int32))

@@ -57,8 +57,10 @@ def reshape(
 
 
 @takes_extended_arrays()
-def ravel(a: ArrayLike, order: str = "C") -> Array:
+def ravel(a: ArrayLike, order: str = "C", *, out_sharding: OutSharding | None = None) -> Array:
     """``a`` in one dimension."""
+    if out_sharding is not None:
+        return with_out_sharding("ravel", out_sharding, lambda x: ravel(x, order), a)
     return reshape(a, (-1,) if as_array("ravel", a).size else (0,), order)
 
 

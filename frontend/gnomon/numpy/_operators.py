@@ -198,9 +198,9 @@ def _sizes(args: tuple[Any, ...]) -> Any:
 def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
     """Methods that are more than a call of the function of their name."""
 
-    def reshape(self: Any, *args: Any, order: str = "C") -> Array:
+    def reshape(self: Any, *args: Any, order: str = "C", out_sharding: Any = None) -> Array:
         """The same elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
-        return namespace["reshape"](self, _sizes(args), order=order)
+        return namespace["reshape"](self, _sizes(args), order=order, out_sharding=out_sharding)
 
     def transpose(self: Any, *args: Any) -> Array:
         """Permute dimensions, by default reverse them: ``x.transpose(1, 0)``, or a tuple."""

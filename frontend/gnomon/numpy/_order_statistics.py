@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
+from gnomon._api.explicit_axes import takes_out_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import with_weak_type
 from gnomon.dialects.types import is_complex
-from gnomon.lax._creation import converted, no_sharding
+from gnomon.lax._creation import converted
 from gnomon.numpy._accumulations import cumsum
 from gnomon.numpy._arguments import as_array, axis_tuple, promoted
 from gnomon.numpy._manipulation import expand_dims, moveaxis, ravel, reshape
@@ -213,6 +214,7 @@ def _shares(name: str, q: Any) -> Array:
     return percent / 100
 
 
+@takes_out_sharding
 def percentile(
     a: ArrayLike,
     q: ArrayLike,
@@ -226,7 +228,6 @@ def percentile(
     out_sharding: OutSharding | None = None,
 ) -> Array:
     """`quantile` with shares in percent, between 0 and 100."""
-    no_sharding("percentile", out_sharding)
     _no_buffers("percentile", out, overwrite_input)
     share = _shares("percentile", q)
     return _quantile("percentile", a, share, axis, method, keepdims, weights, skip_nans=False)

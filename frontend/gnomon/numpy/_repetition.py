@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
-from gnomon._arrays.annotations import ArrayLike
+from gnomon._api.explicit_axes import takes_out_sharding
+from gnomon._arrays.annotations import ArrayLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._tracing.bind import as_operand, bind
@@ -43,6 +44,7 @@ def tile(A: ArrayLike, reps: ArrayLike | Sequence[int]) -> Array:
     return reshape(wide, tuple(c * n for c, n in zip(counts, shape, strict=True)))
 
 
+@takes_out_sharding
 @takes_extended_arrays()
 def repeat(
     a: ArrayLike,
@@ -50,6 +52,7 @@ def repeat(
     axis: int | None = None,
     *,
     total_repeat_length: int | None = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Repeat each element along a dimension.
 

@@ -6,9 +6,10 @@ everything else is one scatter.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -44,6 +45,7 @@ __all__ = ["IndexUpdateHelper", "IndexUpdateRef", "update_by_index"]
 
 Mode = str | GatherScatterMode | None
 _ALL = slice(None)
+_Update = TypeVar("_Update", bound=Callable[..., Array])
 
 
 class IndexUpdateHelper:
@@ -70,6 +72,7 @@ class IndexUpdateHelper:
         none, says the caller. None: writes are dropped, reads are clipped.
       indices_are_sorted, unique_indices: promises that a backend may use.
       wrap_negative_indices: negative indices count from the end; otherwise they are out of bounds.
+      out_sharding: the sharding of the result, or a spec of the mesh that is set.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -93,10 +96,29 @@ class IndexUpdateHelper:
 
 
 def _automatic(index: Any) -> Any:
-    """An index whose arrays do not have explicit axes in their types."""
+    """An index, or values, whose arrays do not have explicit axes in their types."""
     if isinstance(index, tuple):
         return tuple(map(_automatic, index))
     return automatic(index) if isinstance(index, Array) else index
+
+
+def _placed(update: _Update) -> _Update:
+    """A method of `IndexUpdateRef` that takes ``out_sharding``, the sharding of its result."""
+
+    @functools.wraps(update)
+    def method(self: IndexUpdateRef, new: Any, *, out_sharding: Any = None, **kwargs: Any) -> Array:
+        if out_sharding is None:
+            return update(self, new, **kwargs)
+
+        def compute(array: Array) -> Array:
+            return update(IndexUpdateRef(array, _automatic(self.index)), _automatic(new), **kwargs)
+
+        placed: Array = with_out_sharding(
+            f"at[].{update.__name__}", out_sharding, compute, self.array
+        )
+        return placed
+
+    return cast("_Update", method)
 
 
 class IndexUpdateRef:
@@ -124,7 +146,6 @@ class IndexUpdateRef:
         """``x[index]``, with a choice of what happens out of bounds.
 
         Args:
-          out_sharding: the sharding of the result, or a spec of the mesh that is set.
           fill_value: what ``mode="fill"`` gives; by default nan, or the smallest integer (the
             largest of unsigned ones), or True. For the others see `IndexUpdateHelper`.
         """
@@ -142,43 +163,52 @@ class IndexUpdateRef:
 
         return with_out_sharding("at[].get", out_sharding, compute, self.array)
 
+    @_placed
     def set(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] = values`` as a new array; for keyword arguments see `IndexUpdateHelper`."""
         return update_by_index("scatter", self.array, self.index, values, **kwargs)
 
+    @_placed
     def add(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] += values`` as a new array; repeated indices add up."""
         return update_by_index("scatter_add", self.array, self.index, values, **kwargs)
 
+    @_placed
     def subtract(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] -= values`` as a new array; repeated indices add up."""
         return update_by_index("scatter_sub", self.array, self.index, values, **kwargs)
 
+    @_placed
     def multiply(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] *= values`` as a new array; repeated indices multiply."""
         return update_by_index("scatter_mul", self.array, self.index, values, **kwargs)
 
     mul = multiply
 
+    @_placed
     def divide(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] /= values`` as a new array; integers become floating."""
         quotient = operator.truediv(self.array, self._factors(values, kwargs))
         return self._of_own_dtype(quotient, _dtypes.to_inexact_dtype(self.array.dtype))
 
+    @_placed
     def power(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] **= values`` as a new array; bools become integers."""
         own = self.array.dtype
         power = operator.pow(self.array, self._factors(values, kwargs))
         return self._of_own_dtype(power, _dtypes.default_int_dtype() if own == BOOL else own)
 
+    @_placed
     def min(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] = minimum(x[index], values)`` as a new array."""
         return update_by_index("scatter_min", self.array, self.index, values, **kwargs)
 
+    @_placed
     def max(self, values: ArrayLike, **kwargs: Any) -> Array:
         """``x[index] = maximum(x[index], values)`` as a new array."""
         return update_by_index("scatter_max", self.array, self.index, values, **kwargs)
 
+    @_placed
     def apply(self, func: Callable[[Array], Any], **kwargs: Any) -> Array:
         """``x[index] = func(x[index])`` as a new array; repeated indices apply it repeatedly.
 

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from gnomon import lax
+from gnomon._api.explicit_axes import takes_out_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
@@ -24,7 +25,6 @@ from gnomon.random._samplers import (
     constant,
     float_dtype,
     keys_from,
-    no_sharding,
     one_key,
     parameter,
     randint,
@@ -34,6 +34,7 @@ from gnomon.random._samplers import (
 )
 
 
+@takes_out_sharding
 def gumbel(
     key: ArrayLike,
     shape: ShapeLike = (),
@@ -52,7 +53,6 @@ def gumbel(
     Raises:
       ValueError: another dtype or mode.
     """
-    no_sharding("gumbel", out_sharding)
     words = one_key("gumbel", key)
     checked = float_dtype("gumbel", dtype)
     return standard_gumbel(words, as_shape("random.gumbel", shape), checked, mode)
@@ -75,6 +75,7 @@ def standard_gumbel(key: KeyArray, shape: Shape, dtype: DType, mode: str | None)
     return lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(x)))))
 
 
+@takes_out_sharding
 def categorical(
     key: ArrayLike,
     logits: ArrayLike,
@@ -106,7 +107,6 @@ def categorical(
       >>> categorical(random.key(0), gnp.zeros((3, 4)))
       Array([1, 3, 2], dtype=int32)
     """
-    no_sharding("categorical", out_sharding)
     words = one_key("categorical", key)
     x = as_operand(logits)
     dtype = x.dtype
@@ -142,6 +142,7 @@ def _largest(x: Array, axis: int, shape: Shape) -> Array:
     return lax.reshape(front, (*shape, *front.shape[1:]))
 
 
+@takes_out_sharding
 def rademacher(
     key: ArrayLike,
     shape: ShapeLike = (),
@@ -156,7 +157,6 @@ def rademacher(
       shape: the shape of the result.
       dtype: any dtype of numbers; int32 by default.
     """
-    no_sharding("rademacher", out_sharding)
     words = one_key("rademacher", key)
     checked = _dtypes.default_int_dtype()
     if dtype is not None:
@@ -257,6 +257,7 @@ def _by_probability(
 # ------------------------------------------------------------------------------------------ orders
 
 
+@takes_out_sharding
 def permutation(
     key: ArrayLike,
     x: ArrayLike,
@@ -280,7 +281,6 @@ def permutation(
       >>> permutation(random.key(0), 4).sum()
       Array(6, dtype=int32)
     """
-    no_sharding("permutation", out_sharding)
     words = one_key("permutation", key)
     array = as_operand(x)
     if array.ndim == 0:

@@ -12,6 +12,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._api.explicit_axes import takes_out_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
@@ -26,7 +27,6 @@ from gnomon.random._samplers import (
     Shape,
     float_dtype,
     keys_from,
-    no_sharding,
     one_key,
     parameter,
     sample_shape,
@@ -105,6 +105,7 @@ def _poisson_by_rejection(key: KeyArray, rate: Array, dtype: DType, rounds: Arra
     return lax.convert_element_type(lax.while_loop(pending, draw, start)[1], dtype)
 
 
+@takes_out_sharding
 def poisson(
     key: ArrayLike,
     lam: ArrayLike,
@@ -128,7 +129,6 @@ def poisson(
       >>> poisson(random.key(0), 3.0, (4,)).dtype
       dtype('int32')
     """
-    no_sharding("poisson", out_sharding)
     words = one_key("poisson", key)
     checked = _dtypes.default_int_dtype()
     if dtype is not None:

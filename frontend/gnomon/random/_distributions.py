@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from gnomon import lax
+from gnomon._api.explicit_axes import takes_out_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
@@ -24,7 +25,6 @@ from gnomon.random._samplers import (
     constant,
     float_dtype,
     keys_from,
-    no_sharding,
     one_key,
     parameter,
     sample_shape,
@@ -33,11 +33,8 @@ from gnomon.random._samplers import (
 )
 
 
-def _standard(
-    function: str, key: Any, shape: Any, dtype: Any, out_sharding: OutSharding | None
-) -> Any:
+def _standard(function: str, key: Any, shape: Any, dtype: Any) -> Any:
     """Checked arguments of a distribution without parameters: key, shape, dtype."""
-    no_sharding(function, out_sharding)
     words = one_key(function, key)
     checked = float_dtype(function, dtype)
     return words, as_shape(f"random.{function}", shape), checked
@@ -47,6 +44,7 @@ def _negative_log1p_negative(u: Array) -> Array:
     return lax.neg(lax.log1p(lax.neg(u)))
 
 
+@takes_out_sharding
 def exponential(
     key: ArrayLike,
     shape: ShapeLike = (),
@@ -66,13 +64,14 @@ def exponential(
       >>> exponential(random.key(0), (3,)).dtype
       dtype('float32')
     """
-    return _exponential(*_standard("exponential", key, shape, dtype, out_sharding))
+    return _exponential(*_standard("exponential", key, shape, dtype))
 
 
 def _exponential(key: KeyArray, shape: Shape, dtype: DType) -> Array:
     return _negative_log1p_negative(unit_interval(key, shape, dtype))
 
 
+@takes_out_sharding
 def cauchy(
     key: ArrayLike,
     shape: ShapeLike = (),
@@ -81,12 +80,13 @@ def cauchy(
     out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the standard Cauchy distribution; arguments as in `exponential`."""
-    words, sizes, checked = _standard("cauchy", key, shape, dtype, out_sharding)
+    words, sizes, checked = _standard("cauchy", key, shape, dtype)
     epsilon = np.array(ml_dtypes.finfo(checked).eps, checked)
     u = between(words, sizes, checked, epsilon, np.array(1.0, checked))
     return lax.tan(lax.mul(constant(u, np.pi), lax.sub(u, constant(u, 0.5))))
 
 
+@takes_out_sharding
 def laplace(
     key: ArrayLike,
     shape: ShapeLike = (),
@@ -95,12 +95,13 @@ def laplace(
     out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the standard Laplace distribution; arguments as in `exponential`."""
-    words, sizes, checked = _standard("laplace", key, shape, dtype, out_sharding)
+    words, sizes, checked = _standard("laplace", key, shape, dtype)
     low = np.array(-1.0 + float(ml_dtypes.finfo(checked).epsneg), checked)
     u = between(words, sizes, checked, low, np.array(1.0, checked))
     return lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u))))
 
 
+@takes_out_sharding
 def logistic(
     key: ArrayLike,
     shape: ShapeLike = (),
@@ -109,12 +110,13 @@ def logistic(
     out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the standard logistic distribution; arguments as in `exponential`."""
-    words, sizes, checked = _standard("logistic", key, shape, dtype, out_sharding)
+    words, sizes, checked = _standard("logistic", key, shape, dtype)
     tiny = np.array(ml_dtypes.finfo(checked).tiny, checked)
     u = between(words, sizes, checked, tiny, np.array(1.0, checked))
     return lax.sub(lax.log(u), lax.log1p(lax.neg(u)))
 
 
+@takes_out_sharding
 def maxwell(
     key: ArrayLike,
     shape: ShapeLike = (),
@@ -123,7 +125,7 @@ def maxwell(
     out_sharding: OutSharding | None = None,
 ) -> Array:
     """Lengths of vectors of three normal numbers; arguments as in `exponential`."""
-    return _maxwell(*_standard("maxwell", key, shape, dtype, out_sharding))
+    return _maxwell(*_standard("maxwell", key, shape, dtype))
 
 
 def _maxwell(key: KeyArray, shape: Shape, dtype: DType) -> Array:
@@ -158,6 +160,7 @@ def double_sided_maxwell(
     return lax.add(lax.mul(lax.mul(signs, lengths), stretch), shift)
 
 
+@takes_out_sharding
 def pareto(
     key: ArrayLike,
     b: ArrayLike,
@@ -174,7 +177,6 @@ def pareto(
       shape: the shape of the result; that of ``b`` by default.
       dtype: a floating point dtype; float32 by default.
     """
-    no_sharding("pareto", out_sharding)
     words = one_key("pareto", key)
     checked = float_dtype("pareto", dtype)
     sizes = sample_shape("pareto", shape, b)
@@ -183,6 +185,7 @@ def pareto(
     )
 
 
+@takes_out_sharding
 def rayleigh(
     key: ArrayLike,
     scale: ArrayLike,
@@ -192,7 +195,6 @@ def rayleigh(
     out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the Rayleigh distribution of a scale; arguments as in `pareto`."""
-    no_sharding("rayleigh", out_sharding)
     words = one_key("rayleigh", key)
     checked = float_dtype("rayleigh", dtype)
     sizes = sample_shape("rayleigh", shape, scale)
@@ -226,6 +228,7 @@ def weibull_min(
     return lax.mul(power, parameter("weibull_min", scale, checked, out))
 
 
+@takes_out_sharding
 def lognormal(
     key: ArrayLike,
     sigma: ArrayLike = 1.0,
@@ -242,7 +245,6 @@ def lognormal(
       shape: the shape of the result; that of ``sigma`` by default.
       dtype: a floating point or complex dtype; float32 by default.
     """
-    no_sharding("lognormal", out_sharding)
     words = one_key("lognormal", key)
     checked = float_dtype("lognormal", dtype, "float or complex")
     sizes = sample_shape("lognormal", shape, sigma)
@@ -250,6 +252,7 @@ def lognormal(
     return lax.exp(lax.mul(drawn, parameter("lognormal", sigma, checked, sizes)))
 
 
+@takes_out_sharding
 def triangular(
     key: ArrayLike,
     left: ArrayLike,
@@ -268,7 +271,6 @@ def triangular(
       shape: the shape of the result; that of the corners together by default.
       dtype: a floating point dtype; float32 by default.
     """
-    no_sharding("triangular", out_sharding)
     words = one_key("triangular", key)
     checked = float_dtype("triangular", dtype)
     sizes = sample_shape("triangular", shape, left, mode, right)
@@ -281,6 +283,7 @@ def triangular(
     return lax.select(lax.lt(u, lax.div(rise, width)), from_left, from_right)
 
 
+@takes_out_sharding
 def wald(
     key: ArrayLike,
     mean: ArrayLike,
@@ -294,7 +297,6 @@ def wald(
     J. R. Michael, W. R. Schucany, R. W. Haas, Generating Random Variates Using Transformations with
     Multiple Roots (1976). Arguments as in `pareto`.
     """
-    no_sharding("wald", out_sharding)
     words = one_key("wald", key)
     checked = float_dtype("wald", dtype)
     sizes = sample_shape("wald", shape, mean)
@@ -314,6 +316,7 @@ def wald(
     return lax.select(first, smaller, lax.div(squared, smaller))
 
 
+@takes_out_sharding
 def geometric(
     key: ArrayLike,
     p: ArrayLike,
@@ -332,7 +335,6 @@ def geometric(
     Raises:
       ValueError: another dtype.
     """
-    no_sharding("geometric", out_sharding)
     words = one_key("geometric", key)
     checked = _dtypes.default_int_dtype()
     if dtype is not None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax, tree
+from gnomon._api.explicit_axes import takes_out_sharding
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand, bind
@@ -31,7 +32,6 @@ from gnomon.random._samplers import (
     drawn_bits,
     float_dtype,
     keys_from,
-    no_sharding,
     one_key,
     parameter,
     sample_shape,
@@ -130,22 +130,14 @@ def _gamma(key: KeyArray, a: Array, log_space: bool) -> Array:
     return bind(ops.gamma_sample, a, lax.reshape(sample, shape), log_space=log_space)
 
 
-def _sampled(
-    function: str,
-    key: Any,
-    a: Any,
-    shape: Any,
-    dtype: Any,
-    out_sharding: OutSharding | None,
-    log_space: bool,
-) -> Array:
-    no_sharding(function, out_sharding)
+def _sampled(function: str, key: Any, a: Any, shape: Any, dtype: Any, log_space: bool) -> Array:
     words = one_key(function, key)
     checked = float_dtype(function, dtype)
     sizes = sample_shape(function, shape, a)
     return _gamma(words, parameter(function, a, checked, sizes), log_space)
 
 
+@takes_out_sharding
 def gamma(
     key: ArrayLike,
     a: ArrayLike,
@@ -171,9 +163,10 @@ def gamma(
       >>> gamma(random.key(0), 2.0, (3,)).shape
       (3,)
     """
-    return _sampled("gamma", key, a, shape, dtype, out_sharding, log_space=False)
+    return _sampled("gamma", key, a, shape, dtype, log_space=False)
 
 
+@takes_out_sharding
 def loggamma(
     key: ArrayLike,
     a: ArrayLike,
@@ -183,12 +176,13 @@ def loggamma(
     out_sharding: OutSharding | None = None,
 ) -> Array:
     """Logarithms of gamma distributed numbers, finite where those vanish; see `gamma`."""
-    return _sampled("loggamma", key, a, shape, dtype, out_sharding, log_space=True)
+    return _sampled("loggamma", key, a, shape, dtype, log_space=True)
 
 
 # -------------------------------------------------------------------------------- quotients of them
 
 
+@takes_out_sharding
 def beta(
     key: ArrayLike,
     a: ArrayLike,
@@ -206,7 +200,6 @@ def beta(
       shape: the shape of the result; that of the parameters together by default.
       dtype: a floating point dtype; float32 by default.
     """
-    no_sharding("beta", out_sharding)
     words = one_key("beta", key)
     checked = float_dtype("beta", dtype)
     check_casts("beta", checked, a, b)
@@ -220,6 +213,7 @@ def beta(
     return lax.div(first, lax.add(first, second))
 
 
+@takes_out_sharding
 def dirichlet(
     key: ArrayLike,
     alpha: ArrayLike,
@@ -239,7 +233,6 @@ def dirichlet(
     Raises:
       ValueError: ``alpha`` has no dimension, or shapes do not fit.
     """
-    no_sharding("dirichlet", out_sharding)
     words = one_key("dirichlet", key)
     checked = float_dtype("dirichlet", dtype)
     if np.ndim(alpha) < 1:
@@ -259,6 +252,7 @@ def _chisquare(key: KeyArray, df: Array) -> Array:
     return lax.mul(lax.exp(_gamma(key, lax.div(df, two), log_space=True)), two)
 
 
+@takes_out_sharding
 def chisquare(
     key: ArrayLike,
     df: ArrayLike,
@@ -275,7 +269,6 @@ def chisquare(
       shape: the shape of the result; that of ``df`` by default.
       dtype: a floating point dtype; float32 by default.
     """
-    no_sharding("chisquare", out_sharding)
     words = one_key("chisquare", key)
     checked = float_dtype("chisquare", dtype)
     check_casts("chisquare", checked, df)
@@ -283,6 +276,7 @@ def chisquare(
     return _chisquare(words, parameter("chisquare", df, checked, sizes))
 
 
+@takes_out_sharding
 def f(
     key: ArrayLike,
     dfnum: ArrayLike,
@@ -300,7 +294,6 @@ def f(
       shape: the shape of the result; that of the parameters together by default.
       dtype: a floating point dtype; float32 by default.
     """
-    no_sharding("f", out_sharding)
     words = one_key("f", key)
     checked = float_dtype("f", dtype)
     check_casts("f", checked, dfnum, dfden)
@@ -311,6 +304,7 @@ def f(
     return lax.div(numerator, lax.div(_chisquare(below_key, below), below))
 
 
+@takes_out_sharding
 def t(
     key: ArrayLike,
     df: ArrayLike,
@@ -320,7 +314,6 @@ def t(
     out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of Student's t distribution; arguments as in `chisquare`."""
-    no_sharding("t", out_sharding)
     words = one_key("t", key)
     checked = float_dtype("t", dtype)
     sizes = sample_shape("t", shape, df)
@@ -335,6 +328,7 @@ def t(
 # --------------------------------------------------------------------------------- powers and balls
 
 
+@takes_out_sharding
 def generalized_normal(
     key: ArrayLike,
     p: ArrayLike,
@@ -351,7 +345,6 @@ def generalized_normal(
       shape: the shape of the result; that of ``p`` must broadcast to it.
       dtype: a floating point dtype; float32 by default.
     """
-    no_sharding("generalized_normal", out_sharding)
     words = one_key("generalized_normal", key)
     checked = float_dtype("generalized_normal", dtype)
     sizes = sample_shape("generalized_normal", shape, p)
@@ -372,6 +365,7 @@ def _generalized_normal(key: KeyArray, inverse: Array, shape: Shape) -> Array:
     return lax.mul(signs, lax.pow(drawn, exponent))
 
 
+@takes_out_sharding
 def ball(
     key: ArrayLike,
     d: int,
@@ -395,7 +389,6 @@ def ball(
     Returns:
       An array of shape ``(*shape, d)``.
     """
-    no_sharding("ball", out_sharding)
     words = one_key("ball", key)
     checked = float_dtype("ball", dtype)
     sizes = as_shape("random.ball", shape)

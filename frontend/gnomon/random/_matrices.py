@@ -6,6 +6,7 @@ import operator
 
 from gnomon import lax
 from gnomon import numpy as gnp
+from gnomon._api.explicit_axes import takes_out_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
@@ -13,9 +14,10 @@ from gnomon.dialects.types import is_floating
 from gnomon.lax._operands import as_shape
 from gnomon.numpy._arguments import promoted
 from gnomon.numpy._dispatch import broadcast_to_shape
-from gnomon.random._samplers import no_sharding, normal
+from gnomon.random._samplers import normal
 
 
+@takes_out_sharding
 def orthogonal(
     key: ArrayLike,
     n: int,
@@ -42,7 +44,6 @@ def orthogonal(
       >>> (q @ q.T).round(3)[0, 0]
       Array(1., dtype=float32)
     """
-    no_sharding("orthogonal", out_sharding)
     rows = operator.index(n)
     columns = rows if m is None else operator.index(m)
     if min(rows, columns) < 0:
@@ -56,6 +57,7 @@ def orthogonal(
     return gnp.matrix_transpose(x) if rows < columns else x
 
 
+@takes_out_sharding
 def multivariate_normal(
     key: ArrayLike,
     mean: ArrayLike,
@@ -85,7 +87,6 @@ def multivariate_normal(
       >>> multivariate_normal(gnomon.random.key(0), gnp.zeros(2), gnp.eye(2), (3,)).shape
       (3, 2)
     """
-    no_sharding("multivariate_normal", out_sharding)
     center, covariance = promoted("random.multivariate_normal", mean, cov, inexact=True)
     if method not in ("svd", "eigh", "cholesky"):
         raise ValueError("method must be one of {'svd', 'eigh', 'cholesky'}")

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from gnomon import lax
-from gnomon._api.explicit_axes import with_out_sharding
+from gnomon._api.explicit_axes import takes_out_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
@@ -99,14 +99,6 @@ def check_casts(function: str, dtype: DType, *parameters: Any) -> None:
             )
 
 
-def no_sharding(function: str, sharding: Any) -> None:
-    """Raise ``NotImplementedError`` for an argument that places the result."""
-    if sharding is not None:
-        raise NotImplementedError(
-            f"random.{function}: arrays live on one device; got out_sharding={sharding!r}"
-        )
-
-
 def constant(x: Array, value: Any) -> Array:
     """A scalar of the dtype of ``x``."""
     return wrap(np.asarray(value).astype(x.dtype))
@@ -129,6 +121,7 @@ def raw_bits(key: KeyArray, bits: int, shape: Shape) -> Array:
     return key.implementation.bits(key.words, bits, shape)
 
 
+@takes_out_sharding
 def bits(
     key: ArrayLike,
     shape: ShapeLike = (),
@@ -150,8 +143,6 @@ def bits(
       >>> bits(random.key(0), (2,))
       Array([4070199207, 4202968722], dtype=uint32)
     """
-    if out_sharding is not None:
-        return with_out_sharding("random.bits", out_sharding, lambda: bits(key, shape, dtype))
     words = one_key("bits", key)
     if dtype is None:
         checked = _dtypes.default_uint_dtype()
@@ -232,6 +223,7 @@ def _aligned(x: Array, y: Array) -> tuple[Array, Array]:
     return broadcast(x, shape), broadcast(y, shape)
 
 
+@takes_out_sharding
 def uniform(
     key: ArrayLike,
     shape: ShapeLike = (),
@@ -256,10 +248,6 @@ def uniform(
       >>> uniform(random.key(0), (2,))
       Array([0.947667 , 0.9785799], dtype=float32)
     """
-    if out_sharding is not None:
-        return with_out_sharding(
-            "random.uniform", out_sharding, lambda: uniform(key, shape, dtype, minval, maxval)
-        )
     words = one_key("uniform", key)
     checked = float_dtype("uniform", dtype)
     sizes = sample_shape("uniform", shape, minval, maxval)
@@ -292,6 +280,7 @@ def standard_normal(key: KeyArray, shape: Shape, dtype: DType) -> Array:
     return lax.div(joined, constant(joined, np.sqrt(2)))
 
 
+@takes_out_sharding
 def normal(
     key: ArrayLike,
     shape: ShapeLike = (),
@@ -313,13 +302,12 @@ def normal(
       >>> normal(random.key(0), (2,)).shape
       (2,)
     """
-    if out_sharding is not None:
-        return with_out_sharding("random.normal", out_sharding, lambda: normal(key, shape, dtype))
     words = one_key("normal", key)
     checked = float_dtype("normal", dtype, "float or complex")
     return standard_normal(words, as_shape("random.normal", shape), checked)
 
 
+@takes_out_sharding
 def truncated_normal(
     key: ArrayLike,
     lower: ArrayLike,
@@ -337,12 +325,6 @@ def truncated_normal(
       shape: the shape of the result; that of the bounds together by default.
       dtype: a floating point dtype; float32 by default.
     """
-    if out_sharding is not None:
-        return with_out_sharding(
-            "random.truncated_normal",
-            out_sharding,
-            lambda: truncated_normal(key, lower, upper, shape, dtype),
-        )
     words = one_key("truncated_normal", key)
     checked = float_dtype("truncated_normal", dtype)
     sizes = sample_shape("truncated_normal", shape, lower, upper)
@@ -362,6 +344,7 @@ def truncated_normal(
 # --------------------------------------------------------------------------------------- integers
 
 
+@takes_out_sharding
 def randint(
     key: ArrayLike,
     shape: ShapeLike,
@@ -388,10 +371,6 @@ def randint(
       >>> randint(random.key(0), (3,), 0, 10)
       Array([9, 0, 2], dtype=int32)
     """
-    if out_sharding is not None:
-        return with_out_sharding(
-            "random.randint", out_sharding, lambda: randint(key, shape, minval, maxval, dtype)
-        )
     words = one_key("randint", key)
     checked = _dtypes.default_int_dtype()
     if dtype is not None:
@@ -457,6 +436,7 @@ def _integers(key: KeyArray, shape: Shape, low: Array, high: Array, dtype: DType
     return lax.add(broadcast(low, shape), offset)
 
 
+@takes_out_sharding
 def bernoulli(
     key: ArrayLike,
     p: ArrayLike = 0.5,
@@ -476,10 +456,6 @@ def bernoulli(
       TypeError: ``p`` is not floating point.
       ValueError: ``p`` does not broadcast to the shape, or unknown mode.
     """
-    if out_sharding is not None:
-        return with_out_sharding(
-            "random.bernoulli", out_sharding, lambda: bernoulli(key, p, shape, mode)
-        )
     if mode not in ("high", "low"):
         raise ValueError(f"random.bernoulli: mode must be 'high' or 'low', got {mode!r}")
     words = one_key("bernoulli", key)
