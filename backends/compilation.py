@@ -221,6 +221,9 @@ def serialize(module: ir.Module, version: str) -> bytes:
     for name in module.operation.attributes:
         copy.operation.attributes[name] = module.operation.attributes[name]
     for function in module.body.operations:
-        function.operation.clone(ip=ir.InsertionPoint(copy.body))
+        cloned = function.operation.clone(ip=ir.InsertionPoint(copy.body))
+        # The portable form has no such attribute; nothing is inlined any more.
+        if "no_inline" in cloned.attributes:
+            del cloned.attributes["no_inline"]
     PASSES["strip-debuginfo"].run(copy)
     return bytes(stablehlo.serialize_portable_artifact(copy, version))

@@ -13,8 +13,14 @@ import numpy as np
 
 from gnomon.dialects.attributes import INT, INT_LISTS, STRINGS, Kind
 from gnomon.dialects.collective_groups import Groups, apply_within_groups, check_groups
+from gnomon.dialects.collective_lowering import (
+    lower_all_gather,
+    lower_all_to_all,
+    lower_ppermute,
+    lower_psum_scatter,
+)
 from gnomon.dialects.combinators import Tangents, Values, jvp_linear, require
-from gnomon.dialects.contract import EXPANDED, Instance, MappedAxis, Op
+from gnomon.dialects.contract import EXPANDED, Instance, MappedAxis, Op, Rule
 from gnomon.dialects.emit import (
     at_dim,
     broadcast_new_dim,
@@ -46,12 +52,13 @@ def _movement(
     move: Move,
     inner: Callable[[Params], Params],
     transposed: Callable[[ir.Value, Params], ir.Value],
+    lower: Rule,
     example: str,
 ) -> Op:
     """Declare a collective that is linear and takes one name.
 
     Args:
-      name, doc, attributes, infer, example: see `Op`.
+      name, doc, attributes, infer, lower, example: see `Op`.
       move: the rule under the vmap that binds its name.
       inner: the parameters for an operand with one more leading dimension.
       transposed: the cotangent of the operand.
@@ -94,7 +101,7 @@ def _movement(
         jvp=jvp_linear,
         transpose=transpose_rule,
         batch=batch,
-        lower=EXPANDED,
+        lower=lower,
         collective=True,
     )
 
@@ -169,6 +176,7 @@ all_gather = _movement(
     move=_move_all_gather,
     inner=_shifted("dimension"),
     transposed=lambda ct, params: ops.psum_scatter(ct, **params),
+    lower=lower_all_gather,
     example=f"{_SIZED}(tensor<3xf32>) -> tensor<4x3xf32>",
 )
 all_gather_invariant = _movement(
@@ -179,6 +187,7 @@ all_gather_invariant = _movement(
     move=_move_all_gather,
     inner=_shifted("dimension"),
     transposed=_own_slice,
+    lower=lower_all_gather,
     example=(
         '{axes = ["i"], dimension = 0 : i64, size = 4 : i64} : (tensor<3xf32>) -> tensor<4x3xf32>'
     ),
@@ -191,6 +200,7 @@ psum_scatter = _movement(
     move=_move_psum_scatter,
     inner=_shifted("dimension"),
     transposed=lambda ct, params: ops.all_gather(ct, **params),
+    lower=lower_psum_scatter,
     example=f"{_SIZED}(tensor<4x3xf32>) -> tensor<3xf32>",
 )
 
@@ -228,6 +238,7 @@ all_to_all = _movement(
     transposed=lambda ct, params: ops.all_to_all(
         ct, **{**params, "split": params["concat"], "concat": params["split"]}
     ),
+    lower=lower_all_to_all,
     example=(
         '{axes = ["i"], split = 0 : i64, concat = 1 : i64, groups = [], size = 4 : i64} : '
         "(tensor<4x3xf32>) -> tensor<3x4xf32>"
@@ -266,6 +277,7 @@ ppermute = _movement(
     transposed=lambda ct, params: ops.ppermute(
         ct, axes=params["axes"], permutation=[pair[::-1] for pair in params["permutation"]]
     ),
+    lower=lower_ppermute,
     example=(
         '{axes = ["i"], permutation = [array<i64: 0, 1>, array<i64: 1, 0>]} : '
         "(tensor<4xf32>) -> tensor<4xf32>"

@@ -1,8 +1,9 @@
 """Collectives over named axes: reductions, positions, and the cast between kinds of values.
 
 Collectives are defined under the `vmap` or the `shard_map` that binds the name. Mapping the axis
-replaces them: a `psum` of a batched value becomes a reduction over its batch dimension. A
-collective that is left when a program is lowered names an unbound axis.
+replaces them: a `psum` of a batched value becomes a reduction over its batch dimension. In a
+program that is partitioned over a mesh, those of the mesh's axes stay, and become collectives of
+StableHLO. Any other collective that is left when a program is lowered names an unbound axis.
 
 Under a `shard_map` that checks varying axes, a value is *varying* over an axis if it may differ
 between its members, and *invariant* otherwise. Reductions whose names end in ``_invariant`` take
@@ -24,12 +25,16 @@ import numpy as np
 from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import INT_LISTS, STRINGS, Kind
 from gnomon.dialects.collective_groups import Groups, apply_within_groups, check_groups
+from gnomon.dialects.collective_lowering import lower_axis_index, lower_reduction
 from gnomon.dialects.combinators import (
     Tangents,
     Values,
     batch_elementwise,
+    combiner,
     jvp_linear,
+    larger,
     require,
+    smaller,
 )
 from gnomon.dialects.contract import (
     EXPANDED,
@@ -40,6 +45,7 @@ from gnomon.dialects.contract import (
     Instance,
     MappedAxis,
     Op,
+    Rule,
 )
 from gnomon.dialects.emit import at_dim, broadcast_new_dim, full_like, ops
 from gnomon.dialects.mlir import ir
@@ -84,7 +90,13 @@ def _batch_reduction(reduce: Reduce, replicate: Replicate) -> Any:
 
 
 def _reduction(
-    name: str, doc: str, reduce: Reduce, replicate: Replicate, jvp: Facet, transpose: Facet
+    name: str,
+    doc: str,
+    reduce: Reduce,
+    replicate: Replicate,
+    combine: Rule,
+    jvp: Facet,
+    transpose: Facet,
 ) -> Op:
     invariant = name.endswith("_invariant")
     attributes: dict[str, Kind] = {"axes": STRINGS}
@@ -109,7 +121,7 @@ def _reduction(
         transpose=transpose,
         batch=_batch_reduction(reduce, replicate),
         sharding=sharding_rules.elementwise,
-        lower=EXPANDED,
+        lower=lower_reduction(combine),
         collective=True,
     )
 
@@ -172,17 +184,24 @@ _SUM = "the sum over the members of named axes"
 _LARGEST = "the largest of the members of named axes"
 _SMALLEST = "the smallest of the members of named axes"
 
-psum = _reduction("psum", _SUM, _sum, _times, jvp_linear, _transposed_to("psum"))
-pmax = _reduction("pmax", _LARGEST, _largest, _once, _jvp_extremum("psum"), NOT_LINEAR)
-pmin = _reduction("pmin", _SMALLEST, _smallest, _once, _jvp_extremum("psum"), NOT_LINEAR)
+psum = _reduction("psum", _SUM, _sum, _times, combiner("add"), jvp_linear, _transposed_to("psum"))
+pmax = _reduction("pmax", _LARGEST, _largest, _once, larger, _jvp_extremum("psum"), NOT_LINEAR)
+pmin = _reduction("pmin", _SMALLEST, _smallest, _once, smaller, _jvp_extremum("psum"), NOT_LINEAR)
 psum_invariant = _reduction(
-    "psum_invariant", _SUM + _INVARIANT, _sum, _times, jvp_linear, _transposed_to("pvary")
+    "psum_invariant",
+    _SUM + _INVARIANT,
+    _sum,
+    _times,
+    combiner("add"),
+    jvp_linear,
+    _transposed_to("pvary"),
 )
 pmax_invariant = _reduction(
     "pmax_invariant",
     _LARGEST + _INVARIANT,
     _largest,
     _once,
+    larger,
     _jvp_extremum("psum_invariant"),
     NOT_LINEAR,
 )
@@ -191,6 +210,7 @@ pmin_invariant = _reduction(
     _SMALLEST + _INVARIANT,
     _smallest,
     _once,
+    smaller,
     _jvp_extremum("psum_invariant"),
     NOT_LINEAR,
 )
@@ -217,7 +237,7 @@ pvary = Op(
     transpose=_transposed_to("psum_invariant"),
     batch=_batch_pvary,
     sharding=sharding_rules.elementwise,
-    lower=EXPANDED,
+    lower=lambda inst: inst.operands,
     collective=True,
 )
 
@@ -240,7 +260,7 @@ axis_index = Op(
     jvp=ZERO_TANGENT,
     transpose=NO_REVERSE,
     batch=_batch_axis_index,
-    lower=EXPANDED,
+    lower=lower_axis_index,
     collective=True,
 )
 

@@ -4,7 +4,15 @@ The op names a function on local values. A spec gives, for the leading dimension
 mesh axes over which the dimension is split, the major one first; a value is the same for all
 members along the axes that its spec does not mention.
 
-The pass ``expand-transformations`` maps the function over the manual axes with the vectorizer.
+There are two ways down. In a program for one device, the pass ``expand-transformations`` maps the
+function over the manual axes with the vectorizer. In a program that is partitioned over a mesh (see
+`shardy`), the op stays, transformations derive the function that it names, and it becomes a manual
+computation. Values that the backward pass needs then leave the function of the forward pass along
+a leading dimension that all manual axes split.
+
+Without ``check_vma`` nothing says whether what the members hold is the same. The cotangent of an
+operand is then the sum over the axes that its spec leaves out, and each member gets its share of
+the cotangent of a result that its spec calls the same.
 """
 
 from __future__ import annotations
@@ -14,10 +22,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gnomon.dialects.attributes import BOOL, INTS, SPECS, STRINGS, SYMBOL
-from gnomon.dialects.combinators import require
-from gnomon.dialects.contract import EXPANDED, Op
-from gnomon.dialects.emit import reshape, transpose
-from gnomon.dialects.functions import Signature, check_operands, resolve_signature
+from gnomon.dialects.body import Body
+from gnomon.dialects.combinators import Tangents, Values, require
+from gnomon.dialects.contract import EXPANDED, Instance, MappedAxis, Op
+from gnomon.dialects.control_flow.bodies import chosen, nonzero_mask, present, split, spread
+from gnomon.dialects.emit import move_dim, ops, reshape, scale, transpose
+from gnomon.dialects.functions import Signature, check_operands, emit_call, resolve_signature
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
 
@@ -133,6 +143,166 @@ def _infer(
     return tuple(p.whole(t) for p, t in zip(returned, results, strict=True))
 
 
+# ---------------------------------------------------------------------------- transformations
+
+
+def _apply(
+    inst: Instance,
+    body: Body,
+    kind: str,
+    operands: Sequence[ir.Value],
+    in_specs: Sequence[Spec],
+    out_specs: Sequence[Spec],
+) -> list[ir.Value]:
+    """Apply a function that was derived from the op's function, over the same mesh."""
+    program, original = inst.engine.program, inst.params["callee"]
+    name = program.add(f"{original}.{kind}", body, like=original)
+    params = {k: v for k, v in inst.params.items() if k not in ("callee", "signature")}
+    params |= {"in_specs": tuple(in_specs), "out_specs": tuple(out_specs)}
+    return emit_call(program, shard_map, name, operands, **params)
+
+
+def _function(inst: Instance) -> Body:
+    body: Body = inst.engine.program.body(inst.params["callee"])
+    return body
+
+
+def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
+    ins, outs = inst.params["in_specs"], inst.params["out_specs"]
+    nonzero = nonzero_mask(tangents)
+    body, out_nonzero = inst.engine.jvp(_function(inst), nonzero)
+    values = _apply(
+        inst,
+        body,
+        "jvp",
+        [*inst.operands, *present(tangents)],
+        [*ins, *chosen(ins, nonzero)],
+        [*outs, *chosen(outs, out_nonzero)],
+    )
+    results, outgoing = split(values, len(outs))
+    return results, spread(outgoing, out_nonzero)
+
+
+def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
+    ins, outs = inst.params["in_specs"], inst.params["out_specs"]
+    nonzero = nonzero_mask(tangents)
+    parts = inst.engine.linearize(_function(inst), nonzero)
+    # A residual that is an operand need not be returned.
+    places = parts.residual_arguments
+    own = [place is None for place in places]
+    stacked: Spec = (tuple(inst.params["manual_axes"]),)
+
+    def forward(*shards: ir.Value) -> list[ir.Value]:
+        results, residuals = split(parts.forward.inline(shards), len(outs))
+        return [*results, *(_with_leading_one(r) for r in chosen(residuals, own))]
+
+    body = Body.build(parts.forward.argument_types, forward)
+    saved_specs = [stacked] * sum(own)
+    values = _apply(inst, body, "forward", inst.operands, ins, [*outs, *saved_specs])
+    results, kept = split(values, len(outs))
+    saved = iter(kept)
+    residuals = [next(saved) if p is None else inst.operands[p] for p in places]
+    types = [
+        t.with_shape((1, *t.shape)) if mine else t
+        for t, mine in zip(parts.residual_types, own, strict=True)
+    ]
+
+    def linear(*shards: ir.Value) -> list[ir.Value]:
+        given = [
+            reshape(x, t.shape) for x, t in zip(shards, parts.linear.argument_types, strict=True)
+        ]
+        return parts.linear.inline(given)
+
+    count = len(types)
+    outgoing = (
+        _apply(
+            inst,
+            Body.build([*types, *parts.linear.argument_types[count:]], linear),
+            "linear",
+            [*residuals, *present(tangents)],
+            [*(stacked if p is None else ins[p] for p in places), *chosen(ins, nonzero)],
+            chosen(outs, parts.out_nonzero),
+        )
+        if any(parts.out_nonzero)
+        else []
+    )
+    return results, spread(outgoing, parts.out_nonzero)
+
+
+def _with_leading_one(x: ir.Value) -> ir.Value:
+    return reshape(x, (1, *type_of(x).shape))
+
+
+def _transpose(
+    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+) -> list[ir.Value | None]:
+    ins, outs = inst.params["in_specs"], inst.params["out_specs"]
+    nonzero = nonzero_mask(cotangents)
+    body = inst.engine.transpose(_function(inst), linear, nonzero)
+    constants = [not is_linear for is_linear in linear]
+    found = chosen(ins, linear)
+    if not inst.params["check_vma"]:
+        body = _shared(inst, body, sum(constants), chosen(outs, nonzero), found)
+    values = _apply(
+        inst,
+        body,
+        "transpose",
+        [*present(inst.operands), *present(cotangents)],
+        [*chosen(ins, constants), *chosen(outs, nonzero)],
+        found,
+    )
+    return spread(values, linear)
+
+
+def _shared(
+    inst: Instance, body: Body, constants: int, given: Sequence[Spec], found: Sequence[Spec]
+) -> Body:
+    """A transposed function that shares cotangents among members, and sums theirs."""
+    sizes = dict(zip(inst.params["mesh_axes"], inst.params["mesh_sizes"], strict=True))
+
+    def others(spec: Spec) -> list[str]:
+        mentioned = {name for names in spec for name in names}
+        return [name for name in inst.params["manual_axes"] if name not in mentioned]
+
+    def emit(*shards: ir.Value) -> list[ir.Value]:
+        fixed, cotangents = split(shards, constants)
+        shares = [
+            scale(ct, 1 / math.prod(sizes[name] for name in others(spec))) if others(spec) else ct
+            for ct, spec in zip(cotangents, given, strict=True)
+        ]
+        return [
+            ops.psum(ct, axes=tuple(others(spec)), groups=()) if others(spec) else ct
+            for ct, spec in zip(body.inline([*fixed, *shares]), found, strict=True)
+        ]
+
+    return Body.build(body.argument_types, emit)
+
+
+def _batch(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], list[int | None]]:
+    ins, outs = inst.params["in_specs"], inst.params["out_specs"]
+    require(
+        not axis.name or axis.name not in inst.params["mesh_axes"],
+        "shard_map",
+        f"a vmap around it has the name {axis.name!r} of an axis of the mesh; name it otherwise",
+    )
+    mapped = [d is not None for d in dims]
+    body, out_mapped = inst.engine.batch(_function(inst), mapped, axis)
+
+    def batched(specs: Sequence[Spec], mask: Sequence[bool]) -> list[Spec]:
+        return [((), *spec) if m else spec for spec, m in zip(specs, mask, strict=True)]
+
+    front = [x if d is None else move_dim(x, d, 0) for x, d in zip(operands, dims, strict=True)]
+    values = _apply(inst, body, "vmap", front, batched(ins, mapped), batched(outs, out_mapped))
+    return values, [0 if m else None for m in out_mapped]
+
+
+def _lower(inst: Instance) -> list[ir.Value]:
+    results: list[ir.Value] = inst.engine.manual_computation(inst)
+    return results
+
+
 shard_map = Op(
     name="shard_map",
     doc="a function applied by each member of a mesh to its shards of the operands",
@@ -152,10 +322,11 @@ shard_map = Op(
     resolve=resolve_signature,
     infer=_infer,
     evaluate=EXPANDED,
-    jvp=EXPANDED,
-    transpose=EXPANDED,
-    batch=EXPANDED,
-    lower=EXPANDED,
+    jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
 )
 
 __all__ = ["Partition", "Spec", "partitions", "shard_map"]

@@ -11,10 +11,9 @@ from gnomon.dialects.combinators import Values, require
 from gnomon.dialects.contract import Instance, MappedAxis, Op
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.sharding_rules import SplitUse
+from gnomon.dialects.shardy import OPEN
 from gnomon.dialects.types import TensorType
 
-# The entry of a dimension that may be split in any way.
-OPEN = "?"
 _TYPES = ("auto", "explicit", "manual")
 
 
@@ -72,6 +71,13 @@ def _split(use: SplitUse) -> list[tuple[tuple[str, ...], ...]]:
     return [tuple(tuple(a for a in axes if a in explicit) for axes in entries)]
 
 
+def _lower(inst: Instance) -> Sequence[ir.Value]:
+    if inst.engine.mesh is None:
+        return inst.operands
+    value: ir.Value = inst.engine.constrain(inst)
+    return [value]
+
+
 sharding_constraint = Op(
     name="sharding_constraint",
     doc="the operand, spread over the devices of a mesh: `spec` has the axes that split each "
@@ -93,7 +99,7 @@ sharding_constraint = Op(
     transpose=lambda inst, cotangents, linear: inst.op.build(cotangents, inst.params),
     batch=_batch,
     sharding=_split,
-    lower=lambda inst: inst.operands,
+    lower=_lower,
 )
 
 __all__ = ["OPEN", "sharding_constraint"]

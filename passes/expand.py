@@ -1,7 +1,8 @@
 """``expand-transformations``: replace transformations by derived functions.
 
 Inner transformations are expanded first, before the function that contains them is transformed.
-The engines therefore never encounter a transformation.
+The engines therefore never encounter a transformation, except ``gnomon.shard_map`` in a program
+that is partitioned over a mesh: there it stays, and has rules of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from gnomon.dialects.functions import (
     symbol_users,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.shardy import mesh_of
 from gnomon.passes.differentiate import Differentiator
 from gnomon.passes.hoist_invariants import hoist_invariants
 from gnomon.passes.map_over_mesh import map_over_mesh
@@ -32,6 +34,7 @@ class Expander:
         self.program = program
         self.differentiator = Differentiator(program)
         self.vectorizer = Vectorizer(program)
+        self._partitioned = mesh_of(program.module) is not None
         self._expanded: set[str] = set()
         self._derived: dict[tuple[str, ...], str] = {}
 
@@ -46,9 +49,12 @@ class Expander:
         """Expand all transformations in a body and in its callees."""
         for op in symbol_users(body):
             self.expand(callee(op))
-            if op.name in TRANSFORMATIONS:
+            if op.name in TRANSFORMATIONS and not self._stays(op):
                 self._replace(op)
         hoist_invariants(body)
+
+    def _stays(self, op: ir.Operation) -> bool:
+        return self._partitioned and op.name == "gnomon.shard_map"
 
     def derive(self, op: ir.Operation) -> str:
         """Derive the function for a transformation op whose callee is already expanded."""

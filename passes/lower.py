@@ -1,14 +1,31 @@
-"""``lower-to-stablehlo``: replace every op by its StableHLO form, the facet ``lower``."""
+"""``lower-to-stablehlo``: replace every op by its StableHLO form, the facet ``lower``.
+
+A program with a mesh (see `dialects.shardy`) becomes one for all its devices. The functions that
+``gnomon.shard_map`` names become manual computations, in which collectives are those of StableHLO.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
+from gnomon.dialects import collective_lowering, shardy
+from gnomon.dialects.attributes import SYMBOL
 from gnomon.dialects.body import Body, results_of
-from gnomon.dialects.contract import ENGINE, Verdict, instance_of, lookup
+from gnomon.dialects.contract import (
+    ENGINE,
+    Instance,
+    Op,
+    Verdict,
+    all_operations,
+    instance_of,
+    lookup,
+    params_of,
+)
 from gnomon.dialects.functions import Program, callee, symbol_name
-from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import mlir_type
+from gnomon.dialects.mlir import context, ir
+from gnomon.dialects.shardy import Mesh
+from gnomon.dialects.types import TensorType, mlir_type, type_of
 
 
 class LoweringError(TypeError):
@@ -16,7 +33,27 @@ class LoweringError(TypeError):
 
 
 class Lowering:
-    """Lowers bodies; the ``engine`` of the ``lower`` rules."""
+    """Lowers bodies; the ``engine`` of the ``lower`` rules.
+
+    Args:
+      program: the program.
+      mesh: the mesh that the program is partitioned over, if it is.
+
+    Attributes:
+      mesh: that mesh; inside of a manual computation, its own one.
+      manual: the axes of the mesh that are manual in what is being lowered.
+    """
+
+    def __init__(self, program: Program, mesh: Mesh | None = None) -> None:
+        self.program = program
+        self.mesh = mesh
+        self.manual: tuple[str, ...] = ()
+        # The meshes of the program as Shardy reads them, by name.
+        self.meshes: dict[str, str] = {}
+        self._devices = () if mesh is None else mesh.devices
+        self._partitions = 1 if mesh is None else mesh.size
+        self._channels = itertools.count(1)
+        self._positions: dict[tuple[Mesh, str], str] = {}
 
     def fill(self, region: ir.Region, body: Body, captured: Sequence[ir.Value] = ()) -> ir.Block:
         """Lower a body into an empty region.
@@ -47,6 +84,7 @@ class Lowering:
                     reason = definition.lower.value
                     raise LoweringError(f"{op.name} cannot be lowered: {reason} ({op.location})")
                 else:
+                    self._check_bound(definition, op)
                     results = definition.lower(inst)
             if isinstance(results, ir.Value):
                 results = [results]
@@ -62,28 +100,232 @@ class Lowering:
         )
         return list(created.results)
 
+    # ------------------------------------------------------------------------ partitioned programs
+
+    def _check_bound(self, definition: Op, op: ir.Operation) -> None:
+        if definition.name == "shard_map" and self.mesh is None:
+            raise LoweringError(
+                f"{op.name} cannot be lowered: the program is not partitioned over a mesh; run the "
+                f"pass expand-transformations ({op.location})"
+            )
+        if not definition.collective:
+            return
+        unbound = [name for name in params_of(op)["axes"] if name not in self.manual]
+        if unbound:
+            raise LoweringError(
+                f"{op.name} cannot be lowered: no vmap or shard_map around it binds the axis "
+                f"{unbound[0]!r} ({op.location})"
+            )
+
+    def channel(self) -> int:
+        """A new channel of collectives."""
+        return next(self._channels)
+
+    def mesh_name(self, axes: Sequence[str], sizes: Sequence[int], devices: Sequence[int]) -> str:
+        """The name of a mesh, which is declared at its first use.
+
+        Args:
+          axes, sizes: its axes.
+          devices: the ids of its devices; empty: those of the program, in its order.
+        Raises:
+          LoweringError: its devices are not those of the program.
+        """
+        mesh = Mesh(tuple(axes), tuple(sizes))
+        order = tuple(devices) or self._devices
+        if mesh.size != self._partitions or sorted(order) != sorted(self._devices):
+            raise LoweringError(
+                f"a mesh of the axes {dict(zip(axes, sizes, strict=True))} over the devices "
+                f"{list(order)} is used in a program that is partitioned over the devices "
+                f"{list(self._devices)}; a program runs on the devices of one mesh"
+            )
+        text = mesh.text([self._devices.index(d) for d in order])
+        for name, known in self.meshes.items():
+            if known == text:
+                return name
+        name = f"mesh_{len(self.meshes)}" if self.meshes else "mesh"
+        self.meshes[name] = text
+        return name
+
+    def constrain(self, inst: Instance) -> ir.Value:
+        """A ``gnomon.sharding_constraint``."""
+        p = inst.params
+        (x,), (type_,) = inst.operands, inst.result_types
+        used = {axis for entry in p["spec"] for axis in entry.split(",")}
+        if used & set(self.manual):
+            raise LoweringError(
+                f"gnomon.sharding_constraint with the spec {list(p['spec'])} inside of a shard_map "
+                f"over {list(self.manual)}: there, each device holds its own value"
+            )
+        if set(p["names"]) <= set(self.manual):
+            return x  # Nothing is left to the partitioner.
+        name = self.mesh_name(p["names"], p["sizes"], p["devices"])
+        return shardy.constrain(x, type_, name, p["spec"], result=False)
+
+    def manual_computation(self, inst: Instance) -> list[ir.Value]:
+        """A ``gnomon.shard_map``, whose function is lowered on its own."""
+        p = inst.params
+        name = self.mesh_name(p["mesh_axes"], p["mesh_sizes"], ())
+        signature = self.program.signature(p["callee"])
+        others = set(p["mesh_axes"]) - set(p["manual_axes"]) - set(self.manual)
+
+        def splits(specs: Sequence[Sequence[Sequence[str]]], types: Sequence[TensorType]) -> list:  # type: ignore[type-arg]
+            return [
+                [*(",".join(names) for names in spec), *[""] * (type_.rank - len(spec))]
+                for spec, type_ in zip(specs, types, strict=True)
+            ]
+
+        return shardy.manual_computation(
+            p["callee"],
+            inst.operands,
+            signature,
+            inst.result_types,
+            name,
+            p["manual_axes"],
+            (splits(p["in_specs"], signature.arguments), splits(p["out_specs"], signature.results)),
+            open_=bool(others),
+        )
+
+    def position(self, axis: str) -> ir.Value:
+        """The position of this partition along a manual axis.
+
+        A partition has a number only where all axes are manual. Where some are not, a manual
+        computation over those computes the position.
+        """
+        mesh = self.mesh
+        assert mesh is not None
+        rest = [name for name in mesh.axes if name not in self.manual]
+        if not rest:
+            return collective_lowering.position(mesh, axis)
+        key = mesh, axis
+        if key not in self._positions:
+            self._positions[key] = self._position_function(mesh, axis)
+        function = self._positions[key]
+        name = self.mesh_name(mesh.axes, mesh.sizes, ())
+        type_ = type_of(self.program.body(function).results[0])
+        return shardy.manual_computation(
+            function, [], ((), [type_]), [type_], name, rest, ((), [()]), open_=False
+        )[0]
+
+    def _position_function(self, mesh: Mesh, axis: str) -> str:
+        body = Body.build([], lambda: [collective_lowering.position(mesh, axis)])
+        name = self.program.add(shardy.BODY_NAME, body)
+        self.program.function(name).attributes["no_inline"] = ir.UnitAttr.get(context())
+        return name
+
+
+# ---------------------------------------------------------------------------------------- programs
+
+
+def _separate_bodies(program: Program, mesh: Mesh) -> dict[str, tuple[Mesh, tuple[str, ...]]]:
+    """Give each ``gnomon.shard_map`` a function of its own, with a name that Shardy recognizes.
+
+    Returns:
+      For each of these functions, its mesh and the axes that are manual in it.
+    """
+    found: dict[str, tuple[Mesh, tuple[str, ...]]] = {}
+    reached: set[str] = set()
+
+    def visit(body: Body, manual: tuple[str, ...]) -> None:
+        for op in all_operations(body):
+            if op.name == "func.call" and callee(op) not in reached:
+                reached.add(callee(op))
+                visit(program.body(callee(op)), manual)
+            if op.name != "gnomon.shard_map":
+                continue
+            params, original = params_of(op), callee(op)
+            name = program.add(
+                shardy.BODY_NAME,
+                program.body(original).clone(),
+                location=program.function(original).location,
+            )
+            reached.add(name)
+            op.attributes["callee"] = SYMBOL.encode(name)
+            inner = tuple(
+                a for a in params["mesh_axes"] if a in manual or a in params["manual_axes"]
+            )
+            found[name] = Mesh(params["mesh_axes"], params["mesh_sizes"], mesh.devices), inner
+            visit(program.body(name), inner)
+
+    for name in program.names:
+        if "sym_visibility" not in program.function(name).attributes:
+            reached.add(name)
+            visit(program.body(name), ())
+    # The functions of ops that were dropped since symbol-dce may name axes that nothing binds.
+    for name in program.names:
+        if name not in reached:
+            program.erase(name)
+    return found
+
 
 def lower_to_stablehlo(program: Program) -> None:
     """Lower every function of a program in place."""
-    lowering = Lowering()
+    mesh = shardy.mesh_of(program.module)
+    bodies = {} if mesh is None else _separate_bodies(program, mesh)
+    lowering = Lowering(program, mesh)
     for function in program.functions:
-        body = program.body(symbol_name(function))
+        name = symbol_name(function)
+        lowering.mesh, lowering.manual = bodies.get(name, (mesh, ()))
+        attributes = {key: function.attributes[key] for key in function.attributes}
+        results_split: list[tuple[str, ...] | None] = []
+        if mesh is not None:
+            results_split = shardy.splits_of(function, "res_attrs")
+            _mark_function(lowering, function, attributes, name in bodies)
+        body = program.body(name)
         with function.location:
             holder = ir.Operation.create("gnomon.branch", regions=1, ip=False)
             types = [mlir_type(t) for t in body.argument_types]
             block = holder.regions[0].blocks.append(*types)
             with ir.InsertionPoint(block):
                 results = lowering.emit(body, list(block.arguments))
+                if any(results_split):
+                    results = _split_results(lowering, results, results_split)
                 ir.Operation.create("func.return", operands=results)
         replacement = ir.Operation.create(
             "func.func",
-            attributes={name: function.attributes[name] for name in function.attributes},
+            attributes=attributes,
             regions=1,
             loc=function.location,
             ip=ir.InsertionPoint(function),
         )
         block.append_to(replacement.regions[0])
         function.erase()
+    if mesh is not None:
+        del program.module.operation.attributes[shardy.MESH]
+        declared = shardy.module_attributes(lowering.meshes, mesh.size)
+        for key, value in declared.items():
+            program.module.operation.attributes[key] = value
+
+
+def _mark_function(
+    lowering: Lowering, function: ir.Operation, attributes: dict[str, ir.Attribute], manual: bool
+) -> None:
+    """Write the attributes of a function of a partitioned program as Shardy reads them."""
+    attributes.pop("res_attrs", None)
+    if "arg_attrs" in attributes:
+        mesh = lowering.mesh
+        assert mesh is not None
+        name = lowering.mesh_name(mesh.axes, mesh.sizes, ())
+        splits = shardy.splits_of(function, "arg_attrs")
+        attributes["arg_attrs"] = ir.ArrayAttr.get(
+            [shardy.argument_attributes(split, name) for split in splits], context()
+        )
+    if manual:
+        # The call is a manual computation: merged with its caller it would lose its meaning.
+        attributes["no_inline"] = ir.UnitAttr.get(context())
+
+
+def _split_results(
+    lowering: Lowering,
+    results: Sequence[ir.Value],
+    splits: Sequence[tuple[str, ...] | None],
+) -> list[ir.Value]:
+    mesh = lowering.mesh
+    assert mesh is not None
+    name = lowering.mesh_name(mesh.axes, mesh.sizes, ())
+    return [
+        x if split is None else shardy.constrain(x, type_of(x), name, split, result=True)
+        for x, split in zip(results, splits, strict=True)
+    ]
 
 
 __all__ = ["Lowering", "LoweringError", "lower_to_stablehlo"]

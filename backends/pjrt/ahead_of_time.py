@@ -31,7 +31,13 @@ from gnomon.backends.pjrt.plugin import PluginSpec, load_plugin
 from gnomon.backends.pjrt.protobuf import compile_options
 from gnomon.dialects.mlir import ensure_context
 
-__all__ = ["AheadOfTimeExecutable", "compile_ahead", "serve"]
+__all__ = [
+    "AheadOfTimeExecutable",
+    "DeviceDescription",
+    "compile_ahead",
+    "describe_topology",
+    "serve",
+]
 
 _TIMEOUT_S = 600.0
 _DIAGNOSTIC_LINES = 12
@@ -39,7 +45,7 @@ _DIAGNOSTIC_LINES = 12
 
 @dataclass(frozen=True)
 class AheadOfTimeExecutable:
-    """A program compiled for a described device; it cannot run in this process.
+    """A program compiled for described devices; it cannot run in this process.
 
     Attributes:
       topology: the name of the topology for which it was compiled.
@@ -82,20 +88,57 @@ class AheadOfTimeExecutable:
 _COMPILER = CompilerProcess(serve="gnomon.backends.pjrt.ahead_of_time:serve")
 
 
+@dataclass(frozen=True)
+class DeviceDescription:
+    """A device of a topology.
+
+    Attributes:
+      id: the plugin's number of the device.
+      process_index: the index of the process to which it would belong.
+      device_kind: the plugin's name of the model.
+      coords: its place in the topology; empty if the plugin tells none.
+    """
+
+    id: int
+    process_index: int
+    device_kind: str
+    coords: tuple[int, ...]
+
+
+def describe_topology(spec: PluginSpec, topology: str) -> list[DeviceDescription]:
+    """The devices of a topology.
+
+    Args:
+      spec: the plugin.
+      topology: the plugin's name of the topology.
+
+    Raises:
+      BackendUnavailable, LookupError, CompilerCrashed, CompilerTimeout: see `compile_ahead`.
+    """
+    answer = _ask(spec, b"", {"kind": "describe", "topology": topology})
+    return [
+        DeviceDescription(id_, process, kind, tuple(coords))
+        for id_, process, kind, coords in json.loads(answer)
+    ]
+
+
 def compile_ahead(
     spec: PluginSpec,
     topology: str,
     portable: bytes,
     *,
+    devices: Sequence[int] = (),
     donate: Sequence[int] = (),
     flags: Mapping[str, Any] | None = None,
 ) -> AheadOfTimeExecutable:
-    """Compiles a program for one device of a topology.
+    """Compiles a program for devices of a topology.
 
     Args:
       spec: the plugin.
       topology: the plugin's name of the topology.
       portable: a StableHLO artifact of the newest version.
+      devices: the ids of the devices, one for each partition of the program; by default the
+        program is not partitioned, and is compiled for the first device.
       donate: positions of the arguments whose memory a call may reuse.
       flags: options of the compiler.
 
@@ -106,12 +149,29 @@ def compile_ahead(
       CompilerCrashed, CompilerTimeout: the compiler died or did not finish in time.
     """
     request = {
-        "name": spec.name,
-        "path": os.path.abspath(spec.path),
+        "kind": "compile",
         "topology": topology,
+        "devices": list(devices),
         "donate": list(donate),
         "flags": dict(flags or {}),
     }
+    answer = _ask(spec, portable, request)
+    size = int.from_bytes(answer[:8], "little")
+    facts = json.loads(answer[8 : 8 + size])
+    blobs = answer[8 + size :]
+    return AheadOfTimeExecutable(
+        topology,
+        blobs[: facts["size"]],
+        MemoryAnalysis(**facts["memory"]),
+        facts["cost"],
+        facts["kind"],
+        blobs[facts["size"] :],
+    )
+
+
+def _ask(spec: PluginSpec, portable: bytes, request: dict[str, Any]) -> bytes:
+    """The child's answer to a request."""
+    request |= {"name": spec.name, "path": os.path.abspath(spec.path)}
     try:
         ok, answer, _ = _COMPILER.compile(portable, [json.dumps(request)], (), _TIMEOUT_S)
     except ProcessDiedError as error:
@@ -130,17 +190,7 @@ def compile_ahead(
         if kind == "refused":
             raise refused(PjrtError(code, message), spec.name)
         raise _ERRORS[kind](message)
-    size = int.from_bytes(answer[:8], "little")
-    facts = json.loads(answer[8 : 8 + size])
-    blobs = answer[8 + size :]
-    return AheadOfTimeExecutable(
-        topology,
-        blobs[: facts["size"]],
-        MemoryAnalysis(**facts["memory"]),
-        facts["cost"],
-        facts["kind"],
-        blobs[facts["size"] :],
-    )
+    return answer
 
 
 def _without_addresses(diagnostics: str) -> str:
@@ -160,7 +210,7 @@ _ERRORS: dict[str, type[Exception]] = {
 
 
 def serve(requests: Sequence[str], portable: bytes) -> tuple[dict[str, object], bytes]:
-    """Serves a request of `compile_ahead` in the child process."""
+    """Serves a request of `compile_ahead` or `describe_topology` in the child process."""
     # libtpu's lock is for processes that use a TPU, not for those that only compile.
     os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
     ensure_context()
@@ -171,17 +221,21 @@ def serve(requests: Sequence[str], portable: bytes) -> tuple[dict[str, object], 
     request = json.loads(requests[0])
     try:
         plugin = load_plugin(PluginSpec(request["name"], request["path"]))
+        topology = Topology(plugin, request["topology"])
+    except BackendUnavailable as error:
+        return failed("unavailable", str(error))
+    except PjrtError as error:
+        return failed("topology", error.message)
+    if request["kind"] == "describe":
+        return {"ok": True}, json.dumps(topology.describe()).encode()
+    try:
         code = negotiated(plugin, portable, request["donate"])
     except BackendUnavailable as error:
         return failed("unavailable", str(error))
     except UnsupportedOnTarget as error:
         return failed("unsupported", str(error))
     try:
-        topology = Topology(plugin, request["topology"])
-    except PjrtError as error:
-        return failed("topology", error.message)
-    try:
-        program = _Compiled(topology, code, request["flags"])
+        program = _Compiled(topology, code, request["devices"], request["flags"])
     except PjrtError as error:
         return failed("refused", error.message, error.code)
     kind, optimized = program.optimized_program()
@@ -197,12 +251,23 @@ def serve(requests: Sequence[str], portable: bytes) -> tuple[dict[str, object], 
 
 
 class _Compiled(Inspected):
-    """A program compiled for the first device of a topology."""
+    """A program compiled for devices of a topology, by default for the first one."""
 
-    def __init__(self, topology: Topology, portable: bytes, flags: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        portable: bytes,
+        devices: Sequence[int],
+        flags: Mapping[str, Any],
+    ) -> None:
         self.api = topology.plugin.api
         program, code = program_struct(portable)
-        options = compile_options([topology.device_ids[0]], flags=flags)
+        options = compile_options(
+            devices or [topology.device_ids[0]],
+            partitions=max(len(devices), 1),
+            shardy=len(devices) > 1,
+            flags=flags,
+        )
         self.program = self.api.call(
             "Compile",
             topology=topology.handle,

@@ -6,6 +6,9 @@ import functools
 import logging
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,12 @@ from gnomon.backends.compilation import Artifact, Lowering, Observer
 from gnomon.backends.errors import BackendUnavailable, CompilationFailed
 from gnomon.backends.iree.targets import host_fingerprint
 from gnomon.backends.pjrt import buffer as buffers
-from gnomon.backends.pjrt.ahead_of_time import AheadOfTimeExecutable, compile_ahead
+from gnomon.backends.pjrt.ahead_of_time import (
+    AheadOfTimeExecutable,
+    DeviceDescription,
+    compile_ahead,
+    describe_topology,
+)
 from gnomon.backends.pjrt.c_api import PjrtError
 from gnomon.backends.pjrt.client import Client, Device
 from gnomon.backends.pjrt.executable import Executable, compile_loaded, load_serialized
@@ -30,10 +38,12 @@ from gnomon.backends.pjrt.plugin import (
     load_plugin,
     parse_plugins,
 )
+from gnomon.dialects import shardy
 from gnomon.dialects.functions import Program
+from gnomon.dialects.types import TensorType
 from gnomon.passes.pipeline import Pass
 
-__all__ = ["PjrtBackend", "pjrt_backend", "tpu_topology"]
+__all__ = ["Partitions", "PjrtBackend", "partitions_of", "pjrt_backend", "tpu_topology"]
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +119,7 @@ class PjrtBackend:
     ) -> Artifact:
         """Lower a program; see `Backend.lower`."""
         kind = self._kind()
+        partitions = partitions_of(program)
         lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
         with profiling.span("lower", program=lowering.name):
             lowering.expand()
@@ -121,7 +132,7 @@ class PjrtBackend:
                 )
             )
             lowering.to_stablehlo()
-            return lowering.artifact()
+            return lowering.artifact(plan=partitions)
 
     def compile(
         self, artifact: Artifact, *, device: Device | None = None, donate: tuple[int, ...] = ()
@@ -136,20 +147,27 @@ class PjrtBackend:
         self, artifact: Artifact, device: Device | None, donate: tuple[int, ...]
     ) -> Executable:
         client = self.client
-        device = device or client.devices[0]
+        plan: Partitions | None = artifact.plan
         portable = self.portable(artifact, donate)
-        types = {"input_types": artifact.input_types, "output_types": artifact.output_types}
-        given: dict[str, Any] = {"devices": [device], **types, "donate": donate}
+        given: dict[str, Any] = {"donate": donate}
+        if plan is None:
+            devices = [device or client.devices[0]]
+            types = {"input_types": artifact.input_types, "output_types": artifact.output_types}
+        else:
+            devices = _devices_of(client, plan)
+            types = {"input_types": plan.input_types, "output_types": plan.output_types}
+        given |= {"devices": devices, **types}
         flags = {**_FLAGS.get(client.platform_name, {}), **self.spec.flags}
         cache = default_cache()
-        key = cache_key(portable, str(device.id), repr(flags), *_identity(client)) if cache else ""
+        ids = " ".join(str(device.id) for device in devices)
+        key = cache_key(portable, ids, repr(flags), *_identity(client)) if cache else ""
         cached = cache.get(key) if cache else None
         if cached is not None:
             try:
                 return load_serialized(client, cached, **given)
             except CompilationFailed as error:
                 logger.warning("compiling the cached program again: %s", error)
-        executable = compile_loaded(client, portable, **given, flags=flags)
+        executable = compile_loaded(client, portable, **given, flags=flags, partitions=len(devices))
         if cache is not None:
             try:
                 cache.put(key, executable.serialize())
@@ -160,7 +178,9 @@ class PjrtBackend:
     def compile_for(
         self, artifact: Artifact, topology: str, *, donate: tuple[int, ...] = ()
     ) -> AheadOfTimeExecutable:
-        """Compile a lowered program for one device of a topology, which need not be present.
+        """Compile a lowered program for devices of a topology, which need not be present.
+
+        It is compiled for the devices that it is partitioned over, or else for the first one.
 
         Args:
           artifact: the program.
@@ -173,11 +193,33 @@ class PjrtBackend:
           OutOfMemory: the program does not fit on the device.
           CompilationError: compilation failed in another way.
         """
-        name = tpu_topology(topology) if self.platform == "tpu" else topology
-        try:
+        plan: Partitions | None = artifact.plan
+        with self._known_topology(topology) as name:
             return compile_ahead(
-                self.spec, name, artifact.portable, donate=donate, flags=self.spec.flags
+                self.spec,
+                name,
+                artifact.portable,
+                devices=() if plan is None else plan.devices,
+                donate=donate,
+                flags=self.spec.flags,
             )
+
+    def describe(self, topology: str) -> list[DeviceDescription]:
+        """The devices of a topology, which need not be present.
+
+        Args:
+          topology: its name, such as ``"v5e:4x4"``.
+        Raises:
+          ValueError: the plugin knows no such topology.
+        """
+        with self._known_topology(topology) as name:
+            return describe_topology(self.spec, name)
+
+    @contextmanager
+    def _known_topology(self, topology: str) -> Iterator[str]:
+        """The plugin's name of a topology; within the block, an unknown one is a `ValueError`."""
+        try:
+            yield tpu_topology(topology) if self.platform == "tpu" else topology
         except LookupError as error:
             known = f" (for a TPU, such as {_examples()})" if self.platform == "tpu" else ""
             raise ValueError(
@@ -200,6 +242,45 @@ class PjrtBackend:
 
 
 profiling.watch(PjrtBackend, "put", profiling.record_put)
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """How a program is partitioned over devices.
+
+    Attributes:
+      devices: the ids of the devices, one for each partition.
+      input_types, output_types: the types of the arguments and results on each device.
+    """
+
+    devices: tuple[int, ...]
+    input_types: tuple[TensorType, ...]
+    output_types: tuple[TensorType, ...]
+
+
+def partitions_of(program: Program) -> Partitions | None:
+    """How a program is partitioned; None for a program for one device."""
+    mesh = shardy.mesh_of(program.module)
+    if mesh is None:
+        return None
+    inputs, outputs = shardy.local_types(program.module, mesh)
+    return Partitions(mesh.devices, tuple(inputs), tuple(outputs))
+
+
+def _devices_of(client: Client, plan: Partitions) -> list[Device]:
+    """The devices that a program is partitioned over.
+
+    Raises:
+      ValueError: the client has no such device.
+    """
+    by_id = {device.id: device for device in client.devices}
+    missing = [number for number in plan.devices if number not in by_id]
+    if missing:
+        raise ValueError(
+            f"the program is partitioned over devices {missing} that the platform "
+            f"{client.plugin.name!r} does not have; it has {sorted(by_id)}"
+        )
+    return [by_id[number] for number in plan.devices]
 
 
 def _identity(client: Client) -> list[str]:

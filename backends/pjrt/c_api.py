@@ -61,7 +61,7 @@ FUNCTIONS: dict[str, str | None] = {
     "done_with_host_buffer:p buffer:p",
     "DeviceDescription_Id": "description:p id:i",
     "DeviceDescription_ProcessIndex": "description:p process_index:i",
-    "DeviceDescription_Attributes": None,
+    "DeviceDescription_Attributes": "description:p num_attributes:n attributes:p",
     "DeviceDescription_Kind": "description:p text:p text_size:n",
     "DeviceDescription_DebugString": None,
     "DeviceDescription_ToString": None,

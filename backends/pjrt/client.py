@@ -269,7 +269,24 @@ class Topology:
         self.device_kinds: Sequence[str] = [
             api.text("DeviceDescription_Kind", description=d) for d in descriptions
         ]
+        self._descriptions = list(descriptions)
         weakref.finalize(self, _destroy_topology, plugin, self.handle).atexit = False
+
+    def describe(self) -> list[tuple[int, int, str, list[int]]]:
+        """The id, the process, the model and the coordinates of each device.
+
+        There are no coordinates if the plugin tells none.
+        """
+        api = self.plugin.api
+        found = []
+        for id_, kind, handle in zip(
+            self.device_ids, self.device_kinds, self._descriptions, strict=True
+        ):
+            process = api.call("DeviceDescription_ProcessIndex", description=handle).process_index
+            told = api.call("DeviceDescription_Attributes", description=handle)
+            attributes = api.named_values(told.attributes, told.num_attributes)
+            found.append((id_, int(process), kind, list(attributes.get("coords", ()))))
+        return found
 
     @property
     def version(self) -> str:

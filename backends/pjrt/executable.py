@@ -354,6 +354,7 @@ def compile_loaded(
         [d.id for d in devices],
         replicas=len(devices) // partitions,
         partitions=partitions,
+        shardy=partitions > 1,
         flags=flags,
     )
     try:

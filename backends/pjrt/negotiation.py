@@ -45,6 +45,9 @@ def mark_donated(module: ir.Module, donate: Sequence[int]) -> None:
     function = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     free = dict(enumerate(function.results))
     attributes: list[dict[str, ir.Attribute]] = [{} for _ in function.inputs]
+    if "arg_attrs" in main.attributes:
+        given = [ir.DictAttr(each) for each in ir.ArrayAttr(main.attributes["arg_attrs"])]
+        attributes = [{named.name: named.attr for named in each} for each in given]
     for argument in donate:
         wanted = function.inputs[argument]
         result = next((i for i, type_ in free.items() if type_ == wanted), None)
