@@ -35,6 +35,18 @@ def _batch_nothing(
     return inst.op.build([], inst.params), [None]
 
 
+def _creation(**facets: Any) -> Op:
+    """An op without operands: it has no tangent, is linear in nothing, and is never batched."""
+    return Op(
+        operands=(),
+        jvp=ZERO_TANGENT,
+        transpose=NOT_LINEAR,
+        batch=_batch_nothing,
+        sharding=sharding_rules.creation,
+        **facets,
+    )
+
+
 # ---------------------------------------------------------------------------------------- constant
 
 
@@ -62,19 +74,14 @@ def _evaluate_constant(*, value: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.ascontiguousarray(value).view(dtype)[..., 0]
 
 
-constant = Op(
+constant = _creation(
     name="constant",
     doc="a literal array; complex values are stored as pairs in a trailing dimension of size 2",
     example='%r = "gnomon.constant"() {value = dense<[1.0, 2.0]> : tensor<2xf32>, dtype = f32} '
     ": () -> tensor<2xf32>",
     attributes={"value": DENSE, "dtype": DTYPE},
-    operands=(),
     infer=_infer_constant,
     evaluate=_evaluate_constant,
-    jvp=ZERO_TANGENT,
-    transpose=NOT_LINEAR,
-    batch=_batch_nothing,
-    sharding=sharding_rules.creation,
     lower=lambda inst: [stablehlo_constant(_evaluate_constant(**inst.params))],
 )
 
@@ -92,17 +99,13 @@ def _evaluate_dimension(*, size: int, dtype: np.dtype) -> np.ndarray:
     return np.asarray(size).astype(dtype)
 
 
-dimension = Op(
+dimension = _creation(
     name="dimension",
     doc="a size as a number; it may be symbolic while a function is traced",
     example='%r = "gnomon.dimension"() {size = 4 : i64, dtype = i32} : () -> tensor<i32>',
     attributes={"size": INT, "dtype": DTYPE},
-    operands=(),
     infer=_infer_dimension,
     evaluate=_evaluate_dimension,
-    jvp=ZERO_TANGENT,
-    transpose=NOT_LINEAR,
-    batch=_batch_nothing,
     lower=lambda inst: [stablehlo_constant(_evaluate_dimension(**inst.params))],
 )
 
@@ -137,18 +140,13 @@ def _lower_iota(inst: Instance) -> list[ir.Value]:
     return stablehlo("iota", [], inst.result_types, iota_dimension=attribute)
 
 
-iota = Op(
+iota = _creation(
     name="iota",
     doc="0, 1, 2, ... along one dimension, repeated along the others",
     example='%r = "gnomon.iota"() {dtype = i32, shape = array<i64: 2, 3>, dimension = 1 : i64} '
     ": () -> tensor<2x3xi32>",
     attributes={"dtype": DTYPE, "shape": INTS, "dimension": INT},
-    operands=(),
     infer=_infer_iota,
     evaluate=_evaluate_iota,
-    jvp=ZERO_TANGENT,
-    transpose=NOT_LINEAR,
-    batch=_batch_nothing,
-    sharding=sharding_rules.creation,
     lower=_lower_iota,
 )

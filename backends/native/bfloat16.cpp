@@ -9,14 +9,10 @@
 // has the type, so the functions are declared to return `double`, which is returned in the same
 // register (System V on x86-64, AAPCS64).
 
+#include "exported.h"
+
 #include <cstdint>
 #include <cstring>
-
-#if defined(__GNUC__)
-#define GNOMON_EXPORT __attribute__((visibility("default"), used))
-#else
-#define GNOMON_EXPORT
-#endif
 
 namespace {
 

@@ -5,16 +5,12 @@
 // the only ones at work. `backends/iree/blas.py` finds the library's functions and gives them here
 // before a program is loaded that needs them.
 
+#include "exported.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-
-#if defined(__GNUC__)
-#define GNOMON_EXPORT __attribute__((visibility("default"), used))
-#else
-#define GNOMON_EXPORT
-#endif
 
 namespace {
 

@@ -110,7 +110,7 @@ def draw_all(row: Row, dtype: np.dtype, salt: str = "", edges: bool = False) -> 
 
 
 def types_of(arrays: Sequence[np.ndarray]) -> list[TensorType]:
-    """The types of arrays."""
+    """The types of some arrays."""
     return [TensorType(a.shape, a.dtype) for a in arrays]
 
 
@@ -162,7 +162,7 @@ def add_main(
 
 
 class _Running:
-    """The program under evaluation with its caches; functions are only added to it."""
+    """The program that is evaluated, with its caches; functions are added and never removed."""
 
     def __init__(self, program: Program) -> None:
         self.evaluator = Evaluator(program)
@@ -222,7 +222,7 @@ def check_compiled(
       backend: what compiles.
       cases: the rows and dtypes.
       functions_are_ours: whether gnomon writes the functions that the table of accuracy bounds;
-        another compiler's own code is as exact as it is.
+        the functions of other compilers have the row's tolerance.
     """
     operands = [draw_all(row, dtype, salt="compiled", edges=True) for row, dtype in cases]
     executable = backend.compile(backend.lower(joint_program(cases, operands)))

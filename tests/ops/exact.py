@@ -24,7 +24,7 @@ def bits_of(dtype: np.dtype) -> int:
 
 
 def is_signed(dtype: np.dtype) -> bool:
-    """True for signed integers, from the name."""
+    """Whether an integer dtype is signed, from its name."""
     return short_name(dtype)[0] == "i"
 
 
@@ -44,7 +44,7 @@ def whole(function: Callable[..., int], *, to: Any = None, width: bool = False) 
     Args:
       function: the function of integers.
       to: dtype of the result (default: of the operands).
-      width: hand the width in bits over too, as keyword ``bits``.
+      width: pass the width in bits too, as the keyword ``bits``.
     """
 
     def reference(*arrays: np.ndarray) -> np.ndarray:
@@ -71,7 +71,7 @@ def wide(function: Callable[..., Any]) -> Reference:
 
 
 def widened(array: np.ndarray) -> np.ndarray:
-    """An array in long double precision; what is not inexact, as it is."""
+    """An array in long double precision; integers and bools are kept as they are."""
     if is_complex(array.dtype):
         return array.astype(np.clongdouble)
     if not is_floating(array.dtype):
@@ -89,7 +89,7 @@ def rounded(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def integer_edges(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Integers where things break: the ends of the range, small ones, powers of two."""
+    """Integers at which functions tend to fail: ends of the range, small ones, powers of two."""
     if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(np.bool_)
     info = ml_dtypes.iinfo(dtype)

@@ -20,7 +20,7 @@ class Operand:
       low, high: bounds of the uniform draw (floating and complex parts), or of the integers drawn.
       dtype: fixed dtype (indices, predicates), or ``None``: the dtype under test.
       values: edge values mixed in by the evaluation and compilation checks (not by derivatives).
-      draw: a sampler of its own, where a uniform draw does not do.
+      draw: a sampler of its own, for operands that a uniform draw does not suit.
     """
 
     shape: tuple[int, ...]

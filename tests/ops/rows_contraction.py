@@ -74,7 +74,7 @@ def _row(
         target = result_dtype(x.dtype)
         return out.astype(bool) if target == np.bool_ else out.astype(target)
 
-    # Differences of step 1e-5 do not show in results of few bits.
+    # In results of few bits, differences of step 1e-5 do not show.
     differences = result in (None, "f32", "f64", "c128")
     return Row(
         "dot_general",
@@ -111,7 +111,7 @@ ROWS = [
     _row("to-f64", (3, 4), (4, 5), ((1,), (0,)), dtypes="f32 bf16 i32 f64", result="f64"),
     _row("to-bf16", (3, 4), (4, 5), ((1,), (0,)), dtypes="f32 f64", result="bf16"),
     _row("to-i32", (3, 40), (40, 5), ((1,), (0,)), dtypes="i8 u8 i16 i4 bool", result="i32"),
-    # Large enough that integers go through the halves of their bits; values that wrap.
+    # Large enough that integers are multiplied in halves of their bits; the values wrap.
     _row(
         "wrapping",
         (33, 40),
@@ -129,7 +129,7 @@ ROWS = [
         result="i32",
         wide=True,
     ),
-    # Operands that the algorithm leaves as they are: the interpreter of StableHLO knows none.
+    # Operands that the algorithm does not round: StableHLO's interpreter knows no algorithms.
     _row("algorithm", (3, 4), (4, 5), ((1,), (0,)), dtypes="f32 f64", precision="f64*f64->f64"),
     _row(
         "small-algorithm",

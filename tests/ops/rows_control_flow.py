@@ -15,7 +15,7 @@ from tests.ops.row import Operand, Row
 I32 = np.dtype(np.int32)
 Bodies = Callable[[np.dtype], tuple[Body, ...]]
 
-# A rounding each for a product and a sum in every iteration.
+# In every iteration a product and a sum are rounded.
 LOOP_ULPS = 16.0
 SMOOTH = "f32 f64 bf16 f16 c64 c128 f8_e4m3fn"
 

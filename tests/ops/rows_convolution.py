@@ -1,4 +1,4 @@
-"""Rows of convolution: forms of every kind, against a loop over the places of the result."""
+"""Rows of the op table: convolutions of every form, compared with a loop over the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the op table: slices at computed places."""
+"""Rows of the op table: slices at computed positions."""
 
 from __future__ import annotations
 

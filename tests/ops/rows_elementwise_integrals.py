@@ -26,7 +26,7 @@ def _in_f64(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
 
 
 def _edges(values: dict[tuple[float, float], float], function: Any) -> Callable[..., Any]:
-    """A function with values of its own where the reference's differ."""
+    """A function with some of its values replaced, those at which the reference differs."""
 
     def reference(a: np.ndarray, x: np.ndarray) -> np.ndarray:
         result = np.array(function(a, x))

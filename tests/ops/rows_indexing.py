@@ -88,7 +88,7 @@ def _distinct(limit: int) -> Any:
 
 
 class _Use:
-    """One choice of dimension numbers, that serves gather and the scatters alike."""
+    """One choice of dimension numbers, for gather and for the scatters."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class _Use:
             lambda x, i: by_loops("gather", params(x.dtype), x, i),
             params,
             dtypes=dtypes,
-            # Nothing can be seen from the differences of NaNs.
+            # Finite differences of NaNs say nothing.
             differentiable=() if default else (0,),
             ulps=0.0,
             label=f"{self.label}-{mode}{'-default' if default else ''}",

@@ -1,7 +1,7 @@
 """Rows of the op table: factorizations and linear systems.
 
-Where only a function of the results is determined (eigenvectors have a phase, cut rows of a
-factor), the row tests that function: ``around`` applies it to the results of the op.
+Where the results are not unique (eigenvectors have a free phase, for example), the row tests a
+function of them that is: ``around`` applies it to the results of the op.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _lu(label: str, *shape: int, dtypes: str = LAPACK) -> Row:
         _lu_reference,
         dtypes=dtypes,
         differentiable=(0,),
-        # Each step's rounding adds to what the others left, in an order that is LAPACK's own.
+        # The roundings of all steps add up, in an order that LAPACK chooses.
         ulps=max(64.0, 8.0 * min(shape[-2:])),
         label=label,
         around=lambda op, x: op(_dominant(x)),
@@ -272,7 +272,7 @@ def _qr(label: str, *shape: int, full_matrices: bool = False, dtypes: str = LAPA
 
 
 def _projected(op: Any, x: Any) -> list[Any]:
-    """The unique results of geqrf: R, and Q R from the reflectors."""
+    """The unique functions of geqrf's results: R, and Q R from the reflectors."""
     packed, taus = op(x)
     return [upper_triangle(packed), matmul(ops.householder_product(packed, taus), _top(packed))]
 
@@ -299,7 +299,7 @@ def _reflectors_reference(a: np.ndarray, taus: np.ndarray) -> np.ndarray:
 
 
 def _svd(label: str, *shape: int, full_matrices: bool = False, dtypes: str = "f64 c128") -> Row:
-    """A function of the vectors without their phases: ``U diag(s^2) U^H`` and likewise V."""
+    """A function of the vectors, free of their phases: ``U diag(s^2) U^H``; likewise of V."""
 
     def around(op: Any, x: Any) -> list[Any]:
         s, u, vh = op(_raised(x))

@@ -64,7 +64,7 @@ def _uniform(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) 
 
 
 def _repeated(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """One key word for all counters, as broadcasting makes it."""
+    """One key word for all counters, as if it were broadcast."""
     return np.broadcast_to(_uniform(rng, (), dtype), shape)
 
 

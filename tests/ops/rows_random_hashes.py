@@ -1,7 +1,7 @@
 """Rows of the op table: Philox, Threefry of four words, and the generator of bits made of hashes.
 
-The hashes are compared with Random123's known answers, the generator with one that counts word by
-word in Python's integers.
+The hashes are compared with Random123's known answers, the generator with one that counts in
+Python's integers, word by word.
 """
 
 from __future__ import annotations

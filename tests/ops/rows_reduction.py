@@ -1,4 +1,4 @@
-"""Rows of the op table: reductions, places of extrema, cumulative ops.
+"""Rows of the op table: reductions, positions of extrema, cumulative ops.
 
 The references go through Python numbers and exact or wide arithmetic, one line at a time.
 """
@@ -160,7 +160,7 @@ def _limit(dtype: np.dtype, sign: int) -> Any:
 
 
 def _identity_row(name: str) -> Row:
-    """Over no elements: the identity of the reduction."""
+    """A reduction of no elements, which gives its identity."""
 
     def reference(x: np.ndarray) -> np.ndarray:
         return np.full((3,), _cast(_IDENTITIES[name](x.dtype), x.dtype))

@@ -1,7 +1,7 @@
 """The op table in surroundings: operands that are constant or views, results that are summed.
 
-A compiler fuses an op with the producers of its operands and the consumers of its results, and its
-errors are more often there than in the op itself. A `Surrounded` is a row with a choice for each
+A compiler fuses an op with the producers of its operands and the consumers of its results, and
+makes more errors there than in the op itself. A `Surrounded` is a row with a choice for each
 operand: an argument, a constant of some kind, or a view of an argument. Optionally, each result is
 summed.
 """
@@ -41,7 +41,7 @@ def _splat(operand: Operand, value: np.ndarray) -> Any:
 
 
 def _ramp(operand: Operand, value: np.ndarray) -> Any:
-    """Numbers of the operand's range in a row, made by an iota."""
+    """Evenly spaced numbers of the operand's range, made by an iota."""
     dtype, shape = value.dtype, value.shape
     ramp = ops.iota(dtype=np.dtype(np.int32), shape=shape, dimension=len(shape) - 1)
     if dtype == BOOL:
@@ -81,7 +81,7 @@ def _constants_of(operand: Operand, value: np.ndarray) -> list[str]:
 
 
 def _around(value: np.ndarray, shape: Sequence[int], place: tuple[slice, ...]) -> np.ndarray:
-    """An array of a shape with a value at a place in it, and copies of its elements elsewhere."""
+    """An array of a shape that holds a value in one place, and copies of its elements elsewhere."""
     whole = np.resize(value, tuple(shape))
     whole[place] = value
     return whole
@@ -92,8 +92,8 @@ class View:
     """A way to give an operand as a view of an argument.
 
     Attributes:
-      whole: the argument, made of the operand's value.
-      take: the operand, of the argument.
+      whole: makes the argument from the operand's value.
+      take: makes the operand from the argument.
     """
 
     whole: Callable[[np.ndarray], np.ndarray]
@@ -108,7 +108,7 @@ def _vector(value: np.ndarray) -> np.ndarray:
 def _slice_of(
     whole: Callable[[tuple[int, ...]], tuple[int, ...]], place: Callable[[int], tuple[slice, ...]]
 ) -> View:
-    """The view by a slice: the shape of the whole by the operand's, and the place by the rank."""
+    """A view that is a slice, by the shape of the whole and the place of the slice in it."""
 
     def make(value: np.ndarray) -> np.ndarray:
         value = _vector(value)
@@ -157,7 +157,7 @@ class Surrounded:
     Attributes:
       case: the row and the dtype.
       given: how each operand is given: an argument, one of `CONSTANTS` or one of `VIEWS`.
-      summed: whether the results are sums over all elements of the op's.
+      summed: whether all elements of each result are added up.
     """
 
     case: Case
@@ -182,11 +182,11 @@ class Surrounded:
             for how, value in zip(self.given, self.values(), strict=True)
             if how not in CONSTANTS
         ]
-        # ascontiguousarray makes a vector of a scalar.
+        # ascontiguousarray would make a vector of a scalar.
         return [np.ascontiguousarray(x).reshape(x.shape) for x in given]
 
     def emit(self, arguments: Sequence[Any]) -> list[Any]:
-        """Write the op and what is around it, at the current insertion point."""
+        """Emit the op and its surroundings at the current insertion point."""
         row, dtype = self.case
         remaining = iter(arguments)
         operands = []
@@ -218,7 +218,7 @@ class Surrounded:
                 if self.summed and is_inexact(reference.dtype):
                     _assert_sum(result, reference, parts, ulps, self.id)
                 else:
-                    # How exact each number is, is tested elsewhere. Here results may cancel.
+                    # Other tests check the accuracy of each number. Here results may cancel.
                     assert_near(result, reference, ulps)
         except AssertionError as error:
             return f"{self.id}: {error}"
@@ -235,7 +235,7 @@ def _sum_of(x: Any) -> Any:
 def _assert_sum(
     found: np.ndarray, expected: np.ndarray, terms: np.ndarray, ulps: float, name: str
 ) -> None:
-    """A sum is off by no more than its terms are, and by a rounding for each of them."""
+    """The error of a sum is at most that of its terms, plus a rounding for each of them."""
     with np.errstate(all="ignore"):
         wide = np.complex128 if np.iscomplexobj(expected) else np.float64
         size = np.abs(np.asarray(terms).astype(wide)).sum()
@@ -265,7 +265,7 @@ def joined(items: Sequence[Surrounded]) -> Program:
 
 
 def surroundings_of(case: Case) -> list[Surrounded]:
-    """Every subset of the operands constant, in each kind; all operands in each view."""
+    """Every subset of the operands as each kind of constant; all operands as each kind of view."""
     row, dtype = case
     values = draw_all(row, dtype, salt="surrounded")
     count = len(values)

@@ -23,8 +23,8 @@ ROWS = all_rows()
 OPS = sorted({row.op for row in ROWS})
 
 
-# Left to the slow tests: long series and iterations, with up to ten seconds of compilation for each
-# dtype; and the dtypes that are computed in f32 or bytes, whose rewriting has tests of its own.
+# Only slow tests cover long series and iterations, which take up to ten seconds to compile for each
+# dtype, and the dtypes that are computed in f32 or bytes, whose rewriting has other tests.
 DEAR = (
     "polygamma",
     "zeta",
@@ -40,7 +40,7 @@ _SMALL_FLOATS = ("f16", "bf16")
 def _cases(op: str) -> list[Case]:
     rows = [row for row in ROWS if row.op == op]
     if f"gnomon.{op}" in HOST_OPS:
-        # Python evaluates the op: what a row puts around it only costs time to compile.
+        # Python evaluates the op, so compiling what a row puts around it only costs time.
         rows = [replace(row, around=None) for row in rows]
     chosen = []
     for i, row in enumerate(rows):

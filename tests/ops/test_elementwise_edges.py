@@ -1,7 +1,7 @@
 """Elementwise ops at the edges of their dtypes: values, signs of zero, derivatives, as in JAX.
 
-Numbers below the smallest normal one are left out: XLA flushes them to zero, we do not.
-Complex arguments are finite here: at infinities the ops follow C's annex G, which XLA does in part.
+Subnormal numbers are left out, because XLA flushes them to zero and gnomon does not. Complex
+arguments are finite: at infinities the ops follow annex G of C, and XLA does so only in part.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _COMPLEX_PARTS = (0.0, 1.0, -1.0, 0.5, -0.7, 2.0, -3.0, 50.0)
 
 
 def edges(dtype: np.dtype) -> np.ndarray:
-    """The numbers of a dtype where functions are tried."""
+    """The numbers of a dtype at which functions are tested."""
     if is_complex(dtype):
         real, imaginary = np.meshgrid(_COMPLEX_PARTS, _COMPLEX_PARTS)
         return (real + 1j * imaginary).astype(dtype).reshape(-1)
@@ -161,7 +161,7 @@ def test_conversions_are_those_of_jax(source: str) -> None:
         x = edges(dtype)
     for target in _TARGETS:
         to = DTYPES[target]
-        # lax tests the real part of a complex number alone; the op asks whether it is zero.
+        # lax only tests the real part of a complex number; the op tests whether the number is zero.
         if is_complex(dtype) and not is_complex(to):
             continue
         with np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
 """The StableHLO forms of the elementwise ops, run by StableHLO's own interpreter, in every dtype.
 
-The interpreter takes what no compiler of ours does (8-bit floats, 2- and 4-bit integers), so this
-is where the lowering of those is held to the evaluator.
+Unlike the compilers, the interpreter takes 8-bit floats and integers of 2 and 4 bits, so their
+lowering is compared with the evaluator here.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Case = tuple[Row, np.dtype]
 
 
 def _parts(value: Any) -> list[Any]:
-    """A value as values that the bindings hand over: integers of whole bytes, f32 and f64."""
+    """A value as values that the bindings return: integers of whole bytes, f32 and f64."""
     dtype = type_of(value).dtype
     if is_complex(dtype):
         return [*_parts(ops.real(value)), *_parts(ops.imag(value))]

@@ -55,7 +55,7 @@ class Case:
         return self.dims.as_gather() | extra | flags
 
     def jax(self, *arrays: Any) -> Any:
-        """The same by JAX."""
+        """The result of JAX."""
         lax = jax.lax
         if self.op == "gather":
             numbers = lax.GatherDimensionNumbers(**self.dims.as_gather())
@@ -162,7 +162,7 @@ def _is_unique(case: Case) -> bool:
 
 
 def clamped_before(case: Case) -> Case:
-    """The same case of mode "clip" by indices that are in bounds already."""
+    """A case of mode "clip" with its indices moved into bounds beforehand."""
     shape = case.operand.shape
     bounds = np.array([shape[d] - case.sizes[d] for d in case.dims.start_map], object)
     indices = np.clip(case.indices.astype(object), 0, bounds).astype(np.int64)
@@ -232,7 +232,7 @@ def test_evaluation_is_jax(op: str, seed: int) -> None:
 def test_lowering_is_evaluation(op: str, seed: int) -> None:
     case = draw(op, 1000 + seed, ["f4", "i4"][seed % 2])
     if op == "scatter" and not _is_unique(case):
-        # StableHLO leaves open which of several updates of one place stays.
+        # StableHLO does not define which of several updates of one element wins.
         case = replace(case, updates=np.full_like(case.updates, 7))
     program = program_of(case)
     lower_to_stablehlo(program)
@@ -267,7 +267,7 @@ def test_derivatives_are_jax(op: str, seed: int) -> None:
             return
         rng = np.random.default_rng(seed)
         wrt = wrt_of(case)
-        # JAX forgets the mode within its rule for extrema.
+        # JAX's rule for extrema ignores the mode.
         forgets = op in ("scatter_min", "scatter_max") and case.mode == "clip"
         known = clamped_before(case) if forgets else case
         tangents = [_draw_data(rng, case.arrays[i].shape, case.operand.dtype) for i in wrt]

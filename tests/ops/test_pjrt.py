@@ -38,7 +38,7 @@ DEAR = (
     "zeta",
 )
 
-# Computed in bytes: slow tests.
+# These dtypes are computed in bytes, and left to the slow tests.
 SMALL = ("i4", "u4", "i2", "u2")
 
 

@@ -1,6 +1,6 @@
 """Derivatives of reductions and cumulative ops where they have kinks and infinities.
 
-Finite differences say nothing there; JAX's values are the definition.
+Finite differences say nothing there, so JAX's values are the reference.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_no_gradient_passes_a_nan_of_cumulative_extrema(op: str, reverse: bool) 
 
 def test_leading_infinities_of_cumlogsumexp_do_not_spoil_the_gradient() -> None:
     # JAX gives nan for every element before and after two leading -inf: masked sums lose their
-    # gradients. Here what is finite has the gradient that it has without the masked elements.
+    # gradients. Here finite elements have the gradients that they have without the masked ones.
     masked = np.array([-np.inf, -np.inf, 0.5, 2.0, -1.0], F32)
     seed = np.array([0, 0, 1, 10, 100], F32)
     found = gradient("cumlogsumexp", masked, seed, axis=0, reverse=False)

@@ -1,7 +1,8 @@
 """Every op with constant operands, with views for operands, and before a full reduction.
 
-By default one choice for every other op, for this processor. The slow tests take more for some of
-the ops, the exhaustive ones for all, another sample for each level of x86-64 that runs here.
+The default tests take one choice for every other op, on this processor. The slow tests take more
+choices for some of the ops, and the exhaustive ones for all ops, with another sample for each level
+of x86-64 that runs here.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from tests.ops.surroundings import (
 from tests.ops.test_compiled import DEAR
 
 LEVELS = ("cpu", "x86-64-v2", "x86-64-v3", "x86-64-v4")
-# Ops in one program of the quick tests.
+# The number of ops in one program of the quick tests.
 _GROUP = 12
-# Of an op's first row in each of two dtypes, and of each of its other rows.
+# The number of choices for an op's first row in each of two dtypes, and for each other row.
 _MANY, _FEW = 8, 1
 
-# Every other op: a minute less.
+# Every other op, which saves a minute.
 _QUICK = [op for op in OPS if op not in DEAR][::2]
 
 

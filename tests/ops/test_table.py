@@ -70,8 +70,8 @@ ELSEWHERE = {
 NOT_A_LOOP = {"rng_bit_generator": "tests/frontend/test_random_generators.py"}
 
 STEP = 1e-5
-# A sixth of what the derivative two orders up is of the one that is compared, where rows come
-# nearest to a pole: twenty over the square of the distance, 0.02 from that of erf_inv.
+# A sixth of the ratio of the derivative two orders higher to the one that is compared, in the row
+# nearest to a pole: twenty over the square of the distance, which is 0.02 for erf_inv.
 DIFFERENCES = 8192 * units_of_differences(STEP)
 
 

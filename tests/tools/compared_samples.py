@@ -1,4 +1,4 @@
-"""Arguments to call the public functions with; `compared_table` says what for."""
+"""Arguments to call the public functions with, for `compared_table`."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ def _of_eigh(call: str) -> str:
 
 
 def _of_schur(call: str) -> str:
-    """The matrix that a Schur form multiplies to: the order and signs of its columns are free."""
+    """The product of the factors of a Schur form, whose order and signs are free."""
     return f"@(lambda t, z: z @ t @ z.mT)(*{call})"
 
 
-# Functions that differ, by pattern, and why; docs/differences.md says it, too.
+# Functions that differ, by pattern, and the reason, which docs/differences.md gives too.
 DIFFERENT: dict[str, str] = {
     "gnp.blackman": "nearer to the exact values: JAX rounds each step to float32",
     "special.hyp1f1": "transformed so that terms do not cancel",

@@ -31,7 +31,7 @@ PLACES = (
     "gnp", "gnp.linalg", "gnp.fft", "lax", "lax.linalg", "nn", "random", "special", "stats",
     "slinalg", "sfft", "signal", "ndimage", "integrate", "vq", "ops", "image", "optimize",
 )  # fmt: skip
-# How the page writes the modules.
+# The names of the modules on the page.
 TITLES = {
     "gnp": "numpy", "gnp.linalg": "numpy.linalg", "gnp.fft": "numpy.fft",
     "special": "scipy.special", "stats": "scipy.stats", "slinalg": "scipy.linalg",
@@ -218,7 +218,7 @@ def expected_by_jax(traced: Sequence[tuple[Row, str]]) -> list[Sample]:
 
 
 def compared(program: Program, eager: Outcome, other: Outcome, factor: float) -> str | None:
-    """Describe how an outcome differs from that of eager calls; None if they agree."""
+    """Describe how a result differs from that of eager calls; None if they agree."""
     if eager.error is not None:
         return message(eager.error)
     if len(eager.values) != len(other.values):

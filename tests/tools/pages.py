@@ -3,10 +3,10 @@
 python -m tests.tools.pages            # which pages are out of date
 python -m tests.tools.pages --update   # write what the programs print into the pages
 
-The blocks of a page run in order and share their names. A ``python`` block gives what it prints and
-then the value of its last line, if that is an expression; one whose first line is a comment with
-the name of a file is written to that file instead. An ``sh`` block runs ``gnomon-opt`` or
-``gnomon``. A ``text`` or ``mlir`` block directly after one of them holds what it gives.
+The blocks of a page run in order and share their names. The output of a ``python`` block is what it
+prints, followed by the value of its last line if that is an expression. If its first line is a
+comment with the name of a file, it is written to that file instead. An ``sh`` block runs
+``gnomon-opt`` or ``gnomon``. A ``text`` or ``mlir`` block directly after one of them is its output.
 
 On the pages of `ELIDED`, ``...`` in an output matches any text within a line; a line that is just
 ``...`` matches any number of lines.
@@ -31,7 +31,7 @@ from gnomon.tools.opt import main as gnomon_opt
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("architecture.md", "driver.md", "guide.md")
-# Those whose outputs tell of this machine, versions and times.
+# The pages whose outputs depend on this machine, on versions and on times.
 ELIDED = ("driver.md",)
 FILE = re.compile(r"# (\w+\.py)\n")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -45,7 +45,7 @@ class Block:
       language: ``python`` or ``sh``.
       source: the program.
       line: the line of the page on which it begins.
-      output: where the page holds what it gives; None if it does not.
+      output: where its output is on the page; None if it is not there.
     """
 
     language: str
@@ -97,7 +97,7 @@ def run_shell(source: str) -> str:
 
 
 def fits(expected: str, given: str) -> bool:
-    """Whether an output is the one that a page holds, which may leave parts out."""
+    """Whether an output is the one on the page, where parts may be left out."""
     lines = []
     for line in expected.strip("\n").split("\n"):
         if line.strip() == "...":
@@ -108,7 +108,7 @@ def fits(expected: str, given: str) -> bool:
 
 
 def run(page: str) -> tuple[str, str]:
-    """The text of a page, and the same with what its programs give."""
+    """The text of a page, and the same text with the present outputs of its programs."""
     text = (DOCS / page).read_text(encoding="utf-8")
     pieces, end = [], 0
     names: dict[str, Any] = {"__name__": "page"}
@@ -139,14 +139,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run the programs of documentation pages.")
     parser.add_argument("--update", action="store_true", help="write the pages")
     update = parser.parse_args().update
-    # What pages do to the cache of executables, they do not do to the user's.
+    # Pages have a cache of executables of their own, and leave the user's alone.
     with tempfile.TemporaryDirectory() as cache:
         os.environ["GNOMON_CACHE_DIR"] = cache
         return compare(update)
 
 
 def compare(update: bool) -> int:
-    """Whether pages are out of date, which are written if ``update`` is set."""
+    """Whether pages are out of date; rewrite them if ``update`` is set."""
     stale = False
     for page in PAGES:
         text, given = run(page)

@@ -1,9 +1,9 @@
-"""Print how much slower a program runs without the legalization that is there to make it fast.
+"""Print how much slower programs run without the legalizations that make them fast.
 
 python -m tests.tools.slow_programs
 
-The programs are those of `tests/backends/iree/legalize/reproducers.py` whose failure is the time of
-a call. Each is called with and without its legalization, in turns; the best time of each counts.
+The programs are the reproducers of `tests/backends/iree/legalize/reproducers.py` that measure the
+time of a call. Each is called with and without its legalization, in turns; the best times count.
 Where the ratio falls below the declared factor, the compiler may no longer need the legalization.
 """
 
@@ -45,7 +45,7 @@ def _seconds(call: Callable[[], Any]) -> float:
 
 
 def compared(name: str) -> tuple[float, float]:
-    """The best seconds of a call of the reproducer `name`, with its legalization and without."""
+    """The shortest times of a call of a reproducer, with its legalization and without."""
     one = REPRODUCERS[name]
     with_it = _callee(one, IreeBackend(one.target, without(LEGALIZATIONS, *one.beside)))
     without_it = _callee(one, IreeBackend(one.target, without(LEGALIZATIONS, name, *one.beside)))

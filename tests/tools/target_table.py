@@ -67,7 +67,7 @@ def cases() -> dict[str, Case]:
     for row in sorted(all_rows(), key=lambda row: "f32" not in row.dtypes.split()):
         names = row.dtypes.split()
         if f"gnomon.{row.op}" in HOST_OPS:
-            # The ops that a row puts around an op evaluated by Python do not matter for the target.
+            # Where Python evaluates the op, the ops that the row puts around it do not matter.
             row = replace(row, around=None)
         found.setdefault(row.op, (row, DTYPES["f32" if "f32" in names else names[0]]))
     return found
@@ -102,7 +102,7 @@ def lowered(backend: IreeBackend, case: Case) -> tuple[str, str]:
 
 
 def reason(error: Exception) -> str:
-    """An error's reason without what differs from op to op."""
+    """The reason in an error, without the parts that differ from op to op."""
     text = str(error).split("; ")[0].split(" (loc")[0]
     return text.rpartition("': ")[2] if "': " in text else "it has no such dtype"
 

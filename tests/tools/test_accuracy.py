@@ -21,7 +21,7 @@ from gnomon.tools.accuracy.page import page
 
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 
-# The numbers of points in f32; f64 has a tenth.
+# The numbers of points in f32; in f64 there are a tenth as many.
 FEW, MANY = 3000, 200_000
 # The functions that default tests compile as one program.
 TOGETHER = [f for f in FUNCTIONS if not f.pairs and not f.costly]

@@ -1,4 +1,4 @@
-"""docs/legalizations.md is what the list of legalizations says."""
+"""docs/legalizations.md agrees with the list of legalizations."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from gnomon.tools.soak import SCENARIOS, Outcome, Usage
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
-# The scenarios that take long, mostly by compiling.
+# The scenarios that take long, mostly to compile.
 _LONG = ("programs", "loops")
 
 

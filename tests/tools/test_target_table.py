@@ -1,4 +1,4 @@
-"""The page of targets names every op, every target, and the reason of everything refused."""
+"""docs/targets.md has every op, every target, and a reason for each refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file with functions, in a folder of its own that is the current one."""
+"""Fixture: a file with functions, in a new folder that is the current one."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_transformations_are_applied_in_order(model: Path, capsys: Capture) -> N
     assert signature("--grad", "0", "--jacrev") == (
         f"func.func @main(%arg0: {vector}) -> tensor<3x3xf32>"
     )
-    # A function of a batch of numbers gives no number to differentiate.
+    # The result of a mapped function is no single number to differentiate.
     assert main(["compile", f"{model}:scaled", "--vmap=0", "--grad", "--batch-size=5"]) == 1
     assert "scalar" in capsys.readouterr().err
     assert main(["compile", f"{model}:scaled", "--vmap=0"]) == 2
@@ -112,7 +112,7 @@ def test_every_stage_is_emitted(model: Path, capsys: Capture) -> None:
 def test_code_for_machines_that_are_not_here(model: Path, capsys: Capture) -> None:
     scaled = f"{model}:scaled"
     assert ".target sm_90" in emitted(capsys, scaled, "--target=cuda:sm_90", "--emit=ptx")
-    # As many files as kernels: a folder of them.
+    # There are as many files as kernels, in a folder.
     assert main(["compile", scaled, "--target=vulkan", "--emit=spirv", "-o", "kernels"]) == 0
     for path in Path("kernels").iterdir():
         assert path.suffix == ".spv" and path.read_bytes().startswith(b"\x03\x02\x23\x07")

@@ -117,7 +117,7 @@ def test_differences_are_told(tmp_path: Path) -> None:
     (one,) = compare({"x": np.array([1, np.nan, np.inf, 5], np.float32), "n": n}, path)
     assert (one.name, one.count, one.index, one.largest) == ("x", 1, (3,), 1.0)
     assert compare({"x": np.zeros(4, np.float32), "n": n}, path)[0].count == 4
-    # A nan that is not expected is the worst of all, and integers are compared as such.
+    # An unexpected nan is the largest difference, and integers are compared as integers.
     (one,) = compare({"x": np.array([np.nan, np.nan, np.inf, 9], np.float32), "n": n}, path)
     assert (one.index, one.largest) == ((0,), np.inf)
     (one,) = compare({"x": x, "n": n - [1, 0]}, path)
