@@ -39,9 +39,9 @@ from gnomon.backends.iree.legalize.refusals import refuse
 from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Outlined, Rule
 from gnomon.dialects.contract import Instance
-from gnomon.dialects.emit import convert, full_like, ops, zeros
+from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import FLOATING, is_complex, is_floating, type_of
+from gnomon.dialects.types import FLOATING, is_floating, type_of
 
 __all__ = ["LEGALIZATIONS"]
 
@@ -296,28 +296,6 @@ def _log1p(wide: np.dtype, log_of_size: Emit) -> Rule:
     return rule
 
 
-# -------------------------------------------------------------------------------- dot_general, pad
-
-
-def _dot_general(inst: Instance) -> Sequence[ir.Value] | None:
-    # The compiler divides by the size of the contraction: a sum of nothing is written down here.
-    if all(type_.size for type_ in inst.operand_types):
-        return None
-    return [zeros(inst.type)]
-
-
-def _pad(inst: Instance) -> Sequence[ir.Value] | None:
-    # IREE fills with numbers of at most 64 bits.
-    dtype = inst.type.dtype
-    if not is_complex(dtype) or dtype.itemsize <= 8:
-        return None
-    parts = [
-        ops.pad.build([part(x) for x in inst.operands], inst.params)[0]
-        for part in (ops.real, ops.imag)
-    ]
-    return [ops.complex(*parts)]
-
-
 def _first(*rules: Rule) -> Rule:
     """The first of some rules that applies."""
 
@@ -492,25 +470,6 @@ LEGALIZATIONS = (
         reproducer="`sin(3e10)` of f32 on `vulkan:portable` is 0",
         targets=Targets.where(f64=False),
         rules=always(_NARROW),
-    ),
-    Legalization(
-        name="empty-contractions",
-        stage=Stage.REWRITE,
-        kind=Kind.REFUSED,
-        doc="write a contraction of nothing as zeros",
-        upstream="IREE 3.13 divides by the size of the contraction, and crashes",
-        texts=("products_over_nothing",),
-        reproducer="a product of f32[3,0] and f32[0,4] crashes the compiler",
-        rules=always({"gnomon.dot_general": _dot_general}),
-    ),
-    Legalization(
-        name="wide-complex-padding",
-        stage=Stage.REWRITE,
-        kind=Kind.REFUSED,
-        doc="pad complex128 part by part",
-        upstream="IREE 3.13 fills with numbers of at most 64 bits",
-        reproducer="a pad of complex128 does not compile",
-        rules=always({"gnomon.pad": _pad}),
     ),
     Legalization(
         name="roundings",

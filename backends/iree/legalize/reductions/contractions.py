@@ -1,12 +1,12 @@
 """Contractions: sums of products, formed in f32 at least, and long ones in stages.
 
 IREE forms a contraction with a result of 16 bits in 16 bits: of 4096 products of bf16 it loses a
-quarter and more. What is long is added up one by one, as sums are (`sums`): where the result is
-small it is formed in pieces, which also run on all cores.
+quarter and more. The terms of a long one are added one by one, as in sums (`sums`). If the result
+is small, such a contraction is formed in pieces, which also run on all cores.
 
 A product of complex matrices is four real ones: the compiler has no vectors of complex numbers. Of
 1000 rows it takes 61 ms instead of 110, and 0.8 s to compile instead of 1.8; for ROCm the compiler
-dies of the whole one.
+crashes on the whole one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gnomon.backends.iree.legalize.reductions.sums import STAGE, sum_along
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.dot_algorithm import is_algorithm, without_algorithm
-from gnomon.dialects.emit import constant, ops, reshape
+from gnomon.dialects.emit import constant, ops, reshape, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex, is_inexact, real_dtype, type_of
 
@@ -104,6 +104,13 @@ def _by_algorithm(inst: Instance) -> Sequence[ir.Value] | None:
     return [without_algorithm(inst)] if is_algorithm(inst.params["precision"]) else None
 
 
+def _of_nothing(inst: Instance) -> Sequence[ir.Value] | None:
+    # The compiler divides by the size of the contraction: a sum of nothing is written down here.
+    if all(type_.size for type_ in inst.operand_types):
+        return None
+    return [zeros(inst.type)]
+
+
 LEGALIZATIONS = (
     Legalization(
         name="products-by-algorithm",
@@ -113,6 +120,16 @@ LEGALIZATIONS = (
         upstream="IREE 3.13 drops the `algorithm` of a `dot_general`",
         reproducer="a product of f32 with precision `BF16_BF16_F32` is as exact as one of f32",
         rules=always({"gnomon.dot_general": _by_algorithm}),
+    ),
+    Legalization(
+        name="empty-contractions",
+        stage=Stage.REWRITE,
+        kind=Kind.REFUSED,
+        doc="write a contraction of nothing as zeros",
+        upstream="IREE 3.13 divides by the size of the contraction, and crashes",
+        texts=("products_over_nothing",),
+        reproducer="a product of f32[3,0] and f32[0,4] crashes the compiler",
+        rules=always({"gnomon.dot_general": _of_nothing}),
     ),
     Legalization(
         name="contractions",
