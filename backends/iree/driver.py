@@ -1,9 +1,9 @@
-"""IREE's drivers and devices, as long as this process lives.
+"""IREE's drivers and devices, which live as long as this process.
 
-The end of a process needs care. IREE's buffers do not keep the device alive that made them, and
-freeing one after its device crashes; the order in which an interpreter that ends clears the user's
-modules is not ours to choose. So a device object, once made, is never destroyed. At exit we wait
-for the work that is still in flight and leave the rest to the operating system.
+The end of a process needs care. IREE's buffers do not keep their device alive, and freeing a buffer
+after its device crashes; and we cannot choose the order in which the ending interpreter clears the
+user's modules. So a device object, once made, is never destroyed. At exit we wait for the work that
+is still in flight, and leave the rest to the operating system.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ __all__ = [
 rt: Any = Deferred("iree.runtime")
 _binding: Any = Deferred("iree.runtime._binding")
 
-# Those that compute in the memory of Python.
+# The drivers that compute in Python's memory.
 _HOST_DRIVERS = ("local-sync", "local-task")
 
-# What a driver needs of the machine, for the error that says that it is not there.
+# What a driver needs on the machine, for the error that says that it is missing.
 _NEEDS = {
     "cuda": "NVIDIA's driver (libcuda.so.1) and a GPU that `nvidia-smi` lists",
     "hip": "AMD's ROCm runtime (libamdhip64.so) and a GPU that `rocminfo` lists",
@@ -80,7 +80,7 @@ def _make_immortal(value: object) -> None:
 def runtime_generation() -> int:
     """Returns a number that changes when programs must be loaded anew.
 
-    They must be in a forked child, and after a device was lost.
+    That is so in a forked child, and after a device was lost.
     """
     return ProcessState.generation
 
@@ -143,7 +143,7 @@ class _InFlight:
         Args:
             limit: fewer programs run then.
             nbytes: the memory that it will allocate.
-            limit_nbytes: with it all that run have allocated no more than that, or none runs.
+            limit_nbytes: the most that it and the running programs may allocate, unless none runs.
         """
         while entries := self._entries:
             if len(entries) < limit and self._nbytes + nbytes <= limit_nbytes:
@@ -178,7 +178,7 @@ def _reached(semaphore: Any) -> bool:
 
 
 class Abandonable(Protocol):
-    """An object that is told of forks and of lost devices."""
+    """An object that is notified of forks and of lost devices."""
 
     def abandon(self, reason: str) -> None:
         """Its device belongs to another process from now on, or to none."""
@@ -226,7 +226,7 @@ class MemoryUse:
 
     @staticmethod
     def leak(value: object) -> None:
-        """Keeps a value for ever, because destroying it needs a device that is not there."""
+        """Keeps a value for ever, because destroying it needs a device that is gone."""
         _make_immortal(value)
 
 
@@ -265,8 +265,8 @@ class DriverState:
     def lost_with(self, error: BaseException) -> str | None:
         """The message for an error that lost the device with all its contents, or None.
 
-        Arrays that were read before are copied to it when it is next used, which starts it anew;
-        programs are loaded again.
+        The next use of the device starts it anew: arrays that were read before are copied to it,
+        and programs are loaded again.
         """
         if self.shares_memory or not any(sign in str(error) for sign in _LOST):
             return None
@@ -288,7 +288,7 @@ class DriverState:
         return int(self.allocator.statistics["device_bytes_allocated"])
 
     def make_room(self) -> None:
-        """Frees what is free to be freed: it waits for every program, and collects garbage."""
+        """Frees what can be freed: waits for every program, and collects garbage."""
         self.in_flight.wait_all()
         self.idle_staging.clear()
         gc.collect()

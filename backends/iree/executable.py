@@ -1,4 +1,4 @@
-"""Executables: compiled programs, loaded and called with as little in between as possible."""
+"""Executables: compiled programs, loaded, and called with as little overhead as possible."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ __all__ = ["ArrayType", "Executable"]
 # that the caches do not have.
 _RUN_AHEAD = 32
 _RUN_AHEAD_BYTES = 64 << 20
-# Calls that take so long are made in a way that heeds interrupts.
+# Calls that take this long are made such that interrupts end them.
 _SLOW_S = 0.02
-# The least of so many calls is what a call allocates: other threads allocate meanwhile.
+# The minimum over this many calls is what a call allocates: other threads allocate meanwhile.
 _MEASURED_CALLS = 3
 
 _VariantList = rt.VmVariantList
@@ -66,7 +66,7 @@ class _Loaded:
         host: the Python functions that it calls, or None.
         invoke: runs it on a list of arguments, and fills a list of results.
         footprint: the bytes that a call allocates, as far as measured.
-        unmeasured: in how many calls that is to be measured yet.
+        unmeasured: the number of further calls in which to measure that.
         slow: whether the next call is expected to take long.
         unbounded: whether any call may take long.
     """
@@ -97,7 +97,7 @@ class _Loaded:
         self.slow = slow or unbounded
         self.unbounded = unbounded
         self.generation = runtime_generation()
-        # IREE asks that calls of one context be made one after the other.
+        # IREE does not allow concurrent calls of one context.
         self.lock = threading.Lock()
         self.footprint = 0
         self.unmeasured = _MEASURED_CALLS
@@ -354,7 +354,7 @@ class Executable:
         try:
             loaded.call(arguments, results, keep_alive)
         except KeyboardInterrupt:
-            # Nobody waits for it, also not the end of the process.
+            # Nobody waits for it, not even when the process ends.
             semaphore.fail("the call was interrupted")
             self._abandon(loaded)
             raise
@@ -433,8 +433,8 @@ def _invoke_measured(loaded: _Loaded, arguments: Any, results: Any) -> None:
 def _copy_of_argument(result: Buffer, state: DriverState) -> Buffer:
     """Copies a result that is a view of an argument's memory, which belongs to the caller.
 
-    The memory holds the argument's value, which is there before the program ends, and NumPy may
-    free or change it afterwards.
+    The argument's value is in this memory before the program ends, and NumPy may free or change it
+    afterwards.
     """
     shape, dtype, device = result.shape, result.dtype, result.device
     borrowed = Buffer(shape, dtype, device, view=result._view)

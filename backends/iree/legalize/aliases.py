@@ -23,7 +23,7 @@ __all__ = [
     "name_of",
 ]
 
-# The result is written into the buffer of the first operand, where nothing else needs that.
+# The result is written into the buffer of the first operand, if nothing else needs that buffer.
 UPDATES: Final = frozenset(
     {
         *("dynamic_update_slice", "scatter"),
@@ -38,14 +38,14 @@ SAME_BUFFER: Final = frozenset({"reshape", "bitcast_convert", "optimization_barr
 # broadcast or a transpose. These are the ones whose dimensions are not those of memory.
 MOVES_DIMENSIONS: Final = frozenset({"broadcast_in_dim", "transpose"})
 
-# The result has the elements of the operand, in another shape; no kernel of its own makes it.
+# The result has the elements of the operand in another shape, and no kernel of its own.
 REARRANGES: Final = MOVES_DIMENSIONS | {"reshape"}
 
 # The same, with ops that read the bytes of an element as another type.
 READ_IN_PLACE: Final = REARRANGES | {"bitcast_convert"}
 
-# IREE pads an array with gaps by writing it into the padded one. It does so with what is made of
-# the array by these as well, and an update before them is then made in the padded array.
+# IREE puts padding between elements by writing the array into the padded one. It does the same if
+# one of these ops is in between, and then makes an earlier update in the padded array.
 PADDED_IN_PLACE: Final = frozenset({"bitcast_convert", "convert", "reshape", "pad"})
 
 

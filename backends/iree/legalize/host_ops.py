@@ -1,7 +1,7 @@
 """Ops that compiled programs leave to Python, and why: `backends.iree.host` calls them.
 
-A call costs some microseconds and a wait for the operands; it pays where the compiler has no code
-for the op, or where LAPACK's is much the better. A target whose programs cannot call Python has no
+A call costs some microseconds and a wait for the operands. It pays if the compiler has no code for
+the op, or if LAPACK's code is much faster. A target whose programs cannot call Python has no
 form of these ops.
 """
 

@@ -126,7 +126,7 @@ class Legalization:
       rules: its rewriting rules; None if it has a `run`.
       run: changes the program, or from `Stage.LOWERED` on the module; None if it has `rules`.
       issue: the address of upstream's issue, where there is one.
-      texts: names of the texts in ``docs/upstream`` that report what IREE does.
+      texts: names of the reports in ``docs/upstream`` on what IREE does.
     """
 
     name: str
@@ -181,7 +181,7 @@ def rules_of(
 
 
 def checked(legalizations: Sequence[Legalization]) -> tuple[Legalization, ...]:
-    """A list of legalizations.
+    """The list of legalizations, after checks.
 
     Raises:
       ValueError: two have one name, or on some target two rules of one stage rewrite one op and
@@ -203,17 +203,17 @@ def checked(legalizations: Sequence[Legalization]) -> tuple[Legalization, ...]:
 
 
 def _kinds_of_targets() -> list[Target]:
-    """One target of each set of those that a legalization cannot tell apart."""
+    """One target of each set of targets that no legalization tells apart."""
     targets = [*CPUS, *(f.member(a.name) for f in FAMILIES for a in f.architectures)]
     kinds = {(t.capabilities, t.memory, t.code, t.is_host): t for t in targets}
     return list(kinds.values())
 
 
 def without(legalizations: Sequence[Legalization], *names: str) -> tuple[Legalization, ...]:
-    """The legalizations but those of some names.
+    """The legalizations except those with some names.
 
     Raises:
-      ValueError: there is none of a name.
+      ValueError: no legalization has one of the names.
     """
     unknown = set(names) - {one.name for one in legalizations}
     if unknown:

@@ -64,7 +64,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *special_functions.LEGALIZATIONS,
         *convolution.LEGALIZATIONS,
         *sums.LEGALIZATIONS,
-        # Narrow dtypes are gone before it is asked which dtypes there are.
+        # Narrow dtypes are replaced before the refusals check the dtypes of the program.
         *narrow_arithmetic.LEGALIZATIONS,
         *refusals.LEGALIZATIONS,
         *closed_expressions.LEGALIZATIONS,
@@ -84,7 +84,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *masks.LEGALIZATIONS,
         *forms.LEGALIZATIONS,
         *constant_reductions.LEGALIZATIONS,
-        # Of all that chooses: guards of loops do, too.
+        # After everything that writes selects, which guards of loops do too.
         *selects.LEGALIZATIONS,
         *library_products.LEGALIZATIONS,
     )

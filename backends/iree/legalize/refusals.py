@@ -42,7 +42,8 @@ def check_dtypes(program: Program, target: Target) -> None:
         for type_ in body.argument_types:
             if not _has(target, type_):
                 raise _refusal(type_, "an argument", "", target)
-        # Operands are results of other ops, or arguments; those of loops are operands before.
+        # Operands are results of other ops, or arguments; those of a loop's body are operands of
+        # the loop.
         for op in all_operations(body):
             for value in results_of(op):
                 if value.type in accepted:
@@ -81,7 +82,7 @@ def refuse(target: Target, reason: str) -> Rule:
 
 
 def _line(location: ir.Location) -> str:
-    """Where the user wrote it, for a message; nothing where that is not known."""
+    """The user's line, for a message; empty if it is not known."""
     text = str(location)
     return "" if "unknown" in text else f" ({text})"
 

@@ -20,8 +20,8 @@ from gnomon.passes.cost import estimate
 
 __all__ = ["LEGALIZATIONS"]
 
-# Arithmetic operations in all branches together up to which computing all of them is cheaper than
-# one decision on the host.
+# The number of arithmetic operations in all branches together up to which it is cheaper to compute
+# them all than to decide on the host.
 _CHEAP_FLOPS = 1e5
 
 
@@ -38,7 +38,7 @@ def _switch(inst: Instance) -> Sequence[ir.Value] | None:
     index, *operands = inst.operands
     results = inst.bodies[0].inline(operands)
     for i, body in enumerate(inst.bodies[1:], start=1):
-        # An index below the first branch means it, and one above the last means that.
+        # An index below zero means the first branch, and one that is too large the last.
         chosen = ops.ge(index, constant(np.asarray(i, np.int32)))
         results = [
             ops.select(broadcast_scalar(chosen, type_.shape), new, old)

@@ -12,9 +12,9 @@ __all__ = ["copy_of"]
 def copy_of(value: ir.Value, number: int) -> ir.Value:
     """A tensor in a buffer of its own, at the current insertion point.
 
-    It is a choice between the value and another one that the compiler cannot foresee. What decides
-    is in memory, like the value: a kernel that reads none is run again by IREE instead of copying
-    its result, and then both results are taken for one.
+    The copy is a select between the value and another one, by a condition that the compiler cannot
+    foresee. The condition is in memory, like the value: instead of copying the result of a kernel
+    that reads no memory, IREE runs the kernel again, and then takes both results for one.
 
     Args:
       value: what to copy.
@@ -37,7 +37,7 @@ def copy_of(value: ir.Value, number: int) -> ir.Value:
         comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction EQ>"),
         compare_type=ir.Attribute.parse("#stablehlo<comparison_type SIGNED>"),
     )
-    # One for each element, or the host reads it and decides.
+    # One condition for each element, because the host would read a single one and decide.
     each = _create(
         "stablehlo.broadcast_in_dim",
         ir.RankedTensorType.get(type_.shape, boolean),

@@ -85,7 +85,7 @@ class Emitter:
         return list(op.results)
 
     def tensor(self, value: ir.Value) -> ir.Value:
-        """A value on the device; a scalar of the host goes there as part of what uses it."""
+        """A value on the device; a scalar of the host becomes an operand of what uses it there."""
         if value not in self.tensors:
             scalar = self.scalars[value]
             with ir.InsertionPoint(self.here):
@@ -114,7 +114,7 @@ class Emitter:
             (self.scalars if on_host else self.tensors)[value] = new
 
     def knows(self, value: ir.Value) -> bool:
-        """Whether a value was made outside of the block that is looked at."""
+        """Whether a value was made outside the present block."""
         return value in self.tensors or value in self.scalars
 
     def on_host(

@@ -1,7 +1,7 @@
 """The forms in which IREE may get a program's control flow, the best one first.
 
-What the compiler refuses in one form it gets in the next. The last one is always taken: it has no
-control flow, since Python takes every step.
+A program that the compiler refuses in one form is given to it in the next. It always takes the last
+one, which has no control flow, because Python takes every step.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def write_control_flow(
       finish: rewrites the module when its control flow has its form.
 
     Returns:
-      what the compiler reads, or None where the program has a loop that the form cannot say: the
-      module is of no use then.
+      what the compiler reads, or None if the form cannot express a loop of the program; the module
+      must not be used then.
     """
     is_step = every_step if form is Form.STEPS else steps_for_order(ordered)
     try:

@@ -1,4 +1,4 @@
-"""Loops that stay StableHLO: those that do not count, and all where nothing else compiles.
+"""Loops that stay StableHLO: those that do not count, and all loops if nothing else compiles.
 
 IREE refuses or crashes on many loops whose carries pass through, swap places or equal each
 other, because its simplifications of ``scf.while`` prune the two regions differently. Where each

@@ -64,9 +64,9 @@ def literal(type_: ir.Type, value: int) -> ir.Value:
 def widened(value: ir.Value) -> ir.Value:
     """A host integer in 64 bits, as loops and branches pass it; other values unchanged.
 
-    IREE's virtual machine moves the operands of a branch in some order, and takes a 32-bit number
-    and half of a 64-bit one for different registers. One may overwrite the other before it is
-    moved, and sizes and offsets of arrays, which have 64 bits, are there too.
+    IREE's virtual machine moves the operands of a branch one after the other, and does not see that
+    a 32-bit number and half of a 64-bit one are the same register. So one may overwrite the other
+    before it is moved; sizes and offsets of arrays, which have 64 bits, are among the operands.
     """
     wide = ir.IntegerType.get_signless(64)
     if not isinstance(value.type, ir.IntegerType) or value.type == wide:
@@ -120,7 +120,7 @@ def to_host(tensor: ir.Value) -> ir.Value:
 
 
 def _same(name: str, of_bools: str | None = None) -> Callable[..., ir.Value]:
-    """An op of operands and a result of one type; bools may have another one, or none."""
+    """An op whose operands and result have one type; bools may have another op, or none."""
 
     def emit(op: ir.Operation, type_: ir.Type, *operands: ir.Value) -> ir.Value:
         chosen = (of_bools or name) if str(type_) == I1 else name
@@ -188,7 +188,7 @@ ON_HOST: dict[str, Emit] = {
 
 
 def computes_on_host(op: ir.Operation, available: Callable[[ir.Value], bool]) -> bool:
-    """Whether an op can be computed on the host from values that are there."""
+    """Whether the host can compute an op if it has the operands."""
     if op.name == CONSTANT:
         return is_scalar(op.results[0])
     return (

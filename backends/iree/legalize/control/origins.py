@@ -1,8 +1,8 @@
-"""Updates that are made from what they update.
+"""Updates that are computed from the array that they update.
 
 A kernel that computes such an update would write into the buffer that its other threads still read.
-So the update is a value in memory of its own; the buffer that it is written into is the business of
-`in_place`, after kernels are formed.
+So the update is stored first; after kernels are formed, `in_place` chooses the buffer that it is
+written into.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _CONSTANT = "stablehlo.constant"
 
 
 def updates_its_origin(update: ir.Value) -> bool:
-    """Whether a value is written into something that it is made from, or shares an origin with.
+    """Whether a value is written into an array that it is made from, or shares an origin with.
 
     Only the operations of the block count, and no literals.
     """

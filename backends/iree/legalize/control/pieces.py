@@ -1,10 +1,10 @@
 """A program of StableHLO taken apart into steps and pieces, see `steps`.
 
 The blocks of the chosen loops and branches, and ``main``, are cut at the steps that they hold. The
-ops between two cuts become a function; it takes the values from outside that it uses, and gives
-those of its own that something outside of it uses. What it takes may be somebody else's too, so a
-piece updates copies of its arguments. Literals are not passed on but written again where they are
-used, so that the compiler sees them.
+ops between two cuts become a function: its arguments are the values from outside that it uses, and
+its results those of its values that are used outside. Others may use the arguments too, so a piece
+updates copies of them. Literals are not passed but written again where they are used, so that the
+compiler sees them.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def every_step(op: ir.Operation) -> bool:
 def steps_for_order(effects: frozenset[str]) -> Choice:
     """The ops that must be steps so that calls keep their order; the fewest possible.
 
-    These are the calls with effects, and what is around them. A loop that does not count, and one
-    that calls Python in its condition, is a step if there is any call in it.
+    These are the calls with effects, and the control flow around them. A loop that does not count,
+    and one that calls Python in its condition, is a step if there is any call in it.
 
     Args:
       effects: the symbols of the host functions with effects.
@@ -129,7 +129,7 @@ class _DraftBlock:
 
 
 def split_into_pieces(module: ir.Module, is_step: Choice) -> bool:
-    """Take ``main`` apart in place, where it holds a step; whether it does.
+    """Take ``main`` apart in place if it holds a step; return whether it does.
 
     ``main`` is then an empty function that has the steps as reflection data.
     """

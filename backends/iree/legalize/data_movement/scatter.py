@@ -10,8 +10,8 @@ What IREE 3.13 gets wrong, and what is done about it:
 - A gather out of bounds reads beyond the buffer: its starts are clamped before.
 - A slice that is updated by a slice of itself is overwritten while it is read: a barrier
   precedes the update.
-- An argument of the program whose last use is an update is overwritten, though it is the caller's:
-  the update is done on a copy.
+- An argument of the program whose last use is an update is overwritten, although it belongs to the
+  caller: the update is done on a copy.
 - Unsigned integers, bools and complex numbers: see `storage`.
 """
 

@@ -53,9 +53,9 @@ __all__ = ["LEGALIZATIONS", "sorting_rules"]
 
 _I32 = np.dtype(np.int32)
 _F32 = np.dtype(np.float32)
-# Rows of so many elements are compared pair by pair, however many there are,
+# Rows of up to this many elements are compared pair by pair, however many rows there are,
 _SHORT = 16
-# and longer ones up to so many comparisons, which take as long as a call on the host.
+# and longer ones if there are at most this many comparisons, as long as a call on the host.
 _FEW_COMPARISONS = 1 << 15
 # The bits of a position in such a row.
 _MARK = 16
@@ -120,9 +120,9 @@ def _permutation(keys: Sequence[ir.Value], target: Target) -> ir.Value:
 def _owned(operands: Sequence[ir.Value]) -> list[ir.Value]:
     """The same values, in memory that nothing else reads.
 
-    A sort overwrites its operands, and in loops IREE lets two sorts share what they have in common,
-    such as the positions: the second one found them in the order of the first. Each operand gets a
-    zero added that depends on all of them, which the compiler does not see to be one.
+    A sort overwrites its operands, and in loops IREE lets two sorts share equal operands, such as
+    the positions: the second sort found them in the order of the first. So a zero that depends on
+    all operands, and that the compiler does not recognize, is added to each.
     """
     mixed = operands[0]
     for x in operands[1:]:
@@ -133,7 +133,7 @@ def _owned(operands: Sequence[ir.Value]) -> list[ir.Value]:
 
 
 def _ranked(keys: Sequence[ir.Value]) -> ir.Value:
-    """An element comes at the place that is the number of those before it in its row."""
+    """The order in which each element has as its position the number of those before it."""
     rows, n = type_of(keys[0]).shape
     pairs = TensorType((rows, n, n), _I32)
 

@@ -1,4 +1,4 @@
-"""Dtypes that IREE handles badly, held in others while an op moves or combines elements."""
+"""Dtypes that IREE handles badly, stored as others while an op moves or combines elements."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Borders of kernels: what must not become one kernel, or be computed again in several."""
+"""Borders of kernels: ops that must not share a kernel, or be computed again in several."""

@@ -1,13 +1,13 @@
-"""Closed expressions: what is computed of literals and ramps alone, computed here and now.
+"""Closed expressions, made of literals and ramps alone: their values at compile time.
 
-IREE fuses an elementwise op into all that use its result where the op reads no tensor, however
-often the result is used (it takes it for a ramp). A value that is made of literals and ramps alone
-is made by such ops only, so a use copies the whole expression: two uses a step, and twenty steps
-are a million ops. Random numbers drawn from a key that the program makes itself are of this kind,
-and were compiled in fifteen seconds, or never.
+IREE fuses an elementwise op that reads no tensor into all users of its result, however many there
+are (it takes the op for a ramp). A closed expression consists of such ops only, so each use copies
+all of it: with two uses in each step, twenty steps are a million ops. Random numbers drawn from a
+key that the program makes itself are of this kind, and took fifteen seconds to compile, or did not
+end.
 
-- Where the value is small, the evaluator computes it, and it becomes a literal: `fold_closed`.
-- Where it is large, the ramp that it starts from is shifted by a zero that the compiler does not
+- The evaluator computes small values, which become literals: `fold_closed`.
+- For a large value, the ramp that it starts from is shifted by a zero that the compiler does not
   see, so that the expression reads a tensor like any other: `open_expressions`, on StableHLO, where
   each op is one of IREE's.
 
@@ -39,11 +39,11 @@ from gnomon.dialects.types import type_of
 
 __all__ = ["LEGALIZATIONS", "LEGALIZATIONS_OF_LOWERED", "fold_closed", "open_expressions"]
 
-# An expression of so many ops, copied for each use, is short.
+# An expression with at most this many ops, copies included, is short.
 _SHORT = 16
-# What is evaluated has so many elements at most: as much as is pleasant in an executable.
+# The most elements of a value that is evaluated, since the executable contains it.
 _ELEMENTS = 1 << 14
-# Ops of a copied expression that the compiler takes in its stride.
+# The number of ops of a copied expression that hardly slow down the compiler.
 _COPIES = 1000
 
 _MOVES = frozenset(
@@ -55,7 +55,7 @@ _MOVES = frozenset(
 )
 _CONSTANT = "gnomon.constant"
 _RAMP, _LITERAL = "stablehlo.iota", "stablehlo.constant"
-# Ops that the lowering writes as many; their weight as an expression.
+# Ops that are lowered to many, and the number to count for each.
 _LONG = {"gnomon.threefry2x32": _COPIES}
 
 
@@ -66,7 +66,7 @@ def fold_closed(program: Program, target: Target) -> None:
 
 
 def _fold(body: Body) -> None:
-    # How many ops a copy of each closed value is.
+    # The number of ops in a copy of each closed value.
     lengths: dict[ir.Value, int] = {}
     closed: list[ir.Operation] = []
     for op in body.operations:
@@ -101,7 +101,7 @@ def _replace(closed: Sequence[ir.Operation], lengths: Mapping[ir.Value, int]) ->
     """Put literals in the places of long values that others than closed ops use."""
     long = [op for op in closed if lengths[results_of(op)[0]] > _SHORT]
     known = _evaluated(closed, long)
-    # The last ones first: what only long values are made of has no uses left when its turn comes.
+    # The last ones first: then values that only long ones use have no uses left in their turn.
     for op in reversed(long):
         for result in results_of(op):
             if next(iter(result.uses), None) is not None:
@@ -150,7 +150,7 @@ def _open(block: ir.Block) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 _open(inner)
-    # Each time an expression reads one tensor more, so this ends.
+    # Each round makes one more expression read a tensor, so this ends.
     while (root := _root_of_long(block)) is not None:
         _shift(root)
 
@@ -166,7 +166,7 @@ def _root_of_long(block: ir.Block) -> ir.Operation | None:
                 lengths[op.results[0]] = int(name == _RAMP)
                 roots[op.results[0]] = op.operation
             continue
-        # Asked first, because it is false of nearly all ops, and found out at the first operand.
+        # Tested first: it is false for nearly all ops, and quick to find.
         operands = op.operands
         if not all(x in lengths for x in operands) or not _is_fused(op.operation):
             continue
@@ -189,7 +189,7 @@ def _is_fused(op: ir.Operation) -> bool:
 
 
 def _shift(root: ir.Operation) -> None:
-    """Put what the compiler does not see through in the place of a ramp or a literal."""
+    """Replace a ramp or a literal by an equal value that the compiler cannot foresee."""
     (result,) = root.results
     type_ = type_of(result)
     with ir.InsertionPoint.after(root), root.location:

@@ -1,10 +1,10 @@
 """Long expressions: kept from being fused into one kernel that takes too long to compile.
 
-IREE fuses elementwise ops two by two, and copies what is fused already each time; values that are
-used several times cost it more than the square of the kernel's size, and so do LLVM's passes over a
-block of code without end. A chain of 40 sines (46 ops each) took 4 s to compile and one of 80 took
-20 s; the gradient of 100 multiplications and additions took minutes. A barrier makes the next op
-start a kernel of its own, so that compile time is proportional to the program.
+IREE fuses elementwise ops two by two, each time copying those that are fused already. With values
+that are used several times this takes more than the square of the kernel's size, and so do LLVM's
+passes over one very long block of code. A chain of 40 sines (46 ops each) took 4 s to compile and
+one of 80 took 20 s; the gradient of 100 multiplications and additions took minutes. A barrier makes
+the next op start a kernel of its own, so that compile time is proportional to the program.
 
 A *cluster* is a set of fused ops that are connected: the compiler makes one kernel of them at most.
 Its size is that of what its ops are lowered to. `MAX_SIZE` is where the time to compile an op
@@ -32,7 +32,7 @@ __all__ = ["LEGALIZATIONS", "MAX_SIZE", "split_long_fusions"]
 
 # Ops of StableHLO in one kernel.
 MAX_SIZE = 192
-# What the compiler writes as many instructions, in other ops.
+# Ops that the compiler writes as many instructions, and the number of ops to count for each.
 _FUNCTIONS = frozenset(
     f"stablehlo.{name}"
     for name in (
@@ -70,7 +70,7 @@ class _Cluster:
         root = self
         while root.merged is not None:
             root = root.merged
-        # The path is shortened, so that the next search is short.
+        # Shorten the path for the next search.
         step = self
         while step.merged is not None:
             step.merged, step = root, step.merged
@@ -80,7 +80,7 @@ class _Cluster:
 def _split(body: Body, sizes: _Sizes) -> None:
     clusters: dict[ir.Value, _Cluster] = {}
     stored: dict[ir.Value, ir.Value] = {}
-    # Literals, and what is made of them alone, are made again in each kernel.
+    # Each kernel makes literals, and values made of literals alone, again.
     literals: set[ir.Value] = set()
     twins: dict[tuple[ir.Value, ...], _Cluster] = {}
     for op in body.operations:
@@ -127,8 +127,8 @@ def _with_twin(
 ) -> _Cluster:
     """The cluster of a call, merged with that of an earlier call of the same operands.
 
-    What sine and cosine of one value have in common is computed once when they are inlined, so they
-    are connected, whether there is room or not.
+    Sine and cosine of one value compute their common part once when they are inlined, so they are
+    connected, whether there is room or not.
     """
     twin = twins.setdefault(operands, cluster).whole()
     if twin is not cluster:
@@ -171,7 +171,7 @@ class _Sizes:
 
 
 def _lowered_size(op: ir.Operation) -> int:
-    """How much an op is once it is lowered, which is tried on a block of its own."""
+    """The size of an op after lowering, found by lowering it in a block of its own."""
     definition = lookup(op)
     if definition.lower is ENGINE or not callable(definition.lower):
         return 1

@@ -1,10 +1,9 @@
-"""Values that IREE 3.13 computes in the kernels that read them, where that goes wrong on devices.
+"""Values that IREE 3.13 computes in the kernels that read them, and gets wrong on devices.
 
 A kernel that computes a value and reads it along different dimensions, as where all pairs of a row
 are compared, keeps it in a buffer that its threads write at the same time: a race, seen on Vulkan.
-And what is computed from narrower numbers (an i8 converted to an i32, and what is fused with that)
-is computed again wherever it is read, to spare memory: for CUDA a scatter of such updates is
-refused.
+To save memory, IREE computes values made from narrower numbers (an i8 converted to an i32, and ops
+fused with that) again wherever they are read: for CUDA it refuses a scatter of such updates.
 
 A kernel that reduces and then reads the result along other dimensions than the ones that were kept
 is wrong as well. On Vulkan ``x / x.sum(0)`` of f32[300,300] has infinities, and ``x + x.sum(1)`` of
@@ -48,7 +47,7 @@ def is_widened(value: ir.Value) -> bool:
         value = waiting.pop()
         dtype = type_of(value).dtype
         is_computed = not isinstance(value.owner, ir.Block) and is_fused(value.owner.name)
-        # What a comparison gives is a number of no memory; a bool that is read is one of a byte.
+        # The result of a comparison takes no memory; a bool that is read takes a byte.
         if dtype.itemsize < size and not (dtype == BOOL and is_computed):
             return True
         if is_computed:

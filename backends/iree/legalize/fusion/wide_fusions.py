@@ -1,13 +1,14 @@
 """Wide expressions: kept from being fused into one kernel of more buffers than IREE can bind.
 
-IREE fuses an elementwise expression with what it is made of and what is reduced from it, and gives
-the kernel a binding for each separate buffer that it reads or writes. It takes 32 of them, and says
-so only when the program is loaded (``binding count 49 > 32`` for the sum of 60 arguments). A
+IREE fuses an elementwise expression with its producers and with reductions of it, and gives the
+kernel a binding for each separate buffer that it reads or writes. It allows 32 of them, but only
+checks that when the program is loaded (``binding count 49 > 32`` for the sum of 60 arguments). A
 barrier on a part of the expression makes it a kernel of its own.
 
-A value's *leaves* are the buffers that a kernel computing it would read, if all that could be fused
-were, and those that it would write on the way. They bound the bindings from above, since IREE fuses
-less than that and packs values that live inside of the program into shared buffers.
+A value's *leaves* are the buffers that a kernel computing it would read if everything that can be
+fused were fused, and those that it would write on the way. They bound the bindings from above,
+since IREE fuses less than that and packs values that live inside of the program into shared
+buffers.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _split(body: Body) -> None:
             while len(read) > MAX_LEAVES:
                 operands = _narrow(op, operands, leaves)
                 read = _NO_LEAVES.union(*(leaves[x] for x in operands))
-            # A result that is needed in memory too is written by the kernel that goes on with it.
+            # If a result is also needed in memory, the kernel that uses it writes it.
             leaves |= {r: read | {r} if _is_stored(r) else read for r in results}
         else:
             leaves |= {r: _leaves_of_unfused(op, operands, r) for r in results}

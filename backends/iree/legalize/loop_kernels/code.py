@@ -42,7 +42,7 @@ __all__ = ["Kernel", "Rule"]
 
 Rule: TypeAlias = "Callable[[Kernel, ir.Operation], Sequence[Value]]"
 
-# Scalar ops of one kernel: what they take is about what launching another kernel takes.
+# The most scalar ops of a kernel: they take about as long as launching another kernel.
 _BUDGET = 4000
 _COSTLY = 16
 _FUNCTIONS = frozenset(
@@ -119,7 +119,7 @@ class Kernel:
         return self.literal(literal)
 
     def numbers(self, old: ir.Value) -> Numbers:
-        """The elements of a value, few as they are."""
+        """The elements of a small value."""
         value = self.value(old)
         if isinstance(value, np.ndarray):
             return value

@@ -6,8 +6,8 @@ besides arrays that it reads or updates in places that it computes (the stacked 
 of a scan), becomes one kernel instead: a ``flow.dispatch.region`` of scalar code. A thousand steps
 of a scalar recurrence took 1050 us and take 11.
 
-An array of numbers is in the kernel a NumPy array of values, so what only moves elements (reshape,
-transpose, slice, concatenate, ...) is NumPy's own and leaves no trace; contractions and reductions
+In the kernel, an array is a NumPy array of SSA values, so NumPy itself does what only moves
+elements (reshape, transpose, slice, concatenate, ...), without any op; contractions and reductions
 are unrolled. A budget of scalar ops bounds what becomes a kernel.
 
 Arrays in memory must be updated in place, which the compiler does where an array is not read again
@@ -99,7 +99,7 @@ def _region(
 
 
 def _distinct(types: Sequence[ir.RankedTensorType | None]) -> list[ir.RankedTensorType | None]:
-    """How results are stored, no two alike: dimensions of size 1 tell them apart.
+    """The types that results are stored in, all different: dimensions of size 1 are added.
 
     Where two results of a region turn out to be the same value, IREE merges them, and then takes
     other results for those that followed them.

@@ -1,9 +1,9 @@
 """Convolutions as products of matrices.
 
-What IREE 3.13 does with convolutions of its own: all forms are right but those with negative
-padding, and they are slow where the dimensions are not in its favourite order: 3x3 kernels from 64
-to 64 channels over 8 images of 32x32 take 60 ms with the features last and 650 ms with the features
-first, the gradient of the weights 600 to 1200 ms. The forms below take 15 to 30 ms, JAX 12 to 30.
+IREE 3.13 computes all forms of convolutions correctly except those with negative padding, but is
+slow unless the features are last: 3x3 kernels from 64 to 64 channels over 8 images of 32x32 take
+60 ms with the features last and 650 ms with the features first, the gradient of the weights 600 to
+1200 ms. The forms below take 15 to 30 ms, JAX 12 to 30.
 
 - Taps over the kernel: one slice of the input for each place of the kernel, side by side, times the
   weights as one matrix. Where the slices would fill too much memory, one product for each is added.
@@ -48,7 +48,7 @@ _MOST_BYTES = 1 << 27
 def _convolution(inst: Instance, takes_groups: bool) -> Sequence[ir.Value]:
     dtype = inst.type.dtype
     if accumulator(dtype) != dtype:
-        # Sums formed in 16 bits would lose what is small against the sum so far.
+        # Sums formed in 16 bits would lose terms that are small compared with the sum so far.
         return [rounded(_in_dtype(inst, accumulator(dtype), takes_groups), dtype)]
     if is_complex(dtype):
         return [_in_real_parts(inst, takes_groups)]
@@ -130,8 +130,8 @@ def _native(
 def _without_rest(inst: Instance, g: Geometry) -> tuple[tuple[int, int], ...]:
     """The padding that leaves nothing after the window, if there is one along a dimension.
 
-    IREE drops such a dimension and then takes the input for as large as the window: a kernel of
-    3 on 4 elements with a stride of 2 is refused.
+    IREE drops such a dimension, and then assumes that the input is as large as the window: it
+    refuses a kernel of 3 on 4 elements with a stride of 2.
     """
     lhs, rhs = (t.shape for t in inst.operand_types)
     padding = []

@@ -7,8 +7,8 @@ dimensions and dtypes. Here a transform along one dimension is
 - for a length ``p * q``: transforms of length ``p``, a rotation, transforms of length ``q``;
 - for a large prime: a convolution with a chirp (Bluestein), by transforms of a power of two.
 
-One dimension after the other. Where NumPy reaches the operand it is as fast where there is much to
-transform, and needs no compilation; those are calls on the host.
+Several dimensions are transformed one after the other. If NumPy can read the operand, large
+transforms are calls of NumPy on the host: it is as fast, and needs no compilation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["LEGALIZATIONS", "by_products", "fourier_rules"]
 
 # The longest transform that is one product by its matrix.
 _DIRECT = 32
-# The longest prime that is: a chirp costs some four transforms of twice the length.
+# The longest prime that is one product: a chirp costs some four transforms of twice the length.
 _DIRECT_PRIME = 150
 # Multiplications that take as long as NumPy, with the 50 us that a call on the host costs.
 _MOST_PRODUCTS = 1 << 21
@@ -94,7 +94,7 @@ def by_products(inst: Instance) -> ir.Value:
         x = ops.real(x)
     if forward:
         return x
-    # Rounded once: the transforms backwards are sums, and divided here.
+    # Rounded once: backward transforms are sums, which are divided by the length here.
     return ops.mul(x, full(type_of(x), 1 / math.prod(lengths)))
 
 

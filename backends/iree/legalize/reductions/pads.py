@@ -43,10 +43,10 @@ def _sum_of_pieces(inst: Instance) -> Sequence[ir.Value] | None:
 
 
 def _pieces(values: Sequence[ir.Value]) -> list[_Piece] | None:
-    """The pieces that values are sums of; None where one is no piece.
+    """The pieces whose sum the values are; None if one of them is not a sum of pieces.
 
-    The search ends at the first term that is none, and a longer sum is begun from its end: so of a
-    sum of n arrays, one or two terms are looked at for each addition.
+    The search ends at the first term that is no piece, and sums are searched from their ends: for
+    a sum of n arrays, each addition looks at one or two terms.
     """
     found: list[_Piece] = []
     waiting = list(values)
@@ -104,7 +104,7 @@ def _pad_of_pad(inst: Instance) -> Sequence[ir.Value] | None:
         return None
     if not _are_equal(padding, inner_padding) or 0 in type_of(inner_x).shape:
         return None
-    # What the inner pad crops must not come back.
+    # Elements that the inner pad cuts off must not come back.
     if min((*inner["low"], *inner["high"])) < 0:
         return None
     steps = [n + 1 for n in outer["interior"]]

@@ -1,12 +1,12 @@
 """Long sums: in stages, so that they are as precise as they should be, and as fast as memory.
 
-IREE adds up the elements of a sum one after another; along the last dimension in lanes, as many as
-a vector has, where the order is left to it (a flag of the CPU's). In f32 that loses what is small
-against the sum so far: a sum of 25 million squares came out 6 % short. In stages the error stays
+IREE adds up the elements of a sum one after another. If a flag leaves the order to it (on CPUs), it
+adds along the last dimension in the lanes of a vector. In f32, terms that are small compared with
+the sum so far are lost: a sum of 25 million squares came out 6 % short. In stages the error stays
 near that of a pairwise sum, and the first stage runs on all cores. Sums of 16-bit floats are formed
 in f32, so they are no better off; those of f64 lose digits in the same way.
 
-What a stage looks like decides how fast it is (25 million f32, one core):
+The form of a stage decides how fast it is (25 million f32, one core):
 
 - Along the last dimension IREE takes several rows at once, and adds up each vector across its
   lanes: 25 ms for two operands of 5000 rows. The rows as matrices of `_LANES` columns, these added
@@ -94,10 +94,10 @@ def _groups(shape: Sequence[int], axes: Sequence[int]) -> Iterator[tuple[int, ..
 
 
 def _piece(size: int, most: int = 2 * _PIECE, least: int = _SMALLEST_PIECE) -> int | None:
-    """How many elements a stage adds up: a divisor of all, where there is one.
+    """How many elements a stage adds up: a divisor of the number of all, if there is one.
 
-    What is added up can then become a part of the stage's kernel. To be padded, it must be in
-    memory.
+    The operand can then be computed in the stage's kernel. To be padded, it would have to be
+    stored.
     """
     return next((n for n in range(most, least - 1, -1) if size % n == 0), None)
 

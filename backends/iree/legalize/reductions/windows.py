@@ -1,8 +1,8 @@
 """Reductions of windows, folded one dimension after the other (`fold_windows`).
 
-IREE 3.13 has kernels of its own for them, which are wrong where a program has two: they add into an
-array of zeros, which is one for both where the windows are alike, or where the program adds zeros
-of that shape itself; on Vulkan each thread adds its share several times then. They crash on complex
+IREE 3.13 has kernels for them, which are wrong if a program has two: they add into an array of
+zeros, and both use the same array if their windows are alike, or if the program itself adds zeros
+of that shape. On Vulkan, each thread then adds its share several times. They crash on complex
 numbers, and visit every element of a window for every window. (Average pools of 2 x 2 take up to
 twice as long folded, of 3 x 3 as long, of 7 x 7 half as long, f32[8,64,64,16].)
 """
