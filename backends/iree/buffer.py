@@ -34,7 +34,7 @@ __all__ = [
 _ELEMENT_TYPES: dict[np.dtype[Any], Any] = {
     **ELEMENT_TYPES,
     np.dtype(ml_dtypes.bfloat16): rt.HalElementType.BFLOAT_16,
-    # The compiled program takes what is narrower than a byte, or an 8-bit format, as bytes.
+    # The compiled program takes elements narrower than a byte, and 8-bit floats, as bytes.
     **{np.dtype(dtype): rt.HalElementType.UINT_8 for dtype in (*FLOAT8, *SUB_BYTE)},
 }
 
@@ -82,7 +82,7 @@ class Pending:
         self.state = state
 
     def finished(self) -> bool:
-        """Whether it ended, well or badly."""
+        """Whether it ended, successfully or not."""
         try:
             return bool(self.semaphore.query() >= 1) or self.forks != forks()
         except RuntimeError:
@@ -117,7 +117,7 @@ class Pending:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns IREE's message without the place in its sources, or another one as it is."""
+    """Returns a message of IREE without the place in its sources; others are not changed."""
     return _PLACE.sub("", str(error), count=1)
 
 

@@ -1,8 +1,7 @@
 """Host calls: what compiled programs leave to Python, and the module that answers them.
 
-The legalization puts ``gnomon.host_call`` in the place of an op that Python shall evaluate, and the
-lowering makes a call of an external function of it. Two things then meet when the executable is
-loaded:
+The legalization replaces an op that Python shall evaluate by ``gnomon.host_call``, which is lowered
+to a call of an external function. Two things are joined when the executable is loaded:
 
 - the *table* of those functions: for each one the op, its attributes and its types, as text in the
   executable itself (the reflection data of ``main``), so that a cached executable needs nothing
@@ -200,15 +199,15 @@ class HostModule:
       state: the device that the program runs on.
 
     Attributes:
-      calls: the functions by name, on buffer views, for who calls them from Python.
+      calls: the functions by name, on buffer views, for callers in Python.
       module: IREE's module.
     """
 
     def __init__(
         self, functions: Sequence[HostFunction], callbacks: Sequence[Callback], state: DriverState
     ) -> None:
-        # A list of its own: the functions must not hold this object, which holds the module that
-        # holds them, out of the garbage collector's sight.
+        # A separate list: if the functions referred to this object, there would be a cycle through
+        # IREE's module, which the garbage collector does not see.
         self._errors: list[BaseException] = []
         self.calls: dict[str, HostCall] = {}
         interface = rt.PyModuleInterface(_MODULE, _Instance)

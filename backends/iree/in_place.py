@@ -1,4 +1,4 @@
-"""Updates in place: each one gets a buffer that nothing else needs, by a copy where it has none.
+"""Updates in place: each gets a buffer that nothing else needs, if necessary by a copy.
 
 When kernels are formed, a kernel that writes into one of its operands has a result *tied* to it.
 IREE 3.13 puts a copy before the kernel and takes it away again where, in the order of the program,
@@ -8,16 +8,16 @@ function returns, is then the updated value. Nor does IREE see that the buffer i
 (an argument), Python's (what a host function returned or was given), a literal's, or that of a
 value which a loop or branch passes on.
 
-This pass makes the order a matter of data. It walks the program between the forming of kernels and
-their scheduling. An update keeps its operand's buffer where
+This pass turns the order into data dependences. It walks the program between the forming of kernels
+and their scheduling. An update keeps its operand's buffer where
 
 - a kernel made the buffer in the same block, or it is carried by the loop around the block, and
 - whatever else reads it or a view of it computes something that the update depends on, so that no
   order of the kernels has the update first.
 
 Any other update writes into a copy that a kernel of its own makes. A loop whose body updates a
-carry is an update of the carry's initial value, and the value that leaves the body must be the
-loop's own as well. After the pass nothing is left for it to do, which it checks.
+carry is an update of the carry's initial value, and the value that leaves the body must also belong
+to the loop. After the pass no update is left that needs a copy, which the pass checks.
 
 The compiler's process loads this file by its path, so it must not import the rest of gnomon.
 """
@@ -35,9 +35,9 @@ __all__ = ["InPlaceError", "own_updated_buffers"]
 
 _DISPATCH, _UPDATE = "flow.dispatch", "flow.tensor.update"
 _FOR, _WHILE = "scf.for", "scf.while"
-# Their results are buffers of their own, but for those that are tied to an operand.
+# Their results are new buffers, except those that are tied to an operand.
 _MAKES_BUFFERS = frozenset({_DISPATCH, _UPDATE, "flow.tensor.splat"})
-# Two uses of uninitialized memory are two pieces of memory.
+# Each use of uninitialized memory gets memory of its own.
 _UNINITIALIZED = "flow.tensor.empty"
 # Their results are values of the host, or nothing: they read buffers and pass none on.
 _ONLY_READS = frozenset({"flow.tensor.load", "flow.tensor.trace", "hal.tensor.wait"})

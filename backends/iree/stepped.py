@@ -1,4 +1,4 @@
-"""Running stepped programs: Python's own loops and branches around compiled pieces.
+"""Running stepped programs: loops and branches in Python around compiled pieces.
 
 Between the pieces values stay where they are, on the device; the host reads conditions and indices,
 one number each. A slot is emptied after its last use, so that a value's memory is freed when the

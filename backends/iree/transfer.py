@@ -66,7 +66,7 @@ def _allocate(state: DriverState, memory_type: int, usage: int, nbytes: int) -> 
         lost = _if_lost(state, error)
         if lost:
             raise ExecutionError(f"{state.name} gives no memory: {error}{lost}") from error
-        # Memory of finished programs and of garbage may be waiting for somebody to look.
+        # Finished programs and garbage may hold memory until somebody looks.
         state.make_room()
     try:
         return state.allocator.allocate_buffer(memory_type, usage, nbytes)
@@ -142,7 +142,7 @@ class Download:
     Args:
         state: the device.
         view: IREE's buffer view, of at least one byte.
-        fence: of the program that computes it, or None where it is there.
+        fence: of the program that computes it, or None if the value is there already.
 
     Raises:
         OutOfMemory: there is no room for a copy that the host can read.

@@ -43,7 +43,8 @@ class Row:
         gets the NumPy operands only.
       dtypes: names of the dtypes under test (``"f32 f64 bf16 i32 u8 c64 bool"`` split at blanks).
       differentiable: positions of the operands to differentiate by; empty where the verdict says
-      so. ulps: accuracy of the op in units of the dtype's epsilon, relative to the result's scale.
+        so.
+      ulps: accuracy of the op in units of the dtype's epsilon, relative to the result's scale.
       label: tells rows of one op apart.
       bodies: for region ops, a function that builds the bodies for a dtype.
       around: for ops that are tested among others (on operands with a property, or where only a

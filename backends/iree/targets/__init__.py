@@ -1,6 +1,6 @@
 """The targets of IREE: what it compiles for, and how.
 
-`table` is the data, `model` what it is made of, `lookup` finds a target by its name.
+`table` has the data, `model` their types, and `lookup` finds a target by its name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Which GPU this machine has, asked of the systems' own libraries and files.
+"""Detection of this machine's GPU, from the system's libraries and files.
 
-Nothing here starts one of IREE's drivers, and what cannot be found out is None.
+Nothing here starts one of IREE's drivers. The result is None if there is nothing to be found.
 """
 
 from __future__ import annotations
@@ -54,5 +54,5 @@ def rocm_architecture() -> str | None:
 
 
 def no_architecture() -> str | None:
-    """For families whose members cannot be told from here."""
+    """None: for families whose members cannot be detected."""
     return None

@@ -108,7 +108,7 @@ def bundled_linker_script(linker: Path) -> Path:
 
 @functools.cache
 def host_fingerprint() -> str:
-    """Returns what distinguishes code made for this machine's CPU: its model and features."""
+    """Returns what code made for this machine's CPU depends on: its model and features."""
     lines = {platform.system(), platform.machine(), platform.processor()}
     wanted = ("flags", "Features", "model name", "CPU part", "CPU implementer", "isa")
     try:

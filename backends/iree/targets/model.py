@@ -22,17 +22,18 @@ class Flag:
 class Capabilities:
     """The ops and dtypes that a target has, and the kind of its memory.
 
-    The legalization asks these and nothing else about a target.
+    The legalizations depend on these properties of a target and on no others.
 
     Attributes:
         dtypes: short names of the dtypes that compiled code computes with. A program that has
             another one is refused; none is ever computed in a narrower one.
-        widened: short names of those that it only stores, for want of some of their arithmetic.
+        widened: short names of those that it only stores, because it lacks some of their
+            arithmetic.
         complex_selects: it can choose between complex numbers.
-        libm: where functions come from that the compiler has no code of its own for. "system": the
-            C library, by name. "device": a library of the GPU's vendor, linked by the compiler.
-            "none": nowhere, they are written out in arithmetic.
-        rounds: the compiler has code of its own for the nearest whole number and for remainders.
+        libm: where functions come from that the compiler has no code for. "system": the C library,
+            by name. "device": a library of the GPU's vendor, linked by the compiler. "none":
+            nowhere, they are written out in arithmetic.
+        rounds: the compiler itself has code for rounding to integers and for remainders.
         atomics: threads may update one element at the same time, so updates of a scatter with
             equal indices run in parallel. IREE 3.13 generates none; without them such a scatter
             goes through its updates one after the other.
@@ -88,8 +89,8 @@ class Target:
         drivers: IREE's runtime driver for each execution model; empty where none can load it.
         flags: passed with each program.
         process_flags: the few that the compiler takes only once, when its process starts.
-        capabilities: limits that the legalization heeds.
-        legalized: in words, what is written differently for it, and why.
+        capabilities: what the legalizations depend on.
+        legalized: in words, which ops are rewritten for it, and why.
         device: the device as an attribute of the module, where the compiler knows too little of it
             by its flags; it takes the place of the flags that choose the code generator.
         is_host: compiled for the processor that it is compiled on.

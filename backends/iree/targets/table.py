@@ -121,7 +121,7 @@ def _processor(
     machine: str = "",
     features: tuple[str, ...] = (),
 ) -> Target:
-    """A processor that is compiled for from afar; artifacts are self-contained.
+    """A processor that other machines compile for; artifacts are self-contained.
 
     For WebAssembly the compiler calls a library even for the logarithm and the rounding of f64.
     """
@@ -290,7 +290,7 @@ def _gpu(
 
 
 def _nvidia(architecture: str, ptx: int, shared_memory: int) -> str:
-    """An NVIDIA GPU that IREE 3.13 takes the name of, but knows no properties of."""
+    """An NVIDIA GPU whose name IREE 3.13 accepts, but whose properties it does not know."""
     products = ("F32_16x8x16_F16", "F16_16x8x16_F16", "F32_16x8x16_BF16")
     matrix = ", ".join(f"<NV_MMA_SYNC_{name}>" for name in products)
     properties = ", ".join(
@@ -347,7 +347,7 @@ _ROCM = Family(
     detect=rocm_architecture,
 )
 
-# What is left of that where code is a shader: no library, and memory in pieces of words.
+# The same for shaders, which have no library, and whose memory consists of words.
 _SHADERS = replace(
     _DEVICE, widened=_STORED, complex_selects=False, libm="none", import_alignment=4096
 )
@@ -359,7 +359,7 @@ _NARROW = (
 
 
 def _vulkan(compute: str, storage: str) -> str:
-    """A Vulkan device by what it computes with and reads.
+    """A Vulkan device, by the types that it computes with and reads.
 
     Of the names that IREE knows, those that fit many devices hold bytes in words, and lose the last
     ones of an array whose size is no multiple of four: reads beyond its end give zeros. Operations
