@@ -382,7 +382,7 @@ def _of_operation(
 
 
 def joined(first: Split, second: Split) -> Split:
-    """Of two shardings of one value, the first, and the second where that does not split."""
+    """The first of two shardings of a value, completed by the second where it does not split."""
     used = {axis for axes in first for axis in axes}
     united = []
     for mine, other in zip(first, second, strict=True):

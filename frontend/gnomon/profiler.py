@@ -74,7 +74,7 @@ class ProfileOptions:
 
 @dataclass
 class _Session:
-    """Where the recording that goes on is to be written."""
+    """Where, and in which formats, to write the recording in progress."""
 
     folder: Path
     perfetto: bool

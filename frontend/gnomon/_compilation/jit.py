@@ -396,7 +396,7 @@ class JitFunction(Generic[P, R]):
     def _place_of(
         self, call: Call, captures: Sequence[Array], sharded: Device | None
     ) -> tuple[Device, bool]:
-        """Where the program runs, and whether its results are committed to that."""
+        """The device of the program, and whether its results are committed to it."""
         if self._place is not None:
             place = self._place
             return (devices_of(place)[0] if isinstance(place, str) else place), True

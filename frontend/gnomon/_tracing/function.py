@@ -1,4 +1,4 @@
-"""From a Python function on pytrees to a body of the dialect, and from a body to its results."""
+"""Traced functions: Python functions on pytrees as bodies of the dialect, and their results."""
 
 from __future__ import annotations
 

@@ -208,7 +208,8 @@ def cov(
       y: more variables.
       rowvar: False: a column is a variable.
       bias: divide by the number of observations instead of one less; ``ddof`` says how many less.
-      fweights: how often each observation counts. aweights: how much.
+      fweights: how often each observation counts.
+      aweights: the weight of each observation.
       dtype: of the computation.
     Raises:
       ValueError: more than two dimensions; a dtype that is not inexact. RuntimeError, TypeError:

@@ -148,14 +148,14 @@ class KeyArray(ExtendedArray):
     flatten = ravel  # type: ignore[assignment] # fewer options
 
     def squeeze(self, axis: int | tuple[int, ...] | None = None) -> KeyArray:  # type: ignore[override] # fewer options
-        """Without dimensions of size one."""
+        """The keys without dimensions of size one."""
         if axis is None:
             axis = tuple(d for d, n in enumerate(self.shape) if n == 1)
         dims = axis if isinstance(axis, tuple) else (axis,)
         return self._each(lambda word: lax.squeeze(word, dims))
 
     def transpose(self, *axes: Any) -> KeyArray:
-        """With dimensions permuted, or reversed."""
+        """The keys with permuted, or reversed, dimensions."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
         if not order:
             order = tuple(reversed(range(self.ndim)))
@@ -163,7 +163,7 @@ class KeyArray(ExtendedArray):
         return self._each(lambda word: lax.transpose(word, order))
 
     def swapaxes(self, axis1: int, axis2: int) -> KeyArray:
-        """With two dimensions exchanged."""
+        """The keys with two dimensions exchanged."""
         order = list(range(self.ndim))
         first, second = (canonical_axis(axis, self.ndim) for axis in (axis1, axis2))
         order[first], order[second] = second, first
@@ -180,7 +180,7 @@ class KeyArray(ExtendedArray):
 
     @property
     def T(self) -> KeyArray:
-        """With the dimensions in reverse order."""
+        """The keys with the dimensions in reverse order."""
         return self.transpose()
 
     def copy(self) -> KeyArray:

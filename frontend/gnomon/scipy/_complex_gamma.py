@@ -83,7 +83,7 @@ def _loggamma(z: Array) -> Array:
 
 
 def _loggamma_right(z: Array) -> Array:
-    """Of numbers whose real part is at least one half."""
+    """``loggamma`` of numbers whose real part is at least one half."""
     shifts = lax.log(z)
     for k in range(1, _SHIFT):
         shifts = shifts + lax.log(z + k)

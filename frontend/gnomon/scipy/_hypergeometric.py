@@ -193,7 +193,7 @@ def _series(a: Array, b: Array, c: Array, z: Array) -> Array:
 
 
 def _gauss(a: Array, b: Array, c: Array, x: Array) -> Array:
-    """For x < 1 where c is no pole."""
+    """The function for x < 1, if c is no pole."""
     finite = _is_pole(a) | _is_pole(b)
     # Pfaff's transformation of negative arguments to [0, 1).
     turned = (x < 0) & ~finite

@@ -50,7 +50,7 @@ class Search(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Of the loop: ``low`` has the lowest value that is low enough; ``high`` ends the interval."""
+    """The loop's state: ``low`` has the lowest sufficient value; ``high`` ends the interval."""
 
     low: Point
     high: Point
@@ -126,7 +126,7 @@ def _chosen(condition: Array, point: Point, other: Point) -> Point:
 
 
 def _between(low: Point, high: Point) -> Array:
-    """Where the cubic through both ends, with their slopes, is lowest (equation 3.59)."""
+    """The minimizer of the cubic through both ends, with their slopes (equation 3.59)."""
     width = high.step - low.step
     mean = low.slope + high.slope - 3 * (high.value - low.value) / width
     root = gnp.sqrt(mean * mean - low.slope * high.slope)

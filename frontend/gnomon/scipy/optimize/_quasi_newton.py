@@ -57,7 +57,7 @@ class Limits(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where a minimization is."""
+    """The state of a minimization."""
 
     iterations: Array
     x: Array

@@ -92,7 +92,7 @@ def angle_of(q: Array) -> Array:
 
 
 def from_rotvec(v: Array) -> Array:
-    """Of vectors along the axes, as long as the angles in radians."""
+    """The quaternions of vectors along the axes, as long as the angles in radians."""
     square, angle = _inner(v, v), _norm(v)
     away = angle > _SMALL
     near = 0.5 - square / 48
@@ -114,7 +114,7 @@ def rotvec_of(q: Array) -> Array:
 
 
 def from_mrp(m: Array) -> Array:
-    """Of vectors along the axes, as long as the tangents of a quarter of the angles."""
+    """The quaternions of vectors along the axes, as long as the tangents of a quarter angle."""
     square = _inner(m, m)
     return gnp.concatenate([2 * m, 1 - square], axis=-1) / (1 + square)
 
@@ -140,7 +140,7 @@ def matrix_of(q: Array) -> Array:
 
 
 def from_matrix(m: Array) -> Array:
-    """Of orthogonal matrices with determinant one.
+    """The quaternions of orthogonal matrices with determinant one.
 
     Definition: F. L. Markley, Unit Quaternion from Rotation Matrix (2008): of four quaternions, all
     of them right, the one whose numbers are formed with the smallest rounding errors.

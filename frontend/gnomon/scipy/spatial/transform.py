@@ -48,12 +48,12 @@ class Rotation(NamedTuple):
 
     @classmethod
     def from_quat(cls, quat: Any) -> Rotation:
-        """Of quaternions ``(x, y, z, w)`` of any length but zero."""
+        """The rotations of quaternions ``(x, y, z, w)``, whose length may be any but zero."""
         return cls(quaternions.normalized(_vectors("Rotation.from_quat", quat, 4, "quat")))
 
     @classmethod
     def from_matrix(cls, matrix: Any) -> Rotation:
-        """Of orthogonal matrices with determinant one, ``(3, 3)`` or ``(n, 3, 3)``."""
+        """The rotations of orthogonal matrices of determinant 1, ``(3, 3)`` or ``(n, 3, 3)``."""
         (m,) = promoted("Rotation.from_matrix", gnp.asarray(matrix), inexact=True)
         if m.ndim not in (2, 3) or m.shape[-2:] != (3, 3):
             raise ValueError(
@@ -63,18 +63,18 @@ class Rotation(NamedTuple):
 
     @classmethod
     def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> Rotation:
-        """Of vectors ``(3,)`` or ``(n, 3)`` along the axes, as long as the angles."""
+        """The rotations of vectors ``(3,)`` or ``(n, 3)`` along the axes, as long as the angles."""
         v = _vectors("Rotation.from_rotvec", rotvec, 3, "rotvec")
         return cls(quaternions.from_rotvec(gnp.deg2rad(v) if degrees else v))
 
     @classmethod
     def from_mrp(cls, mrp: Any) -> Rotation:
-        """Of modified Rodrigues parameters, ``(3,)`` or ``(n, 3)``."""
+        """The rotations of modified Rodrigues parameters, ``(3,)`` or ``(n, 3)``."""
         return cls(quaternions.from_mrp(_vectors("Rotation.from_mrp", mrp, 3, "mrp")))
 
     @classmethod
     def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> Rotation:
-        """Of angles about coordinate axes, one after the other.
+        """The rotations by angles about coordinate axes, one after the other.
 
         Args:
           seq: one to three of ``"xyz"`` for axes that stay, or of ``"XYZ"`` for axes that turn with
