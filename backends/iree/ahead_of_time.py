@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gnomon.backends import platforms
 from gnomon.backends.errors import BackendUnavailable
@@ -29,7 +29,7 @@ def device_code(vmfb: bytes) -> list[bytes]:
         return [archive.read(name) for name in archive.namelist() if name != "module.fb"]
 
 
-def check_serializable(host_ops: Sequence[str]) -> None:
+def check_serializable(host_ops: Collection[str]) -> None:
     """Refuses a program that calls Python.
 
     Args:
@@ -83,13 +83,16 @@ class AheadOfTimeExecutable:
         self._stepped = stepped
         self._host_ops = host_ops
 
-    def serialize(self) -> bytes:
+    def serialize(self, answered: Collection[str] = ()) -> bytes:
         """The executable as IREE's `.vmfb`.
+
+        Args:
+            answered: names of the ops that it may leave to what loads it.
 
         Raises:
             ValueError: it calls Python, so IREE alone cannot run it.
         """
-        check_serializable(self._host_ops)
+        check_serializable([name for name in self._host_ops if name not in answered])
         if self._stepped:
             raise ValueError(
                 "the program calls Python in loops or branches, or the compiler took its loops in "

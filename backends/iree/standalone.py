@@ -1,20 +1,32 @@
 """Modules that run without gnomon: compiled for a kind of processor or device, not for one process.
 
-A call returns when the results are there, so the caller needs no fences, and it never calls Python.
-A module for this machine's processor is compiled for its level of the architecture and links no
-libraries, so that other machines of that level run it too.
+A call returns when the results are there, so the caller needs no fences. Of Python it calls at most
+the factorizations of `gnomon_runtime`, and the module names those. A module for this machine's
+processor is compiled for its level of the architecture and links no libraries, so that other
+machines of that level run it too.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
+from typing import Any
+
+import iree.runtime as rt
 
 from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.iree.ahead_of_time import check_serializable
-from gnomon.backends.iree.backend import IreeBackend, iree_backend
+from gnomon.backends.iree.backend import IreeBackend
 from gnomon.backends.iree.compiler import compiler_version
+from gnomon.backends.iree.host import HostFunction, read_table
+from gnomon.backends.iree.legalize.host_ops import rules_beside_numpy
+from gnomon.backends.iree.legalize.order import LEGALIZATIONS
 from gnomon.backends.iree.targets import CPU, CPUS, what_is_missing
+from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.functions import Program
+from gnomon.dialects.types import TensorType
+from gnomon_runtime import artifact as artifacts
+from gnomon_runtime.linear_algebra.functions import FUNCTIONS
 
 __all__ = ["StandaloneModule", "compile_standalone", "level_of_this_machine"]
 
@@ -34,6 +46,7 @@ class StandaloneModule:
         or a device.
       machine, features: the processor that it needs, see `Target`.
       versions: of the compiler.
+      host: the functions of NumPy that it calls.
     """
 
     code: bytes
@@ -43,6 +56,7 @@ class StandaloneModule:
     machine: str
     features: tuple[str, ...]
     versions: dict[str, str]
+    host: tuple[artifacts.HostFunction, ...] = ()
 
 
 def level_of_this_machine() -> str:
@@ -61,6 +75,16 @@ def level_of_this_machine() -> str:
     )
 
 
+@functools.cache
+def _backend(target: str) -> IreeBackend:
+    """The backend of a target whose programs have NumPy beside them."""
+    rows = [
+        replace(row, rules=rules_beside_numpy) if row.name == "host-calls" else row
+        for row in LEGALIZATIONS
+    ]
+    return IreeBackend(target, rows)
+
+
 def compile_standalone(program: Program, target: str) -> StandaloneModule:
     """Compile a program; its module is consumed.
 
@@ -69,37 +93,54 @@ def compile_standalone(program: Program, target: str) -> StandaloneModule:
       target: a name that `find_target` takes; ``"cpu"`` is the level of this machine.
 
     Raises:
-      UnsupportedOnTarget: the target has no form of an op or a dtype, or the program calls Python.
+      UnsupportedOnTarget: the target has no form of an op or a dtype, or the program calls Python
+        for more than factorizations.
       CompilationError: the compiler failed.
     """
-    backend = iree_backend(level_of_this_machine() if target == CPU.name else target)
+    backend = _backend(level_of_this_machine() if target == CPU.name else target)
     artifact = backend.lower(program)
     plan = artifact.plan
     try:
-        check_serializable(plan.host_ops)
+        check_serializable([name for name in plan.host_ops if name not in FUNCTIONS])
     except ValueError as error:
         raise UnsupportedOnTarget(f"for target {backend.target.name!r}: {error}") from None
     if plan.options.execution_model == "async":
         options = replace(plan.options, execution_model="blocking")
         artifact.plan = replace(plan, options=options)
-    elif not backend.target.capabilities.host_memory:
-        raise AssertionError("programs of devices are asynchronous")
     compiled = backend.compile_for(artifact)
     try:
-        code = compiled.serialize()
+        code = compiled.serialize(answered=FUNCTIONS.keys())
     except ValueError as error:
         raise UnsupportedOnTarget(f"for target {backend.target.name!r}: {error}") from None
-    return _described(backend, code, compiled.execution_model)
-
-
-def _described(backend: IreeBackend, code: bytes, execution: str) -> StandaloneModule:
     target = backend.target
     return StandaloneModule(
         code,
         target.name,
         target.platform,
-        execution,
+        compiled.execution_model,
         target.machine,
         target.features,
         {"iree-base-compiler": compiler_version()},
+        _host_functions(code) if plan.host_ops else (),
     )
+
+
+def _host_functions(vmfb: bytes) -> tuple[artifacts.HostFunction, ...]:
+    """The host functions of an executable, from its own table."""
+    module = rt.VmModule.copy_buffer(rt.VmInstance(), vmfb)
+    return tuple(map(_as_runtime, read_table(module.lookup_function("main"))))
+
+
+def _as_runtime(function: HostFunction) -> artifacts.HostFunction:
+    params: dict[str, Any] = REGISTRY[f"gnomon.{function.op}"].decode(function.params)
+    return artifacts.HostFunction(
+        function.name,
+        function.op,
+        params,
+        tuple(map(_type, function.operands)),
+        tuple(map(_type, function.results)),
+    )
+
+
+def _type(type_: TensorType) -> artifacts.TensorType:
+    return artifacts.TensorType(type_.shape, type_.dtype.name)

@@ -13,28 +13,19 @@ from gnomon.dialects.contract import NOT_LINEAR, Instance, Op
 from gnomon.dialects.emit import ops, scale
 from gnomon.dialects.linear_algebra.matrices import (
     batch_leading,
-    by_member,
     check_square,
     lower_triangle,
     matmul,
-    nan_like,
     on_diagonal,
 )
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
+from gnomon_runtime.linear_algebra import factorizations
 
 
 def _infer(a: TensorType) -> TensorType:
     check_square("cholesky", a)
     return a
-
-
-def _evaluate(a: np.ndarray) -> np.ndarray:
-    # LAPACK fails at the first pivot that is not positive, but nan pivots propagate.
-    factor: np.ndarray = by_member(
-        np.linalg.cholesky, a, lambda: np.tril(nan_like(a.shape[-2:], a.dtype))
-    )
-    return factor
 
 
 def _jvp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
@@ -80,7 +71,7 @@ cholesky = Op(
     example='%r = "gnomon.cholesky"(%a) : (tensor<3x3xf32>) -> tensor<3x3xf32>',
     operands=("a",),
     infer=_infer,
-    evaluate=_evaluate,
+    evaluate=factorizations.cholesky,
     jvp=_jvp,
     transpose=NOT_LINEAR,
     batch=batch_leading,

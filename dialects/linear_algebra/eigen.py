@@ -14,17 +14,16 @@ from gnomon.dialects.linear_algebra.matrices import (
     adjoint,
     as_rows,
     batch_leading,
-    by_member,
     check_square,
-    complex_dtype,
     diagonal,
     inverse_gaps,
     matmul,
-    nan_like,
     real_part,
 )
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, real_dtype, type_of
+from gnomon_runtime.linear_algebra import factorizations
+from gnomon_runtime.linear_algebra.members import complex_dtype
 
 # ------------------------------------------------------------------------------------------ eigh
 
@@ -32,20 +31,6 @@ from gnomon.dialects.types import TensorType, real_dtype, type_of
 def _infer_eigh(a: TensorType, *, lower: bool) -> tuple[TensorType, TensorType]:
     check_square("eigh", a)
     return a, TensorType(a.shape[:-1], real_dtype(a.dtype))
-
-
-def _evaluate_eigh(a: np.ndarray, *, lower: bool) -> tuple[np.ndarray, np.ndarray]:
-    n = a.shape[-1]
-
-    def factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, vectors = np.linalg.eigh(a, "L" if lower else "U")
-        return vectors, values
-
-    def failed() -> tuple[np.ndarray, np.ndarray]:
-        return nan_like((n, n), a.dtype), nan_like((n,), real_dtype(a.dtype))
-
-    found: tuple[np.ndarray, np.ndarray] = by_member(factor, a, failed)
-    return found
 
 
 def _jvp_eigh(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
@@ -66,7 +51,7 @@ eigh = Op(
     operands=("a",),
     results=2,
     infer=_infer_eigh,
-    evaluate=_evaluate_eigh,
+    evaluate=factorizations.eigh,
     jvp=_jvp_eigh,
     transpose=NOT_LINEAR,
     batch=batch_leading,
@@ -85,44 +70,6 @@ def _infer_eig(
     vectors = a.with_dtype(complex_dtype(a.dtype))
     values = vectors.with_shape(a.shape[:-1])
     return (values, *([vectors] if compute_left else []), *([vectors] if compute_right else []))
-
-
-def _evaluate_eig(
-    a: np.ndarray, *, compute_left: bool, compute_right: bool, enable_eigvec_derivs: bool
-) -> tuple[np.ndarray, ...]:
-    dtype = complex_dtype(a.dtype)
-    n = a.shape[-1]
-
-    def factor(a: np.ndarray) -> tuple[np.ndarray, ...]:
-        if not (compute_left or compute_right):
-            return (np.linalg.eigvals(a).astype(dtype),)
-        values, right = (x.astype(dtype) for x in np.linalg.eig(a))
-        return (
-            values,
-            *([_left_vectors(a, values)] if compute_left else []),
-            *([right] if compute_right else []),
-        )
-
-    def failed() -> tuple[np.ndarray, ...]:
-        count = compute_left + compute_right
-        return (nan_like((n,), dtype), *(nan_like((n, n), dtype) for _ in range(count)))
-
-    found = by_member(factor, a, failed)
-    return found if isinstance(found, tuple) else (found,)
-
-
-def _left_vectors(a: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The left eigenvectors, in the order of the eigenvalues: right ones of the adjoint."""
-    mirrored, vectors = np.linalg.eig(a.conj().swapaxes(-1, -2))
-    distance = np.abs(values[..., :, None] - mirrored.conj()[..., None, :])
-    order = np.empty(values.shape, np.intp)
-    # Match each eigenvalue with the nearest one left; within a cluster, any match is correct.
-    for i in range(values.shape[-1]):
-        nearest = distance[..., i, :].argmin(-1)
-        order[..., i] = nearest
-        np.put_along_axis(distance, nearest[..., None, None], np.inf, axis=-1)
-    result: np.ndarray = np.take_along_axis(vectors, order[..., None, :], -1)
-    return result.astype(values.dtype)
 
 
 def _jvp_eig(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
@@ -197,7 +144,7 @@ eig = Op(
     operands=...,
     results=None,
     infer=_infer_eig,
-    evaluate=_evaluate_eig,
+    evaluate=factorizations.eig,
     jvp=_jvp_eig,
     transpose=NOT_LINEAR,
     batch=batch_leading,

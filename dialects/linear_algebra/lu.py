@@ -9,7 +9,6 @@ from gnomon.dialects.attributes import INT
 from gnomon.dialects.combinators import Tangents, Values, require, require_dtype
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, Op
 from gnomon.dialects.emit import ops, take
-from gnomon.dialects.linear_algebra import elimination
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
     batch_leading,
@@ -25,6 +24,7 @@ from gnomon.dialects.linear_algebra.matrices import (
 )
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
+from gnomon_runtime.linear_algebra import elimination
 
 _I32 = np.dtype(np.int32)
 

@@ -6,8 +6,7 @@ batch dimensions. Batching an op therefore only moves the mapped dimension to th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -37,11 +36,6 @@ def check_square(op: str, type_: TensorType) -> int:
         rows == columns, op, f"takes square matrices, equal in the last two dimensions; got {type_}"
     )
     return rows
-
-
-def complex_dtype(dtype: np.dtype) -> np.dtype:
-    """The complex dtype of the same precision."""
-    return np.result_type(dtype, np.complex64)
 
 
 # -------------------------------------------------------------------------------------- batching
@@ -226,45 +220,3 @@ def inverse_gaps(values: ir.Value, type_: TensorType) -> ir.Value:
         dtype=real_dtype(type_.dtype),
     )
     return ops.sub(ops.div(convert(one, type_.dtype), ops.add(gaps, unit)), unit)
-
-
-# ------------------------------------------------------------------------------- evaluation
-
-
-def by_member(
-    function: Callable[[np.ndarray], Any], a: np.ndarray, failed: Callable[[], Any]
-) -> Any:
-    """Factor a batch with NumPy; ``failed`` gives the results of members that NumPy rejects.
-
-    NumPy raises ``LinAlgError`` if any member of a batch fails or is not finite. The contract is
-    that of JAX: only the results of that member are nan.
-    """
-    try:
-        return function(a)
-    except np.linalg.LinAlgError:
-        pass
-    members = []
-    for member in a.reshape(-1, *a.shape[-2:]):
-        try:
-            members.append(_as_tuple(function(member)))
-        except np.linalg.LinAlgError:
-            members.append(_as_tuple(failed()))
-    batch = a.shape[:-2]
-    stacked_results = tuple(
-        np.stack(parts).reshape(*batch, *parts[0].shape) for parts in zip(*members, strict=True)
-    )
-    return stacked_results if len(stacked_results) > 1 else stacked_results[0]
-
-
-def _as_tuple(result: Any) -> tuple[np.ndarray, ...]:
-    return (
-        tuple(result)
-        if isinstance(result, Iterable) and not isinstance(result, np.ndarray)
-        else (result,)
-    )
-
-
-def nan_like(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """An array of nan; complex numbers are nan in both parts."""
-    nan = complex(np.nan, np.nan) if is_complex(dtype) else np.nan
-    return np.full(tuple(shape), nan, dtype)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gnomon.dialects import sharding_rules
 from gnomon.dialects.combinators import Tangents, Values, require
 from gnomon.dialects.contract import NOT_LINEAR, Instance, Op
@@ -12,13 +10,12 @@ from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
     adjoint,
     batch_leading,
-    by_member,
     check_matrix,
     matmul,
-    nan_like,
 )
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, real_dtype
+from gnomon_runtime.linear_algebra import factorizations
 
 
 def _infer(a: TensorType, rtol: TensorType) -> TensorType:
@@ -29,30 +26,6 @@ def _infer(a: TensorType, rtol: TensorType) -> TensorType:
         f"the tolerance must be one real number for each matrix of {a}, got {rtol}",
     )
     return a.with_shape((*a.shape[:-2], n, m))
-
-
-def _evaluate(a: np.ndarray, rtol: np.ndarray) -> np.ndarray:
-    *batch, m, n = a.shape
-    if not a.size:
-        return np.zeros((*batch, n, m), a.dtype)
-    u, s, vh = by_member(
-        lambda a: tuple(np.linalg.svd(a, full_matrices=False)),
-        a,
-        lambda: tuple(
-            nan_like(shape, dtype)
-            for shape, dtype in (
-                ((m, min(m, n)), a.dtype),
-                ((min(m, n),), real_dtype(a.dtype)),
-                ((min(m, n), n), a.dtype),
-            )
-        ),
-    )
-    small = s <= rtol[..., None] * s[..., :1]
-    inverse = np.where(small, 0, 1 / np.where(small, 1, s)).astype(a.dtype)
-    result: np.ndarray = (vh.conj().swapaxes(-1, -2) * inverse[..., None, :]) @ (
-        u.conj().swapaxes(-1, -2)
-    )
-    return result
 
 
 def _jvp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
@@ -78,7 +51,7 @@ pinv = Op(
     example='%r = "gnomon.pinv"(%a, %rtol) : (tensor<4x3xf32>, tensor<f32>) -> tensor<3x4xf32>',
     operands=("a", "rtol"),
     infer=_infer,
-    evaluate=_evaluate,
+    evaluate=factorizations.pinv,
     jvp=_jvp,
     transpose=NOT_LINEAR,
     batch=batch_leading,

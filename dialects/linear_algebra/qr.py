@@ -9,7 +9,6 @@ from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, require
 from gnomon.dialects.contract import NO_DERIVATIVE, NOT_LINEAR, Instance, Op
 from gnomon.dialects.emit import ops, take, zeros
-from gnomon.dialects.linear_algebra import reflectors
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
     adjoint,
@@ -27,6 +26,7 @@ from gnomon.dialects.linear_algebra.matrices import (
 )
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
+from gnomon_runtime.linear_algebra import factorizations, reflectors
 
 # ------------------------------------------------------------------------------------ reflectors
 
@@ -34,12 +34,6 @@ from gnomon.dialects.types import TensorType, type_of
 def _infer_geqrf(a: TensorType) -> tuple[TensorType, TensorType]:
     m, n = check_matrix("geqrf", a)
     return a, a.with_shape((*a.shape[:-2], min(m, n)))
-
-
-def _evaluate_geqrf(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    packed, taus = np.linalg.qr(a, mode="raw")
-    # NumPy returns LAPACK's column-major array without transposing it.
-    return packed.swapaxes(-1, -2), taus
 
 
 geqrf = Op(
@@ -50,7 +44,7 @@ geqrf = Op(
     operands=("x",),
     results=2,
     infer=_infer_geqrf,
-    evaluate=_evaluate_geqrf,
+    evaluate=factorizations.geqrf,
     jvp=NO_DERIVATIVE,
     transpose=NOT_LINEAR,
     batch=batch_leading,
@@ -101,19 +95,6 @@ def _infer_qr(a: TensorType, *, full_matrices: bool, pivoting: bool) -> tuple[Te
     if not pivoting:
         return factors
     return *factors, TensorType((*batch, n), np.dtype(np.int32))
-
-
-def _evaluate_qr(a: np.ndarray, *, full_matrices: bool, pivoting: bool) -> tuple[np.ndarray, ...]:
-    if not pivoting:
-        return tuple(np.linalg.qr(a, mode="complete" if full_matrices else "reduced"))
-    packed, taus, permutation = reflectors.factor_with_pivoting(a)
-    *batch, m, n = a.shape
-    k = m if full_matrices else min(m, n)
-    vectors = np.zeros((*batch, m, k), a.dtype)
-    vectors[..., : min(k, n)] = packed[..., : min(k, n)]
-    r = np.zeros((*batch, k, n), a.dtype)
-    r[..., : min(k, n), :] = np.triu(packed)[..., : min(k, n), :]
-    return reflectors.product(vectors, taus), r, permutation
 
 
 def _jvp_thin(q: ir.Value, r: ir.Value, da: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -205,7 +186,7 @@ qr = Op(
     operands=...,
     results=None,
     infer=_infer_qr,
-    evaluate=_evaluate_qr,
+    evaluate=factorizations.qr,
     jvp=_jvp_qr,
     transpose=NOT_LINEAR,
     batch=batch_leading,

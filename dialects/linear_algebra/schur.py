@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.contract import NO_DERIVATIVE, NOT_LINEAR, Op
-from gnomon.dialects.linear_algebra import shifted_qr
 from gnomon.dialects.linear_algebra.host import on_host
-from gnomon.dialects.linear_algebra.matrices import batch_leading, check_square, nan_like
+from gnomon.dialects.linear_algebra.matrices import batch_leading, check_square
 from gnomon.dialects.types import TensorType
+from gnomon_runtime.linear_algebra import factorizations
 
 
 def _infer(a: TensorType, *, compute_schur_vectors: bool) -> tuple[TensorType, ...]:
     check_square("schur", a)
     return (a, a) if compute_schur_vectors else (a,)
-
-
-def _evaluate(a: np.ndarray, *, compute_schur_vectors: bool) -> tuple[np.ndarray, ...]:
-    n = a.shape[-1]
-    members = a.reshape(math.prod(a.shape[:-2]), n, n)
-    forms, vectors = np.empty_like(members), np.empty_like(members)
-    for i, member in enumerate(members):
-        try:
-            forms[i], vectors[i] = shifted_qr.schur(member)
-        except np.linalg.LinAlgError:
-            forms[i] = np.triu(nan_like((n, n), a.dtype))
-            vectors[i] = nan_like((n, n), a.dtype)
-    found = (forms.reshape(a.shape), vectors.reshape(a.shape))
-    return found if compute_schur_vectors else found[:1]
 
 
 schur = Op(
@@ -44,7 +26,7 @@ schur = Op(
     operands=...,
     results=None,
     infer=_infer,
-    evaluate=_evaluate,
+    evaluate=factorizations.schur,
     jvp=NO_DERIVATIVE,
     transpose=NOT_LINEAR,
     batch=batch_leading,

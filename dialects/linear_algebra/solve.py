@@ -15,23 +15,20 @@ from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, require
 from gnomon.dialects.contract import NOT_LINEAR, Instance, MappedAxis, Op
 from gnomon.dialects.emit import add_tangents, ops, zeros
-from gnomon.dialects.linear_algebra import elimination
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
     batch_leading,
-    by_member,
     check_matrix,
     check_square,
     fold_into_columns,
     matmul,
-    nan_like,
     real_part,
     swapped,
     trace,
 )
-from gnomon.dialects.linear_algebra.substitution import substitute
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_complex, real_dtype, type_of
+from gnomon_runtime.linear_algebra import systems
 
 # ----------------------------------------------------------------------------------------- solve
 
@@ -45,19 +42,6 @@ def _infer_solve(a: TensorType, b: TensorType, *, transpose_a: bool) -> TensorTy
         f"a system [..., n, n] x = [..., n, k] in one dtype is expected, got {a} and {b}",
     )
     return b
-
-
-def _evaluate_solve(a: np.ndarray, b: np.ndarray, *, transpose_a: bool) -> np.ndarray:
-    if transpose_a:
-        a = a.swapaxes(-1, -2)
-    try:
-        return np.linalg.solve(a, b)
-    except np.linalg.LinAlgError:
-        # Some system has a zero pivot: substitution gives such systems infinities and nan.
-        lu, _, permutation = elimination.factor(a)
-        rhs = np.take_along_axis(b, permutation[..., None], axis=-2)
-        half = substitute(lu, rhs, lower=True, unit_diagonal=True)
-        return substitute(lu, half, lower=False, unit_diagonal=False)
 
 
 def _jvp_solve(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
@@ -100,7 +84,7 @@ solve = Op(
     attributes={"transpose_a": BOOL},
     operands=("a", "b"),
     infer=_infer_solve,
-    evaluate=_evaluate_solve,
+    evaluate=systems.solve,
     jvp=_jvp_solve,
     transpose=_transpose_solve,
     batch=_batch_solve,
@@ -122,12 +106,6 @@ def _infer_slogdet(a: TensorType) -> tuple[TensorType, TensorType]:
     return sign, sign.with_dtype(real_dtype(a.dtype))
 
 
-def _evaluate_slogdet(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    sign, log = np.linalg.slogdet(a)
-    # NumPy only counts the signs of pivots, which ignores nan.
-    return np.where(np.isnan(log), np.nan, sign).astype(a.dtype), log
-
-
 def _jvp_slogdet(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
     """``d log det A = tr(A^-1 dA)``; the real part is for the logarithm, the other for the sign."""
     sign, _ = outs
@@ -147,7 +125,7 @@ slogdet = Op(
     operands=("a",),
     results=2,
     infer=_infer_slogdet,
-    evaluate=_evaluate_slogdet,
+    evaluate=systems.slogdet,
     jvp=_jvp_slogdet,
     transpose=NOT_LINEAR,
     batch=batch_leading,
@@ -188,25 +166,6 @@ def _infer_cofactors(a: TensorType) -> TensorType:
     return a
 
 
-def _evaluate_cofactors(a: np.ndarray) -> np.ndarray:
-    """Multiply all singular values but one, which needs no division and works for any rank."""
-
-    def cofactors(a: np.ndarray) -> np.ndarray:
-        u, s, vh = np.linalg.svd(a)
-        phase = np.linalg.det(u) * np.linalg.det(vh)
-        ones = np.ones((*s.shape[:-1], 1), s.dtype)
-        before = np.cumprod(np.concatenate([ones, s[..., :-1]], -1), -1)
-        after = np.cumprod(np.concatenate([ones, s[..., :0:-1]], -1), -1)[..., ::-1]
-        others = (before * after)[..., None, :]
-        result: np.ndarray = phase[..., None, None] * ((u.conj() * others) @ vh.conj())
-        return result
-
-    if not a.size:
-        return a
-    found: np.ndarray = by_member(cofactors, a, lambda: nan_like(a.shape[-2:], a.dtype))
-    return found
-
-
 def _jvp_cofactors(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
     """``dC = tr(X) C - C X^T`` with ``X = A^-1 dA``, for ``C = det(A) A^-T`` and invertible A."""
     (c,), (da,) = outs, tangents
@@ -222,7 +181,7 @@ cofactors = Op(
     example='%r = "gnomon.cofactors"(%a) : (tensor<3x3xf32>) -> tensor<3x3xf32>',
     operands=("a",),
     infer=_infer_cofactors,
-    evaluate=_evaluate_cofactors,
+    evaluate=systems.cofactors,
     jvp=_jvp_cofactors,
     transpose=NOT_LINEAR,
     batch=batch_leading,

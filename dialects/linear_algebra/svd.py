@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values
@@ -15,17 +13,16 @@ from gnomon.dialects.linear_algebra.matrices import (
     as_columns,
     as_rows,
     batch_leading,
-    by_member,
     check_matrix,
     diagonal,
     inverse_gaps,
     matmul,
-    nan_like,
     on_diagonal,
     real_part,
 )
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, real_dtype, type_of
+from gnomon_runtime.linear_algebra import factorizations
 
 
 def _infer(a: TensorType, *, full_matrices: bool, compute_uv: bool) -> tuple[TensorType, ...]:
@@ -36,24 +33,6 @@ def _infer(a: TensorType, *, full_matrices: bool, compute_uv: bool) -> tuple[Ten
         return (values,)
     left, right = (m, n) if full_matrices else (k, k)
     return values, a.with_shape((*batch, m, left)), a.with_shape((*batch, right, n))
-
-
-def _evaluate(a: np.ndarray, *, full_matrices: bool, compute_uv: bool) -> tuple[np.ndarray, ...]:
-    types = _infer(
-        TensorType(a.shape[-2:], a.dtype), full_matrices=full_matrices, compute_uv=compute_uv
-    )
-
-    def factor(a: np.ndarray) -> tuple[np.ndarray, ...]:
-        if not compute_uv:
-            return (np.linalg.svd(a, compute_uv=False),)
-        u, s, vh = np.linalg.svd(a, full_matrices=full_matrices)
-        return s, u, vh
-
-    def failed() -> tuple[np.ndarray, ...]:
-        return tuple(nan_like(t.shape, t.dtype) for t in types)
-
-    found = by_member(factor, a, failed)
-    return found if isinstance(found, tuple) else (found,)
 
 
 def _jvp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
@@ -130,7 +109,7 @@ svd = Op(
     operands=...,
     results=None,
     infer=_infer,
-    evaluate=_evaluate,
+    evaluate=factorizations.svd,
     jvp=_jvp,
     transpose=NOT_LINEAR,
     batch=batch_leading,

@@ -27,9 +27,9 @@ from gnomon.dialects.linear_algebra.matrices import (
     swapped,
     upper_triangle,
 )
-from gnomon.dialects.linear_algebra.substitution import solve_triangular
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_complex
+from gnomon_runtime.linear_algebra.substitution import solve_triangular
 
 
 def _infer(

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-
-import numpy as np
 
 from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, require, require_dtype
 from gnomon.dialects.contract import NO_DERIVATIVE, NOT_LINEAR, Instance, MappedAxis, Op
 from gnomon.dialects.emit import add_tangents, ops, slice_along, zeros
-from gnomon.dialects.linear_algebra import reflectors
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
     MATRIX_DTYPES,
@@ -26,6 +22,7 @@ from gnomon.dialects.linear_algebra.matrices import (
 )
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, real_dtype, type_of
+from gnomon_runtime.linear_algebra import factorizations, reflectors, systems
 
 # ------------------------------------------------------------------------------ tridiagonal_solve
 
@@ -41,44 +38,6 @@ def _infer_solve(dl: TensorType, d: TensorType, du: TensorType, b: TensorType) -
         f"{dl}, {d}, {du} and {b}",
     )
     return b
-
-
-def _evaluate_solve(dl: np.ndarray, d: np.ndarray, du: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Eliminate with row swaps, as LAPACK's gtsv, for all members of a batch at once."""
-    *batch, n, k = b.shape
-    if not b.size:
-        return b
-    count = math.prod(batch)
-    lower, diagonal, upper = (x.reshape(count, n).copy() for x in (dl, d, du))
-    x = b.reshape(count, n, k).copy()
-    upper[:, -1] = 0
-    second = np.zeros_like(upper)
-    for i in range(n - 1):
-        here, below = diagonal[:, i].copy(), lower[:, i + 1]
-        swap = np.abs(below) > np.abs(here)
-        pivot, other = np.where(swap, below, here), np.where(swap, here, below)
-        factor = other / np.where(pivot == 0, 1, pivot)
-        next_diagonal, next_upper = diagonal[:, i + 1].copy(), upper[:, i + 1].copy()
-        here_upper = upper[:, i].copy()
-        diagonal[:, i] = pivot
-        upper[:, i] = np.where(swap, next_diagonal, here_upper)
-        second[:, i] = np.where(swap, next_upper, 0)
-        diagonal[:, i + 1] = np.where(
-            swap, here_upper - factor * next_diagonal, next_diagonal - factor * here_upper
-        )
-        upper[:, i + 1] = np.where(swap, -factor * next_upper, next_upper)
-        first, following = x[:, i].copy(), x[:, i + 1].copy()
-        swap_rows, factors = swap[:, None], factor[:, None]
-        x[:, i] = np.where(swap_rows, following, first)
-        x[:, i + 1] = np.where(swap_rows, first, following) - factors * x[:, i]
-    for i in reversed(range(n)):
-        if i + 1 < n:
-            x[:, i] -= upper[:, i, None] * x[:, i + 1]
-        if i + 2 < n:
-            x[:, i] -= second[:, i, None] * x[:, i + 2]
-        x[:, i] /= diagonal[:, i, None]
-    x[(diagonal == 0).any(-1)] = np.nan
-    return x.reshape(b.shape)
 
 
 def _shifted(x: ir.Value, up: bool) -> ir.Value:
@@ -142,7 +101,7 @@ tridiagonal_solve = Op(
     ": (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>",
     operands=("dl", "d", "du", "b"),
     infer=_infer_solve,
-    evaluate=_evaluate_solve,
+    evaluate=systems.tridiagonal_solve,
     jvp=_jvp_solve,
     transpose=_transpose_solve,
     batch=_batch_solve,
@@ -182,14 +141,6 @@ def _infer_tridiagonal(a: TensorType, *, lower: bool) -> tuple[TensorType, ...]:
     return a, TensorType((*batch, size), real), TensorType(beside, real), a.with_shape(beside)
 
 
-def _evaluate_tridiagonal(a: np.ndarray, *, lower: bool) -> tuple[np.ndarray, ...]:
-    if lower:
-        return reflectors.to_tridiagonal(a)
-    # With rows and columns reversed, the upper triangle is a lower one.
-    packed, *others = reflectors.to_tridiagonal(a[..., ::-1, ::-1])
-    return packed[..., ::-1, ::-1], *(x[..., ::-1] for x in others)
-
-
 tridiagonal = Op(
     name="tridiagonal",
     doc="the tridiagonal form of Hermitian matrices with Householder vectors outside of it, its "
@@ -200,7 +151,7 @@ tridiagonal = Op(
     operands=("a",),
     results=4,
     infer=_infer_tridiagonal,
-    evaluate=_evaluate_tridiagonal,
+    evaluate=factorizations.tridiagonal,
     jvp=NO_DERIVATIVE,
     transpose=NOT_LINEAR,
     batch=batch_leading,

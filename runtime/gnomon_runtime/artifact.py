@@ -19,7 +19,16 @@ from gnomon_runtime.container import Container, Section
 from gnomon_runtime.dtypes import NAMES, dtype_named, item_bits
 from gnomon_runtime.tree import Tree, TreeFormatError
 
-__all__ = ["Artifact", "Entry", "Module", "TensorType", "Weight", "from_bytes", "read"]
+__all__ = [
+    "Artifact",
+    "Entry",
+    "HostFunction",
+    "Module",
+    "TensorType",
+    "Weight",
+    "from_bytes",
+    "read",
+]
 
 _MAX_RANK = 64
 _MAX_BYTES = 1 << 62
@@ -52,6 +61,23 @@ class TensorType(NamedTuple):
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
 
+class HostFunction(NamedTuple):
+    """A function of NumPy that a compiled program calls.
+
+    Attributes:
+      name: what the program calls it, in the module ``host``.
+      op: which one it is, see `gnomon_runtime.linear_algebra.functions`.
+      params: its parameters, booleans and integers.
+      operands, results: types of the arrays.
+    """
+
+    name: str
+    op: str
+    params: Mapping[str, int]
+    operands: tuple[TensorType, ...]
+    results: tuple[TensorType, ...]
+
+
 class Module(NamedTuple):
     """A program compiled for one target.
 
@@ -64,7 +90,7 @@ class Module(NamedTuple):
       features: names of instructions that the processor must have.
       fingerprint: that of the only kind of machine that runs it; empty if others can run it.
       versions: of what compiled it and what it links with.
-      host: the functions of the host that the program calls, one for each call.
+      host: the functions of NumPy that the program calls.
     """
 
     target: str
@@ -75,7 +101,7 @@ class Module(NamedTuple):
     features: tuple[str, ...] = ()
     fingerprint: str = ""
     versions: Mapping[str, str] = _NOTHING
-    host: tuple[Any, ...] = ()
+    host: tuple[HostFunction, ...] = ()
 
 
 class Weight(NamedTuple):
@@ -365,7 +391,19 @@ class _Check:
             self.names(data, "features"),
             self.get(data, "fingerprint", str, ""),
             MappingProxyType(self.strings(self.get(data, "versions", dict, {}))),
-            tuple(self.get(data, "host", list, [])),
+            tuple(map(self.host_function, self.get(data, "host", list, []))),
+        )
+
+    def host_function(self, data: Any) -> HostFunction:
+        """A function of NumPy that a module calls."""
+        params = self.get(data, "params", dict, {})
+        self.that(all(isinstance(v, int) for v in params.values()), "a parameter that is no number")
+        return HostFunction(
+            self.get(data, "name", str),
+            self.get(data, "op", str),
+            MappingProxyType(params),
+            tuple(map(self.type, self.get(data, "operands", list))),
+            tuple(map(self.type, self.get(data, "results", list))),
         )
 
     def entry(self, name: str, data: Any, artifact: Artifact) -> Entry:

@@ -147,6 +147,11 @@ class Device:
         )
         return rt.HalBufferView(buffer, shape, element), array
 
+    def copied(self, array: np.ndarray[Any, Any]) -> Any:
+        """IREE's view of a copy of an array, in memory of its own."""
+        element = _element_type(array.dtype)
+        return (self._copied if self.shares_memory else self._uploaded)(array, element)
+
     def _copied(self, array: np.ndarray[Any, Any], element: Any) -> Any:
         buffer = self.allocator.allocate_buffer(MEMORY_TYPE, OWNED_USAGE, array.nbytes)
         if array.nbytes:

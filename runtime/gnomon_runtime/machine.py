@@ -7,6 +7,7 @@ import platform
 
 from gnomon_runtime.artifact import Artifact, Entry, Module
 from gnomon_runtime.errors import MissingModuleError
+from gnomon_runtime.linear_algebra.functions import FUNCTIONS
 
 __all__ = ["choose_module", "drivers", "reason_against"]
 
@@ -37,6 +38,9 @@ def reason_against(module: Module) -> str:
     """Why a module cannot run on this machine, as far as that is known; empty if it can."""
     if module.backend != "iree":
         return f"it is an executable of {module.backend}, which gnomon itself runs"
+    unknown = sorted({f.op for f in module.host} - FUNCTIONS.keys())
+    if unknown:
+        return f"it calls {', '.join(unknown)}, which this version of gnomon_runtime has not"
     if module.platform != "cpu":
         return "" if module.platform in _DRIVERS else f"there is no driver for {module.platform!r}"
     if module.execution not in _HOST_DRIVERS:

@@ -27,6 +27,7 @@ from gnomon_runtime.errors import (
     ArtifactIncompatibleError,
     ProgramError,
 )
+from gnomon_runtime.host import HostModule
 from gnomon_runtime.machine import choose_module, drivers
 
 __all__ = ["Function", "LoadedArtifact", "load"]
@@ -133,7 +134,9 @@ class LoadedArtifact(Mapping[str, "Function"]):
 class _Loaded:
     """A module in IREE's virtual machine, in one process."""
 
-    def __init__(self, function: Function, device: Device, vmfb: bytes) -> None:
+    def __init__(
+        self, function: Function, device: Device, description: Module, vmfb: bytes
+    ) -> None:
         self.device = device
         self.forks = forks()
         # IREE does not allow concurrent calls of one context.
@@ -141,7 +144,9 @@ class _Loaded:
         try:
             module = rt.VmModule.copy_buffer(device.instance, vmfb)
             main = module.lookup_function("main")
-            self._context = rt.VmContext(device.instance, [device.module, module])
+            self._host = HostModule(description.host, device) if description.host else None
+            beside = [self._host.module] if self._host else []
+            self._context = rt.VmContext(device.instance, [device.module, *beside, module])
         except Exception as error:
             raise function.error("cannot be loaded", error) from error
         if main is None:
@@ -150,7 +155,13 @@ class _Loaded:
 
     def __call__(self, arguments: Any, results: Any) -> None:
         with self.lock:
-            self._context.invoke(self._main, arguments, results)
+            try:
+                self._context.invoke(self._main, arguments, results)
+            except Exception:
+                cause = self._host.take_error() if self._host else None
+                if cause is not None:
+                    raise cause from None
+                raise
 
 
 class Function:
@@ -217,7 +228,7 @@ class Function:
                     self._output_types = [(t.shape, dtype_named(t.dtype)) for t in entry.outputs]
                     self._input_dtypes = [dtype_named(t.dtype) for t in entry.inputs]
                 device = device_of(drivers(module), self._number)
-                loaded = self._loaded = _Loaded(self, device, vmfb)
+                loaded = self._loaded = _Loaded(self, device, module, vmfb)
         return loaded
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

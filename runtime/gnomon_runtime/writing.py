@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon_runtime.artifact import Entry, Module, TensorType, from_bytes
+from gnomon_runtime.artifact import Entry, HostFunction, Module, TensorType, from_bytes
 from gnomon_runtime.container import (
     ENTRY,
     ENTRY_END,
@@ -147,6 +147,7 @@ class Writer:
             told = module._asdict()
             del told["target"]
             told["versions"] = dict(module.versions)
+            told["host"] = list(map(_host_function_as_json, module.host))
             compiled[module.target] = {**told, "section": self._add("module", data)}
         self._entries[entry.name] = {
             "function": entry.function,
@@ -182,6 +183,16 @@ class Writer:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the file atomically: at any time it is either the old one or the new one."""
         write_file(path, self._parts())
+
+
+def _host_function_as_json(function: HostFunction) -> dict[str, Any]:
+    return {
+        "name": function.name,
+        "op": function.op,
+        "params": dict(function.params),
+        "operands": list(map(_type_as_json, function.operands)),
+        "results": list(map(_type_as_json, function.results)),
+    }
 
 
 def _type_as_json(type_: TensorType) -> dict[str, Any]:

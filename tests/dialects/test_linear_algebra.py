@@ -10,10 +10,17 @@ import pytest
 
 from gnomon.dialects.contract import TypeRuleError
 from gnomon.dialects.emit import ops
-from gnomon.dialects.linear_algebra import elimination, lapack, shifted_qr, substitution
 from gnomon.dialects.mlir import stablehlo
 from gnomon.dialects.types import TensorType
 from gnomon.passes.lower import lower_to_stablehlo
+from gnomon_runtime.linear_algebra import (
+    elimination,
+    factorizations,
+    lapack,
+    shifted_qr,
+    substitution,
+    systems,
+)
 from tests.ops import rows_linear_algebra
 from tests.ops.check import DTYPES, draw_all, program_of
 from tests.tolerance import assert_near
@@ -159,3 +166,16 @@ def test_type_rules_say_what_they_take(
         given.append(TensorType(tuple(map(int, shape)), DTYPES[name]))
     with pytest.raises(TypeRuleError, match=message):
         getattr(ops, op).infer_types(given, params)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_singular_values_of_what_is_not_finite_are_nan(value) -> None:
+    """NumPy's own `svd` does not return for a matrix with an infinity."""
+    matrices = np.ones((2, 4, 4), np.float32)
+    matrices[1, 0, 0] = value
+    s, u, vh = factorizations.svd(matrices, full_matrices=True, compute_uv=True)
+    (only,) = factorizations.svd(matrices, full_matrices=True, compute_uv=False)
+    for found in (only, systems.cofactors(matrices), factorizations.pinv(matrices, np.ones(2))):
+        assert np.isfinite(found[0]).all()
+        assert np.isnan(found[1]).all()
+    assert all(np.isnan(x[1]).all() and np.isfinite(x[0]).all() for x in (s, u, vh))

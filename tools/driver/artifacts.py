@@ -141,6 +141,7 @@ def _facts(path: str) -> dict[str, Any]:
                 "bytes": artifact.sections[entry.sections["module"][target]].length,
                 "versions": dict(module.versions),
                 "features": list(module.features),
+                "host_functions": sorted({function.op for function in module.host}),
                 "unusable": reason_against(module),
             }
             for target, module in entry.modules.items()
@@ -190,6 +191,8 @@ def describe_artifact(path: str, as_json: bool) -> None:
                 here = f"for a device of {module['platform']}"
             usable = module["unusable"] or here
             print(f"  module for {module['target']}, {size(module['bytes'])}: {usable}")
+            if module["host_functions"]:
+                print(f"    calls NumPy for {', '.join(module['host_functions'])}")
         if entry["weights"]:
             print(f"  weights {', '.join(entry['weights'])}")
     if facts["weights"]:

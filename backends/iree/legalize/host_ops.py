@@ -13,7 +13,7 @@ from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule, SpecialCase
 from gnomon.dialects.host_call import call_on_host
 
-__all__ = ["HOST_OPS", "LEGALIZATIONS", "host_rules"]
+__all__ = ["HOST_OPS", "LEGALIZATIONS", "host_rules", "rules_beside_numpy"]
 
 _LAPACK = "IREE has no code for it"
 
@@ -53,6 +53,18 @@ def host_rules(target: Target) -> dict[str, Rule]:
         name: SpecialCase(refuse(target, f"{reason}, and its programs cannot call Python"))
         for name, reason in HOST_OPS.items()
     }
+
+
+def rules_beside_numpy(target: Target) -> dict[str, Rule]:
+    """The rules of the table for modules that `gnomon_runtime` loads, which has NumPy alone.
+
+    WebAssembly has no NumPy; every other processor does.
+    """
+    rules = host_rules(target)
+    if target.capabilities.host_calls or target.code != "elf":
+        return rules
+    lapack = [name for name, reason in HOST_OPS.items() if reason == _LAPACK]
+    return {**rules, **dict.fromkeys(lapack, SpecialCase(call_on_host))}
 
 
 LEGALIZATIONS = (

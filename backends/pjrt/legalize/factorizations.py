@@ -2,7 +2,7 @@
 
 Since every step works on whole matrices, they take up to three times as many operations as a
 blocked algorithm. The definitions are those of the NumPy code in
-`dialects.linear_algebra.elimination` and `reflectors`, which follows LAPACK.
+`gnomon_runtime.linear_algebra.elimination` and `reflectors`, which follows LAPACK.
 """
 
 from __future__ import annotations

@@ -57,6 +57,7 @@ def compile_module(text: str, target: str, donated: tuple[int, ...] = ()) -> tup
         machine=made.machine,
         features=tuple(made.features),
         versions=made.versions,
+        host=made.host,
     )
     return module, made.code
 

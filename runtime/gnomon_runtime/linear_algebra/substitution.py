@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gnomon.dialects.linear_algebra import lapack
+from gnomon_runtime.linear_algebra import lapack
 
 # Rows within a block are eliminated one by one; whole blocks, by a matrix product.
 BLOCK = 32

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from gnomon.dialects.linear_algebra import lapack
-from gnomon.dialects.linear_algebra.substitution import substitute
+from gnomon_runtime.linear_algebra import lapack
+from gnomon_runtime.linear_algebra.substitution import substitute
 
 BLOCK = 32
 

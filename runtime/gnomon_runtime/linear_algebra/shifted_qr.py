@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from gnomon.dialects.linear_algebra import reflectors
+from gnomon_runtime.linear_algebra import reflectors
 
 # The maximum number of QR steps per eigenvalue. At the tenth and twentieth, an exceptional shift
 # breaks cycles.
