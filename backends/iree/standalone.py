@@ -14,6 +14,7 @@ from typing import Any
 
 import iree.runtime as rt
 
+from gnomon.backends.compilation import Artifact
 from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.iree.ahead_of_time import check_serializable
 from gnomon.backends.iree.backend import IreeBackend
@@ -24,11 +25,17 @@ from gnomon.backends.iree.legalize.order import LEGALIZATIONS
 from gnomon.backends.iree.targets import CPU, CPUS, what_is_missing
 from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType
 from gnomon_runtime import artifact as artifacts
 from gnomon_runtime.linear_algebra.functions import FUNCTIONS
 
-__all__ = ["StandaloneModule", "compile_standalone", "level_of_this_machine"]
+__all__ = [
+    "StandaloneModule",
+    "compile_standalone",
+    "compile_standalone_stablehlo",
+    "level_of_this_machine",
+]
 
 # Levels and general targets; models of processors are chosen by name only.
 _LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2", "aarch64-linux", "riscv64-linux")
@@ -97,8 +104,21 @@ def compile_standalone(program: Program, target: str) -> StandaloneModule:
         for more than factorizations.
       CompilationError: the compiler failed.
     """
-    backend = _backend(level_of_this_machine() if target == CPU.name else target)
-    artifact = backend.lower(program)
+    backend = _backend_of(target)
+    return _compiled(backend, backend.lower(program))
+
+
+def compile_standalone_stablehlo(module: ir.Module, target: str) -> StandaloneModule:
+    """Compile a module of StableHLO, which is not rewritten; see `compile_standalone`."""
+    backend = _backend_of(target)
+    return _compiled(backend, backend.lower_stablehlo(module))
+
+
+def _backend_of(target: str) -> IreeBackend:
+    return _backend(level_of_this_machine() if target == CPU.name else target)
+
+
+def _compiled(backend: IreeBackend, artifact: Artifact) -> StandaloneModule:
     plan = artifact.plan
     try:
         check_serializable([name for name in plan.host_ops if name not in FUNCTIONS])

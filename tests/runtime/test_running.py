@@ -314,7 +314,18 @@ def test_a_program_alone_is_compiled_when_it_is_loaded(tmp_path) -> None:
     np.testing.assert_array_equal(np.asarray(gn.load(path)(np.zeros(3, np.float32))), [1, 1, 1])
 
 
-def test_a_program_of_another_dialect_is_refused_and_its_modules_run(tmp_path) -> None:
+def test_the_portable_form_of_a_program_of_another_dialect_is_compiled(tmp_path) -> None:
+    path = saved(tmp_path, [])
+    rewritten(path, lambda m: m["entries"]["f"]["notes"].update(dialect="0"))
+    with pytest.warns(UserWarning, match="another version of gnomon's dialect"):
+        found = gn.load(path)(np.zeros(3, np.float32))
+    np.testing.assert_array_equal(np.asarray(found), [1, 1, 1])
+    rewritten(path, lambda m: m["entries"]["f"].update(portable={}))
+    with pytest.raises(gr.MissingModuleError):
+        gn.load(path)(np.zeros(3, np.float32))
+
+
+def test_modules_of_a_program_of_another_dialect_run(tmp_path) -> None:
     path = saved(tmp_path)
     rewritten(path, lambda m: m["entries"]["f"]["notes"].update(dialect="0"))
     np.testing.assert_array_equal(np.asarray(gn.load(path)(np.zeros(3, np.float32))), [1, 1, 1])

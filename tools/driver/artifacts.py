@@ -18,8 +18,11 @@ import gnomon_runtime
 from gnomon import export
 from gnomon._compilation.ahead_of_time import closed_program
 from gnomon._export.saving import platform_of_target
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import context, ensure_context, stablehlo
 from gnomon.dialects.types import TensorType
 from gnomon.tools.driver.errors import DriverError
+from gnomon.tools.driver.mlir import lower_for
 from gnomon.tools.driver.programs import (
     Leaf,
     LoweredProgram,
@@ -55,9 +58,8 @@ class ArtifactProgram:
       path: as the user wrote it.
       name: of the function.
       arguments, results: a leaf for each array.
+      is_stablehlo: it was StableHLO, and has no program in the gnomon dialect.
     """
-
-    is_stablehlo = False
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -68,6 +70,7 @@ class ArtifactProgram:
         except KeyError as error:
             raise DriverError(str(error.args[0])) from None
         self.name = self.entry.name
+        self.is_stablehlo = not self.entry.sections["program"]
         self.leaves: list[Any] = [None] * len(self.entry.inputs)
         self.arguments = [
             Leaf(_argument_name(path), _type_of(type_))
@@ -84,13 +87,22 @@ class ArtifactProgram:
         platform = platform_of_target(target)
         known = self.entry.sections["program"]
         if not known:
-            raise DriverError(f"{self.path}: the artifact holds compiled modules only")
+            return LoweredProgram(target, compiler, rest, self._lower_portable(compiler), True)
         text = self._artifact.program(
             self.name, platform if platform in known else next(iter(known))
         )
         weights = [gnomon.numpy.asarray(self._artifact.weight(w)) for w in self.entry.weights]
         program = closed_program(text.decode(), weights)
         return LoweredProgram(target, compiler, rest, compiler.lower(program, keep_stages=True))
+
+    def _lower_portable(self, compiler: Any) -> Any:
+        """The function lowered from StableHLO, which it has been from the start."""
+        if not self.entry.sections["portable"]:
+            raise DriverError(f"{self.path}: the artifact holds compiled modules only")
+        ensure_context()
+        data = self._artifact.portable(self.name)
+        module = stablehlo.deserialize_portable_artifact(context(), data)
+        return lower_for(compiler, Program(module), True)
 
     def caller(self, device: str | None) -> Callable[[Sequence[Any]], list[Any]]:
         """A function that runs the artifact's module, compiled if it has none for this machine."""

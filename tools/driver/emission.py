@@ -120,19 +120,26 @@ def _paths(path: str) -> list[str]:
 
 
 def _compile_artifact(programs: list[AnyProgram], targets: list[str], output: str) -> None:
+    for target in targets:
+        compiler_of(target)  # refuse what is no target before anything is compiled
+    names = ", ".join(program.name for program in programs)
+    with progress(f"{names}: artifact for {', '.join(targets)}"):
+        if isinstance(programs[0], MlirProgram):
+            programs[0].save(output, targets)
+        else:
+            save_artifact(output, _functions(programs), targets)
+    length = Path(output).stat().st_size
+    print(f"{output}: {names} for {', '.join(targets)}, {length} bytes", file=sys.stderr)
+
+
+def _functions(programs: list[AnyProgram]) -> list[PythonProgram]:
     functions = [program for program in programs if isinstance(program, PythonProgram)]
     if len(functions) < len(programs):
         raise UsageError(
-            f"{programs[0].path}: artifacts are made of functions of Python; write a program in "
-            "MLIR with --emit vmfb, or --emit vhlo"
+            f"{programs[0].path}: it is an artifact already; artifacts are made of functions of "
+            "Python and of programs in MLIR"
         )
-    for target in targets:
-        compiler_of(target)  # refuse unknown targets before anything is compiled
-    names = ", ".join(program.name for program in functions)
-    with progress(f"{names}: artifact for {', '.join(targets)}"):
-        save_artifact(output, functions, targets)
-    length = Path(output).stat().st_size
-    print(f"{output}: {names} for {', '.join(targets)}, {length} bytes", file=sys.stderr)
+    return functions
 
 
 def _is_text(kind: str) -> bool:

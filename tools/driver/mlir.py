@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon._export.programs import save_program
 from gnomon.backends.compilation import Artifact
 from gnomon.backends.iree.backend import IreeBackend
 from gnomon.backends.platforms import backend
@@ -19,7 +20,7 @@ from gnomon.tools.driver.diagnostics import describe_parse_error
 from gnomon.tools.driver.errors import DriverError
 from gnomon.tools.driver.programs import Leaf, LoweredProgram, compiler_of, remembering
 
-__all__ = ["MlirProgram"]
+__all__ = ["MlirProgram", "lower_for"]
 
 # Bytecode of MLIR: a module, or a portable artifact of StableHLO.
 _BYTECODE = b"ML\xefR"
@@ -58,16 +59,22 @@ class MlirProgram:
     def _program(self) -> Program:
         return Program(ir.Module.parse(self._text, context()))
 
+    def save(self, path: str, targets: Sequence[str]) -> None:
+        """Write the program into an artifact, compiled for targets."""
+        save_program(
+            path, self.name, self._program(), is_stablehlo=self.is_stablehlo, targets=targets
+        )
+
     def lower(self, target: str) -> LoweredProgram:
         """The program lowered for a target; StableHLO is not changed."""
         compiler, rest = compiler_of(target)
-        artifact = _lower(compiler, self._program(), self.is_stablehlo)
+        artifact = lower_for(compiler, self._program(), self.is_stablehlo)
         return LoweredProgram(target, compiler, rest, artifact, self.is_stablehlo)
 
     def caller(self, device: str | None) -> Callable[[Sequence[Any]], list[Any]]:
         """A function that runs the compiled program on arrays, and returns arrays in order."""
         runner = backend(device)
-        artifact = _lower(runner, self._program(), self.is_stablehlo)
+        artifact = lower_for(runner, self._program(), self.is_stablehlo)
         lowered = LoweredProgram(runner.platform, runner, "", artifact, self.is_stablehlo)
         with remembering(lambda: lowered):
             executable = runner.compile(artifact)
@@ -112,7 +119,8 @@ def _is_stablehlo(program: Program) -> bool:
     return bool(names & {"stablehlo", "chlo"}) and "gnomon" not in names
 
 
-def _lower(compiler: Any, program: Program, is_stablehlo: bool) -> Artifact:
+def lower_for(compiler: Any, program: Program, is_stablehlo: bool) -> Artifact:
+    """The program lowered by a backend; StableHLO is not changed."""
     if not is_stablehlo:
         artifact: Artifact = compiler.lower(program, keep_stages=True)
         return artifact

@@ -103,10 +103,19 @@ def exported_of(artifact: Artifact, name: str, weights: dict[str, Array] | None 
     )
 
 
+def is_of_this_dialect(entry: Entry) -> bool:
+    """Whether the programs of an entry can be read by this version of the dialect."""
+    return bool(entry.notes.get("dialect", "") == dialect_fingerprint())
+
+
 def check_dialect(artifact: Artifact, entry: Entry) -> None:
-    """Raise unless the programs of an entry can be read by this version of the dialect."""
-    written = entry.notes.get("dialect", "")
-    if written != dialect_fingerprint():
+    """Raise unless an entry has programs that this version of the dialect can read."""
+    if not entry.sections["program"]:
+        raise ArtifactIncompatibleError(
+            f"{artifact.name}: {entry.name!r} was StableHLO, which can be run (gnomon.load) and "
+            "not be differentiated or transformed"
+        )
+    if not is_of_this_dialect(entry):
         raise ArtifactIncompatibleError(
             f"{artifact.name}: the program of {entry.name!r} is of another version of gnomon's "
             f"dialect (written by {dict(artifact.producer)}), which this one cannot read; modules "

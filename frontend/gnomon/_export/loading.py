@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from gnomon.dialects.deferred import Deferred
@@ -28,6 +29,9 @@ def load(
     digest: str | None = None,
 ) -> LoadedArtifact:
     """Load an artifact; functions without a module for this machine are compiled when called.
+
+    They are compiled from the program in gnomon's dialect, or, with a warning where that is of
+    another version, from the portable artifact of StableHLO.
 
     Args:
       path: of the file.
@@ -59,9 +63,17 @@ def _module_or_compiled(artifact: Any, entry: Any, platform: str | None) -> Any:
         module = _machine.choose_module(artifact, entry, platform)
     except _errors.MissingModuleError:
         chosen = platform or ("cpu" if "cpu" in entry.platforms else None)
-        if chosen is None or chosen not in entry.sections["program"]:
+        if chosen in entry.sections["program"] and _deserialization.is_of_this_dialect(entry):
+            text = artifact.program(entry.name, chosen).decode()
+            return _saving.compile_module(text, chosen, entry.donated)
+        if chosen not in entry.sections["portable"]:
             raise
-        _deserialization.check_dialect(artifact, entry)
-        text = artifact.program(entry.name, chosen).decode()
-        return _saving.compile_module(text, chosen, entry.donated)
+        if entry.sections["program"]:
+            warnings.warn(
+                f"{artifact.name}: the program of {entry.name!r} is of another version of gnomon's "
+                "dialect, so its portable form is compiled, in which nothing is rewritten that "
+                "IREE computes less accurately; export it again with this version",
+                stacklevel=4,
+            )
+        return _saving.compile_portable(artifact.portable(entry.name, chosen), chosen)
     return module, artifact.module(entry.name, module.target)

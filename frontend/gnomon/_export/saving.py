@@ -10,12 +10,13 @@ from gnomon import tree_util
 from gnomon._export.exported import Exported, export
 from gnomon._export.serialization import WeightNames, add_function, new_writer
 from gnomon.backends import platforms
+from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.dialects.deferred import Deferred
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import context, ensure_context, ir
+from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
 from gnomon_runtime.artifact import Module
 
-__all__ = ["compile_module", "save"]
+__all__ = ["compile_module", "compile_portable", "platform_of_target", "save"]
 
 _standalone: Any = Deferred("gnomon.backends.iree.standalone")
 
@@ -48,7 +49,28 @@ def compile_module(text: str, target: str, donated: tuple[int, ...] = ()) -> tup
         backend, rest = platforms.compiler_for(target)
         executable = backend.compile_for(backend.lower(program), rest, donate=donated)
         return Module(target, "pjrt", platform), bytes(executable.serialize())
-    made = _standalone.compile_standalone(program, target)
+    return _described(_standalone.compile_standalone(program, target))
+
+
+def compile_portable(data: bytes, target: str) -> tuple[Module, bytes]:
+    """Compile a portable artifact of StableHLO for a target; see `compile_module`.
+
+    What IREE compiles wrongly or inaccurately is rewritten in programs of the dialect only.
+
+    Raises:
+      UnsupportedOnTarget: the target is not one of IREE's.
+    """
+    ensure_context()
+    platform = platform_of_target(target)
+    if platform == "tpu" or platform in platforms.plugins():
+        raise UnsupportedOnTarget(
+            f"programs of StableHLO are compiled for IREE's targets, not for {target!r}"
+        )
+    module = stablehlo.deserialize_portable_artifact(context(), data)
+    return _described(_standalone.compile_standalone_stablehlo(module, target))
+
+
+def _described(made: Any) -> tuple[Module, bytes]:
     module = Module(
         made.target,
         "iree",

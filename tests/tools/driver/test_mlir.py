@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import gnomon as gn
+import gnomon_runtime as gr
+from gnomon import export
 from gnomon.tools.driver import main
 from gnomon.tools.opt import main as opt
 
@@ -36,6 +40,49 @@ def test_a_portable_artifact_is_run(program: Path, capsys: pytest.CaptureFixture
     assert main(["compile", str(program), "--emit=vhlo", "-o", str(artifact)]) == 0
     assert main(["run", str(artifact), "--input=0"]) == 0
     assert capsys.readouterr().out == "result: f32[3]\n[1. 1. 1.]\n"
+
+
+DIALECT = """
+func.func public @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<f32>) {
+  %c = "gnomon.cos"(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  %s = "gnomon.reduce_sum"(%c) {axes = array<i64: 0>} : (tensor<3xf32>) -> tensor<f32>
+  return %c, %s : tensor<3xf32>, tensor<f32>
+}
+"""
+
+
+@pytest.mark.parametrize("form", ["dialect", "stablehlo", "vhlo"])
+def test_a_program_becomes_an_artifact(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, artifact = tmp_path / "program.mlir", tmp_path / "program.gnm"
+    path.write_text(DIALECT)
+    if form != "dialect":
+        given, path = path, tmp_path / {"stablehlo": "s.mlir", "vhlo": "v.mlirbc"}[form]
+        assert main(["compile", str(given), f"--emit={form}", "-o", str(path)]) == 0
+    targets = "--target=cpu,aarch64-linux"
+    assert main(["compile", str(path), targets, "-o", str(artifact)]) == 0
+    capsys.readouterr()
+    assert main(["run", str(artifact), "--input=0"]) == 0
+    assert capsys.readouterr().out == "0: f32[3]\n[1. 1. 1.]\n1: f32[]\n3.0\n"
+    assert main(["inspect", f"{artifact}:{path.stem}"]) == 0
+    assert ("gnomon " in capsys.readouterr().out) == (form == "dialect")
+    entry = gr.read(artifact).entry()
+    assert sorted(entry.sections["program"]) == (["cpu"] if form == "dialect" else [])
+    assert list(entry.sections["portable"]) == ["cpu"]
+    assert "aarch64-linux" in entry.modules
+    if form != "dialect":
+        with pytest.raises(gr.ArtifactIncompatibleError, match="was StableHLO"):
+            export.load_exported(artifact)
+
+
+def test_stablehlo_in_an_artifact_is_compiled_where_it_has_no_module(
+    program: Path, tmp_path: Path
+) -> None:
+    artifact = tmp_path / "program.gnm"
+    assert main(["compile", str(program), "--target=riscv64-linux", "-o", str(artifact)]) == 0
+    found = gn.load(artifact)(np.zeros(3, np.float32))
+    np.testing.assert_array_equal(np.asarray(found), [1, 1, 1])
 
 
 def test_a_file_that_is_no_program_is_refused(
