@@ -121,7 +121,7 @@ def _paths(path: str) -> list[str]:
 
 def _compile_artifact(programs: list[AnyProgram], targets: list[str], output: str) -> None:
     for target in targets:
-        compiler_of(target)  # refuse what is no target before anything is compiled
+        compiler_of(target)  # refuse unknown targets before anything is compiled
     names = ", ".join(program.name for program in programs)
     with progress(f"{names}: artifact for {', '.join(targets)}"):
         if isinstance(programs[0], MlirProgram):
