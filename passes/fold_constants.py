@@ -59,6 +59,10 @@ def _fold(body: Body) -> None:
         results = results_of(op)
         if len(results) != 1:
             continue
+        if name == "gnomon.select" and (chosen := _chosen(op, known, equal)) is not None:
+            results[0].replace_all_uses_with(chosen)
+            erase(op)
+            continue
         value = _value_of(op, definition, known, equal)
         if value is None:
             continue
@@ -73,6 +77,19 @@ def _fold(body: Body) -> None:
         (equal if large else known)[folded] = value
         results[0].replace_all_uses_with(folded)
         erase(op)
+
+
+def _chosen(
+    op: ir.Operation,
+    known: Mapping[ir.Value, np.ndarray],
+    equal: Mapping[ir.Value, np.ndarray],
+) -> ir.Value | None:
+    """The operand that a select chooses for all elements; None if that is not known."""
+    predicate, on_true, on_false = operands_of(op)
+    values = equal.get(predicate, known.get(predicate))
+    if values is None or not values.size or values.any() != values.all():
+        return None
+    return on_true if values.all() else on_false
 
 
 def _value_of(

@@ -231,7 +231,8 @@ def _jvp_clamp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Valu
         v if type_of(v).shape == shape else broadcast_scalar(v, shape) for v in inst.operands
     )
     regions = (
-        lambda: ops.lt(x, low),
+        # Where the bounds cross, the result is high, wherever the operand is.
+        lambda: ops.and_(ops.lt(x, low), ops.lt(low, high)),
         lambda: ops.and_(ops.gt(x, low), ops.lt(x, high)),
         lambda: ops.gt(x, high),
     )

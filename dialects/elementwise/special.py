@@ -283,7 +283,7 @@ def _zeta_positive(o: Any, x: Value, q: Value) -> Value:
 
 
 def _zeta(o: Any, x: Value, q: Value) -> Value:
-    one, zero, two = _number(o, x, 1), _number(o, x, 0), _number(o, x, 2)
+    one, zero = _number(o, x, 1), _number(o, x, 0)
     nan, inf = _number(o, x, np.nan), _number(o, x, np.inf)
     is_negative = o.lt(q, zero)
     # The bases are q, q + 1, ... Those that are negative equal, up to the sign of an integer power,
@@ -292,7 +292,9 @@ def _zeta(o: Any, x: Value, q: Value) -> Value:
     mirrored = o.neg(q)
     first = o.sub(mirrored, o.floor(mirrored))
     whole, above = _zeta_positive(o, x, first), _zeta_positive(o, x, o.sub(one, q))
-    is_even = o.eq(o.rem(x, two), zero)
+    half = o.mul(x, _number(o, x, 0.5))
+    # The difference is nan for an infinite exponent, which is not even.
+    is_even = o.eq(o.sub(half, o.floor(half)), zero)
     value = _zeta_positive(o, x, o.select(is_negative, o.sub(q, o.floor(q)), q))
     # Subtract the nearly equal terms first: for half-integers the first two terms are equal.
     both = o.sub(
@@ -342,11 +344,13 @@ def _zeta_by_exponent(o: Any, x: Value, q: Value) -> Value:
 def _polygamma(o: Any, n: Value, x: Value) -> Value:
     one, zero = _number(o, x, 1), _number(o, x, 0)
     order = o.add(n, one)
-    magnitude = o.mul(o.exp(o.lgamma(order)), o.zeta(order, x))
+    # The algorithms themselves, not the ops: a backend that expands this op legalizes elementary
+    # functions afterwards, not series.
+    magnitude = o.mul(o.exp(_lgamma(o, order)), _zeta(o, order, x))
     half = o.mul(n, _number(o, x, 0.5))
     is_even = o.eq(half, o.floor(half))
     value = o.select(is_even, o.neg(magnitude), magnitude)
-    value = o.select(o.eq(n, zero), o.digamma(x), value)
+    value = o.select(o.eq(n, zero), _digamma(o, x), value)
     is_order = o.and_(o.eq(n, o.floor(n)), o.ge(n, zero))
     return o.select(is_order, value, _number(o, x, np.nan))
 

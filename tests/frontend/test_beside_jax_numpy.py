@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import pickle
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -259,6 +260,10 @@ CASES |= {
             for sign in (False, True)
         ],
     ),
+    "slopes of a variance that is not defined": lambda ns: [
+        ns.api.jvp(partial(ns.np.var, ddof=ddof), (ns.np.arange(2.0),), (ns.np.ones(2),))
+        for ddof in (1, 2, 3)
+    ],
     "zeta by its exponent": lambda ns: [
         ns.api.grad(ns.special.zeta)(2.0, 1.0),
         ns.api.vmap(ns.api.grad(ns.special.zeta))(

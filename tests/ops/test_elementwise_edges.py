@@ -211,6 +211,14 @@ def test_clamp_has_no_slope_at_its_bounds() -> None:
     np.testing.assert_array_equal(slopes, [[1, 0, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 1]])
 
 
+def test_slopes_of_clamp_where_the_bounds_cross_are_not_those_of_the_lower() -> None:
+    # The result is the upper bound. As in JAX, only an operand above it passes the slope on to it.
+    x = np.array([-1.0, 0.25, 2.0, 0.5, np.nan], np.float32)
+    low, high = np.ones(5, np.float32), np.array([0.5, 0.5, 0.5, 1.0, 2.0], np.float32)
+    slopes = [_tangent("clamp", [low, x, high], wrt) for wrt in range(3)]
+    np.testing.assert_array_equal(slopes, [[0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 1, 0, 0]])
+
+
 def test_slope_of_a_power_at_zero() -> None:
     x = np.array([0.0, 0.0, 0.0, 0.0, 2.0], np.float32)
     y = np.array([0.0, 1.0, 2.0, 0.5, 0.0], np.float32)

@@ -431,7 +431,8 @@ STRUCTURE = [
     Rule("lax.sort({x}, dimension={axis})", REAL, 1),
     Rule("lax.sort_key_val({x}, {y})", REAL, 1, results=2, strict=True),
     Rule("lax.top_k({x}, 1)", REAL, 1, results=2),
-    Rule("gnp.searchsorted({x}, {s})", FLOAT, 1, 1, flavour="sorted"),
+    Rule("gnp.searchsorted(gnp.sort({x}), {s})", REAL, 1, 1),
+    Rule("gnp.searchsorted(gnp.sort({x}), {y}, side='right')", REAL, 1, 1),
     Rule("gnp.take_along_axis({x}, gnp.argsort({x}, axis={axis}), axis={axis})", REAL, 1),
     Rule("gnp.unique({x}, size=4, fill_value=1)", INTEGER),
     Rule("gnp.nonzero({x}, size=3, fill_value=1)[0]", INTEGER + BOOL, 1),
@@ -570,7 +571,6 @@ RANDOM = [
         random.bits({key}, {shape})
         random.randint({key}, {shape}, -3, 9)
         random.bernoulli({key}, 0.3, {shape})
-        random.permutation({key}, {x})
         random.choice({key}, {x}.ravel(), (3,))
         random.rademacher({key}, {shape})
         random.exponential({key}, {shape})
@@ -581,6 +581,8 @@ RANDOM = [
         random.key_data(random.fold_in({key}, {k}))
         """,
     ),
+    # A number would be a length, which has to be concrete.
+    Rule("random.permutation({key}, {x})", ANY, 1),
     Rule("random.categorical({key}, {x})", FLOAT, 1),
     Rule("random.gamma({key}, {x})", FLOAT, flavour="positive"),
     Rule("random.poisson({key}, {x})", FLOAT, flavour="positive"),

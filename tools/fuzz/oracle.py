@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from gnomon.tools.fuzz.program import Program
-from gnomon.tools.fuzz.running import JAX, OracleError, Outcome, message, run_together
+from gnomon.tools.fuzz.running import JAX, OracleError, Outcome, message, run, run_together
 
 # Seconds after which a silent child is ended.
 TIMEOUT_S = 240.0
@@ -22,11 +22,11 @@ class _Oracle:
         self._child: Any = None
         self._pipe: Connection | None = None
 
-    def ask(self, programs: Sequence[Program]) -> list[Outcome]:
+    def ask(self, programs: Sequence[Program], jitted: bool) -> list[Outcome]:
         """The outcome of each program; if the child dies, its death is the error of all."""
         pipe = self._started()
         try:
-            pipe.send(tuple(programs))
+            pipe.send((tuple(programs), jitted))
             if pipe.poll(TIMEOUT_S):
                 outcomes: list[Outcome] = pipe.recv()
                 return outcomes
@@ -60,10 +60,14 @@ class _Oracle:
 def _serve(pipe: Connection) -> None:
     while True:
         try:
-            programs = pipe.recv()
+            programs, jitted = pipe.recv()
         except EOFError:
             return
-        outcomes = run_together(JAX, programs)
+        if jitted:
+            outcomes = run_together(JAX, programs)
+        else:
+            with JAX.package.disable_jit():
+                outcomes = [run(JAX, program, jitted=False) for program in programs]
         # Exceptions do not all survive a pipe.
         pipe.send(
             [
@@ -78,6 +82,11 @@ def _serve(pipe: Connection) -> None:
 _ORACLE = _Oracle()
 
 
-def ask_jax(programs: Sequence[Program]) -> list[Outcome]:
-    """The outcomes of programs of one width, compiled as one by JAX in a child process."""
-    return _ORACLE.ask(programs)
+def ask_jax(programs: Sequence[Program], *, jitted: bool = True) -> list[Outcome]:
+    """The outcomes of programs by JAX in a child process.
+
+    Args:
+      programs: they are of one width.
+      jitted: whether they are compiled as one; otherwise each op is compiled alone.
+    """
+    return _ORACLE.ask(programs, jitted)

@@ -167,11 +167,11 @@ def var(
     count = lax.sub(
         _count(x, axes, where, squares.dtype), lax.convert_element_type(ddof, squares.dtype)
     )
-    # A divisor that is not positive gives nan, as in NumPy.
-    count = lax.select(
-        lax.gt(count, lax.full_like(count, 0)), count, lax.full_like(count, math.nan)
-    )
-    result = converted(lax.div(total, broadcast_to(count, total.shape)), wanted)
+    quotient = lax.div(total, broadcast_to(count, total.shape))
+    # A divisor that is not positive gives nan, as in NumPy. It is a constant: its tangent is zero.
+    defined = broadcast_to(lax.gt(count, lax.full_like(count, 0)), total.shape)
+    quotient = lax.select(defined, quotient, lax.full_like(quotient, math.nan))
+    result = converted(quotient, wanted)
     return with_weak_type(result if keepdims else _dropped(result, axes), False)
 
 

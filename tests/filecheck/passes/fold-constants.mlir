@@ -62,3 +62,22 @@ func.func @views() -> (tensor<2x3xf32>, tensor<5x3xf32>, tensor<1x2xf32>) {
   %small = "gnomon.slice"(%many) {start = array<i64: 1, 1>, limit = array<i64: 2, 3>, strides = array<i64: 1, 1>} : (tensor<3x5xf32>) -> tensor<1x2xf32>
   func.return %part, %transposed, %small : tensor<2x3xf32>, tensor<5x3xf32>, tensor<1x2xf32>
 }
+
+// A select with a predicate that is known chooses, whatever the choices are.
+
+// CHECK-LABEL: func.func @selects
+// CHECK-SAME: (%[[X:.*]]: tensor<7xf32>, %[[Y:.*]]: tensor<7xf32>, %[[P:.*]]: tensor<7xi1>, %[[Z:.*]]: tensor<2xf32>)
+func.func @selects(%x: tensor<7xf32>, %y: tensor<7xf32>, %p: tensor<7xi1>, %z: tensor<2xf32>) -> (tensor<7xf32>, tensor<7xf32>, tensor<7xf32>, tensor<2xf32>) {
+  %no = "gnomon.constant"() {value = dense<false> : tensor<i1>, dtype = i1} : () -> tensor<i1>
+  %yes = "gnomon.constant"() {value = dense<true> : tensor<1xi1>, dtype = i1} : () -> tensor<1xi1>
+  %all = "gnomon.broadcast_in_dim"(%yes) {shape = array<i64: 7>, dims = array<i64: 0>} : (tensor<1xi1>) -> tensor<7xi1>
+  %mixed = "gnomon.constant"() {value = dense<[true, false]> : tensor<2xi1>, dtype = i1} : () -> tensor<2xi1>
+  // CHECK: %[[KEPT:.*]] = "gnomon.select"(%[[P]], %[[X]], %[[Y]])
+  // CHECK: %[[MIXED:.*]] = "gnomon.select"(%{{.*}}, %[[Z]], %[[Z]])
+  %first = "gnomon.select"(%all, %x, %y) : (tensor<7xi1>, tensor<7xf32>, tensor<7xf32>) -> tensor<7xf32>
+  %second = "gnomon.select"(%no, %x, %y) : (tensor<i1>, tensor<7xf32>, tensor<7xf32>) -> tensor<7xf32>
+  %third = "gnomon.select"(%p, %x, %y) : (tensor<7xi1>, tensor<7xf32>, tensor<7xf32>) -> tensor<7xf32>
+  %fourth = "gnomon.select"(%mixed, %z, %z) : (tensor<2xi1>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  // CHECK: return %[[X]], %[[Y]], %[[KEPT]], %[[MIXED]]
+  func.return %first, %second, %third, %fourth : tensor<7xf32>, tensor<7xf32>, tensor<7xf32>, tensor<2xf32>
+}

@@ -8,6 +8,7 @@ has none, Python computes them. What loses digits on the way is computed in f64 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Outlined, Rule
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.elementwise.expansion import SERIES, WITH_LOOPS, Series, emitted
-from gnomon.dialects.emit import convert, zeros
+from gnomon.dialects.emit import convert, ops, zeros
 from gnomon.dialects.host_call import call_on_host
 from gnomon.dialects.mlir import ir
 
@@ -38,8 +39,19 @@ def _expanded(algorithm: Callable[..., ir.Value]) -> Rule:
     return rule
 
 
-# Long sums of powers: they are lowered as they are, in f32 with its powers.
-_LONG = ("gnomon.zeta", "gnomon.polygamma")
+class _RoundedToF32:
+    """The ops of the dialect on f64, for results of f32 or less.
+
+    The power of a non-negative number has enough digits as an exponential, which is a third of the
+    code of one with all digits of f64.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., ir.Value]:
+        return cast("Callable[..., ir.Value]", getattr(emitted, name))
+
+    def pow(self, x: ir.Value, y: ir.Value) -> ir.Value:
+        """``x ** y`` for a non-negative ``x``."""
+        return ops.exp(ops.mul(y, ops.log(x)))
 
 
 def _series(series: Series, *, f64: bool) -> Rule:
@@ -52,7 +64,8 @@ def _series(series: Series, *, f64: bool) -> Rule:
         if series.first is not None:
             own = _F64 if dtype == _F64 else _F32
             operands.append(series.first(emitted, *(convert(x, own) for x in operands)))
-        value = series.algorithm(emitted, *(convert(x, wide) for x in operands))
+        namespace = _RoundedToF32() if wide != dtype and wide == _F64 else emitted
+        value = series.algorithm(namespace, *(convert(x, wide) for x in operands))
         return [value if dtype == wide else rounded(convert(value, _F32), dtype)]
 
     return Outlined(rule)
@@ -60,8 +73,7 @@ def _series(series: Series, *, f64: bool) -> Rule:
 
 def series_rules(target: Target) -> dict[str, Rule]:
     """The rules of series and polynomials for a target."""
-    chosen = {name: series for name, series in SERIES.items() if name not in _LONG}
-    return {name: _series(series, f64=target.capabilities.f64) for name, series in chosen.items()}
+    return {name: _series(series, f64=target.capabilities.f64) for name, series in SERIES.items()}
 
 
 def integral_rules(target: Target) -> dict[str, Rule]:

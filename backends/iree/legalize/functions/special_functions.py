@@ -387,11 +387,6 @@ _OF_WIDE_COMPLEX = (
 )
 
 
-# Likewise these, of f64 and of all that they are computed in.
-_SERIES = ("gnomon.polygamma",)
-_SERIES_WITH_ROUNDING = ("gnomon.rem", "gnomon.polygamma")
-
-
 def _refused_in(dtypes: Sequence[np.dtype], refusal: Rule, rule: Rule | None = None) -> Rule:
     def chosen(inst: Instance) -> Sequence[ir.Value] | None:
         if inst.type.dtype in dtypes and inst.type.size:
@@ -423,13 +418,12 @@ def _without_library(target: Target) -> dict[str, Rule]:
         f"gnomon.{name}": _refused_in((_C128,), refusal, _WRITTEN_OUT.get(f"gnomon.{name}"))
         for name in _OF_WIDE_COMPLEX
     }
-    of_f64 = dict.fromkeys(("gnomon.rem", *_SERIES), _refused_in((_F64,), refusal))
-    return {**_WRITTEN_OUT, **of_complex, **of_f64}
+    return {**_WRITTEN_OUT, **of_complex, "gnomon.rem": _refused_in((_F64,), refusal)}
 
 
 def _rounding_rules(target: Target) -> dict[str, Rule]:
     refusal = _refused_in(FLOATING, refuse(target, "it has no library of functions"))
-    return {**dict.fromkeys(_SERIES_WITH_ROUNDING, refusal), "gnomon.round": _round}
+    return {"gnomon.rem": refusal, "gnomon.round": _round}
 
 
 _LOSES_DIGITS = (
