@@ -1,5 +1,14 @@
 """Linear algebra by SciPy's names: factorizations, systems, functions of matrices."""
 
+from gnomon.scipy.linalg._decompositions import (
+    eigh,
+    eigh_tridiagonal,
+    hessenberg,
+    lu,
+    qr,
+    schur,
+    svd,
+)
 from gnomon.scipy.linalg._functions import expm, expm_frechet, polar, sqrtm
 from gnomon.scipy.linalg._schur_methods import funm, qr_multiply, rsf2csf, solve_sylvester
 from gnomon.scipy.linalg._special_matrices import (
@@ -25,18 +34,11 @@ from gnomon.scipy.linalg._systems import (
     cho_solve,
     cholesky,
     det,
-    eigh,
-    eigh_tridiagonal,
-    hessenberg,
     inv,
-    lu,
     lu_factor,
     lu_solve,
-    qr,
-    schur,
     solve,
     solve_triangular,
-    svd,
 )
 
 __all__ = [

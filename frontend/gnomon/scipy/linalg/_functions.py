@@ -16,7 +16,8 @@ from gnomon.dialects.types import real_dtype
 from gnomon.lax import linalg as lax_linalg
 from gnomon.numpy._arguments import promoted
 from gnomon.numpy.linalg._arguments import adjoint, inexact, product, square, supported
-from gnomon.scipy.linalg._systems import schur, solve_triangular
+from gnomon.scipy.linalg._decompositions import schur
+from gnomon.scipy.linalg._systems import solve_triangular
 
 # By the bits of a real number: coefficients of the Padé approximant of exp, and the 1-norm up to
 # which it is exact to the spacing of the dtype (Higham 2005, table 2.3; Al-Mohy & Higham 2009).

@@ -18,7 +18,7 @@ from gnomon.lax import linalg as lax_linalg
 from gnomon.lax._creation import converted
 from gnomon.numpy._arguments import promoted
 from gnomon.numpy.linalg._arguments import adjoint, inexact, product, square
-from gnomon.scipy.linalg._systems import qr
+from gnomon.scipy.linalg._decompositions import qr
 
 __all__ = ["funm", "qr_multiply", "rsf2csf", "solve_sylvester"]
 
