@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,9 +44,15 @@ from gnomon.dialects.functions import Program
 from gnomon.dialects.types import TensorType
 from gnomon.passes.pipeline import Pass
 
-__all__ = ["Partitions", "PjrtBackend", "partitions_of", "pjrt_backend", "tpu_topology"]
+__all__ = ["NUMBERS", "Partitions", "PjrtBackend", "partitions_of", "pjrt_backend", "tpu_topology"]
 
 logger = logging.getLogger(__name__)
+
+# The module of described devices, which imports this one.
+_DESCRIBED = "gnomon.backends.pjrt.described"
+
+# Programs name the devices of a topology by their ids and a multiple of this.
+NUMBERS = 1 << 40
 
 # The compiler's options, by the plugin's own name of the platform.
 _FLAGS: dict[str, dict[str, Any]] = {
@@ -199,7 +206,7 @@ class PjrtBackend:
                 self.spec,
                 name,
                 artifact.portable,
-                devices=() if plan is None else plan.devices,
+                devices=() if plan is None else [number % NUMBERS for number in plan.devices],
                 donate=donate,
                 flags=self.spec.flags,
             )
@@ -214,6 +221,17 @@ class PjrtBackend:
         """
         with self._known_topology(topology) as name:
             return describe_topology(self.spec, name)
+
+    def described(self, topology: str) -> Sequence[Any]:
+        """Stand-ins for the devices of a topology, for meshes and shardings.
+
+        Raises:
+          ValueError: the plugin knows no such topology.
+        """
+        devices: Sequence[Any] = importlib.import_module(_DESCRIBED).described_devices(
+            self, topology
+        )
+        return devices
 
     @contextmanager
     def _known_topology(self, topology: str) -> Iterator[str]:

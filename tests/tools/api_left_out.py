@@ -10,7 +10,7 @@ MODULES: tuple[str, ...] = (
     "scipy.spatial.transform", "scipy.special", "scipy.stats", "tree", "tree_util", "ops", "image",
     "dtypes", "errors", "debug", "export", "flatten_util", "stages", "typing", "profiler",
     "ad_checkpoint", "custom_batching", "custom_derivatives", "experimental.checkify",
-    "example_libraries.optimizers", "example_libraries.stax",
+    "experimental.topologies", "example_libraries.optimizers", "example_libraries.stax",
 )  # fmt: skip
 
 _PRIMITIVES = "primitives of JAX; ours are the ops of the dialect, docs/ops.md"
@@ -71,6 +71,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "debug": {
         _INTERNAL: "DebugEffect OrderedDebugEffect",
     },
+    "experimental.topologies": {_INTERNAL: "mesh_utils xb"},
     "example_libraries.optimizers": {
         _INTERNAL: """
             InitFn ParamsFn UpdateFn jnp map namedtuple partial safe_map safe_zip unzip2 zip

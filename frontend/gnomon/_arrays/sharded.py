@@ -13,10 +13,11 @@ import numpy as np
 from gnomon._arrays.aval import ShapedArray, explicit_sharding, shaped_array
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, placed
 from gnomon._arrays.shard import Shard
-from gnomon._sharding.device import Device, in_host_memory
+from gnomon._sharding.device import Device, in_host_memory, is_described
 from gnomon._sharding.device_group import place_of_devices
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon.backends.errors import BackendUnavailable
 from gnomon.backends.interface import Buffer
 
 __all__ = ["ShardedArray", "sharded", "sharded_buffer"]
@@ -125,6 +126,11 @@ _new = object.__new__
 
 def _empty(sharding: NamedSharding) -> ShardedArray:
     devices = sharding._device_tuple
+    if is_described(devices[0]):
+        raise BackendUnavailable(
+            f"the devices of {sharding} are described and need not be present: they hold no "
+            "arrays. Lower functions for gnomon.ShapeDtypeStruct with that sharding instead"
+        )
     if not in_host_memory(devices[0]):
         raise NotImplementedError(
             f"arrays over devices of the platform {devices[0].platform!r} are not supported yet, "

@@ -30,10 +30,14 @@ class CompiledForTarget:
       captures: the values of its last arguments.
       donated: positions of the arguments whose memory a call takes over.
       bind: makes a function of pytrees of a loaded program and its device.
+      shardings: those of the arguments and of the results.
 
     Attributes:
       target: the target's name.
       executable: what the backend made.
+      input_shardings, output_shardings: the shardings of the arguments (a tuple of those by
+        position, a dict of those by name) and of the results; None for one device that is not
+        known.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -52,10 +56,12 @@ class CompiledForTarget:
         captures: Sequence[Array],
         donated: tuple[int, ...],
         bind: Callable[[Executable, Device], Callable[..., Any]],
+        shardings: tuple[Any, Any] = (None, None),
     ) -> None:
         backend, rest = platforms.compiler_for(target)
         self.target = target
         self._bind = bind
+        self.input_shardings, self.output_shardings = shardings
         self._loaded: Callable[..., Any] | None = None
         self._artifact: Artifact = backend.lower(closed_program(text, captures), keep_stages=True)
         self.executable = backend.compile_for(self._artifact, rest, donate=donated)
@@ -131,6 +137,10 @@ class CompiledForTarget:
         return f"<compiled for {self.target}>"
 
 
+# The attributes of a function that have an entry for each argument or result.
+_PER_VALUE = ("arg_attrs", "res_attrs")
+
+
 def closed_program(text: str, captures: Sequence[Array]) -> Program:
     """A traced program from its text; the values of its last arguments become constants."""
     program = Program(ir.Module.parse(text, context()))
@@ -142,8 +152,15 @@ def closed_program(text: str, captures: Sequence[Array]) -> Program:
 def _close_over(program: Program, captures: Sequence[Array]) -> None:
     """Make the last arguments of ``main`` constants."""
     body = program.body("main")
+    function = program.function("main")
+    kept = {name: function.attributes[name] for name in _PER_VALUE if name in function.attributes}
     types = body.argument_types[: -len(captures)]
     values = [c.numpy_value() for c in captures]
     closed = Body.build(types, lambda *given: body.inline([*given, *map(constant, values)]))
     program.erase("main")
     program.add("main", closed, public=True)
+    for name, attribute in kept.items():
+        each = list(ir.ArrayAttr(attribute))
+        program.function("main").attributes[name] = ir.ArrayAttr.get(
+            each[: len(types)] if name == "arg_attrs" else each, context()
+        )

@@ -36,6 +36,7 @@ from gnomon._sharding.device import (
     default_device,
     devices_of,
     in_host_memory,
+    is_described,
 )
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.sharding import SingleDeviceSharding
@@ -56,6 +57,7 @@ from gnomon._tracing.function import (
 from gnomon._tracing.stack import outside_of_traces, program_memo, program_platform, staging, state
 from gnomon._tracing.trace import Tracer, is_tracer
 from gnomon._trees.flatten import flatten_one_level
+from gnomon.backends.errors import BackendUnavailable
 
 __all__ = ["JitFunction", "clear_caches", "jit"]
 
@@ -363,6 +365,11 @@ class JitFunction(Generic[P, R]):
             if start is not None:
                 log_compiled(self._fun, start, enabled=logs)
 
+        if is_described(place[0]):
+            raise BackendUnavailable(
+                f"jit of {name_of(self._fun)}: {place[0]!r} are described and run nothing; compile "
+                "for them with .lower(...).compile()"
+            )
         logs = config.log_compiles
         tiered = config.tiered if self._tiered is None else self._tiered
         if tiered and in_host_memory(place[0]):

@@ -15,7 +15,7 @@ from gnomon._compilation.explorer import ExplorerPage, explore
 from gnomon._compilation.shardings import Shardings
 from gnomon._compilation.stages import Stage, aval_of
 from gnomon._config.current import config
-from gnomon._sharding.device import HOST, Device, in_host_memory
+from gnomon._sharding.device import HOST, Device, in_host_memory, is_described
 from gnomon._sharding.sharding import SingleDeviceSharding
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.evaluation import check_execution
@@ -60,6 +60,8 @@ class Lowered(Stage):
         program = traced.program
         program.add("main", traced.body, public=True)
         program.rename(f"jit_{traced.name}")
+        if is_described(self._device):
+            shardings.annotate(program)
         with verified(config.enable_checks):
             self._artifact: Artifact = self._device.backend.lower(program, keep_stages=keep_stages)
 
@@ -124,6 +126,9 @@ class Lowered(Stage):
     ) -> Compiled | CompiledForTarget:
         """Compile for the device of the arguments, or for a target that need not be here.
 
+        For devices of `gnomon.experimental.topologies`, the result is as for a target: it tells
+        of memory and costs, is serialized, and does not run here.
+
         Args:
           compiler_options: None or empty: those of XLA mean nothing here.
           target: ``"cuda:sm_90"``, ``"rocm:gfx942"``, ``"vulkan"``, ``"metal"``,
@@ -136,6 +141,9 @@ class Lowered(Stage):
         self._shardings.tell_inspections(self._device)
         if target is not None:
             return self._compile_for(target)
+        if is_described(self._device):
+            backend: Any = self._device.backend
+            return self._compile_for(backend.target)
         device, donated = self._device, self._donated
         if in_host_memory(device):
             executable = HOST.backend.compile(self._artifact, device=HOST)
@@ -159,7 +167,16 @@ class Lowered(Stage):
             return Compiled(self, executable, entry, device)
 
         text = self.stages.traced.located
-        return CompiledForTarget(target, text, self._traced.captures, donated, bind)
+        captures = self._traced.captures
+        if not is_described(self._device):
+            return CompiledForTarget(target, text, captures, donated, bind)
+        here = self._shardings.whole or SingleDeviceSharding(self._device)
+        outs = self._shardings.outs or [here] * self.out_tree.num_leaves
+        shardings = (
+            tree_util.tree_unflatten(self.in_tree, [s or here for s in self._shardings.ins]),
+            tree_util.tree_unflatten(self.out_tree, outs),
+        )
+        return CompiledForTarget(target, text, captures, donated, bind, shardings)
 
 
 class Compiled(Stage):

@@ -9,7 +9,7 @@ from typing import Any
 from gnomon import tree_util
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray
 from gnomon._compilation.arguments import Call
-from gnomon._sharding.device import Device, in_host_memory
+from gnomon._sharding.device import Device, in_host_memory, is_described, number_of
 from gnomon._sharding.device_group import DeviceGroup, place_of_devices
 from gnomon._sharding.mesh import Mesh
 from gnomon._sharding.named_sharding import NamedSharding
@@ -24,9 +24,13 @@ from gnomon._tracing.shardings import (
     named,
     propagated,
     sharding_in,
+    split_of,
     typed_split,
 )
 from gnomon._trees.prefixes import broadcast_prefix
+from gnomon.dialects import shardy
+from gnomon.dialects.functions import Program
+from gnomon.dialects.types import TensorType
 from gnomon.passes.propagate_shardings import Inspected
 
 __all__ = ["Demands", "Shardings", "no_demands"]
@@ -152,8 +156,8 @@ class Shardings:
         self.outs: list[Sharding] | None = None
         self.inspected: list[Inspected] = []
         self._mesh: Mesh | None = None
-        constrained = constraint_mesh(traced.program, traced.body)
         mesh = mesh_of([*self.ins, *captured, *outs])
+        constrained = constraint_mesh(traced.program, traced.body)
         if mesh is None or not _is_alike(mesh, constrained):
             mesh = constrained or context
         demanded = [s for s in (*wanted, *outs) if s is not None]
@@ -180,6 +184,36 @@ class Shardings:
             named(mesh, split) if out is None else out
             for out, split in zip(outs, splits, strict=True)
         ]
+
+    @property
+    def whole(self) -> NamedSharding | None:
+        """The sharding of an array that all devices of the mesh hold whole; None without a mesh."""
+        return None if self._mesh is None else NamedSharding(self._mesh, PartitionSpec())
+
+    def annotate(self, program: Program) -> None:
+        """Mark a program as one for all devices of the mesh, if there are several.
+
+        Args:
+          program: its function ``main`` takes the leaves of the call, then captured arrays, which
+            each device gets whole.
+        """
+        mesh, outs = self._mesh, self.outs
+        if mesh is None or outs is None or mesh.size == 1:
+            return
+        arguments, results = program.signature("main")
+
+        def entries(sharding: Any, type_: TensorType) -> list[str]:
+            return [",".join(axes) for axes in split_of(sharding, mesh, type_.rank)]
+
+        given = [*self.ins, *(None,) * (len(arguments) - len(self.ins))]
+        devices = tuple(map(number_of, mesh._flat))
+        names = tuple(map(str, mesh.axis_names))
+        shardy.annotate(
+            program.module,
+            shardy.Mesh(names, mesh.axis_sizes, devices),
+            [entries(s, t) for s, t in zip(given, arguments, strict=True)],
+            [entries(s, t) for s, t in zip(outs, results, strict=True)],
+        )
 
     def tell_inspections(self, device: Device) -> None:
         """Call the functions that ask for shardings, of a program on a mesh or else a device."""
@@ -219,7 +253,7 @@ def _one_place(shardings: Sequence[Sharding]) -> Device:
             )
         found = place
     assert found is not None
-    if isinstance(found, DeviceGroup) and not in_host_memory(found):
+    if isinstance(found, DeviceGroup) and not (in_host_memory(found) or is_described(found)):
         raise NotImplementedError(
             f"programs over several devices of the platform {found.platform!r} are not supported "
             "yet; on the CPU they are (docs/differences.md)"

@@ -15,8 +15,10 @@ __all__ = [
     "default_device",
     "devices_of",
     "in_host_memory",
+    "is_described",
     "is_device",
     "memory_of",
+    "number_of",
 ]
 
 HOST: Device = platforms.host_device()
@@ -46,6 +48,16 @@ def is_device(x: Any) -> bool:
 def in_host_memory(device: Device) -> bool:
     """Whether a device computes in the process's own memory: it is a CPU device."""
     return device is HOST or device.platform == platforms.HOST_PLATFORM
+
+
+def is_described(device: Device) -> bool:
+    """Whether a device is described by a topology: programs are compiled for it, and none run."""
+    return hasattr(device.backend, "target") and not in_host_memory(device)
+
+
+def number_of(device: Device) -> int:
+    """The number by which programs name a device: different for all devices that they may name."""
+    return getattr(device, "number", device.id)
 
 
 def memory_of(device: Device) -> Device:

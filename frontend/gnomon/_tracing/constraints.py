@@ -9,8 +9,8 @@ import numpy as np
 
 from gnomon._config.current import config
 from gnomon._sharding.axis_type import AxisType
-from gnomon._sharding.device import devices_of
-from gnomon._sharding.mesh import AbstractMesh, Mesh
+from gnomon._sharding.device import devices_of, is_described, number_of
+from gnomon._sharding.mesh import Mesh
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec, Unconstrained, axes_of
 from gnomon._tracing.bind import bind
@@ -44,6 +44,9 @@ def resolved(sharding: Any, what: str) -> Any:
     return NamedSharding(mesh, sharding)
 
 
+# The described devices of constraints, by the numbers that programs have for them.
+_described: dict[int, Any] = {}
+
 # Whether any was ever made: without one, no program need be searched for its mesh.
 _constraints = threading.Event()
 
@@ -65,7 +68,11 @@ def constrained(x: Any, sharding: NamedSharding, *, others_open: bool = False) -
         else ",".join(axes_of(entry))
         for entry in entries
     )
-    devices = () if isinstance(mesh, AbstractMesh) else tuple(d.id for d in mesh._flat)
+    devices: tuple[int, ...] = ()
+    if isinstance(mesh, Mesh):
+        devices = tuple(map(number_of, mesh._flat))
+        if is_described(mesh._flat[0]):
+            _described.update(zip(devices, mesh._flat, strict=True))
     types = tuple(type_.name.lower() for type_ in mesh.axis_types)
     params = {"names": mesh.axis_names, "sizes": mesh.axis_sizes, "types": types}
     result = bind(ops.sharding_constraint, x, **params, devices=devices, spec=spec)
@@ -86,7 +93,9 @@ def constraint_mesh(program: Program, body: Body) -> Mesh | None:
 
 
 def _mesh_of_constraint(params: dict[str, Any]) -> Mesh:
-    by_id = {device.id: device for device in devices_of(None)}
-    grid = np.array([by_id[i] for i in params["devices"]], dtype=object)
+    known = _described
+    if not known.keys() >= set(params["devices"]):
+        known = {device.id: device for device in devices_of(None)}
+    grid = np.array([known[number] for number in params["devices"]], dtype=object)
     types = tuple(AxisType[type_.capitalize()] for type_ in params["types"])
     return Mesh(grid.reshape(params["sizes"]), params["names"], types)

@@ -9,7 +9,7 @@ from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, committed_device, wrap
 from gnomon._arrays.sharded import ShardedArray, sharded
 from gnomon._config.current import config
-from gnomon._sharding.device import in_host_memory
+from gnomon._sharding.device import in_host_memory, is_described
 from gnomon._sharding.device_group import place_of_devices
 from gnomon._sharding.mesh import AbstractMesh, Mesh
 from gnomon._sharding.named_sharding import NamedSharding
@@ -17,6 +17,7 @@ from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon._tracing.bind import trace_for
 from gnomon._tracing.constraints import constrained
 from gnomon._tracing.shardings import named, sharding_in, split_of
+from gnomon.backends.errors import BackendUnavailable
 from gnomon.passes.propagate_shardings import joined
 
 __all__ = ["brought", "device_mesh", "labelled"]
@@ -43,8 +44,13 @@ def device_mesh(mesh: Mesh | AbstractMesh, operands: Sequence[Array]) -> Mesh | 
             return None
         mesh = alike[0]
     first = mesh._flat[0]
-    if in_host_memory(first):
+    if in_host_memory(first) or (is_described(first) and trace_for(operands) is not None):
         return mesh
+    if is_described(first):
+        raise BackendUnavailable(
+            f"the devices of {mesh} are described and run nothing: shard_map and pmap over them "
+            "are compiled inside of a function, by gnomon.jit(f).lower(...).compile()"
+        )
     if mesh.size > 1:
         raise NotImplementedError(
             f"shard_map and pmap over {mesh.size} devices of the platform {first.platform!r} are "

@@ -1,6 +1,6 @@
-"""Functions that may still change: `io_callback` and `checkify`."""
+"""Functions that may still change: `io_callback`, `checkify` and `topologies`."""
 
 from gnomon._api.callbacks import io_callback
-from gnomon.experimental import checkify
+from gnomon.experimental import checkify, topologies
 
-__all__ = ["checkify", "io_callback"]
+__all__ = ["checkify", "io_callback", "topologies"]
