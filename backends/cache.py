@@ -1,8 +1,9 @@
 """A cache of compiled executables on disk, shared by all processes of a user.
 
-An entry is a file named by the hash of everything that determines its content: the portable
-artifact, the compiler's flags and version, and the features of the CPU. A changed program, flag,
-compiler or machine therefore never finds a stale entry, and nothing has to be invalidated.
+Programs and their kernels are entries. An entry is a file named by the hash of everything that
+determines its content: the portable artifact or the kernel's text, the compiler's flags and
+version, and the features of the CPU. A changed program, flag, compiler or machine therefore never
+finds a stale entry, and nothing has to be invalidated.
 
 The cache is only an optimization: if its folder cannot be written or an entry is damaged, the
 program is compiled as if there were no cache.
@@ -28,7 +29,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -204,10 +205,20 @@ class ExecutableCache:
 
     def put(self, key: str, payload: bytes) -> None:
         """Stores `payload` under `key`; logs errors such as a full or read-only disk."""
+        self.put_all({key: payload})
+
+    def put_all(self, payloads: Mapping[str, bytes]) -> None:
+        """Stores several entries in their order, as `put` does."""
+        stored = [self._write(key, payload) for key, payload in payloads.items()]
+        if any(stored):
+            self._evict()
+
+    def _write(self, key: str, payload: bytes) -> bool:
+        """Writes an entry; False where it cannot be."""
         size = len(payload) + len(_MAGIC) + _DIGEST_BYTES
         if size > self.max_bytes:
             logger.info("not cached: %d bytes exceed the bound of %d", size, self.max_bytes)
-            return
+            return False
         path = self._path(key)
         try:
             make_private(self.directory)
@@ -225,8 +236,8 @@ class ExecutableCache:
                 raise
         except OSError as error:
             _warn_once(f"the executable cache in {self.directory} cannot be written: {error}")
-            return
-        self._evict()
+            return False
+        return True
 
     def entries(self) -> list[CacheEntry]:
         """Returns all entries, the least recently used one first."""

@@ -17,7 +17,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +37,7 @@ from gnomon.backends.errors import (
     CompilerTimeout,
     CompilerUnavailable,
 )
+from gnomon.backends.iree.kernel_cache import Kernels, stop_helpers
 from gnomon.backends.iree.options import (
     EXECUTION_MODELS,
     CompileOptions,
@@ -45,8 +46,8 @@ from gnomon.backends.iree.options import (
 )
 from gnomon.backends.iree.process import COMPILER, ProcessDiedError, ProcessTimeoutError
 from gnomon.backends.iree.scratch import make_private_folder
-from gnomon.backends.iree.targets import Target, host_fingerprint, linking_flags
-from gnomon.backends.iree.worker import ALLOCATE_AT_THE_CALL, OWN_FLAGS
+from gnomon.backends.iree.targets import Target, find_linker, host_fingerprint, linking_flags
+from gnomon.backends.iree.worker import ALLOCATE_AT_THE_CALL, KERNELS_APART, OWN_FLAGS
 
 __all__ = [
     "DEFAULT_CACHE",
@@ -98,7 +99,7 @@ def compiler_version() -> str:
 def _between_phases_digest() -> str:
     """A hash of what is done to programs between the compiler's phases, which its flags omit."""
     folder = Path(__file__).parent
-    files = ("worker.py", "compiler_ir.py", "in_place.py", "allocations.py")
+    files = ("worker.py", "compiler_ir.py", "in_place.py", "allocations.py", "kernels.py")
     return cache_key(*((folder / name).read_bytes() for name in files))
 
 
@@ -113,8 +114,9 @@ def prestart(target: Target) -> None:
 
 
 def shutdown() -> None:
-    """Ends the compiler's process; the next compilation starts another."""
+    """Ends the compiler's processes; the next compilation starts others."""
     COMPILER.stop()
+    stop_helpers()
 
 
 def compile_flags(target: Target, options: CompileOptions) -> list[str]:
@@ -128,6 +130,14 @@ def compile_flags(target: Target, options: CompileOptions) -> list[str]:
     flags.append(f"--iree-execution-model={EXECUTION_MODELS[options.execution_model]}")
     if target.capabilities.host_memory:
         flags.append(ALLOCATE_AT_THE_CALL)
+    # Their objects are joined by a linker, and functions of the C library by the loader.
+    if (
+        options.kernels_apart
+        and target.code == "elf"
+        and target.capabilities.libm == "system"
+        and find_linker().kind != "none"
+    ):
+        flags.append(KERNELS_APART)
     return flags
 
 
@@ -172,7 +182,23 @@ def compile_artifact(
         return found
 
     started = time.perf_counter()
-    executable = _run_compiler(artifact, flags, process_flags, options.timeout_s, key)
+    kernels = None
+    if KERNELS_APART in flags:
+        kernels = Kernels(
+            store,
+            flags,
+            process_flags,
+            (*_flags_of_kernels(all_flags), compiler_version(), machine, _between_phases_digest()),
+            options.timeout_s,
+        )
+    try:
+        executable = _run_compiler(artifact, flags, process_flags, options.timeout_s, key, kernels)
+    except CompilationFailed as error:
+        if kernels is None or not kernels.used:
+            raise
+        logger.warning("a program is compiled whole, since its kernels do not link: %s", error)
+        whole = [flag for flag in flags if flag != KERNELS_APART]
+        executable = _run_compiler(artifact, whole, process_flags, options.timeout_s, key)
     logger.info(
         "compiled %d bytes to %d bytes in %.3f s",
         len(artifact),
@@ -193,21 +219,33 @@ def compile_with_flags(
         artifact, target, options: see `compile_artifact`, which tells the errors too.
         extra: the flags.
     """
-    flags = [*compile_flags(target, options), *extra]
+    # The files are to show the program's kernels together, with their names.
+    flags = [*compile_flags(target, replace(options, kernels_apart=False)), *extra]
     process_flags = [flag.name for flag in target.process_flags]
     key = cache_key(artifact, "\n".join(flags))
     return _run_compiler(artifact, flags, process_flags, options.timeout_s, key)
 
 
+def _flags_of_kernels(flags: Sequence[str]) -> list[str]:
+    """The flags on which the code of a kernel may depend, beside its text."""
+    others = (OWN_FLAGS, "--iree-execution-model=", "--iree-opt-const-expr-hoisting=")
+    return [flag for flag in flags if not flag.startswith(others)]
+
+
 def _run_compiler(
-    artifact: bytes, flags: list[str], process_flags: list[str], timeout_s: float, key: str
+    artifact: bytes,
+    flags: list[str],
+    process_flags: list[str],
+    timeout_s: float,
+    key: str,
+    kernels: Kernels | None = None,
 ) -> bytes:
     """The executable; every other outcome is a named error with a reproducer."""
     reproducer = _Reproducer(artifact, process_flags + flags, key)
     try:
         with profiling.span("iree-compile"):
             ok, executable, diagnostics = COMPILER.compile(
-                artifact, flags, process_flags, timeout_s
+                artifact, flags, process_flags, timeout_s, kernels.provide if kernels else None
             )
     except ProcessTimeoutError as error:
         raise reproducer.error(

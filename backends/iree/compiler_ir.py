@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 __all__ = ["CompilerIR"]
@@ -47,6 +47,9 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "mlirArrayAttrGetElement": (_POINTER, (_POINTER, _INDEX)),
     "mlirArrayAttrGetNumElements": (_INDEX, (_POINTER,)),
     "mlirAttributeGetType": (_POINTER, (_POINTER,)),
+    "mlirAttributeParseGet": (_POINTER, (_POINTER, _String)),
+    "mlirAttributePrint": (None, (_POINTER, _PRINTER, ctypes.c_void_p)),
+    "mlirBlockAppendOwnedOperation": (None, (_POINTER, _POINTER)),
     "mlirBlockGetFirstOperation": (_POINTER, (_POINTER,)),
     "mlirBlockGetNextInRegion": (_POINTER, (_POINTER,)),
     "mlirBlockGetParentOperation": (_POINTER, (_POINTER,)),
@@ -67,6 +70,10 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "mlirModuleCreateParse": (_POINTER, (_POINTER, _String)),
     "mlirModuleDestroy": (None, (_POINTER,)),
     "mlirModuleGetOperation": (_POINTER, (_POINTER,)),
+    "mlirOpPrintingFlagsAssumeVerified": (None, (_POINTER,)),
+    "mlirOpPrintingFlagsCreate": (_POINTER, ()),
+    "mlirOpPrintingFlagsDestroy": (None, (_POINTER,)),
+    "mlirOpPrintingFlagsUseLocalScope": (None, (_POINTER,)),
     "mlirOpOperandGetNextUse": (_POINTER, (_POINTER,)),
     "mlirOpOperandGetOperandNumber": (ctypes.c_uint, (_POINTER,)),
     "mlirOpOperandGetOwner": (_POINTER, (_POINTER,)),
@@ -86,6 +93,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "mlirOperationGetOperand": (_POINTER, (_POINTER, _INDEX)),
     "mlirOperationGetRegion": (_POINTER, (_POINTER, _INDEX)),
     "mlirOperationGetResult": (_POINTER, (_POINTER, _INDEX)),
+    "mlirOperationPrintWithFlags": (None, (_POINTER, _POINTER, _PRINTER, ctypes.c_void_p)),
     "mlirOperationRemoveFromParent": (None, (_POINTER,)),
     "mlirOperationSetAttributeByName": (None, (_POINTER, _String, _POINTER)),
     "mlirOperationSetOperand": (None, (_POINTER, _INDEX, _POINTER)),
@@ -93,12 +101,20 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "mlirOperationStateAddOperands": (None, (_STATE, _INDEX, _POINTER)),
     "mlirOperationStateAddResults": (None, (_STATE, _INDEX, _POINTER)),
     "mlirRegionGetFirstBlock": (_POINTER, (_POINTER,)),
+    "mlirStringAttrGetValue": (_String, (_POINTER,)),
     "mlirTypePrint": (None, (_POINTER, _PRINTER, ctypes.c_void_p)),
     "mlirValueGetFirstUse": (_POINTER, (_POINTER,)),
     "mlirValueGetType": (_POINTER, (_POINTER,)),
     "mlirValueIsABlockArgument": (ctypes.c_bool, (_POINTER,)),
     "mlirValueReplaceAllUsesOfWith": (None, (_POINTER, _POINTER)),
 }
+
+
+def _printed(print_: Callable[[Any], object]) -> str:
+    """What a function of the library prints through a callback."""
+    parts: list[bytes] = []
+    print_(_PRINTER(lambda text, _: parts.append(ctypes.string_at(text.data, text.length))))
+    return b"".join(parts).decode()
 
 
 def _string(text: str) -> _String:
@@ -236,11 +252,38 @@ class CompilerIR:
         """The type of a value, as text."""
         type_ = self.c("mlirValueGetType")(value)
         if type_ not in self._types:
-            parts: list[bytes] = []
-            add = _PRINTER(lambda text, _: parts.append(ctypes.string_at(text.data, text.length)))
-            self.c("mlirTypePrint")(type_, add, None)
-            self._types[type_] = b"".join(parts).decode()
+            self._types[type_] = _printed(lambda out: self.c("mlirTypePrint")(type_, out, None))
         return self._types[type_]
+
+    def text(self, op: int) -> str:
+        """An operation as text, without locations and without aliases of attributes."""
+        flags = self.c("mlirOpPrintingFlagsCreate")()
+        self.c("mlirOpPrintingFlagsUseLocalScope")(flags)
+        self.c("mlirOpPrintingFlagsAssumeVerified")(flags)
+        print_ = self.c("mlirOperationPrintWithFlags")
+        text = _printed(lambda out: print_(op, flags, out, None))
+        self.c("mlirOpPrintingFlagsDestroy")(flags)
+        return text
+
+    def attribute_text(self, attribute: int) -> str:
+        """An attribute as text."""
+        return _printed(lambda out: self.c("mlirAttributePrint")(attribute, out, None))
+
+    def integer(self, op: int, name: str) -> int:
+        """An attribute of an operation that is an integer."""
+        return int(self.c("mlirIntegerAttrGetValueInt")(self.attribute(op, name)))
+
+    def symbol(self, op: int) -> str:
+        """The symbol that an operation defines."""
+        text = self.c("mlirStringAttrGetValue")(self.attribute(op, "sym_name"))
+        return ctypes.string_at(text.data, text.length).decode()
+
+    def nested(self, op: int) -> Iterator[int]:
+        """All operations in the regions of an operation, each before those that it holds."""
+        for block in self.blocks(op):
+            for inner in self.operations(block):
+                yield inner
+                yield from self.nested(inner)
 
     def attribute(self, op: int, name: str) -> int:
         """An attribute of an operation; 0 where it has none of that name."""
@@ -307,6 +350,29 @@ class CompilerIR:
             named = _handles(self.c("mlirIdentifierGet")(self._context, _string(key)), value)
             self.c("mlirOperationStateAddAttributes")(state, 1, named)
         return int(self.c("mlirOperationCreate")(state))
+
+    def parse_attribute(self, text: str) -> int:
+        """An attribute from text.
+
+        Raises:
+          ValueError: the compiler does not take it.
+        """
+        attribute = self.c("mlirAttributeParseGet")(self._context, _string(text))
+        if not attribute:
+            raise ValueError(f"the compiler does not take the attribute {text}")
+        return int(attribute)
+
+    def set_attribute(self, op: int, name: str, attribute: int) -> None:
+        """Give an operation an attribute, in the place of the one it may have."""
+        self.c("mlirOperationSetAttributeByName")(op, _string(name), attribute)
+
+    def operation_of(self, module: int) -> int:
+        """A module as an operation."""
+        return int(self.c("mlirModuleGetOperation")(module))
+
+    def append(self, block: int, op: int) -> None:
+        """Put an operation that is in no block at the end of one."""
+        self.c("mlirBlockAppendOwnedOperation")(block, op)
 
     def body(self, module: int) -> int:
         """The block of a module."""

@@ -15,6 +15,7 @@ EXECUTION_MODELS = {
 }
 _OPT_LEVELS = ("O0", "O1", "O2", "O3")
 _TIMEOUT = "GNOMON_COMPILE_TIMEOUT_S"
+_APART = "GNOMON_KERNELS_APART"
 
 
 def _timeout_s() -> float:
@@ -23,6 +24,10 @@ def _timeout_s() -> float:
         return float(text)
     except ValueError:
         raise ValueError(f"{_TIMEOUT} must be a number of seconds, got {text!r}") from None
+
+
+def _kernels_apart() -> bool:
+    return os.environ.get(_APART, "1").strip().lower() not in ("0", "off", "false")
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,9 @@ class CompileOptions:
             wrongly (``invalid Read access range``, or out of range when the program runs).
         timeout_s: after so many seconds the compiler is stopped; 600, or what the environment's
             `GNOMON_COMPILE_TIMEOUT_S` says.
+        kernels_apart: compiles the kernels of a program for this machine's processor apart from it,
+            in several processes, and finds those again that any program had before. So it is,
+            unless the environment's `GNOMON_KERNELS_APART` is `0`, `off` or `false`.
     """
 
     execution_model: str = "sync"
@@ -47,6 +55,7 @@ class CompileOptions:
     data_tiling: bool = False
     hoist_constants: bool = True
     timeout_s: float = field(default_factory=_timeout_s)
+    kernels_apart: bool = field(default_factory=_kernels_apart)
 
     def __post_init__(self) -> None:
         if self.execution_model not in EXECUTION_MODELS:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -21,7 +21,14 @@ from gnomon.backends.errors import CompilerUnavailable
 from gnomon.backends.iree import worker as worker_program
 from gnomon.backends.iree.scratch import make_scratch_folder
 
-__all__ = ["COMPILER", "CompilerProcess", "ProcessDiedError", "ProcessTimeoutError", "Reply"]
+__all__ = [
+    "COMPILER",
+    "CompilerProcess",
+    "ProcessDiedError",
+    "ProcessTimeoutError",
+    "Provide",
+    "Reply",
+]
 
 _START_TIMEOUT_S = 120.0
 _LONGEST_WAIT_S = 3600.0
@@ -29,6 +36,9 @@ _DIAGNOSTIC_BYTES = 1 << 20
 
 Reply = tuple[bool, bytes, str]
 """Whether the compilation worked, the executable, and what the compiler printed."""
+_Message = tuple[dict[str, object], bytes]
+Provide = Callable[[bytes, Callable[[dict[str, object], bytes], _Message]], _Message]
+"""Answers a request for kernels: takes their texts, and what asks the process itself."""
 
 
 class ProcessDiedError(Exception):
@@ -92,7 +102,7 @@ class _Worker:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             worker_program.write_frame(self._requests, header, payload)
 
-    def receive(self, deadline: float) -> tuple[dict[str, object], bytes]:
+    def receive(self, deadline: float) -> _Message:
         """Waits for a frame until `deadline`, on the monotonic clock."""
         # A frame follows its first byte at once, so only that byte is waited for by the clock.
         while not select.select([self._replies], [], [], _wait_until(deadline))[0]:
@@ -178,24 +188,55 @@ class CompilerProcess:
         flags: Sequence[str],
         process_flags: Sequence[str],
         timeout_s: float,
+        provide: Provide | None = None,
     ) -> Reply:
         """Compiles one artifact.
+
+        Args:
+            artifact, flags, process_flags: what and how.
+            timeout_s: after so many seconds the process is stopped.
+            provide: answers a request for kernels, where the flags make the process ask.
 
         Raises:
             ProcessDiedError: the process died.
             ProcessTimeoutError: it took longer than `timeout_s`, and was stopped.
             CompilerUnavailable: it does not start, or the interpreter is shutting down.
         """
+        with self._conversation(process_flags) as worker:
+            deadline = time.monotonic() + timeout_s
+
+            def ask(header: dict[str, object], payload: bytes) -> _Message:
+                worker.send(header, payload)
+                return worker.receive(deadline)
+
+            header, payload = ask({"flags": list(flags)}, artifact)
+            if "kernels" in header:
+                assert provide is not None
+                header, payload = ask(*provide(payload, ask))
+            return bool(header["ok"]), payload, worker.read_diagnostics()
+
+    def request(
+        self,
+        header: dict[str, object],
+        payload: bytes,
+        process_flags: Sequence[str],
+        timeout_s: float,
+    ) -> _Message:
+        """Sends the process one request and returns its reply; raises as `compile` does."""
+        with self._conversation(process_flags) as worker:
+            worker.send(header, payload)
+            return worker.receive(time.monotonic() + timeout_s)
+
+    @contextlib.contextmanager
+    def _conversation(self, process_flags: Sequence[str]) -> Iterator[_Worker]:
+        """A process that is ready for a request; it is stopped where the block raises."""
         with self._lock:
             worker = self._running(process_flags)
             try:
                 if not worker.ready:
                     self._await_start(worker)
                 worker.clear_diagnostics()
-                deadline = time.monotonic() + timeout_s
-                worker.send({"flags": list(flags)}, artifact)
-                header, executable = worker.receive(deadline)
-                return bool(header["ok"]), executable, worker.read_diagnostics()
+                yield worker
             except BaseException:
                 # Also for an interrupt, which leaves an answer in the pipe that nobody would read.
                 del self._workers[worker.process_flags]

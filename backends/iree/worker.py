@@ -9,6 +9,11 @@ The conversation, in frames of a JSON header and a payload:
     worker:  {"ready": true}
     parent:  {"flags": [...]}, the artifact
     worker:  {"ok": true}, the executable      or  {"ok": false, "stage": "..."}
+Where the flags say that kernels are compiled apart, the worker asks for them in between:
+    worker:  {"kernels": n}, the texts
+    parent:  {"batch": name}, some of them     any number of times, to this worker or to others
+    worker:  {"ok": true}, the compiled batch  or  {"ok": false, "stage": "..."}
+    parent:  {"places": [...]}, the batches    or  {"places": null} to compile the program whole
 Another compiler than IREE's is named by "serve", a ``module:function`` that takes flags and payload
 of a request and returns header and payload of the reply.
 Diagnostics go to the standard error stream, which the parent gave as a file.
@@ -27,23 +32,38 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 if TYPE_CHECKING:
     from gnomon.backends.iree.compiler_ir import CompilerIR
 
-__all__ = ["ALLOCATE_AT_THE_CALL", "OWN_FLAGS", "main", "read_frame", "write_frame"]
+__all__ = [
+    "ALLOCATE_AT_THE_CALL",
+    "KERNELS_APART",
+    "OWN_FLAGS",
+    "main",
+    "read_frame",
+    "write_frame",
+]
 
 _START, _KERNELS_FORMED, _MEMORY_PLANNED, _END = b"start", b"flow", b"stream", b"end"
+_KERNELS_WRITTEN, _KERNELS_COMPILED = b"executable-sources", b"executable-targets"
 # What this worker does besides the compiler; flags that begin so are not the compiler's.
 OWN_FLAGS = "--gnomon-"
 # For programs in the memory of the host.
 ALLOCATE_AT_THE_CALL = "--gnomon-allocate-at-the-call"
+# For this machine's processor, with a linker; see `kernels`.
+KERNELS_APART = "--gnomon-kernels-apart"
 # Threads take turns at kernels. Of fewer, and before there are any, they only wait for each other:
 # a fifth of the time that a small program takes.
 _KERNELS_FOR_THREADS = 4
+# To put a program together costs as much as one or two kernels.
+_KERNELS_TO_PART = 4
+
+_Message = tuple[dict[str, object], bytes]
+_Ask = Callable[[dict[str, object], bytes], _Message]
 
 _HEADER = struct.Struct("<QQ")
 _ORPHAN_POLL_MS = 5000
@@ -82,21 +102,32 @@ def _exit_with_parent(requests: int) -> None:
             os._exit(1)
 
 
-def _compile(flags: Sequence[str], artifact: bytes) -> tuple[dict[str, object], bytes]:
-    """Compiles in parts, between which the module is changed."""
+def _session(flags: Sequence[str]) -> tuple[Any, CompilerIR] | None:
+    """A session of the compiler with flags, and access to its programs; None for wrong flags."""
     # It can be found only after the handshake has told `sys.path`.
-    from iree.compiler.api import Output, Session, Source, ctypes_dl  # noqa: PLC0415
+    from iree.compiler.api import Session, ctypes_dl  # noqa: PLC0415
 
     session = Session()
-    own = {flag for flag in flags if flag.startswith(OWN_FLAGS)}
     try:
-        session.set_flags(*(flag for flag in flags if flag not in own))
+        session.set_flags(*(flag for flag in flags if not flag.startswith(OWN_FLAGS)))
     except ValueError as error:
         print(error, file=sys.stderr, flush=True)
+        return None
+    ir: CompilerIR = _room("compiler_ir").CompilerIR(ctypes_dl._dylib, session._session_p)
+    ir.set_threads(False)
+    return session, ir
+
+
+def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
+    """Compiles in parts, between which the module is changed."""
+    from iree.compiler.api import Output, Source  # noqa: PLC0415
+
+    opened = _session(flags)
+    if opened is None:
         return {"ok": False, "stage": "flags"}, b""
+    session, ir = opened
+    own = {flag for flag in flags if flag.startswith(OWN_FLAGS)}
     with session, session.invocation() as invocation:
-        ir: CompilerIR = _room("compiler_ir").CompilerIR(ctypes_dl._dylib, session._session_p)
-        ir.set_threads(False)
         invocation.enable_console_diagnostics()
         source = Source.wrap_buffer(session, artifact, buffer_name="gnomon")
         if not invocation.parse_source(source):
@@ -115,21 +146,101 @@ def _compile(flags: Sequence[str], artifact: bytes) -> tuple[dict[str, object], 
             except ValueError as error:
                 print(f"error: {error}", file=sys.stderr, flush=True)
                 return {"ok": False, "stage": "in-place"}, b""
-            ir.set_threads(_count_kernels(ir, module) >= _KERNELS_FOR_THREADS)
+            count = _count_kernels(ir, module)
             if _room("allocations").has_host_control(ir, module):
-                own.clear()
+                own.discard(ALLOCATE_AT_THE_CALL)
         after = _KERNELS_FORMED
-        if own:
+        if ALLOCATE_AT_THE_CALL in own:
             ir.set_phases(invocation._inv_p, after, _MEMORY_PLANNED)
             if not invocation.execute():
                 return {"ok": False, "stage": "compile"}, b""
             with ir.module_of(invocation._inv_p) as module:
                 _room("allocations").allocate_at_the_call(ir, module)
             after = _MEMORY_PLANNED
+        objects: list[Path] = []
+        if KERNELS_APART in own and count >= _KERNELS_TO_PART:
+            ir.set_phases(invocation._inv_p, after, _KERNELS_WRITTEN)
+            if not invocation.execute():
+                return {"ok": False, "stage": "compile"}, b""
+            try:
+                objects = _with_compiled_kernels(ir, session, invocation, ask)
+            except ValueError as error:
+                print(f"error: {error}", file=sys.stderr, flush=True)
+                return {"ok": False, "stage": "kernels"}, b""
+            after = _KERNELS_COMPILED if objects else _KERNELS_WRITTEN
+        # The others have threads of their own: their processes.
+        ir.set_threads(not objects and count >= _KERNELS_FOR_THREADS)
         ir.set_phases(invocation._inv_p, after, _END)
-        if not invocation.execute():
+        done = invocation.execute()
+        for path in objects:
+            path.unlink()
+        if not done:
             return {"ok": False, "stage": "compile"}, b""
         return {"ok": True}, _executable(invocation, Output)
+
+
+def _with_compiled_kernels(ir: CompilerIR, session: Any, invocation: Any, ask: _Ask) -> list[Path]:
+    """Gives a program kernels that were compiled apart; returns their files, none without them."""
+    room = _room("kernels")
+    try:
+        with ir.module_of(invocation._inv_p) as module:
+            kernels = room.split(ir, module)
+    except room.UnknownFormError as error:
+        print(f"warning: {error}", file=sys.stderr, flush=True)
+        return []
+    if not kernels:
+        return []
+    texts = list(dict.fromkeys(kernel.text for kernel in kernels))
+    header, payload = ask({"kernels": len(texts)}, room.pack([text.encode() for text in texts]))
+    while "batch" in header:
+        header, payload = ask(*_compile_batch(ir, session, str(header["batch"]), payload))
+    if header["places"] is None:
+        return []
+    of_text = dict(zip(texts, cast(list[Any], header["places"]), strict=True))
+    places = [tuple(of_text[kernel.text]) for kernel in kernels]
+    with ir.module_of(invocation._inv_p) as module:
+        paths: list[Path] = room.put_together(
+            ir, kernels, places, room.unpack(payload), Path(os.environ["TMPDIR"])
+        )
+    return paths
+
+
+def _compile_batch(ir: CompilerIR, session: Any, name: str, texts: bytes) -> _Message:
+    """Compiles some kernels."""
+    room = _room("kernels")
+    batch = room.compile_batch(
+        ir,
+        session,
+        name,
+        [text.decode() for text in room.unpack(texts)],
+        Path(os.environ["TMPDIR"]),
+    )
+    return ({"ok": False, "stage": "kernels"}, b"") if batch is None else ({"ok": True}, batch)
+
+
+def _serve(header: dict[str, object], payload: bytes, ask: _Ask) -> _Message:
+    """Answers a request."""
+    flags = cast(list[str], header["flags"])
+    if "batch" not in header:
+        return _compile(flags, payload, ask)
+    opened = _session(flags)
+    if opened is None:
+        return {"ok": False, "stage": "flags"}, b""
+    session, ir = opened
+    with session:
+        return _compile_batch(ir, session, str(header["batch"]), payload)
+
+
+def _other_compiler(name: str) -> Callable[[dict[str, object], bytes, _Ask], _Message]:
+    """Another compiler than IREE's, which takes flags and payload of a request."""
+    module, _, function = name.partition(":")
+    compile_ = getattr(importlib.import_module(module), function)
+
+    def serve(header: dict[str, object], payload: bytes, _ask: _Ask) -> _Message:
+        reply: _Message = compile_(header["flags"], payload)
+        return reply
+
+    return serve
 
 
 @functools.cache
@@ -211,10 +322,9 @@ def main() -> None:
         return
     setup = handshake[0]
     sys.path[:] = cast(list[str], setup["sys_path"])
-    serve = _compile
+    serve: Callable[[dict[str, object], bytes, _Ask], _Message] = _serve
     if setup.get("serve"):
-        module, _, function = str(setup["serve"]).partition(":")
-        serve = getattr(importlib.import_module(module), function)
+        serve = _other_compiler(str(setup["serve"]))
     else:
         from iree.compiler import api  # noqa: PLC0415
 
@@ -223,9 +333,17 @@ def main() -> None:
             api._initializeGlobalCL("gnomon", *process_flags)
     write_frame(replies, {"ready": True})
 
+    def ask(header: dict[str, object], payload: bytes) -> _Message:
+        sys.stderr.flush()
+        write_frame(replies, header, payload)
+        answer = read_frame(requests)
+        if answer is None:
+            # The parent has closed the pipe: nobody waits for the program.
+            os._exit(1)
+        return answer
+
     while (request := read_frame(requests)) is not None:
-        header, artifact = request
-        reply, executable = serve(cast(list[str], header["flags"]), artifact)
+        reply, executable = serve(*request, ask)
         sys.stderr.flush()
         write_frame(replies, reply, executable)
 

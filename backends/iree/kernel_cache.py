@@ -1,0 +1,205 @@
+"""Where the kernels of a program come from: the cache, or several processes of the compiler.
+
+The compiler's process takes a program apart (`kernels.py`) and asks for its kernels. Those that
+were compiled for any program before are in the cache of executables. The others are compiled in
+batches: by the process that asked, and by others beside it. A batch is an entry of the cache, and
+so is, for each kernel, the batch that has it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from gnomon.backends.cache import ExecutableCache, cache_key
+from gnomon.backends.errors import CompilerUnavailable
+from gnomon.backends.iree.kernels import pack, unpack
+from gnomon.backends.iree.process import CompilerProcess, ProcessDiedError, ProcessTimeoutError
+
+__all__ = ["Kernels", "stop_helpers"]
+
+logger = logging.getLogger(__name__)
+
+# More processes wait for memory, and for the one that takes programs apart.
+_MOST_PROCESSES = 8
+# Kernels for which another process is worth its start, a quarter of a second.
+_KERNELS_FOR_A_PROCESS = 4
+# Large enough that the fixed part of a compilation matters little, and small enough that processes
+# end at about the same time.
+_BATCHES_FOR_A_PROCESS = 2
+_LARGEST_BATCH = 16
+
+Message = tuple[dict[str, object], bytes]
+Ask = Callable[[dict[str, object], bytes], Message]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a compiled kernel is: the key of a batch, and its number there."""
+
+    batch: str
+    index: int
+
+
+class Kernels:
+    """The kernels of programs with the same flags.
+
+    Args:
+        store: the cache; None for nowhere.
+        flags: the compiler's, for the program.
+        process_flags: those of its process.
+        key: what else the code of a kernel depends on.
+        timeout_s: for each batch.
+    """
+
+    def __init__(
+        self,
+        store: ExecutableCache | None,
+        flags: Sequence[str],
+        process_flags: Sequence[str],
+        key: Iterable[str],
+        timeout_s: float,
+    ) -> None:
+        self._store = store
+        self._flags = list(flags)
+        self._process_flags = list(process_flags)
+        self._key = tuple(key)
+        self._timeout_s = timeout_s
+        self.used = False
+
+    def provide(self, payload: bytes, ask: Ask) -> Message:
+        """The answer to a worker that asks for compiled kernels.
+
+        Args:
+            payload: their texts, as the worker sent them.
+            ask: sends the worker a request, and waits for its reply.
+
+        Returns:
+            the header and the payload of the answer, which tells the worker to compile the program
+            whole where a kernel did not compile.
+        """
+        texts = unpack(payload)
+        keys = [cache_key("kernel", *self._key, text) for text in texts]
+        places: dict[str, _Place] = {}
+        batches: dict[str, bytes] = {}
+        for key in keys:
+            self._look_up(key, places, batches)
+        missing = [(key, text) for key, text in zip(keys, texts, strict=True) if key not in places]
+        logger.debug("%d kernels, %d of them in the cache", len(keys), len(keys) - len(missing))
+        if missing and not self._compile(missing, ask, places, batches):
+            return {"places": None}, b""
+        order = {batch: i for i, batch in enumerate(batches)}
+        self.used = True
+        return (
+            {"places": [[order[places[key].batch], places[key].index] for key in keys]},
+            pack(list(batches.values())),
+        )
+
+    def _look_up(self, key: str, places: dict[str, _Place], batches: dict[str, bytes]) -> None:
+        if self._store is None or (entry := self._store.get(key)) is None:
+            return
+        place = _Place(**json.loads(entry))
+        if place.batch not in batches:
+            batch = self._store.get(place.batch)
+            if batch is None:
+                return
+            batches[place.batch] = batch
+        places[key] = place
+
+    def _compile(
+        self,
+        missing: Sequence[tuple[str, bytes]],
+        ask: Ask,
+        places: dict[str, _Place],
+        batches: dict[str, bytes],
+    ) -> bool:
+        """Compiles kernels and stores them; False where one does not compile."""
+        processes = min(_cores(), _MOST_PROCESSES, -(-len(missing) // _KERNELS_FOR_A_PROCESS))
+        count = -(-len(missing) // _LARGEST_BATCH)
+        if processes > 1:
+            count = max(count, processes * _BATCHES_FOR_A_PROCESS)
+        # Dealt by size, so that batches take about the same time.
+        dealt = sorted(missing, key=lambda one: -len(one[1]))
+        pending = deque(dealt[i::count] for i in range(count))
+        failed = threading.Event()
+        compiled: dict[str, tuple[bytes, list[str]]] = {}
+
+        def work(ask: Ask) -> None:
+            while not failed.is_set():
+                try:
+                    batch = pending.popleft()
+                except IndexError:
+                    return
+                keys = [key for key, _ in batch]
+                name = cache_key("batch", *keys)
+                symbol = f"gnomon_{name[:32]}"
+                try:
+                    reply, content = ask({"batch": symbol}, pack([text for _, text in batch]))
+                except BaseException:
+                    failed.set()
+                    raise
+                if not reply["ok"]:
+                    failed.set()
+                    return
+                compiled[name] = content, keys
+
+        def help_(process: CompilerProcess) -> None:
+            try:
+                work(lambda header, payload: self._request(process, header, payload))
+            except (ProcessDiedError, ProcessTimeoutError, CompilerUnavailable) as error:
+                # The program is compiled whole, which then meets the same error or does not.
+                logger.debug("a process that compiled kernels failed: %r", error)
+
+        helpers = [
+            threading.Thread(target=help_, args=(process,), name="gnomon-kernels", daemon=True)
+            for process in _helpers(processes - 1)
+        ]
+        for helper in helpers:
+            helper.start()
+        work(ask)
+        for helper in helpers:
+            helper.join()
+        if failed.is_set():
+            return False
+        entries: dict[str, bytes] = {}
+        for name, (content, keys) in compiled.items():
+            batches[name] = entries[name] = content
+            for index, key in enumerate(keys):
+                places[key] = _Place(name, index)
+                entries[key] = json.dumps({"batch": name, "index": index}).encode()
+        if self._store is not None:
+            self._store.put_all(entries)
+        return True
+
+    def _request(
+        self, process: CompilerProcess, header: dict[str, object], payload: bytes
+    ) -> Message:
+        header = {**header, "flags": self._flags}
+        return process.request(header, payload, self._process_flags, self._timeout_s)
+
+
+def _cores() -> int:
+    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
+
+
+_HELPERS: list[CompilerProcess] = []
+_lock = threading.Lock()
+
+
+def _helpers(count: int) -> list[CompilerProcess]:
+    """Processes of the compiler beside the one that compiles programs; they stay."""
+    with _lock:
+        while len(_HELPERS) < count:
+            _HELPERS.append(CompilerProcess())
+        return _HELPERS[:count]
+
+
+def stop_helpers() -> None:
+    """Ends the processes; the next compilation starts others."""
+    for process in list(_HELPERS):
+        process.stop()

@@ -1,0 +1,266 @@
+"""Programs whose kernels are compiled apart: the same results, and kernels that are found again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon
+import gnomon.numpy as gnp
+from gnomon.backends.cache import ExecutableCache
+from gnomon.backends.iree import kernel_cache
+from gnomon.backends.iree.backend import iree_backend
+from gnomon.backends.iree.compiler import CompileOptions, compile_flags, shutdown
+from gnomon.backends.iree.kernels import pack, unpack
+from gnomon.backends.iree.targets import find_linker, find_target
+from gnomon.backends.iree.worker import KERNELS_APART
+
+pytestmark = pytest.mark.skipif(
+    find_linker().kind == "none", reason="without a linker programs are compiled whole"
+)
+
+WIDTH, DEPTH = 16, 3
+
+
+def network(activations: tuple[Callable[[Any], Any], ...], width: int = WIDTH) -> Any:
+    """A training step of a perceptron with an activation for each layer."""
+
+    def loss(weights: Any, x: Any) -> Any:
+        for weight, activation in zip(weights, activations, strict=True):
+            x = activation(x @ weight)
+        return (x * x).sum() / width
+
+    def step(weights: Any, x: Any) -> Any:
+        value, gradient = gnomon.value_and_grad(loss)(weights, x)
+        return value, [w - 0.1 * g for w, g in zip(weights, gradient, strict=True)]
+
+    return step
+
+
+def arguments(batch: int = 8) -> tuple[list[np.ndarray], np.ndarray]:
+    rng = np.random.default_rng(0)
+    weights = [rng.standard_normal((WIDTH, WIDTH), np.float32) / WIDTH for _ in range(DEPTH)]
+    return weights, rng.standard_normal((batch, WIDTH), np.float32)
+
+
+def step_of(layers: str) -> Any:
+    named = {"t": gnp.tanh, "s": gnomon.nn.softplus}
+    return network(tuple(named[letter] for letter in layers))
+
+
+def values_of(function: Any, *given: Any) -> list[np.ndarray]:
+    # A new function, which nothing in this process has compiled.
+    return [np.asarray(leaf) for leaf in gnomon.tree.leaves(gnomon.jit(function)(*given))]
+
+
+def assert_equal(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty cache."""
+    monkeypatch.setenv("GNOMON_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("GNOMON_CACHE", raising=False)
+    monkeypatch.delenv("GNOMON_KERNELS_APART", raising=False)
+    yield tmp_path
+
+
+@pytest.fixture
+def counts(caplog: pytest.LogCaptureFixture) -> Callable[[], list[tuple[int, int]]]:
+    """For each program so far: its kernels, and those of them that were in the cache."""
+    caplog.set_level(logging.DEBUG, logger=kernel_cache.logger.name)
+
+    def read() -> list[tuple[int, int]]:
+        texts = [r for r in caplog.records if "of them in the cache" in r.msg]
+        return [(int(r.args[0]), int(r.args[1])) for r in texts]  # type: ignore[index, arg-type]
+
+    return read
+
+
+def whole(monkeypatch: pytest.MonkeyPatch, function: Any, *given: Any) -> list[np.ndarray]:
+    with monkeypatch.context() as patch:
+        patch.setenv("GNOMON_KERNELS_APART", "0")
+        return values_of(function, *given)
+
+
+def test_byte_strings_are_packed() -> None:
+    parts = [b"", b"one", b"\0" * 9]
+    assert unpack(pack(parts)) == parts
+    assert unpack(pack([])) == []
+
+
+def test_results_are_those_of_the_whole_program(
+    folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = whole(monkeypatch, step_of("tst"), *arguments())
+    assert counts() == []
+    assert_equal(values_of(step_of("tst"), *arguments()), expected)
+    ((kernels, known),) = counts()
+    assert kernels >= 4 and known == 0
+
+
+def test_an_edit_of_one_layer_compiles_its_kernels_alone(
+    folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values_of(step_of("sst"), *arguments())
+    found = values_of(step_of("stt"), *arguments())
+    _, (kernels, known) = counts()
+    assert 0 < known < kernels
+    assert_equal(found, whole(monkeypatch, step_of("stt"), *arguments()))
+
+
+def test_a_program_finds_all_of_its_kernels(folder: Path, counts: Any) -> None:
+    expected = values_of(step_of("tst"), *arguments())
+    cache = ExecutableCache(folder / "executables")
+    # The program's own entry is the last one written.
+    newest = max(cache.entries(), key=lambda entry: entry.last_used)
+    cache.remove(newest.key)
+    assert_equal(values_of(step_of("tst"), *arguments()), expected)
+    (kernels, _), (again, known) = counts()
+    assert known == again == kernels
+
+
+@pytest.mark.parametrize("damage", ["cut", "removed"])
+def test_damaged_entries_are_compiled_again(folder: Path, counts: Any, damage: str) -> None:
+    expected = values_of(step_of("tst"), *arguments())
+    files = [path for path in (folder / "executables").rglob("*") if path.is_file()]
+    # The batches of kernels, and the program itself.
+    large = [path for path in files if path.stat().st_size > 4096]
+    assert len(large) >= 2
+    for path in large:
+        if damage == "cut":
+            path.write_bytes(path.read_bytes()[:-1])
+        else:
+            path.unlink()
+    assert_equal(values_of(step_of("tst"), *arguments()), expected)
+    _, (_, known) = counts()
+    assert known == 0
+
+
+def test_without_a_cache_kernels_are_compiled_apart(
+    counts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GNOMON_CACHE", "0")
+    expected = whole(monkeypatch, step_of("tts"), *arguments())
+    for _ in range(2):
+        assert_equal(values_of(step_of("tts"), *arguments()), expected)
+    assert [known for _, known in counts()] == [0, 0]
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_several_processes_compile(
+    folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    expected = whole(monkeypatch, step_of("sts"), *arguments())
+    monkeypatch.setattr(kernel_cache, "_cores", lambda: cores)
+    monkeypatch.setattr(kernel_cache, "_KERNELS_FOR_A_PROCESS", 2)
+    monkeypatch.setattr(kernel_cache, "_HELPERS", [])
+    try:
+        assert_equal(values_of(step_of("sts"), *arguments()), expected)
+        assert len(kernel_cache._HELPERS) == cores - 1
+        assert all(process.pid for process in kernel_cache._HELPERS)
+    finally:
+        kernel_cache.stop_helpers()
+
+
+def test_a_program_is_compiled_whole_where_a_helper_dies(
+    folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Dying(kernel_cache.CompilerProcess):
+        def request(self, *_: Any) -> Any:
+            raise kernel_cache.ProcessDiedError(-11, "")
+
+    expected = whole(monkeypatch, step_of("tss"), *arguments())
+    monkeypatch.setattr(kernel_cache, "_cores", lambda: 2)
+    monkeypatch.setattr(kernel_cache, "_KERNELS_FOR_A_PROCESS", 2)
+    monkeypatch.setattr(kernel_cache, "_HELPERS", [Dying()])
+    assert_equal(values_of(step_of("tss"), *arguments()), expected)
+
+
+def test_kernels_that_do_not_link_are_compiled_with_their_program(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = whole(monkeypatch, step_of("sss"), *arguments())
+
+    def spoil(packed: list[bytes]) -> bytes:
+        name, code, *frames = unpack(packed[0])
+        spoiled = pack([name, b"no object" + code[9:], *frames])
+        return pack([spoiled, *packed[1:]])
+
+    provide = kernel_cache.Kernels.provide
+
+    def spoiled(self: Any, payload: bytes, ask: Any) -> Any:
+        header, batches = provide(self, payload, ask)
+        return header, spoil(unpack(batches))
+
+    monkeypatch.setattr(kernel_cache.Kernels, "provide", spoiled)
+    assert_equal(values_of(step_of("sss"), *arguments()), expected)
+    assert any("do not link" in record.message for record in caplog.records)
+
+
+def test_processes_share_kernels(folder: Path) -> None:
+    code = (
+        "import sys, numpy as np, gnomon\n"
+        "from tests.backends.iree.test_kernels import arguments, step_of, values_of\n"
+        "print(b''.join(v.tobytes() for v in values_of(step_of('ttt'), *arguments())).hex())\n"
+    )
+    root = Path(__file__).parents[3]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment, cwd=root
+        )
+        for _ in range(2)
+    ]
+    printed = {process.communicate(timeout=300)[0] for process in running}
+    assert [process.returncode for process in running] == [0, 0]
+    assert len(printed) == 1 and printed != {b""}
+
+
+def test_programs_for_other_machines_are_compiled_whole() -> None:
+    options = CompileOptions()
+    assert KERNELS_APART in compile_flags(find_target("cpu"), options)
+    for name in ("x86-64-v3", "aarch64-linux", "vulkan", "cuda:sm_90", "wasm32"):
+        assert KERNELS_APART not in compile_flags(find_target(name), options)
+
+
+def test_the_compiler_shows_kernels_by_their_names(folder: Path, counts: Any) -> None:
+    artifact = gnomon.jit(step_of("tst")).lower(*arguments())._artifact
+    (assembly,) = iree_backend("cpu").emit(artifact, "asm").values()
+    assert assembly.count(b"main_dispatch") > 4
+    assert counts() == []
+
+
+def test_loops_and_updates_in_place(
+    folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def function(x: Any, index: Any) -> Any:
+        x = x.at[index].add(x[0])
+        total = gnomon.lax.fori_loop(0, 5, lambda i, c: gnp.tanh(c @ c).at[i].set(x[i]), x @ x.T)
+        return gnp.cumsum(total, 0), x, gnp.linalg.norm(total, axis=1)
+
+    rng = np.random.default_rng(1)
+    given = rng.standard_normal((16, 16), np.float32) / 16, np.array([3, 3, 9])
+    expected = whole(monkeypatch, function, *given)
+    assert_equal(values_of(lambda *a: function(*a), *given), expected)
+    ((kernels, _),) = counts()
+    assert kernels >= 4
+
+
+def test_the_processes_are_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_cache, "_cores", lambda: 2)
+    monkeypatch.setattr(kernel_cache, "_KERNELS_FOR_A_PROCESS", 2)
+    values_of(step_of("tss"), *arguments(batch=4))
+    assert kernel_cache._HELPERS and kernel_cache._HELPERS[0].pid
+    shutdown()
+    assert all(process.pid is None for process in kernel_cache._HELPERS)
