@@ -26,6 +26,7 @@ from gnomon.backends.iree.targets import find_target
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir, other_dialects
 from gnomon.passes.pipeline import EXPAND, LOWER, PASSES, Pass, run_passes
+from gnomon.tools.opt_observer import PassObserver, add_options
 
 # The pipeline that is the backend's own, and comes with a target.
 IREE = "iree"
@@ -56,10 +57,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--target", default="cpu", help="of the pipeline iree and of legalizations (default: cpu)"
     )
-    parser.add_argument("--print-ir-after-all", action="store_true", help="print after each pass")
-    parser.add_argument(
-        "--print-ir-after", default="", help="print after these passes, separated by commas"
-    )
+    add_options(parser)
     parser.add_argument(
         "--split-input-file", action="store_true", help="treat parts between // ----- alone"
     )
@@ -118,27 +116,26 @@ def transform(text: str, options: argparse.Namespace, name: str) -> str:
       OptError: the text does not parse, does not verify, or a pass rejects it.
     """
     ensure_context()
-    shown = set(filter(None, options.print_ir_after.split(",")))
-
-    def after(done: Pass, module: ir.Module) -> None:
-        if options.print_ir_after_all or done.name in shown:
-            asm = module.operation.get_asm(enable_debug_info=options.mlir_print_debuginfo)
-            print(f"// -----// IR Dump After {done.name} //----- //\n{asm}", file=sys.stderr)
-        verify(module, f"after {done.name}")
-
     passes = all_passes(options)
     names = pass_names(options, passes)
     try:
         module = ir.Module.parse(text, context())
     except ir.MLIRError as error:
         raise OptError(f"{name}: {error}") from error
+    target = f"--target={options.target}"
+    commands = [f"--passes={one} {target}" for one in names]
+    if options.pipeline == IREE:
+        commands = [f"--pipeline={IREE} --passes={options.passes} {target}"]
     try:
+        after = PassObserver(options, module, commands, verify)
         if options.pipeline == IREE:
             pipeline = Pipeline(find_target(options.target))
             lowered = pipeline.lower(Program(module), observe=after)
             if not names:
+                after.finish()
                 return lowered.text
         run_passes(module, names, after, passes)
+        after.finish()
     except (TypeError, ValueError, UnsupportedOnTarget, ir.MLIRError) as error:
         raise OptError(f"{name}: {type(error).__name__}: {error}") from error
     # Each pass was verified. A check by the printer would refuse the compiler's own ops.
