@@ -38,10 +38,18 @@ def fold_constants(program: Program) -> None:
         _fold(program.body(symbol_name(function)))
 
 
-def _fold(body: Body) -> None:
-    known: dict[ir.Value, np.ndarray] = {}
-    # Larger values whose elements are all equal, with that number.
-    equal: dict[ir.Value, np.ndarray] = {}
+_Values = dict[ir.Value, np.ndarray]
+
+
+def _fold(body: Body, known: _Values | None = None, equal: _Values | None = None) -> None:
+    """Fold the constants of a body.
+
+    Args:
+      body: the body.
+      known: the values of small arguments that are known.
+      equal: the numbers that all elements of larger arguments equal, where they are known.
+    """
+    known, equal = known or {}, equal or {}
     for op in body.operations:
         name = op.name
         definition = REGISTRY.get(name)
@@ -49,7 +57,7 @@ def _fold(body: Body) -> None:
             continue
         if name not in PLAIN:
             for inner in bodies_of(op) if definition.is_control_flow else ():
-                _fold(inner)
+                _fold(inner, *(_of_arguments(op, inner, values) for values in (known, equal)))
             continue
         if name == "gnomon.constant":
             (result,) = op.results
@@ -77,6 +85,15 @@ def _fold(body: Body) -> None:
         (equal if large else known)[folded] = value
         results[0].replace_all_uses_with(folded)
         erase(op)
+
+
+def _of_arguments(op: ir.Operation, body: Body, values: _Values) -> _Values:
+    """The known values of the arguments of a branch; those of a loop's body change."""
+    if op.name != "gnomon.switch":
+        return {}
+    _, *operands = operands_of(op)
+    pairs = zip(body.arguments, operands, strict=True)
+    return {argument: values[x] for argument, x in pairs if x in values}
 
 
 def _chosen(

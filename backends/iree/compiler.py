@@ -99,8 +99,8 @@ def compiler_version() -> str:
 def _between_phases_digest() -> str:
     """A hash of what is done to programs between the compiler's phases, which its flags omit."""
     folder = Path(__file__).parent
-    files = ("worker.py", "compiler_ir.py", "in_place.py", "allocations.py", "kernels.py")
-    return cache_key(*((folder / name).read_bytes() for name in files))
+    names = ("worker", "compiler_ir", "in_place", "cloned_kernels", "allocations", "kernels")
+    return cache_key(*((folder / f"{name}.py").read_bytes() for name in names))
 
 
 def prestart(target: Target) -> None:

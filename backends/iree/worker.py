@@ -146,6 +146,7 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
             except ValueError as error:
                 print(f"error: {error}", file=sys.stderr, flush=True)
                 return {"ok": False, "stage": "in-place"}, b""
+            _room("cloned_kernels").keep_further_results(ir, module)
             count = _count_kernels(ir, module)
             if _room("allocations").has_host_control(ir, module):
                 own.discard(ALLOCATE_AT_THE_CALL)

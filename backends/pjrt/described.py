@@ -80,9 +80,12 @@ class DescribedBackend:
 
     Attributes:
       platform: the name of the platform.
+      is_described: True, which backends of devices that are present do not have.
       target: the topology as a target of `Lowered.compile`: ``"tpu:v5e:4x4"``.
       first_number: the number by which programs name the device with the id zero.
     """
+
+    is_described = True
 
     def __init__(self, compiler: PjrtBackend, topology: str) -> None:
         self._compiler = compiler

@@ -52,7 +52,7 @@ def in_host_memory(device: Device) -> bool:
 
 def is_described(device: Device) -> bool:
     """Whether a device is described by a topology: programs are compiled for it, and none run."""
-    return hasattr(device.backend, "target") and not in_host_memory(device)
+    return not in_host_memory(device) and getattr(device.backend, "is_described", False)
 
 
 def number_of(device: Device) -> int:

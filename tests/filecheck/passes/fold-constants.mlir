@@ -81,3 +81,30 @@ func.func @selects(%x: tensor<7xf32>, %y: tensor<7xf32>, %p: tensor<7xi1>, %z: t
   // CHECK: return %[[X]], %[[Y]], %[[KEPT]], %[[MIXED]]
   func.return %first, %second, %third, %fourth : tensor<7xf32>, tensor<7xf32>, tensor<7xf32>, tensor<2xf32>
 }
+
+// The operands of a branch are known in it.
+
+// CHECK-LABEL: func.func @branches
+// CHECK-NOT: gnomon.rev
+// CHECK-NOT: gnomon.slice
+// CHECK-COUNT-2: "gnomon.yield"
+// CHECK: return
+func.func @branches(%i: tensor<i32>, %x: tensor<6xf32>) -> tensor<6xf32> {
+  %two = "gnomon.constant"() {value = dense<2.0> : tensor<f32>, dtype = f32} : () -> tensor<f32>
+  %many = "gnomon.broadcast_in_dim"(%two) {shape = array<i64: 11>, dims = array<i64>} : (tensor<f32>) -> tensor<11xf32>
+  %operands = builtin.unrealized_conversion_cast %i, %many, %x : tensor<i32>, tensor<11xf32>, tensor<6xf32> to tuple<tensor<i32>, tensor<11xf32>, tensor<6xf32>>
+  %chosen = "gnomon.switch"(%operands) ({
+    "gnomon.branch"() ({
+    ^bb0(%a: tensor<11xf32>, %y: tensor<6xf32>):
+      "gnomon.yield"(%y) : (tensor<6xf32>) -> ()
+    }) : () -> ()
+    "gnomon.branch"() ({
+    ^bb0(%a: tensor<11xf32>, %y: tensor<6xf32>):
+      %turned = "gnomon.rev"(%a) {dims = array<i64: 0>} : (tensor<11xf32>) -> tensor<11xf32>
+      %part = "gnomon.slice"(%turned) {start = array<i64: 0>, limit = array<i64: 11>, strides = array<i64: 2>} : (tensor<11xf32>) -> tensor<6xf32>
+      %sum = "gnomon.add"(%part, %y) : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+      "gnomon.yield"(%sum) : (tensor<6xf32>) -> ()
+    }) : () -> ()
+  }) : (tuple<tensor<i32>, tensor<11xf32>, tensor<6xf32>>) -> tensor<6xf32>
+  func.return %chosen : tensor<6xf32>
+}

@@ -123,3 +123,16 @@ def test_views_are_read_by_position_on_every_target(name: str) -> None:
         ]
 
     assert gnomon.jit(read).lower(X, 3, PLACES).compile(target=name).serialize()
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_a_view_of_a_splat_is_updated_in_a_branch(chosen: bool) -> None:
+    v, w = np.ones((2, 2, 1, 2, 1), np.float32), np.full((2, 2, 2, 1, 2, 1), 3, np.float32)
+
+    def f(p: Any) -> Any:
+        splat = gnp.full((3, 2, 2, 1, 2, 1), -1.0)
+        return lax.cond(p, lambda a: a[::-2].at[-1].max(v), lambda a: w, splat)
+
+    updated = np.full(w.shape, -1, np.float32)
+    updated[-1] = 1
+    np.testing.assert_array_equal(gnomon.jit(f)(chosen), updated if chosen else w)

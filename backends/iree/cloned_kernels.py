@@ -1,0 +1,47 @@
+"""Kernels without arguments, which the compiler runs again where it would copy their results.
+
+IREE 3.13 treats such a kernel as a slow splat: instead of a copy of a result it runs the kernel
+once more, and takes the first result of that run, whichever was to be copied. So the other results
+are kept from being copied by a barrier. Barriers part a program, hence only these have one.
+
+The compiler's process loads this file by its path, so it must not import the rest of gnomon.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gnomon.backends.iree.compiler_ir import CompilerIR
+
+__all__ = ["keep_further_results"]
+
+_KERNEL, _BARRIER = "flow.dispatch", "util.optimization_barrier"
+
+
+def keep_further_results(ir: CompilerIR, module: int) -> None:
+    """Put a barrier after each result that the compiler may mistake for another one; in place.
+
+    Args:
+      ir: access to the program.
+      module: the program, whose kernels were formed.
+    """
+    for op in list(ir.nested(module)):
+        if ir.name(op) == _KERNEL and not _takes_arrays(ir, op):
+            for result in ir.results(op)[1:]:
+                # Kernels read the result where it is.
+                if any(ir.name(user) != _KERNEL for user, _ in ir.uses(result)):
+                    _put_barrier(ir, op, result)
+
+
+def _takes_arrays(ir: CompilerIR, kernel: int) -> bool:
+    return any(ir.type_text(value).startswith("tensor<") for value in ir.operands(kernel))
+
+
+def _put_barrier(ir: CompilerIR, kernel: int, result: int) -> None:
+    uses = list(ir.uses(result))
+    barrier = ir.create(_BARRIER, result, [result], {}, location_of=kernel)
+    following = list(ir.operations(ir.block_of(kernel)))
+    ir.insert_before(following[following.index(kernel) + 1], barrier)
+    for user, index in uses:
+        ir.set_operand(user, index, ir.results(barrier)[0])
