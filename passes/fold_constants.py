@@ -38,7 +38,8 @@ def fold_constants(program: Program) -> None:
         _fold(program.body(symbol_name(function)))
 
 
-_Values = dict[ir.Value, np.ndarray]
+# The deferred bindings must not be loaded by an import.
+_Values = dict["ir.Value", np.ndarray]
 
 
 def _fold(body: Body, known: _Values | None = None, equal: _Values | None = None) -> None:
