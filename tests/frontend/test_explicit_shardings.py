@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -193,46 +194,17 @@ EXPRESSIONS = {
         lib.grad(lambda t: t.at[i3].set(2.0, out_sharding=P('x')).sum())(v)
     """,
     "given shardings of random numbers": """
-        lib.random.cauchy(key, (8,), out_sharding=P('x'))
-        lib.random.exponential(key, (8,), out_sharding=P('x'))
         lib.random.gumbel(key, (8,), out_sharding=P('x'))
-        lib.random.laplace(key, (8,), out_sharding=P('x'))
-        lib.random.logistic(key, (8,), out_sharding=P('x'))
-        lib.random.maxwell(key, (8,), out_sharding=P('x'))
-        lib.random.rademacher(key, (8,), out_sharding=P('x'))
-        lax.rng_bit_generator(np.arange(4, dtype='u4'), (8,), out_sharding=P('x'))
-        lib.random.gamma(key, 2.0, (8,), out_sharding=P('x'))
         lib.random.gamma(key, v, (8,), out_sharding=P('y'))
-        lib.random.loggamma(key, 2.0, (8,), out_sharding=P('x'))
-        lib.random.beta(key, 2.0, 3.0, (8,), out_sharding=P('x'))
-        lib.random.dirichlet(key, np.ones(4, 'f4'), (8,), out_sharding=P('x', None))
-        lib.random.chisquare(key, 3.0, (8,), out_sharding=P('x'))
-        lib.random.f(key, 3.0, 4.0, (8,), out_sharding=P('x'))
-        lib.random.t(key, 3.0, (8,), out_sharding=P('x'))
-        lib.random.generalized_normal(key, 3.0, (8,), out_sharding=P('x'))
-        lib.random.ball(key, 4, 2, (8,), out_sharding=P('x', None))
-        lib.random.poisson(key, 2.0, (8,), out_sharding=P('x'))
-        lib.random.pareto(key, 3.0, (8,), out_sharding=P('x'))
-        lib.random.rayleigh(key, 3.0, (8,), out_sharding=P('x'))
-        lib.random.lognormal(key, 3.0, (8,), out_sharding=P('x'))
-        lib.random.triangular(key, 0.0, 0.5, 1.0, (8,), out_sharding=P('x'))
-        lib.random.wald(key, 3.0, (8,), out_sharding=P('x'))
-        lib.random.geometric(key, 0.3, (8,), out_sharding=P('x'))
         lib.random.categorical(key, a, axis=1, out_sharding=P('y'))
-        lib.random.permutation(key, 8, out_sharding=P('x'))
         lib.random.permutation(key, a, out_sharding=P('y', 'x'))
-        lib.random.orthogonal(key, 8, out_sharding=P('x', None))
-        lib.random.orthogonal(key, 8, (2,), out_sharding=P('y', None, None))
-        lib.random.multivariate_normal(key, u, xnp.eye(4), (8,), out_sharding=P('x', None))
+        lib.random.permutation(key, 8, out_sharding=P('x'))
+        lax.rng_bit_generator(np.arange(4, dtype='u4'), (8,), out_sharding=P('x'))
     """,
     "given shardings of initializers": """
         init.zeros(key, (8, 4), 'float32', P('x')) | init.ones(key, (8, 4), 'float32', P('x', 'y'))
         init.constant(2.0)(key, (8, 4), 'float32', out_sharding=P('x', None))
         init.normal()(key, (8, 4), 'float32', P('x', 'y'))
-        init.truncated_normal()(key, (8, 4), 'float32', P('x', None))
-        init.uniform()(key, (8, 4), 'float32', P('x', None))
-        init.glorot_normal()(key, (8, 4), 'float32', out_sharding=P('x', 'y'))
-        init.variance_scaling(1.0, 'fan_in', 'uniform')(key, (8, 4), 'float32', P('x', None))
     """,
     "changes of shardings": """
         reshard(a, P('y', 'x')) | reshard(a, P()) | reshard(v, NamedSharding(m, P('y')))
@@ -335,6 +307,50 @@ def test_values_and_results_have_the_shardings_of_the_types(mesh: Any) -> None:
         assert_each_near(np.asarray(found), np.cos(plain) * plain, 8.0, 1.0)
     assert product.sharding == NamedSharding(mesh, P("y", None))
     np.testing.assert_array_equal(product, plain @ plain.T)
+
+
+# Arguments that follow the key, for results of shape (8,) or (8, 4).
+RANDOM: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("cauchy", "exponential", "laplace", "logistic", "maxwell"), ((8,),)),
+    **dict.fromkeys(("bits", "normal", "uniform", "gumbel", "rademacher"), ((8,),)),
+    **dict.fromkeys(("gamma", "loggamma", "chisquare", "t", "poisson", "pareto"), (3.0, (8,))),
+    **dict.fromkeys(("generalized_normal", "rayleigh", "lognormal", "wald"), (3.0, (8,))),
+    "ball": (4, 2, (8,)),
+    "bernoulli": (0.3, (8,)),
+    "beta": (2.0, 3.0, (8,)),
+    "categorical": (np.zeros((8, 4), np.float32),),
+    "dirichlet": (np.ones(4, np.float32), (8,)),
+    "f": (3.0, 4.0, (8,)),
+    "geometric": (0.3, (8,)),
+    "multivariate_normal": (np.zeros(4, np.float32), np.eye(4, dtype=np.float32), (8,)),
+    "orthogonal": (8,),
+    "permutation": (8,),
+    "randint": ((8,), 0, 9),
+    "triangular": (0.0, 0.5, 1.0, (8,)),
+    "truncated_normal": (-1.0, 1.0, (8,)),
+}
+MADE_OF_SHAPES = ("glorot_normal", "normal", "orthogonal", "truncated_normal", "uniform")
+
+
+def test_every_random_function_heeds_a_sharding_that_is_given(mesh: Any) -> None:
+    takes = "out_sharding"
+    functions = {name: getattr(gn.random, name) for name in gn.random.__all__}
+    described = {n for n, f in functions.items() if takes in str(inspect.signature(f))}
+    assert described == RANDOM.keys()
+    made: dict[str, Any] = {}
+
+    def draw() -> None:
+        key = gn.random.key(0)
+        for name, arguments in RANDOM.items():
+            made[name] = gn.typeof(functions[name](key, *arguments, out_sharding=P("x")))
+        for name in MADE_OF_SHAPES:
+            initializer = getattr(gn.nn.initializers, name)()
+            made[f"nn.{name}"] = gn.typeof(initializer(key, (8, 4), None, P("x")))
+
+    with gn.set_mesh(mesh):
+        gn.eval_shape(draw)
+    for name, type_ in made.items():
+        assert type_.sharding.spec == P("x", *(None,) * (len(type_.shape) - 1)), name
 
 
 def test_an_error_names_the_op_the_axis_and_the_line(mesh: Any) -> None:
