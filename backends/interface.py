@@ -19,7 +19,10 @@ __all__ = ["Backend", "Buffer", "Device", "Executable"]
 
 @runtime_checkable
 class Device(Protocol):
-    """A device that holds arrays and runs programs: one object each, compared by identity."""
+    """A device that holds arrays and runs programs: one object each, compared by identity.
+
+    Optional: ``is_addressable``, whether it belongs to this process (see `shards.is_addressable`).
+    """
 
     @property
     def id(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from gnomon._config.current import Config, config
 from gnomon.backends import platforms
 from gnomon.backends.interface import Device
+from gnomon.backends.shards import is_addressable
 
 __all__ = [
     "HOST",
@@ -15,6 +16,7 @@ __all__ = [
     "default_device",
     "devices_of",
     "in_host_memory",
+    "is_addressable",
     "is_described",
     "is_device",
     "memory_of",

@@ -14,7 +14,7 @@ import numpy as np
 from gnomon._config.current import config
 from gnomon._diagnostics.errors import warn_user
 from gnomon._sharding.axis_type import AxisType
-from gnomon._sharding.device import Device, devices_of, is_device
+from gnomon._sharding.device import Device, devices_of, is_addressable, is_device
 
 __all__ = ["AbstractDevice", "AbstractMesh", "Mesh", "make_mesh"]
 
@@ -215,7 +215,7 @@ class Mesh(_Grid):
     @property
     def local_devices(self) -> list[Device]:
         """The devices that belong to this process."""
-        return [device for device in self._flat if device.process_index == 0] if self.size else []
+        return [device for device in self._flat if is_addressable(device)] if self.size else []
 
     @property
     def local_mesh(self) -> Mesh:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gnomon._sharding.device import Device, in_host_memory, is_device
+from gnomon._sharding.device import Device, in_host_memory, is_addressable, is_device
 
 __all__ = ["Sharding", "SingleDeviceSharding", "checked_memory_kind", "make_single_device_sharding"]
 
@@ -63,17 +63,17 @@ class Sharding:
     @property
     def is_fully_addressable(self) -> bool:
         """Whether all devices belong to this process."""
-        return all(device.process_index == 0 for device in self.device_set)
+        return all(is_addressable(device) for device in self.device_set)
 
     @property
     def has_addressable_devices(self) -> bool:
         """Whether a device belongs to this process."""
-        return any(device.process_index == 0 for device in self.device_set)
+        return any(is_addressable(device) for device in self.device_set)
 
     @property
     def addressable_devices(self) -> set[Device]:
         """The devices that belong to this process."""
-        return {device for device in self.device_set if device.process_index == 0}
+        return {device for device in self.device_set if is_addressable(device)}
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -87,7 +87,7 @@ class Sharding:
     def addressable_devices_indices_map(self, global_shape: Shape) -> Mapping[Device, Index]:
         """`devices_indices_map` of the devices that belong to this process."""
         found = self.devices_indices_map(global_shape)
-        return {device: index for device, index in found.items() if device.process_index == 0}
+        return {device: index for device, index in found.items() if is_addressable(device)}
 
     def shard_shape(self, global_shape: Shape) -> Shape:
         """The shape of what each device holds."""
