@@ -272,5 +272,5 @@ def test_extended_dtypes_meet_only_themselves() -> None:
     key = _KeyDtype()
     assert _dtypes.promote(((key, False), (key, False))) == (key, False)
     assert dtypes.issubdtype(key, dtypes.prng_key)
-    with pytest.raises(dtypes.TypePromotionError, match="meets none but itself"):
+    with pytest.raises(dtypes.TypePromotionError, match="does not promote with other dtypes"):
         _dtypes.promote(((key, False), (np.dtype("float32"), False)))

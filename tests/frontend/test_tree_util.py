@@ -308,7 +308,7 @@ def test_static_classes_are_structure() -> None:
 
 
 def test_types_that_cannot_be_registered() -> None:
-    with pytest.raises(ValueError, match="a node of trees by itself"):
+    with pytest.raises(ValueError, match="a built-in node of trees"):
         tree_util.register_pytree_node(dict, lambda d: ((), None), lambda a, c: {})
     with pytest.raises(TypeError, match="only classes"):
         tree_util.register_pytree_node(3, lambda d: ((), None), lambda a, c: 3)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Arrays over several devices from their parts."""
+"""Arrays over several devices, assembled from their parts."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def make_array_from_callback(
     data_callback: Callable[[Any], Any],
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """An array whose parts a function gives.
+    """An array whose parts are computed by a function.
 
     Args:
       shape: the shape of the array.
       sharding: its sharding.
-      data_callback: takes the place of a part, one slice for each dimension, and returns the part.
-        It is called once for each different part.
-      dtype: that of the parts, if it is to be checked.
+      data_callback: takes the index of a part, a tuple with one slice for each dimension, and
+        returns that part. It is called once for each different part.
+      dtype: the dtype that the parts must have; by default that of the first part.
     Raises:
-      TypeError: ``sharding`` is no sharding.
+      TypeError: ``sharding`` is not a sharding.
       ValueError: a part has the wrong shape or dtype, or the sharding does not fit the shape.
 
     Example:
@@ -64,15 +64,15 @@ def make_array_from_single_device_arrays(
     *,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """An array whose parts are on the devices already.
+    """An array made of parts that are on their devices already.
 
     Args:
       shape: the shape of the array.
       sharding: its sharding.
       arrays: a list with the part of each device, in any order.
-      dtype: that of the parts, if it is to be checked.
+      dtype: the dtype that the parts must have; by default that of the first part.
     Raises:
-      TypeError: ``arrays`` is no list of arrays.
+      TypeError: ``arrays`` is not a list of arrays.
       ValueError: a part has the wrong shape or dtype or is on another device.
     """
     name = "make_array_from_single_device_arrays"
@@ -92,7 +92,7 @@ def make_array_from_single_device_arrays(
     places = sharding.devices_indices_map(shape)
     if len(arrays) != len(places):
         raise ValueError(
-            f"{name}: the sharding takes an array for each of {len(places)} devices, got "
+            f"{name}: the sharding takes one array for each of its {len(places)} devices, got "
             f"{len(arrays)}"
         )
     missing = [device for device in places if device not in by_device]
@@ -105,20 +105,22 @@ def make_array_from_single_device_arrays(
 def make_array_from_process_local_data(
     sharding: Sharding, local_data: ArrayLike, global_shape: Sequence[int] | None = None
 ) -> Array:
-    """An array from the data of this process, which is all of it where there is one process.
+    """An array from the part of its data that this process has.
+
+    There is only one process, so ``local_data`` is the whole array.
 
     Args:
       sharding: the sharding of the array.
-      local_data: the data: a NumPy array.
-      global_shape: the shape of the array: that of the data.
+      local_data: the data, a NumPy array.
+      global_shape: the shape of the array; None or the shape of ``local_data``.
     Raises:
-      ValueError: the shape is another one.
+      ValueError: ``global_shape`` differs from the shape of ``local_data``.
     """
     data = np.asarray(local_data)
     if global_shape is not None and tuple(global_shape) != data.shape:
         raise ValueError(
-            "make_array_from_process_local_data: there is one process, so global_shape must be "
-            f"that of the data, {data.shape}, got {tuple(global_shape)}"
+            "make_array_from_process_local_data: there is only one process, so global_shape must "
+            f"be the shape of the data, {data.shape}; got {tuple(global_shape)}"
         )
     return device_put(data, sharding)
 
@@ -147,10 +149,12 @@ def _assembled(
     for part, index in zip(parts, indices, strict=True):
         if part.shape != expected:
             raise ValueError(
-                f"{name}: each part must have the shape {expected}, got one of {part.shape} (the "
-                f"array has the shape {shape} and the sharding {sharding})"
+                f"{name}: each part must have the shape {expected}, got one of shape {part.shape} "
+                f"(the array has the shape {shape} and the sharding {sharding})"
             )
         if part.dtype != wanted:
-            raise ValueError(f"{name}: each part must be of {wanted}, got one of {part.dtype}")
+            raise ValueError(
+                f"{name}: each part must have the dtype {wanted}, got one of dtype {part.dtype}"
+            )
         whole[index] = part
     return device_put(as_operand(whole), sharding)

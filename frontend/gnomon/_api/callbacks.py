@@ -1,7 +1,7 @@
 """Python functions called by programs: `pure_callback`, `io_callback`, and those of `gnomon.debug`.
 
-Outside of any trace the function is called at once. Under a transformation it becomes an op, with a
-`Callback` that the program keeps: what the op calls, on the host, when the program runs.
+Outside of any trace the function is called at once. Under a transformation the call becomes an op,
+and the program keeps a `Callback`, which the op calls on the host when the program runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["call_for_effects", "io_callback", "pure_callback"]
 
 
 class _Call:
-    """The arguments of a callback: arrays, which the program knows, and the rest, which stay."""
+    """A call with its arguments: arrays become operands of the op, other leaves stay in Python."""
 
     def __init__(self, callback: Callable[..., Any], args: Any, kwargs: Any, what: str) -> None:
         self.callback = callback
@@ -43,7 +43,7 @@ class _Call:
         self.others = [x for x, is_array in zip(leaves, self.is_array, strict=True) if not is_array]
 
     def run(self, *arrays: np.ndarray[Any, Any]) -> Any:
-        """Call the function with the values of its arrays, outside of what is being traced here."""
+        """Call the function with the values of its arrays, outside of any trace of this thread."""
         values, others = iter(arrays), iter(self.others)
         leaves = [wrap(next(values)) if is_array else next(others) for is_array in self.is_array]
         args, kwargs = tree_util.tree_unflatten(self.tree, leaves)
@@ -68,7 +68,7 @@ def _bind(
     given: Sequence[TensorType] | None,
     params: dict[str, Any],
 ) -> list[Any]:
-    """Call a function at once, or make it a part of the program being traced."""
+    """Call a function at once, or add the call to the program that is being traced."""
     callback = Callback(function)
     trace = trace_for(call.arrays)
     if trace is None:
@@ -90,7 +90,7 @@ def _bind(
 
 
 def _promised(result_shape_dtypes: Any, what: str) -> tuple[list[TensorType], Any]:
-    """Types and structure of the results that the caller promises."""
+    """The types and the structure of the results, as the caller promises them."""
     leaves, tree = tree_util.tree_flatten(result_shape_dtypes)
     types = []
     for leaf in leaves:
@@ -132,25 +132,28 @@ def pure_callback(
     vmap_method: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """The results of a Python function without effects, under any transformation that can do it.
+    """Call a Python function without side effects, also from traced and compiled programs.
 
-    The function may be called any number of times, or not at all where its results are not used.
+    The function may be called any number of times, or not at all if its results are not used.
 
     Args:
-      callback: takes the arguments with arrays as concrete `Array`s; returns a pytree of arrays.
-      result_shape_dtypes: a pytree of objects with ``shape`` and ``dtype``, as the results.
+      callback: a function of ``args`` and ``kwargs``, whose arrays it gets as concrete `Array`s;
+        it returns a pytree of arrays.
+      result_shape_dtypes: the structure, shapes and dtypes of the results: a pytree of objects with
+        ``shape`` and ``dtype``.
       args, kwargs: pytrees of arrays; other leaves are passed on as they are.
       sharding: must be None.
-      vmap_method: what `vmap` does: ``"sequential"`` calls the function for one element after
-        another (``"sequential_unrolled"`` without a loop); ``"expand_dims"`` once, with a leading
-        dimension of the batch, of size 1 where an argument is not mapped; ``"broadcast_all"`` with
-        that of the batch everywhere; ``"legacy_vectorized"`` leaves unmapped arguments alone.
+      vmap_method: how `vmap` calls the function. ``"sequential"`` calls it for one element after
+        another in a loop, ``"sequential_unrolled"`` without a loop. The other methods call it once,
+        with a leading batch dimension: ``"expand_dims"`` gives arguments that are not mapped a
+        leading dimension of size 1, ``"broadcast_all"`` one of the size of the batch, and
+        ``"legacy_vectorized"`` none.
     Returns:
-      The results.
+      The results of the function.
     Raises:
-      RuntimeError: the function returns other shapes or dtypes; other errors of it are raised as
-        they are, by the call of the compiled function.
-      ValueError: it is differentiated: give it a derivative by ``custom_jvp``.
+      RuntimeError: the function returns other shapes or dtypes. Errors that the function itself
+        raises reach the caller of the compiled function unchanged.
+      ValueError: the call is differentiated; wrap it in a ``custom_jvp`` with a derivative.
 
     Example:
       >>> import numpy as np, gnomon as gn
@@ -186,22 +189,25 @@ def io_callback(
     ordered: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """The results of a Python function that is called for its effects too.
+    """Call a Python function that may have side effects, also from traced and compiled programs.
 
-    It is called exactly as often as the program says, used or not, in the program's order.
+    The function is called exactly as often as the program says, in the program's order, even if its
+    results are not used.
 
     Args:
-      callback: takes the arguments with arrays as concrete `Array`s; returns a pytree of arrays.
-      result_shape_dtypes: a pytree of objects with ``shape`` and ``dtype``, as the results; None
-        for a function that returns None.
+      callback: a function of ``args`` and ``kwargs``, whose arrays it gets as concrete `Array`s;
+        it returns a pytree of arrays.
+      result_shape_dtypes: the structure, shapes and dtypes of the results: a pytree of objects with
+        ``shape`` and ``dtype``, or None for a function that returns None.
       args, kwargs: pytrees of arrays; other leaves are passed on as they are.
       sharding: must be None.
-      ordered: the call has a place among the other ordered ones, which `vmap` could not keep.
+      ordered: the call keeps its place among the other ordered calls; such a call cannot be mapped
+        by `vmap`.
     Returns:
-      The results.
+      The results of the function.
     Raises:
       RuntimeError: the function returns other shapes or dtypes.
-      ValueError: it is differentiated, or mapped although it is ordered.
+      ValueError: the call is differentiated, or it is ordered and mapped.
 
     Example:
       >>> import numpy as np, gnomon as gn
@@ -229,7 +235,7 @@ def io_callback(
 def call_for_effects(
     callback: Callable[..., Any], args: Any, kwargs: Any, ordered: bool, what: str
 ) -> None:
-    """Call a function whose results nobody wants, where the program gets to this place."""
+    """Call a function whenever the program reaches this place, and drop its results."""
     call = _Call(callback, args, kwargs, what)
 
     def function(*arrays: np.ndarray[Any, Any]) -> tuple[()]:

@@ -51,7 +51,7 @@ def devices(backend: str | None = None) -> list[Device]:
     """The devices of a platform.
 
     Args:
-      backend: the platform's name; by default the one that is used by default.
+      backend: the name of the platform; by default the default platform.
     Raises:
       RuntimeError: there is no such platform, or its driver, plugin or hardware is missing; the
         message says what was looked for. (It is a `gnomon.errors.BackendUnavailable`.)
@@ -67,17 +67,19 @@ def devices(backend: str | None = None) -> list[Device]:
 def local_devices(
     process_index: int | None = None, backend: str | None = None, host_id: int | None = None
 ) -> list[Device]:
-    """The devices of a process, by default this one; see `devices`.
+    """The devices of a process, by default of this one; see `devices`.
 
     Raises:
-      ValueError: there is no such process.
+      ValueError: there is no process of that number.
     """
     number = process_index if process_index is not None else host_id
     found = devices(backend)
     if number is None:
         return found
     if number not in process_indices(backend):
-        raise ValueError(f"unknown process_index {number}: there is {process_indices(backend)}")
+        raise ValueError(
+            f"unknown process_index {number}: the processes are {process_indices(backend)}"
+        )
     return [device for device in found if device.process_index == number]
 
 
@@ -92,33 +94,30 @@ def local_device_count(backend: str | None = None) -> int:
 
 
 def default_backend() -> str:
-    """The name of the platform that is used by default.
-
-    It is the first one that GNOMON_PLATFORMS names, or ``"cpu"``.
-    """
+    """The name of the default platform: the first one of GNOMON_PLATFORMS, or ``"cpu"``."""
     return platforms.selected()[0]
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process: 0."""
+    """The index of this process, which is 0: there is only one process."""
     return 0
 
 
 def process_count(backend: str | None = None) -> int:
-    """The number of processes: 1."""
+    """The number of processes, which is 1."""
     return len(process_indices(backend))
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """The numbers of the processes that the devices belong to."""
+    """The indices of the processes that the devices belong to."""
     return sorted({device.process_index for device in devices(backend)})
 
 
 def live_arrays(platform: str | None = None) -> list[Array]:
-    """All arrays that are alive, on the devices of a platform.
+    """All arrays on the devices of a platform that have not been deleted.
 
     Args:
-      platform: its name; by default that of the default one.
+      platform: the name of the platform; by default the default platform.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -175,7 +174,7 @@ def _is_destination(x: Any) -> bool:
 
 
 def _place(target: Any) -> Device | NamedSharding | None:
-    """Where `device_put` brings an array."""
+    """The device or sharding to which `device_put` moves an array; None leaves it where it is."""
     if isinstance(target, PartitionSpec):
         mesh = config.mesh_context[0]
         if mesh is None:
@@ -192,26 +191,28 @@ def _place(target: Any) -> Device | NamedSharding | None:
 def device_put(
     x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
 ) -> Any:
-    """A pytree of arrays on a device.
+    """Put the arrays of a pytree on a device.
 
-    An array that is put on a device is committed to it: what is computed with it is computed there.
+    An array that is put on a device is committed to it: operations on the array run there.
 
     Args:
       x: a pytree of arrays, NumPy arrays and Python numbers.
       device: one of `devices`, a `gnomon.sharding.Sharding`, a `gnomon.P` of the mesh that is set,
         or a pytree of those and of None that is a prefix of ``x``. None leaves an array where it
-        is, and brings anything else to the default device, uncommitted.
-      src: where ``x`` comes from; it is known in any case.
-      donate: the memory of ``x`` may be taken over, and ``x`` is not used afterwards; a bool or a
-        prefix of bools.
-      may_alias: False makes a copy, even where the array is on the device already; likewise.
+        is, and puts other values on the default device, uncommitted.
+      src: ignored, since arrays know where they are; accepted for JAX's signature.
+      donate: whether the result may take over the memory of ``x``, which must not be used
+        afterwards; a bool, or a prefix of ``x`` with bools.
+      may_alias: False makes a copy even where the array is on the device already; a bool, None, or
+        a prefix of ``x`` with those.
     Returns:
-      The pytree. Inside of a transformed function a traced array stays where its program runs.
+      The pytree with arrays on the device. Inside of a transformed function, a traced array stays
+      where its program runs.
     Raises:
-      TypeError: ``device`` holds something that is no device.
+      TypeError: ``device`` holds something that is not a device.
       ValueError: ``donate`` and ``may_alias`` are both True, a prefix does not fit, or a sharding
         does not fit the shape of an array.
-      RuntimeError: the device has no room, or is gone.
+      RuntimeError: the device is out of memory, or no longer available.
 
     Example:
       >>> import gnomon as gn, numpy as np
@@ -251,7 +252,7 @@ def _is_leaf(x: Any) -> bool:
 
 
 def _put(x: Any, device: Device | NamedSharding | None, donate: bool, copy: bool) -> Array:
-    """One array on a device; ``copy``: in memory of its own."""
+    """Put one array on a device; with ``copy``, in memory of its own."""
     if is_tracer(x):
         result: Array = constrained(x, device) if isinstance(device, NamedSharding) else x
         return result
@@ -266,12 +267,12 @@ def _put(x: Any, device: Device | NamedSharding | None, donate: bool, copy: bool
                 guard_arrival(x)
             value = host_values.canonical_view(x)
             return _brought(value, device, copy=value is x and host_values.is_writable(x))
-        # `as_operand` makes a copy of what the caller may write to.
+        # `as_operand` copies arrays that the caller may write to.
         return _put(as_operand(x), device, False, False)
     if x.device is not device:
         if Config.guards_somewhere:
             on_device.guard_arrivals([x], device)
-        # A copy in host memory would be the same memory: views of it live as long as they need it.
+        # No copy in host memory: arrays never change, and a view keeps its memory alive.
         array = _brought(ConcreteArray.numpy_value(x), device, weak_type=x.weak_type)
         if donate:
             x.delete()
@@ -294,7 +295,7 @@ def _put(x: Any, device: Device | NamedSharding | None, donate: bool, copy: bool
 
 
 def _put_sharded(x: Any, sharding: NamedSharding, donate: bool, copy: bool) -> Array:
-    """One array, spread over devices."""
+    """Put one array on the devices of a sharding."""
     array: Any = as_operand(x)
     check_fits(sharding, array.shape, "device_put")
     if type(array) is ShardedArray and array._sharding == sharding and not (copy or donate):
@@ -309,7 +310,7 @@ def _put_sharded(x: Any, sharding: NamedSharding, donate: bool, copy: bool) -> A
 def _brought(
     value: np.ndarray[Any, Any], device: Device, *, weak_type: bool = False, copy: bool = False
 ) -> PlacedArray:
-    """A value in host memory as an array that is committed to a device."""
+    """An array that is committed to a device, made of a value in host memory."""
     if in_host_memory(device):
         return placed(value, device, committed=True, weak_type=weak_type)
     array = placed(value, device, committed=True, weak_type=weak_type)
@@ -318,9 +319,9 @@ def _brought(
 
 
 def copy_to_host_async(x: Any) -> Any:
-    """Start to bring the arrays of a pytree to host memory; the pytree itself.
+    """Start to copy the arrays of a pytree to host memory, and return the pytree itself.
 
-    Leaves of other types that have a method of this name are told too.
+    Leaves of other types that have a method ``copy_to_host_async`` are copied by that method.
     """
     for leaf in tree_util.tree_leaves(x):
         if not is_tracer(leaf) and hasattr(leaf, "copy_to_host_async"):
@@ -331,7 +332,7 @@ def copy_to_host_async(x: Any) -> Any:
 def device_get(x: Any) -> Any:
     """A pytree of arrays as NumPy arrays in host memory.
 
-    All of them are on their way before the first is waited for.
+    All copies are started before the first one is waited for.
     """
 
     def get(leaf: Any) -> Any:

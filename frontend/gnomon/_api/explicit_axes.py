@@ -39,18 +39,19 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def reshard(xs: Any, out_shardings: Any) -> Any:
-    """Arrays with other shardings, in types too where axes of the mesh are explicit.
+    """Arrays with other shardings; explicit axes of the mesh change in the types, too.
 
     Args:
       xs: a pytree of arrays.
       out_shardings: a `gnomon.NamedSharding`, a `gnomon.P` of the mesh that is set, or a pytree of
         those that is a prefix of ``xs``.
     Returns:
-      The pytree.
+      The pytree with the new shardings.
     Raises:
-      ValueError: there is a spec and no mesh is set, a spec names an axis that the mesh does not
-        have or has more entries than an array has dimensions, or the axes of a dimension do not
-        divide its size.
+      TypeError: ``out_shardings`` holds neither a spec nor a `gnomon.NamedSharding`.
+      ValueError: a spec is given and no mesh is set; a spec names an axis that the mesh does not
+        have, or has more entries than an array has dimensions; or the size of a dimension is not
+        divisible by the number of its parts.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -68,7 +69,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
 
 
 def _spread(shardings: Any, tree: Any, what: str) -> list[Any]:
-    """A prefix of a tree as a list with an entry for each leaf."""
+    """The sharding of each leaf of a tree, from a prefix of the tree with shardings."""
     return broadcast_prefix(shardings, tree, _is_sharding, prefix_name=what, full_name="the tree")
 
 
@@ -77,7 +78,7 @@ def _is_sharding(x: Any) -> bool:
 
 
 def _named(sharding: Any, what: str) -> NamedSharding:
-    """A sharding over a mesh; a spec is one of the mesh that is set."""
+    """A `NamedSharding`, as it is given or made of a spec and the mesh that is set."""
     if isinstance(sharding, PartitionSpec):
         mesh = config.mesh_context[1]
         if mesh is None or mesh.empty:
@@ -95,7 +96,7 @@ def _named(sharding: Any, what: str) -> NamedSharding:
 
 
 def _reshard(x: Any, sharding: Any, what: str) -> Any:
-    """One array with another sharding."""
+    """Give one array another sharding."""
     sharding = _named(sharding, what)
     try:
         sharding.shard_shape(x.shape)
@@ -113,7 +114,7 @@ def _reshard(x: Any, sharding: Any, what: str) -> Any:
 
 
 def placed_sharding(sharding: NamedSharding | PartitionSpec, what: str) -> NamedSharding:
-    """A sharding with devices where these are known; a spec is one of the mesh that is set."""
+    """The `NamedSharding` that is meant by a spec or sharding, with devices if they are known."""
     given = _named(sharding, what)
     mesh = concrete_mesh(given.mesh)
     return given if mesh is None else given.update(mesh=mesh)
@@ -125,13 +126,13 @@ def placed_sharding(sharding: NamedSharding | PartitionSpec, what: str) -> Named
 def with_out_sharding(
     what: str, out_sharding: Any, compute: Callable[..., Any], *arrays: Any
 ) -> Any:
-    """The result of a function on arrays, or pytree of results, with a sharding that is given.
+    """Call a function of arrays and give its result, or a pytree of results, a sharding.
 
     Args:
-      what: names the function in messages.
-      out_sharding: a sharding or a spec; None: the result has the sharding of its type.
-      compute: the function; it sees the arrays without explicit axes in their types.
-      arrays: its arguments.
+      what: the name of the function in messages.
+      out_sharding: a sharding or a spec; None leaves the result the sharding of its type.
+      compute: the function; it gets the arrays without explicit axes in their types.
+      arrays: the arguments of the function.
     """
     if out_sharding is None:
         return compute(*arrays)
@@ -142,9 +143,9 @@ def with_out_sharding(
 
 
 def takes_out_sharding(f: _Function) -> _Function:
-    """A function whose parameter ``out_sharding``, where it is given, places the result.
+    """A decorator that implements the parameter ``out_sharding`` of a function.
 
-    The function itself has the parameter in its signature only; see `with_out_sharding`.
+    The function itself only declares the parameter and never gets it; see `with_out_sharding`.
     """
     what = f"{f.__module__.removeprefix('gnomon.').split('._')[0]}.{f.__name__}"
     position = list(inspect.signature(f).parameters).index("out_sharding")
@@ -178,12 +179,12 @@ def _is_array(x: Any) -> bool:
 def _chosen(axes: Any, mesh: AbstractMesh, what: str) -> frozenset[Any]:
     names = mesh.axis_names if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)
     if unknown := [name for name in names if name not in mesh.axis_names]:
-        raise ValueError(f"{what}: {unknown} are no axes of the mesh, which has {mesh.axis_names}")
+        raise ValueError(f"{what}: the mesh has no axes {unknown}; its axes are {mesh.axis_names}")
     return frozenset(names)
 
 
 def _axes_of_type(kind: AxisType, mesh: AbstractMesh, axes: frozenset[Any] | None) -> Any:
-    """A context in which axes of the mesh, by default all, are of a type."""
+    """A context in which the named axes of the mesh, by default all, have the given type."""
     context: AbstractMesh = config.mesh_context[1] or mesh
     names = [n for n in context.axis_names if axes is None or n in axes]
     kept = set(context.manual_axes)
@@ -202,10 +203,10 @@ def _mesh_of_leaves(leaves: Sequence[Any]) -> AbstractMesh | None:
 def auto_axes(
     f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_sharding: Any = ...
 ) -> Any:
-    """A function in which axes of the mesh that are explicit are automatic.
+    """Make a function in which explicit axes of the mesh are automatic.
 
-    Types do not have these axes inside of it: the shardings of intermediate values are chosen for
-    the program. The results have those that ``out_sharding`` says.
+    Inside of the function, types do not have these axes: the shardings of intermediate values are
+    chosen for the program. The results have the shardings that ``out_sharding`` gives.
 
     Args:
       f: a function of arrays and pytrees of them. Without one, `auto_axes` is a decorator.
@@ -214,7 +215,7 @@ def auto_axes(
         those that is a prefix of the result.
     Raises:
       TypeError: ``out_sharding`` is not given.
-      ValueError: there is no mesh, or ``axes`` names others than it has.
+      ValueError: there is no mesh, or ``axes`` names an axis that the mesh does not have.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -254,25 +255,25 @@ def auto_axes(
 
 
 def _over(sharding: Any, mesh: AbstractMesh) -> Any:
-    """A spec as a sharding over a mesh; others as they are."""
+    """The `NamedSharding` of a spec over a mesh; any other value is returned as it is."""
     return NamedSharding(mesh, sharding) if isinstance(sharding, PartitionSpec) else sharding
 
 
 def explicit_axes(
     f: Callable[..., Any] | None = None, /, *, axes: Any = None, in_sharding: Any = ...
 ) -> Any:
-    """A function in which axes of the mesh that are automatic are explicit.
+    """Make a function in which automatic axes of the mesh are explicit.
 
-    Types have these axes inside of it, and the shardings of all values follow from those of the
-    arguments. The types of the results do not have them.
+    Inside of the function, types have these axes, and the shardings of all values follow from those
+    of the arguments. The types of the results do not have these axes.
 
     Args:
       f: a function of arrays and pytrees of them. Without one, `explicit_axes` is a decorator.
       axes: the names of the axes; by default all.
-      in_sharding: a `gnomon.P`, or a pytree of those that is a prefix of the arguments, a tuple.
+      in_sharding: a `gnomon.P`, or a pytree of those that is a prefix of the tuple of arguments.
     Raises:
       TypeError: ``in_sharding`` is not given.
-      ValueError: no mesh is set, or ``axes`` names others than it has.
+      ValueError: no mesh is set, or ``axes`` names an axis that the mesh does not have.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp

@@ -25,12 +25,12 @@ def make_jaxpr(
 ) -> Callable[..., Any]:
     """A function that returns the traced program of ``fun`` instead of running it.
 
-    The program is in the gnomon dialect, transformations in it are ops. (The name is JAX's.)
+    The program is in the gnomon dialect; transformations are ops in it. (The name is JAX's.)
 
     Args:
       fun: the function.
-      static_argnums: arguments that are Python values known at tracing.
-      return_shape: return a pair of the program and the results' shapes.
+      static_argnums: the positions of arguments that are passed as plain Python values.
+      return_shape: return a pair of the program and a pytree with the types of the results.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -60,7 +60,7 @@ def make_jaxpr(
 
 
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Shapes and dtypes of the results of ``fun``, without computing them.
+    """The shapes and dtypes of the results of ``fun``, without computing the results.
 
     Args:
       fun: the function.
@@ -85,18 +85,18 @@ def typeof(x: ArrayLike | ShapeDtypeStruct) -> Any:
 
 
 def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:
-    """A function whose ops are named by it; see `named_scope`.
+    """Make a function whose ops are named after it; see `named_scope`.
 
     Args:
       fun: the function.
-      name: the name; that of ``fun`` by default.
+      name: the name; by default the name of ``fun``.
     """
     check_callable(fun, "named_call")
     return named_scope(name or name_of(fun))(fun)
 
 
 def block_until_ready(x: Any) -> Any:
-    """Wait until all arrays of a pytree are computed; the pytree itself."""
+    """Wait until all arrays of a pytree are computed, and return the pytree itself."""
     for leaf in tree_util.tree_leaves(x):
         wait = getattr(leaf, "block_until_ready", None)
         if callable(wait):
@@ -107,5 +107,5 @@ def block_until_ready(x: Any) -> Any:
 def effects_barrier() -> None:
     """Wait until the effects of all programs have happened.
 
-    They have: a program that calls Python returns when it is done.
+    There is nothing to wait for: a program that calls Python returns only when it has finished.
     """

@@ -19,14 +19,14 @@ _NO_AXES = AbstractMesh((), ())
 
 
 class set_mesh:  # noqa: N801 (a function to its users)
-    """Set the mesh of this thread, until the end of a ``with`` block or for good.
+    """Set the mesh of this thread, for a ``with`` block or until another mesh is set.
 
-    Specs then stand for shardings of this mesh.
+    From then on, a spec without a mesh means a sharding over this mesh.
 
     Args:
       mesh: a `gnomon.sharding.Mesh`, or None for no mesh.
     Raises:
-      ValueError: it is something else, or a function is being traced.
+      ValueError: ``mesh`` is neither a mesh nor None, or a function is being traced.
 
     Example:
       >>> import gnomon as gn
@@ -64,12 +64,13 @@ def use_mesh(mesh: Mesh) -> Iterator[Mesh]:
 
 @contextmanager
 def use_abstract_mesh(mesh: AbstractMesh) -> Iterator[AbstractMesh]:
-    """A context manager in which programs see an abstract mesh.
+    """A context manager in which programs are traced for an abstract mesh.
 
     Args:
       mesh: a `gnomon.sharding.AbstractMesh`.
     Raises:
-      ValueError: it is something else, or of another size than the mesh that is set.
+      ValueError: ``mesh`` is not an abstract mesh, or its size differs from that of the mesh that
+        is set.
     """
     if not isinstance(mesh, AbstractMesh):
         raise ValueError(
@@ -88,10 +89,10 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Iterator[AbstractMesh]:
 
 
 def get_mesh() -> Mesh:
-    """The mesh that `set_mesh` has set; an empty one where there is none.
+    """The mesh that `set_mesh` has set, or an empty mesh.
 
     Raises:
-      ValueError: a function is being traced; it may ask `get_abstract_mesh`.
+      ValueError: a function is being traced; use `get_abstract_mesh` there.
     """
     if staging():
         raise ValueError(
@@ -103,6 +104,6 @@ def get_mesh() -> Mesh:
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """The mesh of the program without its devices; an empty one where none is set."""
+    """The mesh of the program without its devices, or an empty mesh if none is set."""
     mesh: Any = config.mesh_context[1]
     return _NO_AXES if mesh is None else mesh

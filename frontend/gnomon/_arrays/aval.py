@@ -18,7 +18,7 @@ __all__ = ["INVARIANT", "ShapedArray", "explicit_sharding", "shaped_array", "spl
 
 
 class ShapedArray:
-    """A shape, a dtype, the weak-type flag, and what the type says of a mesh.
+    """A shape, a dtype, the weak-type flag, and the part of the type that concerns a mesh.
 
     Interned: made by `shaped_array` only, and compared by identity, so that a signature is a tuple
     of pointers.
@@ -61,7 +61,7 @@ class ShapedArray:
     def sharding(self) -> NamedSharding:
         """How the value is split over the explicit axes of a mesh.
 
-        It is replicated over the mesh that is set, which may be empty, where the type says nothing.
+        A type without a sharding is replicated over the mesh that is set, which may be empty.
         """
         if self.explicit is not None:
             return self.explicit
@@ -86,7 +86,7 @@ class ShapedArray:
         vma: frozenset[str] | None = None,
         sharding: NamedSharding | None = None,
     ) -> ShapedArray:
-        """The same with some parts replaced; without a sharding where only the shape is given."""
+        """The same type with some parts replaced; a new shape drops the old sharding."""
         if sharding is None and (shape is None or tuple(shape) == self.shape):
             sharding = self.explicit
         return shaped_array(
@@ -98,11 +98,11 @@ class ShapedArray:
         )
 
     def replicated(self) -> ShapedArray:
-        """The same without a sharding."""
+        """The same type without a sharding."""
         return shaped_array(self.shape, self.dtype, self.weak_type, self.vma)
 
     def strip_weak_type(self) -> ShapedArray:
-        """The same with a strong dtype."""
+        """The same type with a strong dtype."""
         return self.update(weak_type=False) if self.weak_type else self
 
     def __str__(self) -> str:
@@ -132,12 +132,12 @@ def shaped_array(
     vma: frozenset[str] = INVARIANT,
     sharding: NamedSharding | None = None,
 ) -> ShapedArray:
-    """The one `ShapedArray` of these arguments."""
+    """The `ShapedArray` of these arguments: equal arguments give the same object."""
     try:
         return _interned[shape, dtype, weak_type, vma, sharding]
     except (KeyError, TypeError):
         pass
-    # A list of NumPy ints, a scalar type, ...: bring the key to its normal form, and look again.
+    # The key may hold a list of NumPy ints, a scalar type, ...: normalize it and look again.
     shape = tuple(d if is_symbolic_dim(d) else int(d) for d in shape)
     dtype = np.dtype(dtype)
     weak_type = bool(weak_type)
@@ -152,9 +152,9 @@ def shaped_array(
 
 
 def explicit_sharding(sharding: Any, ndim: int) -> NamedSharding | None:
-    """The part of a sharding that types have, of a mesh without devices.
+    """The part of a sharding that belongs to types: over an abstract mesh, only explicit axes.
 
-    It has an entry for each dimension, with the axes that are explicit. None: no axis is explicit.
+    The spec has an entry for each dimension. None if the mesh has no explicit axis.
     """
     if not isinstance(sharding, NamedSharding) or not sharding.mesh.explicit_axes:
         return None
@@ -168,5 +168,5 @@ def explicit_sharding(sharding: Any, ndim: int) -> NamedSharding | None:
 
 
 def split_alike(a: ShapedArray, b: ShapedArray) -> bool:
-    """Whether two types of one rank have the same axes in each dimension."""
+    """Whether two types of the same rank are split over the same axes in each dimension."""
     return a.explicit is b.explicit or a.split == b.split

@@ -43,10 +43,10 @@ class ConcreteArray(Array):
 
     __slots__ = ("__weakref__", "_aval", "_buffer", "_value", "weak_type")
 
-    # What is in the slots:
-    # _value: an np.ndarray that nobody writes to, or None where only the device has the value.
-    # _buffer: a Buffer or None. Both None: the array was deleted; _aval is set then.
-    # _aval: interned, or None until somebody asks.
+    # The slots:
+    # _value: an np.ndarray that nobody writes to, or None if only the device has the value.
+    # _buffer: a Buffer or None. If both are None, the array was deleted, and _aval is set.
+    # _aval: the interned type, or None until it is first read.
     _value: np.ndarray[Any, Any] | None
     _buffer: Buffer | None
     _aval: ShapedArray | None
@@ -135,7 +135,7 @@ class ConcreteArray(Array):
         return self._value is not None or self._live_buffer().is_ready()
 
     def copy_to_host_async(self) -> None:
-        """Start to bring the value to host memory; reading it does so in any case."""
+        """Start to copy the value to host memory, so that reading it need not wait."""
         if self._value is None:
             self._live_buffer().copy_to_host_async()
 
@@ -155,7 +155,7 @@ class ConcreteArray(Array):
 
     @property
     def sharding(self) -> Sharding:
-        """How the array is spread over devices: here it is on one."""
+        """How the array is distributed over devices: it is on a single one."""
         return SingleDeviceSharding(self.device)
 
     def platform(self) -> str:
@@ -164,7 +164,7 @@ class ConcreteArray(Array):
 
     @property
     def committed(self) -> bool:
-        """The array was put on its device on purpose: what is done with it is done there."""
+        """The array was put on its device on purpose: operations on it run there."""
         return False
 
     def on_device_size_in_bytes(self) -> int:
@@ -193,14 +193,14 @@ class ConcreteArray(Array):
         return self._shards()
 
     def addressable_data(self, index: int) -> ConcreteArray:
-        """The part that a device of this process holds, by the device's number in the sharding."""
+        """The part that one device holds, by the position of the device in the sharding."""
         return self._shards()[index].data
 
     def _shards(self) -> list[Shard]:
         self._check_alive()
         return [Shard(self.device, (slice(None),) * self.ndim, 0, self)]
 
-    # ------------------------------------------------------------------------------ to other worlds
+    # ------------------------------------------------------------------------------ other libraries
 
     def __array__(
         self, dtype: Any = None, copy: bool | None = None
@@ -328,7 +328,7 @@ class ConcreteArray(Array):
         if not value.ndim:
             raise TypeError("iteration over a 0-d array: it has no dimensions")
         weak_type = self.weak_type
-        # The ellipsis makes an array, not a NumPy scalar, of the element of a vector.
+        # With the ellipsis, the element of a vector is an array and not a NumPy scalar.
         return (wrap(value[i, ...], weak_type) for i in range(len(value)))
 
     def __reversed__(self) -> Iterator[Any]:
@@ -346,8 +346,8 @@ def _is_integer(dtype: np.dtype[Any]) -> bool:
 class PlacedArray(ConcreteArray):
     """An array that lives on another device than the host, or that is committed to its device.
 
-    The host's copy in ``_value`` and the buffer on the device in ``_buffer`` are each made from the
-    other when they are first needed.
+    ``_value`` is the copy in host memory, and ``_buffer`` the one on the device. Each is made from
+    the other when it is first needed.
     """
 
     __slots__ = ("_committed", "_device")
@@ -362,7 +362,7 @@ class PlacedArray(ConcreteArray):
 
     @property
     def committed(self) -> bool:
-        """The array was put on its device on purpose: what is done with it is done there."""
+        """The array was put on its device on purpose: operations on it run there."""
         return self._committed
 
     def numpy_value(self) -> np.ndarray[Any, Any]:
@@ -376,7 +376,7 @@ class PlacedArray(ConcreteArray):
         return super().numpy_value()
 
     def copy_to_host_async(self) -> None:
-        """Start to bring the value to host memory; reading it does so in any case."""
+        """Start to copy the value to host memory, so that reading it need not wait."""
         if self._value is None and Config.guards_somewhere and not in_host_memory(self._device):
             guard_transfer("device_to_host", self.aval, self._device)
         super().copy_to_host_async()
@@ -418,12 +418,12 @@ class PlacedArray(ConcreteArray):
         return super().__dlpack_device__()
 
     def _put_like(self, result: ConcreteArray, shape: tuple[int, ...]) -> None:
-        """Put a new array of this type and of some shape where this one is."""
+        """Put ``result``, a new array of this type and of shape ``shape``, where this array is."""
         assert isinstance(result, PlacedArray)
         result._device, result._committed = self._device, self._committed
 
     def _converted(self, other: PlacedArray) -> PlacedArray:
-        """An array of another value as one of this type, where this one is."""
+        """The value of ``other`` as an array of the type of ``self``, in the place of ``self``."""
         result = _new(type(self))
         self._put_like(result, other.shape)
         result._value, result._buffer = other._value, other._buffer
@@ -445,12 +445,12 @@ _new = object.__new__
 
 
 def wrap(value: np.ndarray[Any, Any], weak_type: bool = False) -> ConcreteArray:
-    """An array of a NumPy value, which nobody writes to from now on. Nothing is copied.
+    """An array of a NumPy value that nobody writes to from now on. Nothing is copied.
 
     Args:
-      value: an array of a dtype that the dialect has; a NumPy scalar is taken too, as ufuncs
-        return one for operands without dimensions.
-      weak_type: see `ConcreteArray`.
+      value: an array of a dtype of the dialect, or a NumPy scalar, since ufuncs return those for
+        operands without dimensions.
+      weak_type: whether the dtype came from a Python scalar; see `Array.weak_type`.
     """
     if Config.placed_somewhere and (device := default_device()) is not HOST:
         return placed(value, device, weak_type=weak_type)
@@ -463,7 +463,7 @@ def wrap(value: np.ndarray[Any, Any], weak_type: bool = False) -> ConcreteArray:
 
 
 def wrap_buffer(buffer: Buffer, aval: ShapedArray) -> ConcreteArray:
-    """An array of a value on the host's device, which is read when it is asked for."""
+    """An array of a buffer on the host's device; its value is read when it is first needed."""
     array = _new(ConcreteArray)
     array._value = None
     array._buffer = buffer
@@ -475,7 +475,7 @@ def wrap_buffer(buffer: Buffer, aval: ShapedArray) -> ConcreteArray:
 def placed(
     value: np.ndarray[Any, Any], device: Device, *, committed: bool = False, weak_type: bool = False
 ) -> PlacedArray:
-    """An array on a device of a NumPy value, which is brought there when it is first used."""
+    """An array on a device, made of a NumPy value that is moved there when it is first used."""
     array = _new(PlacedArray)
     array._value = value if type(value) is _ndarray else np.asarray(value)
     array._buffer = None
@@ -489,7 +489,7 @@ def placed(
 def placed_buffer(
     buffer: Buffer, aval: ShapedArray, device: Device, committed: bool
 ) -> PlacedArray:
-    """An array of a value on a device."""
+    """An array of a buffer on a device."""
     array = _new(PlacedArray)
     array._value = None
     array._buffer = buffer
@@ -501,7 +501,7 @@ def placed_buffer(
 
 
 def wrap_like(value: np.ndarray[Any, Any], array: Array, weak_type: bool = False) -> ConcreteArray:
-    """An array of a value that was computed on the host, on the device of another array."""
+    """An array of a value computed on the host, in the same place as another array."""
     if not isinstance(array, PlacedArray):
         return wrap(value, weak_type)
     result = placed(value, array._device, committed=array._committed, weak_type=weak_type)
@@ -509,13 +509,13 @@ def wrap_like(value: np.ndarray[Any, Any], array: Array, weak_type: bool = False
 
 
 def with_weak_flag(array: ConcreteArray, weak_type: bool) -> ConcreteArray:
-    """The same value on the same device, the weak-type flag as given."""
+    """An array of the same value in the same place, with the given weak-type flag."""
     aval = array.aval.update(weak_type=weak_type)
     value, buffer = array._value, array._buffer
     if value is None:
         buffer = array._live_buffer()
     elif type(array) is ConcreteArray:
-        buffer = None  # It is made anew at no cost, and not donated together with the other's.
+        buffer = None  # A new one costs nothing; a shared one could be donated by either array.
     result: ConcreteArray = _new(type(array))
     if isinstance(array, PlacedArray):
         array._put_like(result, aval.shape)
@@ -525,13 +525,13 @@ def with_weak_flag(array: ConcreteArray, weak_type: bool) -> ConcreteArray:
 
 
 def committed_device(arrays: Sequence[Any], describe: Callable[[int], str]) -> Device | None:
-    """The device that arrays are committed to, if any is.
+    """The device that arrays are committed to, or None if none is committed.
 
     Args:
       arrays: values of any type.
-      describe: names one of them by its number, with what it belongs to, in the error.
+      describe: describes the value at an index of ``arrays`` in the error.
     Raises:
-      ValueError: they are committed to different devices.
+      ValueError: the arrays are committed to different devices.
     """
     first: int | None = None
     found: Device | None = None
@@ -539,7 +539,7 @@ def committed_device(arrays: Sequence[Any], describe: Callable[[int], str]) -> D
         if isinstance(x, PlacedArray):
             device = x._device if x._committed else None
         else:
-            # Stand-ins for arrays (`ShapeDtypeStruct`) may have a place, too.
+            # Descriptions of arrays (`ShapeDtypeStruct`) may be committed, too.
             device = None if isinstance(x, Array) else getattr(x, "committed_to", None)
         if device is None or device is found:
             continue

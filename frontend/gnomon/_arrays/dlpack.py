@@ -126,7 +126,7 @@ def import_capsule(external: Any, copy: bool | None = None) -> np.ndarray[Any, A
     try:
         capsule = external.__dlpack__(max_version=(1, 0))
     except TypeError:
-        # A producer from before version 1 of the protocol.
+        # The producer implements a version of the protocol before 1.0.
         capsule = external.__dlpack__()
     tensor = _tensor(capsule)
     is_bfloat16 = tensor.code == _CODE_BFLOAT and tensor.bits == 16

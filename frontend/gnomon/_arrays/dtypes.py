@@ -1,8 +1,8 @@
 """Dtypes: the supported ones, their canonical forms, their kinds, and promotion.
 
 Two dtypes promote to their least upper bound in a lattice. Python scalars are weak types in it:
-``int8 + 3`` is int8, ``float32 + 3.0`` is float32. Unless x64 is enabled, new arrays have the
-32-bit dtype in the place of a 64-bit one.
+``int8 + 3`` is int8, ``float32 + 3.0`` is float32. Unless x64 is enabled, new arrays get a 32-bit
+dtype instead of a 64-bit one.
 """
 
 from __future__ import annotations
@@ -85,14 +85,14 @@ class ExtendedDType:
 
     Attributes:
       type: the abstract scalar type, a subclass of `extended`.
-      name: as it is printed.
+      name: the name that is printed.
     """
 
     type: type[extended]
     name: str
 
 
-# ---------------------------------------------------------------------------------- which there are
+# --------------------------------------------------------------------------------- supported dtypes
 
 _BOOL: DType = dialect_types.BOOL
 _UNSIGNED: tuple[DType, ...] = dialect_types.UNSIGNED
@@ -183,14 +183,14 @@ def is_python_scalar(x: Any) -> bool:
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
-    """The dtype that arrays have where ``dtype`` is asked for, under the x64 switch as it is.
+    """The dtype of an array that is requested with ``dtype``; it depends on whether x64 is on.
 
     Args:
       dtype: anything that ``np.dtype`` takes.
-      allow_extended_dtype: let dtypes of random keys pass.
+      allow_extended_dtype: return dtypes of random keys unchanged instead of raising.
 
     Raises:
-      TypeError: it is no dtype.
+      TypeError: ``dtype`` is not a dtype.
     """
     if isinstance(dtype, ExtendedDType):
         if not allow_extended_dtype:
@@ -216,8 +216,8 @@ def check_user_dtype(dtype: Any, function: str = "") -> Any:
       function: the name of the function that took it, for messages.
 
     Raises:
-      TypeError: it is no dtype, or not one of numbers or booleans.
-      ValueError: None or an array was given.
+      TypeError: ``dtype`` is not a dtype, or not one of numbers or booleans.
+      ValueError: ``dtype`` is None or an array.
     """
     where = f" in {function}" if function else ""
     if dtype is None:
@@ -249,7 +249,7 @@ def _canonical_of_explicit(dtype: DType, where: str = "") -> DType:
     if narrow is None:
         return dtype
     warn_user(
-        f"dtype {dtype} was asked for explicitly{where} but 64-bit types are off: it becomes "
+        f"dtype {dtype} was requested explicitly{where} but 64-bit types are off: it becomes "
         f"{narrow}. Turn them on by gnomon.config.update('gnomon_enable_x64', True) or the "
         "environment variable GNOMON_ENABLE_X64=1"
     )
@@ -332,7 +332,7 @@ _promoted: dict[tuple[Any, ...], tuple[Any, bool]] = {}
 
 
 def promote(operands: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
-    """The dtype that operands promote to, and whether it is weak; remembered.
+    """The dtype that operands promote to, and whether it is weak. Answers are cached.
 
     Args:
       operands: a pair (dtype, weak_type) for each operand.
@@ -351,17 +351,17 @@ def _promote(operands: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
     if len(operands) == 1:
         result, weak = operands[0]
     elif len(dtypes) == 1 and not all_weak:
-        # Extended dtypes pass here too: they meet none but themselves.
+        # The only case that extended dtypes allow: all operands have the same one.
         result, weak = next(iter(dtypes)), False
     else:
         extended_dtypes = [str(d) for d in dtypes if isinstance(d, ExtendedDType)]
         if extended_dtypes:
             raise TypePromotionError(
-                f"dtype {extended_dtypes[0]} meets none but itself; got "
+                f"dtype {extended_dtypes[0]} does not promote with other dtypes; got "
                 f"{', '.join(sorted(map(str, dtypes)))}"
             )
         if all_weak and config.numpy_dtype_promotion != "strict":
-            # By the strong counterparts, so that a weak int16 promotes like an int16.
+            # Promote the strong counterparts, so that a weak int16 promotes like an int16.
             bound, weak = least_upper_bound(frozenset(dtypes)), True
         else:
             bound = least_upper_bound(frozenset(_node(dtype, weak) for dtype, weak in operands))
@@ -380,10 +380,10 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
 
     Args:
       args: arrays, Python scalars, dtypes or their names; None means the default float dtype.
-      return_weak_type_flag: give ``(dtype, weak_type)``.
+      return_weak_type_flag: return ``(dtype, weak_type)``.
 
     Raises:
-      ValueError: no operands.
+      ValueError: there are no operands.
       TypePromotionError: there is no common dtype.
     """
     if not args:

@@ -1,4 +1,4 @@
-"""Arrays of an extended dtype: each holds several plain arrays of its shape, its parts.
+"""Arrays of an extended dtype: each consists of several plain arrays of its shape, its parts.
 
 A function that only moves elements does to an extended array what it does to each part. The
 decorator `takes_extended_arrays` makes a function of plain arrays accept both kinds.
@@ -28,27 +28,27 @@ class ExtendedArray(Array):
     words: tuple[Any, ...]
 
     def with_words(self, words: Iterable[Any]) -> ExtendedArray:
-        """An array of the same dtype made of other parts; each kind of array has its own."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it is made of parts")
+        """An array of the same dtype made of other parts; each subclass defines how."""
+        raise NotImplementedError(f"{type(self).__name__} does not define with_words")
 
 
 def takes_extended_arrays(*joined: str) -> Callable[[Function], Function]:
-    """Make a function that moves elements take extended arrays, alone or in sequences.
+    """A decorator by which a function that moves elements accepts extended arrays.
 
-    The function is called with each part; arguments that are no extended arrays go to each call as
-    they are.
+    They may also be elements of a sequence. The function is called once for each part; all other
+    arguments are passed to each call as they are.
 
     Args:
-      joined: names of arguments that give elements to one result: all are extended arrays, or
-        none.
+      joined: the names of arguments whose elements end up in the same result: either all of them
+        are extended arrays, or none is.
     Raises:
-      ValueError: by the function, arrays of several dtypes, one of them extended, meet.
+      ValueError: the function is called with an extended array and one of another dtype.
     """
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            # Plain arrays are the rule, and pay for nothing but this call.
+            # Plain arrays are the usual case and cost nothing but this call.
             try:
                 return function(*args, **kwargs)
             except Exception:
@@ -57,7 +57,7 @@ def takes_extended_arrays(*joined: str) -> Callable[[Function], Function]:
                     raise
             return _each_part(function, given, joined)
 
-        # The signature stays that of the function, which mypy does not follow through `wraps`.
+        # The wrapper has the signature of the function, but mypy does not see that.
         return wrapper  # type: ignore[return-value]
 
     return decorate
@@ -71,8 +71,8 @@ def _each_part(function: Callable[..., Any], given: dict[str, Any], joined: Iter
         if not isinstance(other, ExtendedArray) or other.dtype != first.dtype:
             shown = getattr(other, "dtype", type(other).__name__)
             raise ValueError(
-                f"{function.__name__} takes arrays of one extended dtype together, got "
-                f"{first.dtype} and {shown}"
+                f"{function.__name__} takes arrays of the same extended dtype, got {first.dtype} "
+                f"and {shown}"
             )
     signature = inspect.signature(function)
     results = []

@@ -1,4 +1,4 @@
-"""Values of Python and NumPy as arrays: canonical dtypes, in memory that nobody else writes to."""
+"""Python and NumPy values as arrays of canonical dtypes, in memory that nobody else writes to."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _INT_LIMITS = {np.dtype(np.int32): 2**31, np.dtype(np.int64): 2**63}
 
 
 def scalar_to_numpy(value: bool | int | float | complex, dtype: DType | None = None) -> Any:
-    """A Python scalar, as an operand of an array of ``dtype``: an array without dimensions.
+    """A 0-d array of ``dtype`` with the value of a Python scalar.
 
-    An int first becomes the default int dtype, and must fit it; its conversion to a narrower
-    integer dtype then wraps around: ``uint8(1) + (-1)`` is 0.
+    An int is first converted to the default int dtype, which it must fit, and then to ``dtype``,
+    where it wraps around: ``uint8(1) + (-1)`` is 0.
 
     Args:
       value: an exact Python scalar.
-      dtype: the default dtype of its type if None.
+      dtype: the dtype; None means the default dtype of the type of ``value``.
 
     Raises:
       OverflowError: an int does not fit the default int dtype.
@@ -53,7 +53,7 @@ def scalar_to_numpy(value: bool | int | float | complex, dtype: DType | None = N
                 "floating dtype, or turn 64-bit types on (gnomon_enable_x64)"
             )
     elif type(value) is float and -3e38 < value < 3e38 and dtype in _WIDE_FLOATS:
-        # The common case, which neither overflows nor warns.
+        # The common case, in which nothing overflows or warns.
         return np.array(value, default if dtype is None else dtype)
     with np.errstate(all="ignore"):
         array = np.array(value, default)
@@ -61,14 +61,15 @@ def scalar_to_numpy(value: bool | int | float | complex, dtype: DType | None = N
 
 
 def to_array(x: Any) -> Array:
-    """An array of a NumPy array or scalar, a Python scalar, or an array.
+    """Convert a NumPy array or scalar, a Python scalar or an array to an array.
 
-    Dtypes become canonical. A NumPy array that somebody may write to is copied: ours do not change.
+    The dtype becomes canonical. A NumPy array that somebody may write to is copied, because arrays
+    of gnomon never change.
 
     Raises:
       TypeError: ``x`` is anything else (a list, a string, None), or its dtype is not of numbers or
         booleans.
-      ValueError: a masked array, whose mask would be lost.
+      ValueError: ``x`` is a masked array, whose mask would be lost.
       OverflowError: a Python int does not fit the default int dtype.
     """
     if isinstance(x, Array):
@@ -114,7 +115,7 @@ def refuse_masks(x: Any) -> None:
 
 
 def canonical_view(x: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array or scalar as an array of canonical dtype: the same memory where it has that.
+    """A NumPy array or scalar as an array of canonical dtype, without a copy where possible.
 
     Raises:
       TypeError: its dtype is not of numbers or booleans.
@@ -139,11 +140,11 @@ def canonical_view(x: Any) -> np.ndarray[Any, Any]:
 
 
 def is_writable(value: np.ndarray[Any, Any]) -> bool:
-    """True where somebody may write to the memory: through the array, or one that it views."""
+    """Whether the memory may be written to, through the array or through one that it views."""
     base: Any = value
     while isinstance(base, np.ndarray):
         if base.flags.writeable:
             return True
         base = base.base
-    # Memory that is not NumPy's own (a buffer, a memory map) may be written to by others.
+    # Others may write to memory that NumPy does not own, such as a buffer or a memory map.
     return not (base is None or isinstance(base, bytes))

@@ -1,6 +1,6 @@
-"""The interface of `Array` for type checkers: what `gnomon.numpy` installs, by its signatures.
+"""The interface of `Array` for type checkers: the methods that `gnomon.numpy` installs.
 
-Nothing of it exists at run time. A test compares it with what is installed.
+It does not exist at run time. A test compares it with the installed methods.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ArrayMethods", "IndexUpdate", "IndexUpdates"]
 
 Axis = int | Sequence[int] | None
-# The type of `gnomon.lax`, which builds on this package: its enumerations cannot be named here.
+# `gnomon.lax` builds on this package, so its enumerations cannot be named here.
 PrecisionLike = Any
 
 

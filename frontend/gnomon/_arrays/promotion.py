@@ -23,7 +23,7 @@ __all__ = [
 
 DType = np.dtype[Any]
 
-# Dtypes that promote with nothing but themselves and Python scalars: promotion would hide a loss.
+# Dtypes that promote only with themselves and Python scalars: promotion would hide a loss.
 _FLOAT8 = types.FLOAT8
 _NARROW_INTEGERS = types.SUB_BYTE
 
@@ -54,7 +54,7 @@ PYTHON_OF_WEAK = {Weak.INT: int, Weak.FLOAT: float, Weak.COMPLEX: complex}
 
 
 def _standard_lattice(x64: bool) -> dict[Node, list[Node]]:
-    """Each node's next higher ones; a weak node lies below all strong ones of its kind."""
+    """The nodes directly above each node; a weak node is below all strong ones of its kind."""
 
     def named(*names: str) -> list[Node]:
         return [np.dtype(name) for name in names]
@@ -70,7 +70,7 @@ def _standard_lattice(x64: bool) -> dict[Node, list[Node]]:
     for name, above in {
         "uint8": ["int16", "uint16"],
         "uint16": ["int32", "uint32"],
-        # Without x64 no two 32-bit integers make a 64-bit one.
+        # Without x64, two 32-bit integers never promote to a 64-bit one.
         "uint32": ["int64" if x64 else "int32", "uint64"],
         "int8": ["int16"],
         "int16": ["int32"],
@@ -98,7 +98,7 @@ def _strict_lattice() -> dict[Node, list[Node]]:
 
 
 def _upper_bounds(lattice: dict[Node, list[Node]]) -> dict[Node, frozenset[Node]]:
-    """Each node with all that lie above it."""
+    """The set of each node and all nodes above it."""
     bounds: dict[Node, frozenset[Node]] = {}
 
     def visit(node: Node) -> frozenset[Node]:
@@ -124,7 +124,7 @@ def _least_upper_bound(mode: str, x64: bool, nodes: frozenset[Node]) -> Node:
     bounds = _BOUNDS[mode, x64]
     unknown = [str(node) for node in nodes if node not in bounds]
     if unknown:
-        raise TypePromotionError(f"dtype {', '.join(unknown)} takes no part in promotion")
+        raise TypePromotionError(f"dtype {', '.join(unknown)} cannot be promoted")
     common = frozenset.intersection(*(bounds[node] for node in nodes))
     least = [node for node in common if common <= bounds[node]]
     if len(least) == 1:
@@ -170,7 +170,7 @@ def promote_types(a: Any, b: Any) -> DType:
       dtype('uint8')
     """
     bound = least_upper_bound(frozenset((_specified(a), _specified(b))))
-    # The numpy dtype of a weak type is that of the Python type: not canonical, as for a dtype.
+    # A weak type gives the NumPy dtype of the Python type; like a dtype it is not made canonical.
     return np.dtype(PYTHON_OF_WEAK[bound]) if isinstance(bound, Weak) else bound
 
 

@@ -16,8 +16,8 @@ class Shard:
 
     Attributes:
       device: the device.
-      index: the place of the part in the array, one slice for each dimension.
-      replica_id: how many devices before this one hold the same part.
+      index: the position of the part in the array, one slice for each dimension.
+      replica_id: the number of earlier devices that hold the same part.
       data: the part as an array on the device; None where it belongs to another process.
     """
 

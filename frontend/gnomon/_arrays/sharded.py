@@ -1,6 +1,6 @@
-"""Arrays that are spread over the devices of a mesh.
+"""Arrays that are distributed over the devices of a mesh.
 
-The devices share the memory of this process, so the value is in one piece; the sharding says which
+The devices share the memory of this process, so the value is in one piece; the sharding tells which
 part of it each device holds.
 """
 
@@ -49,7 +49,7 @@ class ShardedArray(PlacedArray):
 
     @property
     def device(self) -> Any:
-        """The device of the array, or its sharding where there are several."""
+        """The device of the array, or its sharding if it is on several devices."""
         devices = self._sharding._device_tuple
         return devices[0] if len(devices) == 1 else self._sharding
 
@@ -86,7 +86,7 @@ class ShardedArray(PlacedArray):
         return found
 
     def addressable_data(self, index: int) -> PlacedArray:
-        """The part on one of the devices, by its number in the mesh."""
+        """The part that one device holds, by the position of the device in the mesh."""
         device = self._sharding._device_tuple[index]
         part = self._sharding.devices_indices_map(self.shape)[device]
         value = np.asarray(self.numpy_value()[part])
@@ -109,14 +109,14 @@ class ShardedArray(PlacedArray):
     def _refuse_dlpack(self) -> None:
         if self._sharding.num_devices > 1:
             raise BufferError(
-                f"DLPack: the array {self.aval} is spread over {self._sharding.num_devices} "
-                "devices, and a capsule holds an array of one; put it on one of them with "
+                f"DLPack: the array {self.aval} is distributed over {self._sharding.num_devices} "
+                "devices, and a capsule holds an array of one device; put it on one of them with "
                 "gnomon.device_put, or take a part: x.addressable_data(0)"
             )
 
 
 def _typed(aval: ShapedArray, sharding: NamedSharding) -> ShapedArray:
-    """The type of an array with a sharding."""
+    """The type of an array that has a sharding."""
     explicit = explicit_sharding(sharding, aval.ndim)
     return aval if explicit is aval.explicit else aval.replicated().update(sharding=explicit)
 
@@ -146,7 +146,7 @@ def _empty(sharding: NamedSharding) -> ShardedArray:
 def sharded(
     value: np.ndarray[Any, Any], sharding: NamedSharding, weak_type: bool = False
 ) -> ShardedArray:
-    """An array of a NumPy value, which nobody writes to from now on, with a sharding."""
+    """An array with a sharding, made of a NumPy value that nobody writes to from now on."""
     array = _empty(sharding)
     array._value = value if type(value) is np.ndarray else np.asarray(value)
     array._buffer = None
@@ -156,7 +156,7 @@ def sharded(
 
 
 def sharded_buffer(buffer: Buffer, aval: ShapedArray, sharding: NamedSharding) -> ShardedArray:
-    """An array of a value that was computed, with a sharding."""
+    """An array with a sharding, made of a buffer."""
     array = _empty(sharding)
     array._value = None
     array._buffer = buffer

@@ -1,4 +1,4 @@
-"""Transfer guards: values that are moved between host and devices without being asked for.
+"""Transfer guards, which report values that move between host and devices implicitly.
 
 Guards cost nothing while none is on: callers test `Config.guards_somewhere` first.
 """
@@ -22,14 +22,14 @@ from gnomon.backends.errors import GnomonRuntimeError
 
 __all__ = ["asked_for", "described", "guard_arrival", "guard_transfer", "is_given"]
 
-# How the arguments are called by which operators, functions of elements and compiled functions get
+# The names of the parameters in which operators, elementwise functions and compiled functions get
 # numbers.
 _ELEMENTS = ("x", "y", "other", "x1", "x2", "a", "b", "args", "kwargs", "object", "leaves")
 _log = logging.getLogger("gnomon.transfer_guard")
 
 
 class _Asked(threading.local):
-    """Whether the transfers of this thread are asked for."""
+    """Whether the current transfers of this thread are explicit."""
 
     def __init__(self) -> None:
         self.yes = False
@@ -40,7 +40,7 @@ _asked = _Asked()
 
 @contextmanager
 def asked_for() -> Iterator[None]:
-    """Transfers inside of the block are those that a program asks for."""
+    """A context manager: the transfers in its block are explicit, as those of `device_put` are."""
     before, _asked.yes = _asked.yes, True
     try:
         yield
@@ -61,9 +61,9 @@ def guard_arrival(x: Any) -> None:
 
 
 def is_given(x: Any) -> bool:
-    """Whether the user's program gave a value to the function of gnomon that it called.
+    """Whether the user passed this value to the function of gnomon that was called.
 
-    The numbers that gnomon's own functions compute with are constants, which no guard forbids.
+    Numbers that gnomon's own functions compute with are constants, which no guard forbids.
     """
     callee = frame = sys._getframe(1)
     while frame.f_back is not None and is_internal(frame.f_code.co_filename):
@@ -72,24 +72,24 @@ def is_given(x: Any) -> bool:
     variadic = sum(bool(code.co_flags & f) for f in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS))
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + variadic]
     if isinstance(x, int):
-        # Python shares small ints: the same object may be an axis here and an element there.
+        # Python shares small ints, so the same object may be an axis and an element.
         names = tuple(name for name in names if name in _ELEMENTS)
     arguments = [callee.f_locals.get(name) for name in names]
     return any(leaf is x for leaf in tree_leaves(arguments, is_leaf=lambda value: value is x))
 
 
 def described(x: Any) -> str:
-    """A NumPy array in messages."""
+    """The description of a NumPy array in messages."""
     return f"a NumPy array {x.dtype.name}[{','.join(map(str, x.shape))}]"
 
 
 def guard_transfer(kind: str, what: Any, where: Any = None) -> None:
-    """Before a value is moved.
+    """Apply the guard of one direction, before a value is moved.
 
     Args:
       kind: ``"host_to_device"``, ``"device_to_device"`` or ``"device_to_host"``.
-      what: says what is moved.
-      where: the device that it is moved to or from, where that is not the host.
+      what: a description of the value.
+      where: the device that the value is moved to or from, or None for the host.
     Raises:
       GnomonRuntimeError: the configuration does not allow it.
     """
@@ -103,9 +103,9 @@ def guard_transfer(kind: str, what: Any, where: Any = None) -> None:
         _log.warning("%s transfer: %s%s", direction, what, place)
         return
     advice = (
-        "transfer_guard is 'disallow_explicit', under which nothing may be moved"
+        "transfer_guard is 'disallow_explicit', which forbids explicit transfers, too"
         if explicit
-        else "move it where that is meant, with gnomon.device_put or gnomon.device_get, or allow "
-        f"it: with gnomon.transfer_guard_{kind}('allow')"
+        else "If the transfer is intended, make it explicit with gnomon.device_put or "
+        f"gnomon.device_get, or allow it: with gnomon.transfer_guard_{kind}('allow')"
     )
     raise GnomonRuntimeError(f"Disallowed {direction} transfer: {what}{place}. {advice}")

@@ -50,14 +50,14 @@ def enable_x64(new_val: bool = True) -> Any:
 
 
 def numpy_dtype_promotion(new_val: str) -> Any:
-    """A context manager that sets how different dtypes meet: ``"standard"`` or ``"strict"``."""
+    """A context manager that sets the rules of dtype promotion: ``"standard"`` or ``"strict"``."""
     return config.override("gnomon_numpy_dtype_promotion", new_val)
 
 
 def numpy_rank_promotion(new_val: str) -> Any:
-    """A context manager that sets what numpy functions do where arrays of different ranks meet.
+    """A context manager that sets how numpy functions treat operands of different ranks.
 
-    Scalars, of rank 0, may meet any array.
+    Scalars, which have rank 0, may be combined with any array.
 
     Args:
       new_val: ``"allow"``, ``"warn"`` or ``"raise"``.
@@ -74,7 +74,7 @@ def numpy_rank_promotion(new_val: str) -> Any:
 
 
 def default_matmul_precision(new_val: str | None) -> Any:
-    """A context manager that sets the precision of products that name none; see `lax.Precision`.
+    """A context manager that sets the default precision of products; see `lax.Precision`.
 
     Args:
       new_val: ``"default"``, ``"high"``, ``"highest"``, ``"bfloat16"``, ``"bfloat16_3x"``,
@@ -84,12 +84,12 @@ def default_matmul_precision(new_val: str | None) -> Any:
 
 
 def default_prng_impl(new_val: str) -> Any:
-    """A context manager that sets the generator of random keys; there is ``"threefry2x32"``."""
+    """A context manager for compatibility: the generator of random keys is ``"threefry2x32"``."""
     return config.override("gnomon_default_prng_impl", new_val)
 
 
 def threefry_partitionable(new_val: bool) -> Any:
-    """A context manager for compatibility: each random bit depends on its place alone, always."""
+    """A context manager for compatibility: each random bit depends only on its position."""
     return config.override("gnomon_threefry_partitionable", new_val)
 
 
@@ -99,7 +99,7 @@ def enable_custom_prng(new_val: bool = True) -> Any:
 
 
 def legacy_prng_key(new_val: str) -> Any:
-    """A context manager that sets what random functions do with raw keys, arrays of uint32.
+    """A context manager that sets how random functions treat raw keys (arrays of uint32).
 
     Args:
       new_val: ``"allow"``, ``"warn"`` or ``"error"``.
@@ -108,7 +108,7 @@ def legacy_prng_key(new_val: str) -> Any:
 
 
 def log_compiles(new_val: bool = True) -> Any:
-    """A context manager in which `jit` logs what it traces and compiles, and how long that took.
+    """A context manager in which `jit` logs each tracing and compilation with its duration.
 
     The messages are warnings of the logger ``gnomon.jit``.
     """
@@ -131,8 +131,8 @@ def no_tracing(new_val: bool = True) -> Any:
 def disable_jit(disable: bool = True) -> Any:
     """A context manager in which jitted functions run as plain Python, op by op.
 
-    So do the bodies of ``lax.scan``, ``while_loop``, ``fori_loop``, ``cond`` and ``switch`` where
-    what steers them is known: Python's ``print`` and debugger see the values.
+    So do the bodies of ``lax.scan``, ``while_loop``, ``fori_loop``, ``cond`` and ``switch``, unless
+    a condition, index or bound is traced. Python's ``print`` and debugger see the values.
 
     Example:
       >>> import gnomon as gn
@@ -164,10 +164,10 @@ def tiered(new_val: bool = True) -> Any:
 
 
 def debug_nans(new_val: bool = True) -> Any:
-    """A context manager in which a nan among the results of an op raises `FloatingPointError`.
+    """A context manager in which an op that returns a nan raises `FloatingPointError`.
 
-    The error names the op and the user's line. A jitted function whose results hold a nan is run
-    again, op by op, to find where it came from.
+    The error names the op and the user's line. A jitted function that returns a nan is run again,
+    op by op, to find the op that made it.
 
     Example:
       >>> import gnomon as gn
@@ -181,14 +181,14 @@ def debug_nans(new_val: bool = True) -> Any:
 
 
 def debug_infs(new_val: bool = True) -> Any:
-    """A context manager in which an infinite result of an op raises; see `debug_nans`."""
+    """A context manager in which an op that returns infinity raises; see `debug_nans`."""
     return config.override("gnomon_debug_infs", new_val)
 
 
 def default_device(new_val: Device | str | None) -> Any:
-    """A context manager that sets where arrays without a place of their own go, for this thread.
+    """A context manager that sets the default device of this thread.
 
-    Programs whose arguments are not committed to a device run there too.
+    New arrays are put there, and programs run there if no argument is committed to a device.
 
     Args:
       new_val: a device, the name of a platform, or None for the default of the process.
@@ -205,7 +205,7 @@ def default_device(new_val: Device | str | None) -> Any:
 def check_tracer_leaks(new_val: bool = True) -> Any:
     """A context manager in which a traced value that outlives its function raises at once.
 
-    Without it the error comes where the value is used. Finding out costs a garbage collection for
+    Without it, the error is raised when the value is used. The check costs a garbage collection for
     each function that is traced.
 
     Example:
@@ -221,43 +221,44 @@ def check_tracer_leaks(new_val: bool = True) -> Any:
 
 
 def checking_leaks() -> Any:
-    """`check_tracer_leaks` turned on."""
+    """A context manager that turns `check_tracer_leaks` on."""
     return check_tracer_leaks(True)
 
 
 def enable_checks(new_val: bool = True) -> Any:
-    """A context manager in which programs are verified after each pass, which takes longer."""
+    """A context manager in which programs are verified after each pass, which takes time."""
     return config.override("gnomon_enable_checks", new_val)
 
 
 def no_execution(new_val: bool = True) -> Any:
-    """A context manager in which nothing is computed: what would be raises ``RuntimeError``.
+    """A context manager in which computing anything raises ``RuntimeError``.
 
-    Functions can be traced, lowered and compiled, and values read.
+    Functions can still be traced, lowered and compiled, and values can be read.
     """
     return config.override("gnomon_no_execution", new_val)
 
 
 def allow_f16_reductions(new_val: bool = True) -> Any:
-    """A context manager that says whether `lax.reduce_sum` takes float16 and bfloat16.
+    """A context manager that sets whether `lax.reduce_sum` accepts float16 and bfloat16.
 
-    The functions of `gnomon.numpy` sum these in float32, and do in any case.
+    The functions of `gnomon.numpy` sum these in float32, whatever the option says.
     """
     return config.override("gnomon_allow_f16_reductions", new_val)
 
 
 def transfer_guard(new_val: str) -> AbstractContextManager[None]:
-    """A context manager that says what happens where a value is moved without being asked for.
+    """A context manager that allows, logs or forbids transfers between host and devices.
 
-    Such transfers are: a NumPy array or a Python number that meets an array, or is an argument of
-    a jitted function; an array of the host that meets one on a device; ``float(x)``, ``print(x)``,
-    ``numpy.asarray(x)`` of an array on a device. `device_put` and `device_get` ask for theirs.
-    Reading an array of the host moves nothing, nor do constants of a program.
+    Implicit transfers are those of a NumPy array or a Python number that is combined with an array
+    or passed to a jitted function, of an array on the host that is combined with one on a device,
+    and of an array on a device that is read by ``float(x)``, ``print(x)`` or ``numpy.asarray(x)``.
+    The transfers of `device_put` and `device_get` are explicit. Reading an array on the host is not
+    a transfer, and neither are the constants of a program.
 
     Args:
-      new_val: ``"allow"``; ``"log"``: a warning of the logger ``gnomon.transfer_guard``;
-        ``"disallow"``: ``RuntimeError``; ``"log_explicit"``, ``"disallow_explicit"``: those that
-        are asked for, too.
+      new_val: ``"allow"`` allows all transfers. ``"log"`` logs implicit transfers as warnings of
+        the logger ``gnomon.transfer_guard``, and ``"disallow"`` raises ``RuntimeError`` for them.
+        ``"log_explicit"`` and ``"disallow_explicit"`` do so for explicit transfers, too.
 
     Example:
       >>> import gnomon as gn, numpy as np
@@ -273,15 +274,15 @@ def transfer_guard(new_val: str) -> AbstractContextManager[None]:
 
 
 def transfer_guard_host_to_device(new_val: str | None) -> Any:
-    """`transfer_guard` for what goes from the host to devices, NumPy's arrays to all of them."""
+    """`transfer_guard` for transfers from the host, including those of NumPy arrays to the CPU."""
     return config.override("gnomon_transfer_guard_host_to_device", new_val)
 
 
 def transfer_guard_device_to_device(new_val: str | None) -> Any:
-    """`transfer_guard` for what goes from one device to another one, the host's included."""
+    """`transfer_guard` for transfers from one device to another, including the CPU."""
     return config.override("gnomon_transfer_guard_device_to_device", new_val)
 
 
 def transfer_guard_device_to_host(new_val: str | None) -> Any:
-    """`transfer_guard` for what is read from other devices than the host's."""
+    """`transfer_guard` for arrays that are read from devices other than the CPU."""
     return config.override("gnomon_transfer_guard_device_to_host", new_val)

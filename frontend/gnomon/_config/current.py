@@ -1,4 +1,4 @@
-"""Configuration: process-wide options, with overrides for one thread and one ``with`` block.
+"""Configuration: process-wide options, and overrides for one thread inside of a ``with`` block.
 
 ``gnomon.config.update("gnomon_enable_x64", True)``; JAX's names (``jax_enable_x64``) mean the same,
 and so do the environment variables ``GNOMON_ENABLE_X64`` and ``JAX_ENABLE_X64``. The options are
@@ -22,8 +22,8 @@ __all__ = ["Config", "config"]
 class Config(threading.local):
     """The options in force.
 
-    A class attribute is the process's value; an attribute of the instance, which is one for each
-    thread, overrides it inside of a ``with`` block. So a read costs one attribute look-up.
+    A class attribute is the value of the process. The instance has separate attributes for each
+    thread, which override it inside of a ``with`` block. So a read costs one attribute look-up.
 
     Attributes:
       x64: 64-bit types are on.
@@ -32,29 +32,31 @@ class Config(threading.local):
       default_matmul_precision: the name of a precision, or None.
       enable_custom_prng: `random.PRNGKey` makes typed keys.
       legacy_prng_key: ``"allow"``, ``"warn"`` or ``"error"``.
-      log_compiles, explain_cache_misses, no_tracing: of what `jit` does with a new signature.
+      log_compiles, explain_cache_misses, no_tracing: how `jit` reports or refuses a new signature.
       watches_tracing: one of those three is on.
       disable_jit: jitted functions, loops and branches run as plain Python.
       tiered: first calls of jitted functions are evaluated while they are compiled.
-      debug_nans, debug_infs: a nan or an infinity among results raises.
+      debug_nans, debug_infs: an op that returns a nan or an infinity raises.
       checks_values: one of those two is on.
-      checks_somewhere: it is on for some thread; read from the class, which is cheaper.
-      checks_operands: numpy functions must look at their operands: they take no short ways.
-      operands_somewhere: likewise for some thread.
+      checks_somewhere: ``checks_values`` is on in some thread; read from the class, which is
+        cheaper.
+      checks_operands: numpy functions must check their operands, so short cuts are off.
+      operands_somewhere: ``checks_operands`` is on in some thread; read from the class.
       check_tracer_leaks: traced values that outlive their function raise.
       enable_checks: programs are verified after each pass.
       no_execution: nothing is computed.
       allow_f16_reductions: `lax.reduce_sum` takes 16-bit floats.
-      transfer_guard: what happens at transfers, and at those of each kind (`transfers`).
-      guards_transfers: something does.
-      guards_somewhere: it does for some thread; read from the class.
+      transfer_guard: the action at transfers. There is one attribute more for each direction; see
+        `gnomon._arrays.transfers`.
+      guards_transfers: some transfers are logged or forbidden.
+      guards_somewhere: ``guards_transfers`` is on in some thread; read from the class.
       default_device: a device, the name of a platform, or None.
       num_cpu_devices: the number of CPU devices.
-      platforms: the names of those in use, the default one first, or None.
-      placed_somewhere: for some thread the default device is not the host; read from the class.
-      mesh_context: the mesh that `set_mesh` has set, the one that programs see, and that of the
-        innermost ``with mesh:``, each of them or None.
-      token: a hashable value, equal where all options that steer tracing are equal.
+      platforms: the names of the platforms in use, the default one first, or None.
+      placed_somewhere: in some thread the default device is not the host; read from the class.
+      mesh_context: three meshes, each of which may be None: the one that `set_mesh` has set, the
+        one that programs see, and that of the innermost ``with mesh:``.
+      token: a hashable value that depends on all options that affect tracing.
     """
 
     x64: bool
@@ -98,8 +100,8 @@ class Config(threading.local):
         """Set an option for the process.
 
         Args:
-          name: ``gnomon_enable_x64``, say: the name of one of the options, with a prefix; the
-            prefix ``jax_`` means the same.
+          name: the name of an option with the prefix ``gnomon_`` or ``jax_``, such as
+            ``gnomon_enable_x64``.
           value: the new value.
 
         Raises:
@@ -118,16 +120,16 @@ class Config(threading.local):
             _refresh_tokens()
 
     def read(self, name: str) -> Any:
-        """The value in force of an option, by the name that `update` takes."""
+        """The current value of an option, by the name that `update` takes."""
         return getattr(self, option_of(name).attribute)
 
     @property
     def x64_enabled(self) -> bool:
-        """True where 64-bit types are on."""
+        """Whether 64-bit types are on."""
         return self.x64
 
     def __getattr__(self, name: str) -> Any:
-        # Reached for names that are not attributes: the public names of the options.
+        # Called for names that are not attributes, such as the public names of the options.
         if name.startswith(PREFIXES):
             return self.read(name)
         raise AttributeError(f"'Config' object has no attribute '{name}'")
@@ -143,7 +145,7 @@ class Config(threading.local):
                 overrides["mesh_context"] = context
                 _active_overrides.append(overrides)
             else:
-                # They would shadow those of the process.
+                # Derived attributes of the thread would shadow those of the process.
                 _drop_derived(overrides)
             _refresh_tokens()
 
@@ -165,7 +167,7 @@ class Config(threading.local):
         finally:
             with _lock:
                 _deactivate(overrides)
-                # A mesh that was set meanwhile stays.
+                # A mesh that was set inside of the block stays set.
                 mesh = {k: v for k, v in overrides.items() if k == "mesh_context"}
                 before.pop("mesh_context", None)
                 overrides.clear()
@@ -180,14 +182,14 @@ _active_overrides: list[dict[str, Any]] = []
 
 
 def _deactivate(overrides: dict[str, Any]) -> None:
-    """Take the overrides of a thread off the list once."""
-    # Found by identity: the overrides of two threads may be equal.
+    """Remove one entry with the overrides of a thread from the list."""
+    # Compare by identity, since the overrides of two threads may be equal.
     position = max(i for i, o in enumerate(_active_overrides) if o is overrides)
     del _active_overrides[position]
 
 
 def _drop_derived(overrides: dict[str, Any]) -> None:
-    """Drop what follows from overrides where there are none any more."""
+    """Drop the derived attributes of a thread that has no overrides any more."""
     if not any(o is overrides for o in _active_overrides):
         overrides.clear()
 
@@ -214,7 +216,7 @@ def _refresh_tokens() -> None:
 
 
 def _derived(values: dict[str, Any]) -> dict[str, Any]:
-    """The attributes that follow from the values of the options."""
+    """The attributes that are derived from the values of the options."""
     checks_values = values["debug_nans"] or values["debug_infs"]
     guards = any(values[name] not in (None, "allow") for name in _GUARDS)
     return {
@@ -235,7 +237,7 @@ def _derived(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_environment(name: str, option: Option) -> Any:
-    # JAX_PLATFORMS is meant for JAX, which knows other platforms.
+    # JAX_PLATFORMS is ignored: it is meant for JAX, which has other platforms.
     for prefix in PREFIXES[:1] if name == "platforms" else PREFIXES:
         variable = f"{prefix}{name}".upper()
         text = os.environ.get(variable)

@@ -15,8 +15,8 @@ __all__ = ["OPTIONS", "PREFIXES", "Option", "option_of"]
 class Option:
     """A public option: the attribute of `Config` that holds it and the values that it takes.
 
-    Either True and False, or one of ``choices``, or what ``check`` makes of a value. Those that do
-    not change what a program is, ``steers`` says, may differ between uses of a compiled one.
+    The value is one of ``choices``, or what ``check`` returns, or else True or False. ``steers``
+    tells whether the option affects traced programs: if so, they are not reused when it changes.
     """
 
     attribute: str
@@ -27,7 +27,7 @@ class Option:
     steers: bool = True
 
     def parse(self, name: str, value: Any) -> Any:
-        """A value from a program."""
+        """Check and convert a value that is given in Python."""
         if self.check is not None:
             return self.check(name, value)
         if self.choices:
@@ -42,7 +42,7 @@ class Option:
         return bool(value)
 
     def parse_text(self, name: str, text: str) -> Any:
-        """A value from an environment variable."""
+        """Convert the text of an environment variable."""
         if self.choices or self.check is not None:
             return self.parse(name, text.strip())
         word = text.strip().lower()
@@ -54,7 +54,7 @@ class Option:
 
 
 def _device(name: str, value: Any) -> Any:
-    """A device, the name of a platform, or None."""
+    """Check a value that must be a device, the name of a platform, or None."""
     if value is None or value == "":
         return None
     if isinstance(value, str) or hasattr(value, "memory_stats"):
@@ -69,7 +69,7 @@ def _device(name: str, value: Any) -> Any:
 
 
 def _platforms(name: str, value: Any) -> tuple[str, ...] | None:
-    """The platforms in use, the default one first."""
+    """Parse the names of the platforms in use, the default one first."""
     if value is not None and not isinstance(value, str):
         raise ValueError(
             f"config option {name} takes the names of platforms, separated by commas, or None, "
@@ -80,7 +80,7 @@ def _platforms(name: str, value: Any) -> tuple[str, ...] | None:
 
 
 def _count(name: str, value: Any) -> int:
-    """A number of devices."""
+    """Check a number of devices."""
     try:
         count = int(value)
     except (TypeError, ValueError):
@@ -103,7 +103,7 @@ _PRECISIONS = (
 
 
 def _precision(name: str, value: Any) -> str | None:
-    """The name of a precision, or None."""
+    """Check the name of a precision, or None."""
     if value is None or value == "":
         return None
     if value not in _PRECISIONS and value not in PRESETS:
@@ -118,7 +118,7 @@ TRANSFER_LEVELS = ("allow", "log", "disallow", "log_explicit", "disallow_explici
 
 
 def _transfer_level(name: str, value: Any) -> str | None:
-    """The action at a transfer, or None."""
+    """Check the action at a transfer, or None."""
     if value is None or value == "":
         return None
     if value not in TRANSFER_LEVELS:
@@ -130,7 +130,7 @@ def _transfer_level(name: str, value: Any) -> str | None:
 
 
 def _only(known: Any) -> Callable[[str, Any], Any]:
-    """The check of an option that has one value here."""
+    """The check of an option that has only one possible value here."""
 
     def check(name: str, value: Any) -> Any:
         if str(value).lower() not in (str(known).lower(), str(int(known is True))):

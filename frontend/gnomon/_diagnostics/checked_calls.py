@@ -1,9 +1,9 @@
-"""`debug_nans` and `debug_infs` in eager code: they check what a call of gnomon returns.
+"""`debug_nans` and `debug_infs` in eager code, which check what a function of gnomon returns.
 
-Functions of gnomon compute with nan and infinity on their way, in branches that `where` does not
-take and as bounds. So an op that gives one inside of a function is only noted, and the error raised
-if the function that the user called returns one. Python tells when that is: the frame of a call can
-be asked to report its return. Code without nan never gets here.
+Functions of gnomon use nan and infinity internally, as bounds and in branches that `where` does not
+select. So when an op inside of such a function returns one, the error is only prepared; it is
+raised if the function that the user called returns a nan or an infinity, too. A trace function on
+the frame of this call reports the return. Code without nan never gets here.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def raise_on_return(error: Exception, is_invalid: Callable[[Any], bool]) -> None
     """Raise an error when the function of gnomon that the user called returns.
 
     Args:
-      error: about the first op whose result is invalid.
-      is_invalid: whether a returned value is. If it is not, nothing is raised.
+      error: the error, which names the first op whose result is invalid.
+      is_invalid: whether the returned value is invalid. If not, nothing is raised.
     """
     frame: FrameType | None = sys._getframe(1)
     called: FrameType | None = None
@@ -33,7 +33,7 @@ def raise_on_return(error: Exception, is_invalid: Callable[[Any], bool]) -> None
         raise error
     outer = called.f_trace
     if getattr(outer, "watches_return", False):
-        return  # An earlier op is noted already.
+        return  # An earlier op has prepared its error already.
     previous = sys.gettrace()
 
     def watch(frame: FrameType, event: str, value: Any) -> Any:
@@ -50,9 +50,9 @@ def raise_on_return(error: Exception, is_invalid: Callable[[Any], bool]) -> None
     watch.watches_return = True  # type: ignore[attr-defined]
     called.f_trace = watch
     if previous is None:
-        # Python reports of a frame only while there is something to report to.
+        # Python calls the trace functions of frames only while the thread has one, too.
         sys.settrace(_ignored)
 
 
 def _ignored(frame: FrameType, event: str, value: Any) -> None:
-    """Trace no further calls."""
+    """A trace function that does nothing."""

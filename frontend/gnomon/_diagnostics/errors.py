@@ -1,8 +1,8 @@
 """Errors that gnomon raises by name; exported as ``gnomon.errors``.
 
-An error about a traced value is built from the tracer itself. Where the tracer has a method
-``describe_origin() -> str`` (which argument it is, or which line made it), its answer ends the
-message.
+An error about a traced value is built from the tracer. If the tracer has a method
+``describe_origin() -> str``, which names the argument or the line that the value comes from, the
+message ends with its result.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class GnomonIndexError(IndexError):
 
 
 def _about(tracer: Any, *sentences: str) -> str:
-    """A message: what happened, to which value, where that came from."""
+    """A message that says what happened, to which traced value, and where the value comes from."""
     origin = getattr(tracer, "describe_origin", None)
     parts = [sentence for sentence in sentences if sentence]
     parts.insert(1, f"The traced value is {_described(tracer)}.")
@@ -57,11 +57,11 @@ def _described(tracer: Any) -> str:
 
 
 class ShardingTypeError(GnomonTypeError):
-    """The shardings of arrays do not go together, where axes of a mesh are explicit.
+    """The shardings of operands conflict over explicit axes of a mesh.
 
-    Shardings are a part of types there: an op whose operands are split differently must be told how
-    its result is split. Move an operand with `gnomon.sharding.reshard`, give ``out_sharding`` where
-    a function has it, or leave the shardings of a part of the program open with
+    Explicit axes are a part of types, so the sharding of a result must follow from the operands.
+    Move an operand with `gnomon.sharding.reshard`, pass ``out_sharding`` if the function has that
+    parameter, or let the compiler choose the shardings in a part of the program with
     `gnomon.sharding.auto_axes`.
     """
 

@@ -1,4 +1,4 @@
-"""Names of JAX that gnomon does not have, for the error that says so; docs/api.md has all."""
+"""Names of JAX that gnomon does not have, with the reasons that errors give; see docs/api.md."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def missing_attribute(name: str, known: Iterable[str]) -> AttributeError:
     reason = NOT_YET.get(name)
     if reason is not None:
         return AttributeError(
-            f"gnomon has no {name!r}: {reason} (docs/api.md lists what of JAX is here)"
+            f"gnomon has no {name!r}: {reason} (docs/api.md lists the names of JAX that it has)"
         )
     close = difflib.get_close_matches(name, known, 1)
     hint = f"; did you mean {close[0]!r}?" if close else ""

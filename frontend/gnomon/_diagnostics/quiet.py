@@ -13,9 +13,9 @@ __all__ = ["quiet"]
 class _Quiet(threading.local):
     """A context of this thread in which NumPy does not warn: ``quiet.run(function, *args)``.
 
-    Entering it costs a tenth of what ``np.errstate`` does. It cannot be entered twice at a time (as
-    by a finalizer that runs inside): it raises ``RuntimeError`` then, and the caller has to take
-    another way.
+    Entering it costs a tenth of ``np.errstate``. It cannot be entered while it is active, for
+    example by a finalizer that runs inside: it then raises ``RuntimeError``, and the caller must
+    use ``np.errstate``.
     """
 
     def __init__(self) -> None:

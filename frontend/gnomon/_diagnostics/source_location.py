@@ -1,4 +1,4 @@
-"""Source locations: the user's line that runs, and the named scopes around it."""
+"""Source locations: the user's current line and the named scopes around it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["file_and_line", "is_internal", "named_scope", "user_frame", "user_lo
 
 
 class _Scope(threading.local):
-    """The names of the scopes around what a thread runs, joined by slashes."""
+    """The names of the current scopes of a thread, joined by slashes."""
 
     name = ""
 
 
 _scope = _Scope()
-# The package's parts may be installed in folders apart.
+# The parts of the package may be installed in separate folders.
 _ROOTS = tuple(
     root + os.sep
     for root in (
@@ -41,7 +41,7 @@ _locations: dict[tuple[str, int, str], ir.Location] = {}
 
 
 def user_frame() -> tuple[str, int]:
-    """File and line of the innermost frame outside of the package."""
+    """The file and line of the innermost frame outside of the package."""
     frame = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
@@ -62,7 +62,7 @@ def is_internal(filename: str) -> bool:
 
 
 def user_location() -> ir.Location:
-    """The MLIR location of the user's line that runs, named by the scopes around it."""
+    """The MLIR location of the user's current line, named after the scopes around it."""
     filename, line = user_frame()
     key = (filename, line, _scope.name)
     location = _locations.get(key)

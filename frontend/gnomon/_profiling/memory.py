@@ -1,7 +1,7 @@
 """The memory of arrays, by the line that made them, in pprof's format.
 
-The lines are known for arrays that were made while `tracemalloc` traced: Python's own record of
-who allocated an object. The field numbers are those of ``profile.proto`` in pprof's repository.
+The lines are known only for arrays that were made while Python's `tracemalloc` was tracing. The
+field numbers are those of ``profile.proto`` in pprof's repository.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def memory_profile(arrays: Sequence[Array]) -> bytes:
             sample += field(_SAMPLE_LABELS, label)
         out += field(_SAMPLE, sample)
     for (filename, number), location in lines.values.items():
-        # One function for each line: tracemalloc does not keep the names of functions.
+        # tracemalloc does not keep the names of functions, so each line is a function of its own.
         name = strings[f"{filename}:{number}" if number else filename]
         line = field(_LINE_FUNCTION, location) + field(_LINE_NUMBER, number)
         out += field(_LOCATION, field(_LOCATION_ID, location) + field(_LOCATION_LINE, line))

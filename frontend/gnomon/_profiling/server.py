@@ -1,6 +1,7 @@
 """Profiles on demand, over HTTP.
 
-Two kinds of requests need no HTTP library, which takes longer to import than most of gnomon.
+The server handles its two kinds of requests itself, because an HTTP library takes longer to import
+than most of gnomon.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class ProfilerServer(socketserver.ThreadingTCPServer):
     """A server of profiles, for programs on this machine.
 
     Args:
-      port: of this machine; 0 for any that is free.
-      memory_profile: returns the profile of the memory.
+      port: the port on this machine; 0 for any free one.
+      memory_profile: a function that returns the profile of the memory.
 
     Attributes:
-      port: the one that it got.
+      port: the port that the server listens on.
     """
 
     daemon_threads = True

@@ -10,7 +10,7 @@ from gnomon.backends.profiling import COMPILER, DEVICE, HOST, TRANSFERS, Recorde
 
 __all__ = ["TRACKS", "trace_events"]
 
-# Each track is a process of the timeline; its threads, or devices, are the rows.
+# Each track is a process of the timeline; its threads or devices are the rows.
 TRACKS = {HOST: 1, COMPILER: 2, TRANSFERS: 3, DEVICE: 4}
 
 

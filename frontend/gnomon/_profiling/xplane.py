@@ -1,7 +1,7 @@
 """The format of TensorBoard's profiler, ``XSpace``: protocol buffers of planes, lines and events.
 
-The field numbers are those of ``xplane.proto`` in OpenXLA's repository. A plane is a track, a line
-is a thread or a device of it. Names of events and of statistics are kept once for each plane.
+The field numbers are those of ``xplane.proto`` in OpenXLA's repository. A plane is a track, and a
+line is a thread or a device of it. Each plane stores the names of its events and statistics once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Names:
         return self._numbers.setdefault(name, len(self._numbers) + 1)
 
     def table(self, number: int) -> bytes:
-        """A map field from numbers to the metadata that hold the names."""
+        """A map field from numbers to the metadata that holds the names."""
         out = b""
         for name, key in self._numbers.items():
             metadata = field(_METADATA_ID, key) + field(_METADATA_NAME, name)
@@ -134,12 +134,13 @@ def _stats(messages: list[bytes], names: dict[int, str]) -> Iterator[tuple[str, 
 
 
 class ProfileEvent:
-    """Something that took time.
+    """An event with a start and a duration.
 
     Attributes:
-      name: what it was.
-      start_ns, duration_ns, end_ns: when; the start in nanoseconds since the epoch.
-      stats: pairs of a name and a value: what else is known about it.
+      name: the name of the event.
+      start_ns, end_ns: the start and the end in nanoseconds since the epoch.
+      duration_ns: the duration in nanoseconds.
+      stats: further information, as pairs of a name and a value.
     """
 
     def __init__(self, event: _Message, start_ns: int, names: dict[int, str], stats: Any) -> None:
@@ -154,7 +155,7 @@ class ProfileLine:
     """The events of one thread or device.
 
     Attributes:
-      name: of the thread or device.
+      name: the name of the thread or device.
       events: its events, in the order in which they ended.
     """
 
@@ -171,7 +172,7 @@ class ProfilePlane:
     """One track of a profile.
 
     Attributes:
-      name: of the track.
+      name: the name of the track.
       lines: its threads or devices.
       stats: pairs of a name and a value.
     """
@@ -206,9 +207,9 @@ class ProfileData:
 
     @staticmethod
     def from_serialized_xspace(serialized_xspace: bytes) -> ProfileData:
-        """Read the bytes of one."""
+        """Read the bytes of such a file."""
         return ProfileData(serialized_xspace)
 
     def find_plane_with_name(self, name: str) -> ProfilePlane | None:
-        """The track with a name, or None."""
+        """The track of this name, or None."""
         return next((plane for plane in self.planes if plane.name == name), None)

@@ -1,1 +1,1 @@
-"""Devices, meshes of them, and shardings: how arrays are spread over devices."""
+"""Devices, meshes of them, and shardings: how arrays are distributed over devices."""

@@ -28,12 +28,12 @@ HOST: Device = platforms.host_device()
 
 
 def devices_of(platform: str | None) -> list[Device]:
-    """The devices of a platform, by default of the default one; starts its driver."""
+    """The devices of a platform, by default of the default platform; its driver is started."""
     return list(platforms.backend(platform).devices())
 
 
 def default_device() -> Device:
-    """Where arrays without a place of their own go, and where programs on them run."""
+    """The device of arrays that are not committed to one, and of programs on such arrays."""
     if not Config.placed_somewhere:
         return HOST
     chosen = config.default_device
@@ -48,30 +48,30 @@ def is_device(x: Any) -> bool:
 
 
 def in_host_memory(device: Device) -> bool:
-    """Whether a device computes in the process's own memory: it is a CPU device."""
+    """Whether a device is a CPU device, which computes in the process's own memory."""
     return device is HOST or device.platform == platforms.HOST_PLATFORM
 
 
 def is_described(device: Device) -> bool:
-    """Whether a device is described by a topology: programs are compiled for it, and none run."""
+    """Whether a device is only described by a topology: it can be compiled for but not used."""
     return not in_host_memory(device) and getattr(device.backend, "is_described", False)
 
 
 def number_of(device: Device) -> int:
-    """The number by which programs name a device: different for all devices that they may name."""
+    """The number by which programs name a device; all devices of a program have different ones."""
     return getattr(device, "number", device.id)
 
 
 def memory_of(device: Device) -> Device:
-    """The device that owns the memory: all CPU devices compute in that of the first."""
+    """The device that owns the memory of a device; all CPU devices use the memory of the first."""
     return HOST if in_host_memory(device) else device
 
 
 def as_device(x: Any) -> Device:
-    """The device of a device, or of a sharding on one device.
+    """A device as it is, or the device of a sharding on one device.
 
     Raises:
-      TypeError: it is neither.
+      TypeError: ``x`` is neither.
     """
     if not is_device(x):
         x = getattr(x, "_device", x)

@@ -1,4 +1,4 @@
-"""Several devices as the one place of an array that is spread over them."""
+"""Several devices that together hold one array."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ __all__ = ["DeviceGroup", "place_of_devices"]
 
 
 class DeviceGroup:
-    """Devices of one platform, in their order; each group is one object, compared by identity.
+    """An ordered group of devices of one platform.
+
+    Equal groups are the same object, so groups are compared by identity.
 
     Attributes:
-      devices: the devices.
+      devices: the devices in their order.
     """
 
     __slots__ = ("__weakref__", "devices")
@@ -61,7 +63,7 @@ _lock = threading.Lock()
 
 
 def place_of_devices(devices: Sequence[Device]) -> Device:
-    """The place of an array on some devices: the one device, or their group."""
+    """The place of an array on some devices: a single device, or a group of several."""
     key = tuple(devices)
     if len(key) == 1:
         return key[0]

@@ -21,12 +21,12 @@ __all__ = ["AbstractDevice", "AbstractMesh", "Mesh", "make_mesh"]
 
 @dataclass(frozen=True)
 class AbstractDevice:
-    """A kind of device, as far as a program for a mesh may know it.
+    """The kind of the devices of a mesh, which a program may know without the devices.
 
     Attributes:
       device_kind: the model, as the driver names it.
-      num_cores: the number of cores in one device; None where there is no such number.
-      platform: the platform's name.
+      num_cores: the number of cores of a device, or None if the number is not known.
+      platform: the name of the platform.
     """
 
     device_kind: str
@@ -41,7 +41,7 @@ class AbstractDevice:
 
 
 class _Grid:
-    """The axes of a mesh: what is common to meshes with and without devices."""
+    """The axes of a mesh: the base of meshes with devices and of meshes without."""
 
     axis_names: tuple[Any, ...]
     axis_sizes: tuple[int, ...]
@@ -162,7 +162,7 @@ class Mesh(_Grid):
     """
 
     devices: np.ndarray[Any, Any]
-    # The devices in order; (None,) where there are none and no axes either.
+    # The devices in order; (None,) for the empty mesh, which has no axes either.
     _flat: tuple[Any, ...]
     _hash: int
     _abstract: AbstractMesh
@@ -173,7 +173,7 @@ class Mesh(_Grid):
         axis_names: str | Sequence[Any],
         axis_types: tuple[AxisType, ...] | None = None,
     ) -> Mesh:
-        """The one mesh of these arguments."""
+        """The mesh of these arguments; equal arguments give the same object."""
         grid = devices if isinstance(devices, np.ndarray) else np.array(devices, dtype=object)
         names = _axis_names(axis_names)
         if grid.ndim != len(names):
@@ -229,7 +229,7 @@ class Mesh(_Grid):
 
     @property
     def is_scalar(self) -> bool:
-        """Whether there are no axes, and one device."""
+        """Whether the mesh has one device and no axes."""
         return not self.axis_names and self.size == 1
 
     def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
@@ -299,7 +299,7 @@ def _new_mesh(grid: np.ndarray[Any, Any], key: tuple[Any, ...]) -> Mesh:
 
 
 class _Entered(threading.local):
-    """The contexts around this thread's ``with mesh:`` blocks, the innermost last."""
+    """The mesh contexts outside of this thread's ``with mesh:`` blocks, the innermost last."""
 
     def __init__(self) -> None:
         self.before: list[tuple[Any, Any, Any]] = []
@@ -309,7 +309,7 @@ _entered = _Entered()
 
 
 class AbstractMesh(_Grid):
-    """The axes of a mesh without devices: all that a traced program knows of one.
+    """The axes of a mesh without its devices, which is all that a traced program knows.
 
     Args:
       axis_sizes, axis_names: the size and the name of each axis.
@@ -362,7 +362,7 @@ class AbstractMesh(_Grid):
 
     @property
     def devices(self) -> Any:
-        """There are none: raises ``ValueError``."""
+        """Raise ``ValueError``: an abstract mesh has no devices."""
         raise ValueError("an AbstractMesh has no devices")
 
     def update(
@@ -424,13 +424,13 @@ def make_mesh(
     *,
     devices: Sequence[Device] | None = None,
 ) -> Mesh:
-    """A mesh of the first devices, as many as its axes ask for.
+    """A mesh of the first devices, as many as its axes need.
 
     Args:
       axis_shapes: the size of each axis.
       axis_names: the name of each axis.
       axis_types: an `AxisType` for each axis; by default all are `AxisType.Explicit`.
-      devices: where the devices are taken from; by default `devices`.
+      devices: the devices to choose from; by default all `devices`.
     Raises:
       ValueError: there are too few devices, or the numbers of axes differ.
 
@@ -447,7 +447,7 @@ def make_mesh(
     wanted = math.prod(sizes)
     if wanted > len(found):
         raise ValueError(
-            f"a mesh of shape {sizes} takes {wanted} devices, and there are {len(found)} "
+            f"a mesh of shape {sizes} takes {wanted} devices, but there are {len(found)} "
             "(gnomon_num_cpu_devices sets the number of CPU devices)"
         )
     grid = np.array(found[:wanted], dtype=object).reshape(sizes)

@@ -18,14 +18,14 @@ __all__ = ["NamedSharding"]
 
 
 class NamedSharding(Sharding):
-    """Each dimension of an array is split over axes of a mesh, or over none.
+    """A sharding in which axes of a mesh split the dimensions of an array.
 
     Devices along axes that split no dimension hold copies.
 
     Args:
       mesh: a `Mesh`, or an `AbstractMesh`.
       spec: a `PartitionSpec`.
-      memory_kind: the kind of the devices' memory; by default their own.
+      memory_kind: the kind of memory on the devices; by default their own memory.
     Raises:
       ValueError: the spec names an axis that the mesh does not have, or names one twice.
 
@@ -39,7 +39,7 @@ class NamedSharding(Sharding):
     __slots__ = ("_axes", "_hash", "_memory_kind", "_mesh", "_spec")
 
     _mesh: Mesh | AbstractMesh
-    # The axes of each dimension that the spec names, the unconstrained ones empty.
+    # The axes of each dimension in the spec; empty for unconstrained dimensions.
     _axes: tuple[tuple[Any, ...], ...]
 
     def __init__(
@@ -89,7 +89,7 @@ class NamedSharding(Sharding):
 
     @property
     def memory_kind(self) -> str | None:
-        """The kind of memory that holds the array; None of an `AbstractMesh`."""
+        """The kind of memory that holds the array; None for an `AbstractMesh`."""
         return self._memory_kind
 
     @property
@@ -128,12 +128,12 @@ class NamedSharding(Sharding):
     # ----------------------------------------------------------------------- what each device holds
 
     def _counts(self) -> tuple[int, ...]:
-        """The number of parts of each dimension that the spec names."""
+        """The number of parts of each dimension that has an entry in the spec."""
         sizes = self._mesh.shape
         return tuple(math.prod(sizes[axis] for axis in axes) for axes in self._axes)
 
     def check_compatible_aval(self, aval_shape: Shape) -> None:
-        """Raise ``ValueError`` unless an array of this shape has the spec's dimensions."""
+        """Raise ``ValueError`` if the spec has more entries than the shape has dimensions."""
         if len(aval_shape) < len(self._axes):
             raise ValueError(
                 f"the sharding {self} is for arrays of {len(self._axes)} or more dimensions, got "
@@ -141,7 +141,7 @@ class NamedSharding(Sharding):
             )
 
     def shard_shape(self, global_shape: Shape) -> Shape:
-        """The shape of what each device holds.
+        """The shape of the part that each device holds.
 
         Raises:
           ValueError: the number of parts of a dimension does not divide its size.
@@ -151,8 +151,8 @@ class NamedSharding(Sharding):
         for dim, count in enumerate(self._counts()):
             if shape[dim] % count:
                 raise ValueError(
-                    f"the sharding {self} splits dimension {dim} of an array in {count} parts, but "
-                    f"its size {shape[dim]} is not divisible by that (the shape is "
+                    f"the sharding {self} splits dimension {dim} of an array into {count} parts, "
+                    f"but its size {shape[dim]} is not divisible by that (the shape is "
                     f"{tuple(global_shape)})"
                 )
             shape[dim] //= count
@@ -163,7 +163,7 @@ class NamedSharding(Sharding):
         return dict(_indices_map(self, tuple(global_shape)))
 
     def _part_numbers(self) -> tuple[np.ndarray[Any, Any], ...]:
-        """For each dimension that is split, which of its parts each device holds."""
+        """For each dimension in the spec, the number of the part that each device holds."""
         sizes, names = self._mesh.axis_sizes, self._mesh.axis_names
         places = np.indices(sizes).reshape(len(sizes), -1)
         numbers = []
@@ -176,7 +176,7 @@ class NamedSharding(Sharding):
         return tuple(numbers)
 
     def is_equivalent_to(self, other: Any, ndim: int) -> bool:
-        """Whether an array is spread alike by another sharding."""
+        """Whether another sharding distributes an array in the same way."""
         if not isinstance(other, Sharding) or self.memory_kind != other.memory_kind:
             return False
         mine, theirs = self._split(), {}
@@ -202,7 +202,7 @@ class NamedSharding(Sharding):
         return all(np.array_equal(numbers[dim], others[dim]) for dim in mine)
 
     def _split(self) -> dict[int, tuple[Any, ...]]:
-        """The axes of the dimensions that are split in more than one part."""
+        """The axes of the dimensions that are split into more than one part."""
         sizes = self._mesh.shape
         kept = (tuple(axis for axis in axes if sizes[axis] > 1) for axes in self._axes)
         return {dim: axes for dim, axes in enumerate(kept) if axes}

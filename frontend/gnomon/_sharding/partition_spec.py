@@ -9,12 +9,12 @@ __all__ = ["PartitionSpec", "Unconstrained"]
 
 
 class Unconstrained:
-    """The entry of a spec that leaves a dimension open; there is one object."""
+    """The entry of a spec that leaves a dimension open; a singleton."""
 
     _only: Unconstrained | None = None
 
     def __new__(cls) -> Unconstrained:
-        """The one object."""
+        """Return the singleton."""
         if cls._only is None:
             cls._only = super().__new__(cls)
         return cls._only
@@ -27,7 +27,7 @@ class Unconstrained:
 
 
 def _entry(entry: Any) -> Any:
-    """An entry in its normal form."""
+    """The normal form of an entry."""
     if isinstance(entry, (tuple, list)):
         entry = tuple(entry)
         return (entry[0] if len(entry) == 1 else entry) if entry else None
@@ -120,7 +120,8 @@ class PartitionSpec:
     def __iter__(self) -> Iterator[Any]:
         if self._unreduced or self._reduced:
             raise ValueError(
-                "PartitionSpec: *spec would drop what is unreduced or reduced; use *spec.partitions"
+                "PartitionSpec: *spec would drop the unreduced and reduced axes; use "
+                "*spec.partitions"
             )
         return iter(self._partitions)
 

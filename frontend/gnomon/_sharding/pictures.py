@@ -10,7 +10,7 @@ from gnomon._sharding.sharding import Sharding
 
 __all__ = ["ColorMap", "visualize_sharding"]
 
-# Takes a number from 0 to 1, gives red, green and blue (and perhaps opacity) from 0 to 1.
+# A function from a number in [0, 1] to red, green and blue (and perhaps opacity) in [0, 1].
 ColorMap = Callable[[float], Sequence[float]]
 
 # The height of a whole array in lines, and how much higher than wide a character is.
@@ -25,7 +25,7 @@ class _Cell(NamedTuple):
 
     Attributes:
       devices: the ids of the devices that hold it.
-      height: its share of the array's height; None of an array with one dimension.
+      height: its share of the array's height; None if the array has one dimension.
       width: its share of the array's width.
     """
 
@@ -44,7 +44,7 @@ def visualize_sharding(
     max_width: int = 80,
     color_map: ColorMap | None = None,
 ) -> None:
-    """Print a picture of how a sharding spreads an array over devices.
+    """Print a picture of how a sharding distributes an array over devices.
 
     Args:
       shape: the shape of the array, of one or two dimensions.
@@ -53,10 +53,10 @@ def visualize_sharding(
       scale: how large the picture is.
       min_width: the smallest width of a part, in characters.
       max_width: the largest width of a part and of the picture.
-      color_map: takes numbers from 0 to 1 and gives red, green and blue from 0 to 1, as the color
-        maps of matplotlib do.
+      color_map: a function from a number in [0, 1] to red, green and blue in [0, 1], such as the
+        color maps of matplotlib.
     Raises:
-      ValueError: the shape has another number of dimensions, or the sharding does not fit it.
+      ValueError: the shape does not have one or two dimensions, or the sharding does not fit it.
 
     Example:
       >>> import gnomon as gn
@@ -66,7 +66,7 @@ def visualize_sharding(
       │ CPU 0  │
       └────────┘
     """
-    # Few programs draw pictures: the others need not import rich.
+    # Few programs draw pictures, and the others should not pay for importing rich.
     from rich import box  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
@@ -104,7 +104,7 @@ def visualize_sharding(
 
 
 def _cells(shape: tuple[int, ...], sharding: Sharding) -> list[list[_Cell]]:
-    """The parts of an array, by rows."""
+    """The parts of an array, row by row."""
     found: dict[tuple[int, int], _Cell] = {}
     for device, index in sharding.devices_indices_map(shape).items():
         spans = [part.indices(size)[:2] for part, size in zip(index, shape, strict=True)]
@@ -122,12 +122,12 @@ def _cells(shape: tuple[int, ...], sharding: Sharding) -> list[list[_Cell]]:
 
 
 def _drawn(text: str, width: int, height: int, color: tuple[str, str] | None) -> Any:
-    """A part of the picture: text in the middle of a field, which may be colored."""
+    """A part of the picture: text in the middle of a field with an optional color."""
     from rich.align import Align  # noqa: PLC0415
     from rich.padding import Padding  # noqa: PLC0415
     from rich.style import Style  # noqa: PLC0415
 
-    # Lines take one place on each side; a colored field, without lines, fills these places too.
+    # A line takes one character on each side; a colored field has no lines and fills this space.
     more = 1 if color else 0
     left, odd = divmod(width - len(text) - 2, 2)
     top, odd_line = divmod(height - 2, 2)
@@ -141,9 +141,9 @@ def _drawn(text: str, width: int, height: int, color: tuple[str, str] | None) ->
 
 
 def _colors(color_map: ColorMap, count: int) -> Iterator[tuple[str, str]]:
-    """Background and text colors; neighbours get colors far from each other."""
+    """Pairs of a background and a text color; neighbours get colors far from each other."""
     place = 0
-    # Steps of half the number of colors, or of one more where that would repeat colors at once.
+    # Step by half the number of colors, or by one more if that would repeat colors at once.
     step = count // 2 + (count % 2 == 0)
     for _ in range(count):
         red, green, blue = (int(255 * x) for x in color_map(place / max(count - 1, 1))[:3])
@@ -153,5 +153,5 @@ def _colors(color_map: ColorMap, count: int) -> Iterator[tuple[str, str]]:
 
 
 def _rainbow(x: float) -> tuple[float, float, float]:
-    """The default colors: muted ones of all hues."""
+    """The default color map: muted colors of all hues."""
     return colorsys.hsv_to_rgb(0.9 * x, 0.55, 0.7)

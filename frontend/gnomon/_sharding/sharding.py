@@ -12,15 +12,15 @@ __all__ = ["Sharding", "SingleDeviceSharding", "checked_memory_kind", "make_sing
 Index = tuple[slice, ...]
 Shape = tuple[int, ...]
 
-# A CPU has one memory, which has the three names that programs for accelerators use.
+# A CPU has one memory, which goes by all three names that programs for accelerators use.
 _HOST_KINDS = ("device", "pinned_host", "unpinned_host")
 
 
 def checked_memory_kind(device: Device, kind: str | None) -> str:
-    """The kind of a memory of a device, its own by default.
+    """Check a memory kind; None means the device's own memory.
 
     Raises:
-      ValueError: the device has no such memory.
+      ValueError: the device has no memory of this kind.
     """
     kinds = _HOST_KINDS if in_host_memory(device) else _HOST_KINDS[:1]
     if kind is None:
@@ -39,11 +39,11 @@ class Sharding:
     @property
     def _device_tuple(self) -> tuple[Device, ...]:
         """The devices in their order."""
-        raise NotImplementedError(f"{type(self).__name__} does not say which devices it has")
+        raise NotImplementedError(f"{type(self).__name__} does not define its devices")
 
     @property
     def device_set(self) -> set[Device]:
-        """The devices that an array of this sharding is spread over."""
+        """The devices that hold an array of this sharding."""
         return set(self._device_tuple)
 
     @property
@@ -54,11 +54,11 @@ class Sharding:
     @property
     def memory_kind(self) -> str | None:
         """The kind of memory that holds the array."""
-        raise NotImplementedError(f"{type(self).__name__} does not name its memory")
+        raise NotImplementedError(f"{type(self).__name__} does not define its memory kind")
 
     def with_memory_kind(self, kind: str) -> Any:
         """The same sharding in another memory of the devices."""
-        raise NotImplementedError(f"{type(self).__name__} has one memory")
+        raise NotImplementedError(f"{type(self).__name__} has only one memory")
 
     @property
     def is_fully_addressable(self) -> bool:
@@ -78,11 +78,11 @@ class Sharding:
     @property
     def is_fully_replicated(self) -> bool:
         """Whether each device holds the whole array."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what devices hold")
+        raise NotImplementedError(f"{type(self).__name__} does not define shards")
 
     def devices_indices_map(self, global_shape: Shape) -> Mapping[Device, Index]:
         """The part of an array that each device holds, as one slice for each dimension."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what devices hold")
+        raise NotImplementedError(f"{type(self).__name__} does not define shards")
 
     def addressable_devices_indices_map(self, global_shape: Shape) -> Mapping[Device, Index]:
         """`devices_indices_map` of the devices that belong to this process."""
@@ -90,16 +90,16 @@ class Sharding:
         return {device: index for device, index in found.items() if is_addressable(device)}
 
     def shard_shape(self, global_shape: Shape) -> Shape:
-        """The shape of what each device holds."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what devices hold")
+        """The shape of the part that each device holds."""
+        raise NotImplementedError(f"{type(self).__name__} does not define shards")
 
     def is_equivalent_to(self, other: Any, ndim: int) -> bool:
-        """Whether an array is spread alike by another sharding."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what devices hold")
+        """Whether another sharding distributes an array in the same way."""
+        raise NotImplementedError(f"{type(self).__name__} does not define shards")
 
 
 class SingleDeviceSharding(Sharding):
-    """The whole array is on one device.
+    """The sharding of an array that is on a single device.
 
     Args:
       device: one of `gnomon.devices`.
@@ -144,14 +144,14 @@ class SingleDeviceSharding(Sharding):
         return {self._device: (slice(None),) * len(global_shape)}
 
     def shard_shape(self, global_shape: Shape) -> Shape:
-        """The shape of what the device holds: all."""
+        """The shape of the whole array, which the device holds."""
         return tuple(global_shape)
 
     def check_compatible_aval(self, aval_shape: Shape) -> None:
         """Do nothing: arrays of all shapes fit on one device."""
 
     def is_equivalent_to(self, other: Any, ndim: int) -> bool:
-        """Whether an array is spread alike by another sharding."""
+        """Whether another sharding distributes an array in the same way."""
         return (
             isinstance(other, Sharding)
             and other._device_tuple == (self._device,)

@@ -41,9 +41,10 @@ __all__ = [
 
 
 class PyTreeDef:
-    """The structure of a tree: what is left when its leaves are taken out.
+    """The structure of a tree without its leaves.
 
-    Made by `tree_structure` and `tree_flatten`; hashable, and equal where structures are equal.
+    `tree_structure` and `tree_flatten` make these objects. They are hashable and compare equal when
+    the structures are equal.
 
     Attributes:
       num_leaves: the number of leaves.
@@ -82,10 +83,10 @@ class PyTreeDef:
         return self._makes.unflatten(leaves)
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """The subtrees of ``tree`` in the places of this structure's leaves.
+        """The subtrees of ``tree`` at the leaves of this structure.
 
         Raises:
-          ValueError: this structure is not a prefix of the tree's.
+          ValueError: this structure is not a prefix of that of ``tree``.
         """
         try:
             return self._spec.flatten_up_to(tree)
@@ -93,7 +94,7 @@ class PyTreeDef:
             try:
                 found = structure_mismatch(self.unflatten([HOLE] * self.num_leaves), tree)
             except Exception:
-                # A class that refuses placeholders: optree's own message is the best there is.
+                # A registered class does not accept placeholders; optree's message has to do.
                 found = None
             if found is None:
                 raise
@@ -123,7 +124,7 @@ class PyTreeDef:
         return PyTreeDef, (self._spec,)
 
 
-# ------------------------------------------------------------------------------- apart and together
+# --------------------------------------------------------------------- flattening and unflattening
 
 
 def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
@@ -159,7 +160,7 @@ def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
 
 
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
-    """True where every element is a leaf."""
+    """Whether every element is a leaf."""
     items = list(iterable)
     leaves = tree_leaves(items, is_leaf)
     return len(leaves) == len(items) and all(a is b for a, b in zip(items, leaves, strict=True))
@@ -177,7 +178,7 @@ def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """True for the structure of a single leaf, or of a node without children such as None."""
+    """Whether a structure is a single leaf, or a node without children such as None."""
     return treedef.num_nodes == 1
 
 
@@ -190,8 +191,8 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
     Args:
       f: takes as many arguments as there are trees.
       tree: the first tree; the result has its structure.
-      rest: trees of the same structure, or that go deeper where ``tree`` has leaves.
-      is_leaf: see `tree_flatten`; asked of the first tree.
+      rest: trees of the same structure; they may have subtrees where ``tree`` has leaves.
+      is_leaf: see `tree_flatten`; called with subtrees of the first tree.
 
     Raises:
       ValueError: the trees do not match; the message names the path.
@@ -242,7 +243,7 @@ def tree_reduce_associative(
     identity: Any = _MISSING,
     is_leaf: IsLeaf = None,
 ) -> Any:
-    """Combine the leaves pairwise, so that each goes through few operations."""
+    """Combine the leaves pairwise, in a balanced tree of operations."""
     leaves = tree_leaves(tree, is_leaf)
     if not leaves:
         if identity is _MISSING:
@@ -259,7 +260,7 @@ def tree_reduce_associative(
 
 
 def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
-    """True where every leaf is true."""
+    """Whether every leaf is true."""
     return all(tree_leaves(tree, is_leaf))
 
 
@@ -270,11 +271,11 @@ def tree_transpose(
 
     Args:
       outer_treedef: the structure of the outer tree.
-      inner_treedef: the structure of each inner tree; None: that of the first one.
+      inner_treedef: the structure of each inner tree; by default that of the first one.
       pytree_to_transpose: a tree of structure ``outer_treedef.compose(inner_treedef)``.
 
     Raises:
-      TypeError: the tree has another number of leaves.
+      TypeError: the number of leaves is not that of the composed structure.
 
     Example:
       >>> tree = [(1, 2), (3, 4)]
@@ -290,7 +291,7 @@ def tree_transpose(
             f"{inner_treedef}"
         )
     leaves, treedef = tree_flatten(pytree_to_transpose)
-    # Structures are not compared: the data of a node may hold that of its content, which changes.
+    # Structures are not compared, since the data of a node may depend on the content of the node.
     if len(leaves) != rows * columns:
         expected = outer_treedef.compose(inner_treedef)
         raise TypeError(f"tree_transpose: expected a tree of structure {expected}, got {treedef}")
@@ -340,7 +341,7 @@ def tree_flatten_with_path(
     """
     if is_leaf is None or not is_leaf_takes_path:
         return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
-    # Structures are made without paths: they hear the answers, which were given in their order.
+    # optree calls `is_leaf` without paths but in the same order, so replay the recorded answers.
     answers: list[bool] = []
 
     def answer(path: KeyPath, subtree: Any) -> bool:
@@ -384,6 +385,6 @@ class _Path:
 
 
 def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
-    """The full tree's structure with the leaves of a prefix of it, repeated over their subtrees."""
+    """Expand a prefix to the structure of a tree: each leaf is repeated over its subtree."""
     leaves = broadcast_prefix(prefix_tree, full_tree, is_leaf)
     return tree_structure(full_tree).unflatten(leaves)

@@ -1,8 +1,8 @@
-"""The order of a dictionary's keys in a tree that is put together: that of its leaves.
+"""The order of the keys of unflattened dictionaries, which is the order of their leaves.
 
-optree gives a dictionary back in the order in which the one that was taken apart had been filled,
-though structures that differ by that alone are equal. What a function traced once for all of them
-sees, and what it returns, must not depend on the first one: keys are sorted, as in JAX.
+optree restores the insertion order of the dictionary that was flattened, although structures that
+differ only by this order are equal. A function is traced once for all equal structures, so neither
+its arguments nor its results may depend on the order of the first call: keys are sorted, as in JAX.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ __all__ = ["sorted_dictionaries"]
 
 _LEAF = optree.treespec_leaf(namespace=NAMESPACE)
 
-# Structures of Python's containers, which hold on to nothing but their keys. Trees of one structure
-# are made again and again, and looking one up costs a tenth of going through it.
+# Structures of Python's containers only, since these keep nothing but their keys alive. The same
+# structures recur, and a look-up costs a tenth of a transformation.
 _known: dict[optree.PyTreeSpec, optree.PyTreeSpec] = {}
 _KNOWN_SIZE = 1024
 
 
 def sorted_dictionaries(spec: optree.PyTreeSpec) -> optree.PyTreeSpec:
-    """The same structure, which makes dictionaries with sorted keys."""
+    """The same structure, but it unflattens to dictionaries with sorted keys."""
     try:
         found = _known.get(spec)
-    except TypeError:  # the data of a node has no hash
+    except TypeError:  # the data of a node is not hashable
         return optree.treespec_transform(spec, _sorted_node)
     if found is not None:
         return found
@@ -48,7 +48,7 @@ def sorted_dictionaries(spec: optree.PyTreeSpec) -> optree.PyTreeSpec:
 
 
 def _sorted_node(one_level: optree.PyTreeSpec) -> optree.PyTreeSpec:
-    """A node whose children are leaves: a dictionary with the keys in the order of the leaves."""
+    """The same node with leaves as children; the keys of a dictionary are in the leaves' order."""
     kind = one_level.type
     if kind is not dict and kind is not collections.defaultdict:
         return one_level

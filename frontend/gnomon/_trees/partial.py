@@ -12,9 +12,9 @@ __all__ = ["Partial"]
 
 
 class _Opaque:
-    """A `functools.partial` as a plain callable: its arguments stay a part of the function.
+    """A `functools.partial` hidden in a plain callable, so that its arguments are not leaves.
 
-    It is equal to the partial.
+    The callable compares equal to the partial.
     """
 
     def __init__(self, function: functools.partial[Any]) -> None:
@@ -33,11 +33,11 @@ class _Opaque:
         return repr(self.function)
 
 
-# Without a type argument: it takes none when Python runs it.
+# No type argument: functools.partial takes none at run time.
 class Partial(functools.partial):  # type: ignore[type-arg]
     """`functools.partial` as a node of trees: the bound arguments are its children.
 
-    So it can be passed to a compiled function, which is compiled once for all values of them.
+    A compiled function that takes a `Partial` is compiled once for all values of these arguments.
 
     Example:
       >>> import gnomon as gn
@@ -49,8 +49,8 @@ class Partial(functools.partial):  # type: ignore[type-arg]
     """
 
     def __new__(cls, func: Any, /, *args: Any, **kwargs: Any) -> Partial:
-        # Python merges a partial of a partial, which would make arguments that were bound by
-        # functools.partial, and are static, into leaves.
+        # Python merges a partial of a partial. The static arguments that functools.partial has
+        # bound would become leaves.
         if isinstance(func, functools.partial) and not isinstance(func, Partial):
             func = _Opaque(func)
         return super().__new__(cls, func, *args, **kwargs)

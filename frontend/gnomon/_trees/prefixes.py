@@ -1,4 +1,4 @@
-"""Prefixes of pytrees: where one does not fit a tree, and its leaves spread over one."""
+"""Prefixes of pytrees: expand a prefix to a tree, or find where it does not fit."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["HOLE", "IsLeaf", "Mismatch", "broadcast_prefix", "difference", "stru
 
 IsLeaf = Callable[[Any], bool] | None
 
-# The path to a place, and descriptions of both subtrees at it.
+# The path to a node, and descriptions of the two subtrees there.
 Mismatch = tuple[KeyPath, str, str]
 
 
 class _Hole:
-    """The value at each leaf of a structure without values."""
+    """A placeholder for each leaf of a structure without values."""
 
     def __repr__(self) -> str:
         return "*"
@@ -33,10 +33,11 @@ HOLE = _Hole()
 
 
 def structure_mismatch(prefix: Any, full: Any, is_leaf: IsLeaf = None) -> Mismatch | None:
-    """The first place where ``prefix`` is not the beginning of ``full``.
+    """The first node at which ``prefix`` is not a prefix of ``full``.
 
     Returns:
-      The path, what the prefix has there, and what the full tree has; None where they match.
+      The path of the node and descriptions of the subtrees of ``prefix`` and ``full`` there, or
+      None if the trees match.
     """
     return _mismatch((), prefix, full, is_leaf)
 
@@ -90,7 +91,7 @@ def _described(tree: Any) -> str:
 
 
 def difference(found: Mismatch, one: str, other: str) -> str:
-    """A mismatch in words, for a message that calls the trees ``one`` and ``other``."""
+    """A description of a mismatch between trees that the message calls ``one`` and ``other``."""
     path, first, second = found
     return f"at {keystr(path) or 'the root'}, {first} in {one} against {second} in {other}"
 
@@ -103,16 +104,17 @@ def broadcast_prefix(
     prefix_name: str = "the prefix",
     full_name: str = "the tree",
 ) -> list[Any]:
-    """A leaf of the prefix for each leaf of the full tree: each repeated over its subtree.
+    """The leaves of a prefix, each repeated for all leaves of the full tree below it.
 
     Args:
-      prefix_tree: a tree that is the beginning of ``full_tree``.
+      prefix_tree: a tree that is a prefix of ``full_tree``.
       full_tree: the tree.
-      is_leaf: asked of ``prefix_tree``; to take None as a leaf, pass ``lambda x: x is None``.
-      prefix_name, full_name: what the two are, in the message.
+      is_leaf: called with the subtrees of ``prefix_tree``; where it is true, the subtree is a leaf.
+        To make None a leaf, pass ``lambda x: x is None``.
+      prefix_name, full_name: the names of the two trees in the message.
 
     Raises:
-      ValueError: the prefix is not one; the message names the path.
+      ValueError: ``prefix_tree`` is not a prefix of ``full_tree``; the message names the path.
 
     Example:
       >>> broadcast_prefix((0, 1), ([10, 20], {"a": 30}))

@@ -1,7 +1,7 @@
-"""Which types are nodes of a tree, and how a node comes apart and together, one level at a time.
+"""The types that are nodes of trees, and functions that flatten one level of a node.
 
-The registry is optree's, under a namespace of our own. Beside it we keep what optree has no place
-for: how the children of a registered type are named in messages.
+The registry is optree's, in a namespace of our own. In addition, we keep the functions that name
+the children of registered types, for which optree has no place.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ T = TypeVar("T", bound=type)
 
 @dataclasses.dataclass(frozen=True)
 class _Node:
-    """A registered type: node to (children, data) and back, and to (keys and children, data)."""
+    """The functions of a registered type: flatten, unflatten, and flatten with keys."""
 
     flatten: Flatten
     unflatten: Unflatten
@@ -73,7 +73,7 @@ def _register(
             return tuple(children), data
         except (TypeError, ValueError):
             if isinstance(flat, tuple) and len(flat) == 2 and isinstance(flat[0], Iterable):
-                raise  # An error of the iteration over the children.
+                raise  # Iterating over the children has failed.
             raise ValueError(
                 f"the flatten function of {nodetype.__qualname__} must return a pair of an "
                 f"iterable of children and auxiliary data, got {flat!r}"
@@ -83,8 +83,8 @@ def _register(
         optree.register_pytree_node(nodetype, flatten_to_tuple, unflatten, namespace=NAMESPACE)
     except ValueError as error:
         raise ValueError(
-            f"{nodetype.__module__}.{nodetype.__qualname__} is a node of trees by itself and "
-            "cannot be registered as another kind"
+            f"{nodetype.__module__}.{nodetype.__qualname__} is a built-in node of trees and cannot "
+            "be registered"
         ) from error
     _nodes[nodetype] = _Node(flatten_to_tuple, unflatten, flatten_with_keys)
 
@@ -98,12 +98,12 @@ def register_pytree_node(
     """Make a class a node of trees.
 
     Args:
-      nodetype: the class; its subclasses are not meant.
-      flatten_func: from an instance to ``(children, aux_data)``: an iterable of subtrees, and the
-        rest as one value with ``==`` and ``hash``.
-      unflatten_func: from ``(aux_data, children)`` to an instance. Children may be any objects:
-        transformations pass placeholders.
-      flatten_with_keys_func: from an instance to ``(pairs of key and child, aux_data)``.
+      nodetype: the class; its subclasses are not registered.
+      flatten_func: maps an instance to ``(children, aux_data)``: an iterable of subtrees, and a
+        value with ``==`` and ``hash`` that holds everything else.
+      unflatten_func: maps ``(aux_data, children)`` to an instance. The children may be any objects,
+        since transformations pass placeholders.
+      flatten_with_keys_func: maps an instance to ``(pairs of key and child, aux_data)``.
 
     Raises:
       ValueError: the class is registered already.
@@ -132,10 +132,10 @@ def register_pytree_with_keys(
 
     Args:
       nodetype: the class.
-      flatten_with_keys: from an instance to ``(pairs, aux_data)``, a pair being a key (such as
-        ``GetAttrKey("x")``) and a child.
-      unflatten_func: from ``(aux_data, children)`` to an instance.
-      flatten_func: from an instance to ``(children, aux_data)``, where there is a faster way.
+      flatten_with_keys: maps an instance to ``(pairs, aux_data)``; each pair is a key, such as
+        ``GetAttrKey("x")``, and a child.
+      unflatten_func: maps ``(aux_data, children)`` to an instance.
+      flatten_func: maps an instance to ``(children, aux_data)``, if this is faster without keys.
     """
 
     def without_keys(node: Any) -> tuple[Children, Any]:
@@ -163,15 +163,15 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> T:
-    """Make a dataclass (or a class like one) a node of trees; a decorator too.
+    """Make a dataclass, or a similar class, a node of trees; also usable as a decorator.
 
     Args:
-      nodetype: a class whose instances are remade by keyword arguments of its constructor.
+      nodetype: a class whose constructor takes its fields as keyword arguments.
       data_fields: the fields that hold subtrees.
-      meta_fields: the fields that are static: hashable values, a part of the structure. For a
-        dataclass both may be left out: a field is static where it is declared by `static`, or with
-        ``metadata={"static": True}``.
-      drop_fields: fields of a dataclass that are neither, and keep their default.
+      meta_fields: the static fields: they hold hashable values, which are a part of the structure.
+        Both may be left out for a dataclass. Its static fields are then those that are declared by
+        `static`, or with ``metadata={"static": True}``.
+      drop_fields: fields of a dataclass that are neither, and that always have their default.
 
     Returns:
       The class.
@@ -245,7 +245,7 @@ def _check_fields(
 
 
 def static(**kwargs: Any) -> Any:
-    """A field of a dataclass that `register_dataclass` takes as static; see `dataclasses.field`."""
+    """Declare a static field of a dataclass for `register_dataclass`; see `dataclasses.field`."""
     metadata = {"static": True, **(kwargs.pop("metadata", None) or {})}
     return dataclasses.field(metadata=metadata, **kwargs)
 
@@ -259,7 +259,7 @@ def register_static(cls: T) -> T:
     return cls
 
 
-# ------------------------------------------------------------------------------ one level at a time
+# ---------------------------------------------------------------------------------------- one level
 
 
 def _is_leaf(tree: Any) -> bool:
@@ -278,7 +278,7 @@ _CONTAINERS = (
 
 
 def is_container(typ: type | None) -> bool:
-    """True for the containers of Python, named tuples among them."""
+    """Whether a type is a container of Python, including named tuples."""
     return (
         typ is None
         or typ in _CONTAINERS
@@ -288,12 +288,12 @@ def is_container(typ: type | None) -> bool:
 
 
 def is_tree_node(typ: type) -> bool:
-    """True for classes whose instances are nodes: registered ones, and the containers of Python."""
+    """Whether the instances of a class are nodes: it is registered or a container of Python."""
     return typ in _nodes or is_container(typ)
 
 
 def unflatten_function(nodetype: type) -> Unflatten | None:
-    """The function that a type was registered with; None for a type that was not."""
+    """The unflatten function of a registered type; None for other types."""
     node = _nodes.get(nodetype)
     return None if node is None else node.unflatten
 
@@ -315,7 +315,7 @@ def flatten_node(tree: Any) -> tuple[list[Any], Hashable]:
 
 
 def _hashable(metadata: Any) -> Hashable:
-    """Metadata of a container, as optree gives it, with its lists made tuples."""
+    """The metadata of a container that optree returns, with lists converted to tuples."""
     if isinstance(metadata, list):
         return tuple(metadata)
     if isinstance(metadata, tuple):
@@ -324,7 +324,7 @@ def _hashable(metadata: Any) -> Hashable:
 
 
 def flatten_node_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Hashable]:
-    """`flatten_node` with pairs of key and child.
+    """The pairs of key and child of a node, and its auxiliary data.
 
     Raises:
       ValueError: the tree is a leaf.
@@ -349,11 +349,13 @@ def flatten_node_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Hashable]:
 
 
 def flatten_one_level(tree: Any) -> tuple[tuple[Any, ...], Hashable] | None:
-    """Flatten a value other than a plain tuple, list or dict for the native walk over arguments.
+    """Flatten one level of a value for the native code that flattens arguments.
+
+    The native code itself handles plain tuples, lists and dictionaries.
 
     Returns:
-      None for a leaf; for a node its children, and a hashable value that, with its type, determines
-      its structure.
+      None for a leaf. For a node, its children and a hashable value; the type of the node and this
+      value determine its structure.
     """
     node = _nodes.get(type(tree))
     if node is not None:

@@ -1,10 +1,10 @@
-"""Runtime errors in functions that are traced: `check` conditions, `checkify` them into values.
+"""Run-time errors in traced functions: `check` a condition, `checkify` a function to get the error.
 
     err, y = checkify.checkify(f)(x)
     err.throw()
 
-The checked function is a function of arrays again: it can be jitted, mapped, a part of a loop. An
-`Error` is a pytree: the number of the first check that failed, and what its message tells.
+The checked function is again a function of arrays: it can be jitted, mapped or used in a loop. An
+`Error` is a pytree with the number of the first check that failed and the values in its message.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Error:
         self._sites = sites
 
     def tree_flatten(self) -> tuple[Any, Any]:
-        """The number of the failed check and all payloads; the checks."""
+        """The number of the failed check and all payloads as children; the checks as data."""
         return (self._code, self._payload), self._sites
 
     @classmethod
@@ -111,9 +111,9 @@ class Error:
         return cls(code, payload, sites)
 
     def get(self) -> str | None:
-        """The message of the first check that failed; None where none did.
+        """The message of the first check that failed, or None.
 
-        Of a mapped error, the messages of all elements, one a line.
+        For a mapped error, the messages of all elements, one per line.
         """
         code = concrete_value(self._code)
         if code is None:
@@ -146,7 +146,7 @@ class Error:
             raise JaxRuntimeError(message)
 
     def get_exception(self) -> JaxRuntimeError | None:
-        """The error that `throw` would raise; None where no check failed."""
+        """The error that `throw` would raise, or None."""
         message = self.get()
         return None if message is None else JaxRuntimeError(message)
 
@@ -162,17 +162,17 @@ init_error = Error(np.zeros((), np.int32))
 def checkify(
     f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_checks
 ) -> Callable[..., tuple[Error, Any]]:
-    """A function that returns an `Error` beside what ``f`` returns.
+    """Make a function that returns an `Error` and the result of ``f``.
 
     Args:
       f: a function of arrays and pytrees of them, which may `check` conditions anywhere: in
         jitted functions, under `vmap` and `grad`, in loops and branches.
-      errors: what is checked: ``user_checks`` (calls of `check`), ``nan_checks``, ``div_checks``
-        (division by zero), ``float_checks`` (both), ``index_checks``, ``automatic_checks`` (all of
-        these but the user's), ``all_checks``.
+      errors: the kinds of checks: ``user_checks`` (calls of `check`), ``nan_checks``,
+        ``div_checks`` (division by zero), ``float_checks`` (both of these), ``index_checks``,
+        ``automatic_checks`` (all but the user's) or ``all_checks``.
     Returns:
-      A function of the same arguments; ``(error, out)``. A check that fails does not end the
-      program.
+      A function of the same arguments that returns ``(error, out)``. The program goes on after a
+      failed check.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -190,7 +190,7 @@ def checkify(
     @functools.wraps(f)
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         leaves, tree = tree_util.tree_flatten((args, kwargs))
-        # Python's own numbers stay what they are, as in JAX: they may steer Python.
+        # Python numbers are not traced, as in JAX: they may be used in Python conditions.
         places = [i for i, x in enumerate(leaves) if isinstance(x, (Array, np.ndarray, np.generic))]
         arrays = [as_operand(leaves[i]) for i in places]
 
@@ -213,17 +213,17 @@ def checkify(
 
 
 def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:
-    """Check a condition, where `checkify` or a caller that runs eagerly can see it.
+    """Check a condition: record a failure for `checkify`, or raise it in eager code.
 
     Args:
       pred: a boolean scalar that should be true.
-      msg: the message if it is not, formatted with the other arguments.
+      msg: the message of a failure, which is formatted with the arguments after it.
       fmt_args, fmt_kwargs: pytrees of arrays.
       debug: do nothing unless the function is functionalized by `checkify`.
     Raises:
       JaxRuntimeError: the condition is known and false, outside of traced functions.
-      TypeError: ``pred`` is no boolean scalar, or something else than arrays is to be formatted.
-      ValueError: under `jit` without `checkify`.
+      TypeError: ``pred`` is not a boolean scalar, or a value to be formatted is not an array.
+      ValueError: `check` is used under `jit` without `checkify`.
     """
     if not isinstance(msg, str):
         raise TypeError(f"check takes a string as its message, got {msg!r}")
@@ -247,7 +247,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
             f"check: the message {msg!r} formats an argument that is not given: {error}"
         ) from None
     except (TypeError, ValueError, AttributeError):
-        pass  # what the dummies cannot be formatted as, the values may
+        pass  # the values may accept a format that the placeholders do not
 
     def text(*payload: np.ndarray[Any, Any]) -> tuple[str]:
         args, kwargs = tree_util.tree_unflatten(tree, [wrap(np.asarray(p)) for p in payload])
@@ -262,7 +262,7 @@ def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
 
 
 def check_error(error: Error) -> None:
-    """Raise an error that `checkify` returned, or make it a `check` of the function being traced.
+    """Raise an error that `checkify` returned; in a traced function, `check` it instead.
 
     Args:
       error: the error.

@@ -1,4 +1,4 @@
-"""Topologies of devices that need not be present, to compile programs for all of them."""
+"""Topologies of devices that need not be present, for which programs can be compiled."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class TopologyDescription:
     """The devices of a topology.
 
     Attributes:
-      devices: stand-ins for the devices, for `gnomon.make_mesh` and `gnomon.sharding.Mesh`. They
-        hold no arrays and run nothing; what is jitted for them is compiled by
+      devices: descriptions of the devices, for `gnomon.make_mesh` and `gnomon.sharding.Mesh`. They
+        hold no arrays and run nothing; jitted functions are compiled for them by
         ``lower(...).compile()``.
     """
 
@@ -34,13 +34,13 @@ def get_topology_desc(
     """The devices of a topology, which need not be present.
 
     Args:
-      topology_name: a name that the compiler of the platform knows, such as ``"v5e:4x4"``; or a
-        target with its platform, such as ``"tpu:v5e:4x4"``.
+      topology_name: a name that the compiler of the platform knows, such as ``"v5e:4x4"``, or one
+        with the platform, such as ``"tpu:v5e:4x4"``.
       platform: the platform, ``"tpu"`` by default.
       kwargs: options of the compiler; there are none.
     Raises:
       BackendUnavailable: the compiler is not installed.
-      ValueError: it knows no such topology.
+      ValueError: the compiler does not know the topology.
       NotImplementedError: an option is given.
 
     Example:
@@ -63,7 +63,7 @@ def get_topology_desc(
     describe = getattr(backend, "described", None)
     if describe is None:
         raise ValueError(
-            f"the platform {platform!r} has no topologies of devices that are not present; a TPU's "
+            f"the platform {platform!r} has no topologies of absent devices; a TPU's "
             "and those of other PJRT plugins have"
         )
     return TopologyDescription(list(describe(topology_name)))
@@ -75,7 +75,7 @@ def get_attached_topology(platform: str | None = None) -> TopologyDescription:
     Args:
       platform: the platform; the default one if None.
     Raises:
-      BackendUnavailable: it has no device here.
+      BackendUnavailable: the platform has no device here.
 
     Example:
       >>> from gnomon.experimental import topologies

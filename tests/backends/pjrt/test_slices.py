@@ -147,7 +147,7 @@ def test_topologies_that_are_not_known() -> None:
     with pytest.raises(NotImplementedError, match=r"\['num_slices'\]"):
         topologies.get_topology_desc("v5e:4x4", "tpu", num_slices=2)
     two = topologies.get_topology_desc("v5e:1x1")
-    with pytest.raises(ValueError, match="takes 4 devices, and there are 1"):
+    with pytest.raises(ValueError, match="takes 4 devices, but there are 1"):
         topologies.make_mesh(two, (4,), ("x",))
     with pytest.raises(NotImplementedError, match="contiguous_submeshes"):
         topologies.make_mesh(two, (1,), ("x",), contiguous_submeshes=True)
