@@ -8,13 +8,14 @@ expression, which takes as much time to compile as any other kernel.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from gnomon.dialects.body import PLAIN, Body, erase, operands_of, results_of
 from gnomon.dialects.combinators import batch_elementwise
 from gnomon.dialects.contract import REGISTRY, Op, bodies_of, params_of
+from gnomon.dialects.control_flow.bodies import split
 from gnomon.dialects.emit import constant, full
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
@@ -57,8 +58,8 @@ def _fold(body: Body, known: _Values | None = None, equal: _Values | None = None
         if definition is None:
             continue
         if name not in PLAIN:
-            for inner in bodies_of(op) if definition.is_control_flow else ():
-                _fold(inner, *(_of_arguments(op, inner, values) for values in (known, equal)))
+            for inner, sources in _sources(op) if definition.is_control_flow else ():
+                _fold(inner, *_of_arguments(inner, sources, known, equal))
             continue
         if name == "gnomon.constant":
             (result,) = op.results
@@ -88,13 +89,61 @@ def _fold(body: Body, known: _Values | None = None, equal: _Values | None = None
         erase(op)
 
 
-def _of_arguments(op: ir.Operation, body: Body, values: _Values) -> _Values:
-    """The known values of the arguments of a branch; those of a loop's body change."""
-    if op.name != "gnomon.switch":
-        return {}
-    _, *operands = operands_of(op)
-    pairs = zip(body.arguments, operands, strict=True)
-    return {argument: values[x] for argument, x in pairs if x in values}
+def _sources(op: ir.Operation) -> list[tuple[Body, Sequence[ir.Value | None]]]:
+    """Each body of a control-flow op, with the operand that each of its arguments comes from.
+
+    An argument that iterates over a scanned operand comes from that operand. A carry comes from its
+    initial value if the body returns it unchanged; otherwise it has no source.
+    """
+    operands, bodies = operands_of(op), bodies_of(op)
+    if op.name == "gnomon.switch":
+        return [(body, operands[1:]) for body in bodies]
+    if op.name == "gnomon.scan":
+        params = params_of(op)
+        consts, carry, xs = split(operands, params["consts"], params["carry"])
+        (body,) = bodies
+        return [(body, [*consts, *_unchanged(body, len(consts), carry), *xs])]
+    if op.name == "gnomon.while":
+        params = params_of(op)
+        for_cond, for_body, carry = split(operands, params["cond_consts"], params["body_consts"])
+        cond, body = bodies
+        kept = _unchanged(body, len(for_body), carry)
+        return [(cond, [*for_cond, *kept]), (body, [*for_body, *kept])]
+    return [(body, [None] * len(body.arguments)) for body in bodies]
+
+
+def _unchanged(body: Body, consts: int, carry: Sequence[ir.Value]) -> list[ir.Value | None]:
+    """The initial values of the carries that a loop's body returns unchanged; None for others."""
+    entering = body.arguments[consts : consts + len(carry)]
+    return [
+        initial if result == argument else None
+        for initial, argument, result in zip(carry, entering, body.results, strict=False)
+    ]
+
+
+def _of_arguments(
+    body: Body,
+    sources: Sequence[ir.Value | None],
+    known: Mapping[ir.Value, np.ndarray],
+    equal: Mapping[ir.Value, np.ndarray],
+) -> tuple[_Values, _Values]:
+    """The arguments of a body that are known, and those whose elements all equal one number."""
+    known_inside: _Values = {}
+    equal_inside: _Values = {}
+    for argument, source in zip(body.arguments, sources, strict=True):
+        if source is None or (source not in known and source not in equal):
+            continue
+        type_ = type_of(argument)
+        if type_ == type_of(source):
+            inside, values = (equal_inside, equal) if source in equal else (known_inside, known)
+            inside[argument] = values[source]
+        elif (number := _number(source, known, equal)) is not None:
+            # Each slice of a scanned splat is a splat.
+            if type_.size > _SMALL:
+                equal_inside[argument] = number
+            else:
+                known_inside[argument] = np.broadcast_to(number, type_.shape)
+    return known_inside, equal_inside
 
 
 def _chosen(

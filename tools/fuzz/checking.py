@@ -129,6 +129,12 @@ KNOWN = (
     ),
     Known(
         "jax values",
+        r"\bspence\(",
+        "nan instead of -inf",
+        "JAX's spence of inf is nan; ours is the limit",
+    ),
+    Known(
+        "jax values",
         r"\bgn\.hessian\(",
         r"-?0\.0 instead of nan",
         "XLA drops products of an infinite derivative with 0; JAX's eager value is nan, as ours",

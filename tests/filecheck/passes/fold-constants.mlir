@@ -108,3 +108,69 @@ func.func @branches(%i: tensor<i32>, %x: tensor<6xf32>) -> tensor<6xf32> {
   }) : (tuple<tensor<i32>, tensor<11xf32>, tensor<6xf32>>) -> tensor<6xf32>
   func.return %chosen : tensor<6xf32>
 }
+
+// Operands that a loop does not change are known in its bodies: constants, and carries returned as
+// they are. So is a slice of a splat that a scan iterates over.
+
+// CHECK-LABEL: func.func @loops
+// CHECK: "gnomon.while"
+// CHECK-NOT: gnomon.rev
+// CHECK-NOT: gnomon.neg
+// CHECK: dense<-3.000000e+00> : tensor<f32>
+// CHECK: "gnomon.yield"
+// CHECK-NOT: gnomon.rev
+// CHECK: dense<2.000000e+00> : tensor<11xf32>
+// The carry that changes is not known.
+// CHECK: "gnomon.rev"
+// CHECK-NOT: gnomon.rev
+// CHECK: "gnomon.yield"
+func.func @loops(%x: tensor<f32>) -> (tensor<11xf32>, tensor<11xf32>) {
+  %two = "gnomon.constant"() {value = dense<2.0> : tensor<f32>, dtype = f32} : () -> tensor<f32>
+  %three = "gnomon.constant"() {value = dense<3.0> : tensor<f32>, dtype = f32} : () -> tensor<f32>
+  %many = "gnomon.broadcast_in_dim"(%two) {shape = array<i64: 11>, dims = array<i64>} : (tensor<f32>) -> tensor<11xf32>
+  %operands = builtin.unrealized_conversion_cast %three, %many, %many, %many : tensor<f32>, tensor<11xf32>, tensor<11xf32>, tensor<11xf32> to tuple<tensor<f32>, tensor<11xf32>, tensor<11xf32>, tensor<11xf32>>
+  %packed = "gnomon.while"(%operands) ({
+  ^bb0(%bound: tensor<f32>, %changes: tensor<11xf32>, %stays: tensor<11xf32>):
+    %minus = "gnomon.neg"(%bound) : (tensor<f32>) -> tensor<f32>
+    %turned = "gnomon.rev"(%stays) {dims = array<i64: 0>} : (tensor<11xf32>) -> tensor<11xf32>
+    %sum = "gnomon.reduce_sum"(%changes) {axes = array<i64: 0>} : (tensor<11xf32>) -> tensor<f32>
+    %first = "gnomon.slice"(%turned) {start = array<i64: 0>, limit = array<i64: 1>, strides = array<i64: 1>} : (tensor<11xf32>) -> tensor<1xf32>
+    %one = "gnomon.reshape"(%first) {shape = array<i64>} : (tensor<1xf32>) -> tensor<f32>
+    %total = "gnomon.add"(%sum, %one) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %less = "gnomon.lt"(%total, %minus) : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    "gnomon.yield"(%less) : (tensor<i1>) -> ()
+  }, {
+  ^bb0(%a: tensor<11xf32>, %changes: tensor<11xf32>, %stays: tensor<11xf32>):
+    %turned = "gnomon.rev"(%a) {dims = array<i64: 0>} : (tensor<11xf32>) -> tensor<11xf32>
+    %again = "gnomon.rev"(%changes) {dims = array<i64: 0>} : (tensor<11xf32>) -> tensor<11xf32>
+    %sum = "gnomon.add"(%turned, %again) : (tensor<11xf32>, tensor<11xf32>) -> tensor<11xf32>
+    %both = builtin.unrealized_conversion_cast %sum, %stays : tensor<11xf32>, tensor<11xf32> to tuple<tensor<11xf32>, tensor<11xf32>>
+    "gnomon.yield"(%both) : (tuple<tensor<11xf32>, tensor<11xf32>>) -> ()
+  }) {cond_consts = 1 : i64, body_consts = 1 : i64} : (tuple<tensor<f32>, tensor<11xf32>, tensor<11xf32>, tensor<11xf32>>) -> tuple<tensor<11xf32>, tensor<11xf32>>
+  %last:2 = builtin.unrealized_conversion_cast %packed : tuple<tensor<11xf32>, tensor<11xf32>> to tensor<11xf32>, tensor<11xf32>
+  func.return %last#0, %last#1 : tensor<11xf32>, tensor<11xf32>
+}
+
+// CHECK-LABEL: func.func @scans
+// CHECK: "gnomon.scan"
+// CHECK: "gnomon.rev"
+// CHECK-NOT: gnomon.rev
+// CHECK-NOT: gnomon.slice
+// CHECK: "gnomon.yield"
+func.func @scans(%x: tensor<11xf32>, %ys: tensor<4x11xf32>) -> tensor<11xf32> {
+  %two = "gnomon.constant"() {value = dense<2.0> : tensor<f32>, dtype = f32} : () -> tensor<f32>
+  %many = "gnomon.broadcast_in_dim"(%two) {shape = array<i64: 11>, dims = array<i64>} : (tensor<f32>) -> tensor<11xf32>
+  %rows = "gnomon.broadcast_in_dim"(%two) {shape = array<i64: 4, 22>, dims = array<i64>} : (tensor<f32>) -> tensor<4x22xf32>
+  %operands = builtin.unrealized_conversion_cast %many, %x, %rows, %ys : tensor<11xf32>, tensor<11xf32>, tensor<4x22xf32>, tensor<4x11xf32> to tuple<tensor<11xf32>, tensor<11xf32>, tensor<4x22xf32>, tensor<4x11xf32>>
+  %last = "gnomon.scan"(%operands) ({
+  ^bb0(%a: tensor<11xf32>, %c: tensor<11xf32>, %row: tensor<22xf32>, %y: tensor<11xf32>):
+    %changing = "gnomon.rev"(%y) {dims = array<i64: 0>} : (tensor<11xf32>) -> tensor<11xf32>
+    %turned = "gnomon.rev"(%a) {dims = array<i64: 0>} : (tensor<11xf32>) -> tensor<11xf32>
+    %part = "gnomon.slice"(%row) {start = array<i64: 0>, limit = array<i64: 22>, strides = array<i64: 2>} : (tensor<22xf32>) -> tensor<11xf32>
+    %some = "gnomon.add"(%turned, %part) : (tensor<11xf32>, tensor<11xf32>) -> tensor<11xf32>
+    %more = "gnomon.add"(%some, %changing) : (tensor<11xf32>, tensor<11xf32>) -> tensor<11xf32>
+    %sum = "gnomon.add"(%more, %c) : (tensor<11xf32>, tensor<11xf32>) -> tensor<11xf32>
+    "gnomon.yield"(%sum) : (tensor<11xf32>) -> ()
+  }) {consts = 1 : i64, carry = 1 : i64, length = 4 : i64, reverse = false, unroll = 1 : i64} : (tuple<tensor<11xf32>, tensor<11xf32>, tensor<4x22xf32>, tensor<4x11xf32>>) -> tensor<11xf32>
+  func.return %last : tensor<11xf32>
+}

@@ -136,3 +136,49 @@ def test_a_view_of_a_splat_is_updated_in_a_branch(chosen: bool) -> None:
     updated = np.full(w.shape, -1, np.float32)
     updated[-1] = 1
     np.testing.assert_array_equal(gnomon.jit(f)(chosen), updated if chosen else w)
+
+
+_SPLAT = (3, 2, 2, 1, 2, 1)
+_OVER = np.full((2, 2, 2, 1, 2, 1), 3, np.float32)
+
+
+# A function that is jitted is inlined in the loop after the loop's invariants are moved out of it.
+@gnomon.jit
+def _updated(splat: Any) -> Any:
+    return splat[::-2].at[-1].max(np.ones((2, 2, 1, 2, 1), np.float32))
+
+
+# Loops that update a view of a splat they are given; each takes the splat and the number of steps.
+SPLAT_LOOPS: dict[str, Callable[[Any, Any], Any]] = {
+    "constant of fori": lambda s, n: lax.fori_loop(0, n, lambda i, c: _updated(s), _OVER),
+    "unchanged carry": lambda s, n: lax.fori_loop(
+        0, n, lambda i, c: (_updated(c[1]), c[1]), (_OVER, s)
+    ),
+    "constant of while": lambda s, n: lax.while_loop(
+        lambda c: c[0] < n, lambda c: (c[0] + 1, _updated(s)), (0, _OVER)
+    ),
+    "constant of a condition": lambda s, n: lax.while_loop(
+        lambda c: (c[0] < n) & (gnp.sum(_updated(s)) < 100), lambda c: (c[0] + 1, c[1]), (0, _OVER)
+    ),
+    "constant of scan": lambda s, n: lax.scan(
+        lambda c, x: (c + n, _updated(s)), n, gnp.arange(3, dtype=np.int32)
+    ),
+    "scanned": lambda s, n: lax.scan(
+        lambda c, x: (c + n, _updated(x)), n, gnp.broadcast_to(s, (3, *_SPLAT))
+    ),
+    "nested": lambda s, n: lax.fori_loop(
+        0, n, lambda i, c: lax.fori_loop(0, i, lambda j, d: _updated(s), c), _OVER
+    ),
+}
+
+
+@pytest.mark.parametrize("loop", SPLAT_LOOPS)
+def test_a_view_of_a_splat_is_updated_in_a_loop(loop: str) -> None:
+    def f(n: Any) -> Any:
+        return SPLAT_LOOPS[loop](gnp.full(_SPLAT, -1.0), n)
+
+    expected, found = f(gnp.asarray(2)), gnomon.jit(f)(gnp.asarray(2))
+    for e, r in zip(
+        gnomon.tree_util.tree_leaves(expected), gnomon.tree_util.tree_leaves(found), strict=True
+    ):
+        np.testing.assert_array_equal(r, e)
