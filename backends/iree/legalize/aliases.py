@@ -1,10 +1,10 @@
 """The model of aliases: which ops share the buffer of an operand, or read it in place.
 
 IREE goes wrong where a buffer is written while something else still reads it, or where a kernel
-reads an operand through another op. Each set says for which of its decisions it holds; the names
-are without the dialect, since the ops are the same in the gnomon dialect and in StableHLO.
+reads an operand through another op. The comment on each set describes the behaviour that its ops
+share. Names omit the dialect, since the ops are the same in the gnomon dialect and in StableHLO.
 
-After kernels are formed, buffers are those of IREE's own ops: see `in_place`.
+Once IREE has formed kernels, its own ops determine the buffers: see `in_place`.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ UPDATES: Final = frozenset(
 # The result is the buffer of the operand: the same bytes in the same order.
 SAME_BUFFER: Final = frozenset({"reshape", "bitcast_convert", "optimization_barrier"})
 
-# A kernel that reads the result at one place reads the operand at others: no array is made of a
-# broadcast or a transpose. These are the ones whose dimensions are not those of memory.
+# The result is never stored: a kernel that reads it reads the operand instead, at other indices.
+# The dimensions of these results are not in the order of memory.
 MOVES_DIMENSIONS: Final = frozenset({"broadcast_in_dim", "transpose"})
 
-# The result has the elements of the operand in another shape, and no kernel of its own.
+# The result has the operand's elements in another shape or order, and no kernel computes it.
 REARRANGES: Final = MOVES_DIMENSIONS | {"reshape"}
 
-# The same, with ops that read the bytes of an element as another type.
+# `REARRANGES`, and the op that reads the bytes of an element as another type.
 READ_IN_PLACE: Final = REARRANGES | {"bitcast_convert"}
 
-# IREE puts padding between elements by writing the array into the padded one. It does the same if
-# one of these ops is in between, and then makes an earlier update in the padded array.
+# IREE pads between elements by writing the array into the padded one. It does so even if one of
+# these ops is between the array and the pad, and then runs an earlier update in the padded array.
 PADDED_IN_PLACE: Final = frozenset({"bitcast_convert", "convert", "reshape", "pad"})
 
 
 def name_of(op: ir.Operation | ir.OpView) -> str:
-    """The name of an operation without that of its dialect."""
+    """The name of an operation without the name of its dialect."""
     return str(op.name).partition(".")[2]

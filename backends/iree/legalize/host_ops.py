@@ -1,8 +1,7 @@
 """Ops that compiled programs leave to Python, and why: `backends.iree.host` calls them.
 
-A call costs some microseconds and a wait for the operands. It pays if the compiler has no code for
-the op, or if LAPACK's code is much faster. A target whose programs cannot call Python has no
-form of these ops.
+A call costs a few microseconds and a wait for the operands. It pays off if the compiler has no code
+for the op, or if LAPACK is much faster. Targets whose programs cannot call Python refuse these ops.
 """
 
 from __future__ import annotations
@@ -45,9 +44,8 @@ HOST_OPS: dict[str, str] = {
 
 
 def host_rules(target: Target) -> dict[str, Rule]:
-    """The rewriting rules of the table."""
+    """The rewriting rules of `HOST_OPS` for a target."""
     if target.capabilities.host_calls:
-        # Ops that Python evaluates need no form for the compiler.
         return dict.fromkeys(HOST_OPS, SpecialCase(call_on_host))
     return {
         name: SpecialCase(refuse(target, f"{reason}, and its programs cannot call Python"))
@@ -56,9 +54,9 @@ def host_rules(target: Target) -> dict[str, Rule]:
 
 
 def rules_beside_numpy(target: Target) -> dict[str, Rule]:
-    """The rules of the table for modules that `gnomon_runtime` loads, which has NumPy alone.
+    """The rules of `HOST_OPS` for modules that `gnomon_runtime` loads, which has only NumPy.
 
-    WebAssembly has no NumPy; every other processor does.
+    NumPy's LAPACK serves every processor; WebAssembly, which is not ELF code, has no NumPy.
     """
     rules = host_rules(target)
     if target.capabilities.host_calls or target.code != "elf":
@@ -72,7 +70,7 @@ LEGALIZATIONS = (
         name="host-calls",
         stage=Stage.DECOMPOSE,
         kind=Kind.REFUSED,
-        doc="leave callbacks and factorizations to Python, or refuse them where that cannot be",
+        doc="leave callbacks and factorizations to Python; refuse them where it cannot be called",
         upstream="IREE 3.13 compiles no custom call, nor `cholesky` and `triangular_solve`",
         reproducer="`linalg.cholesky` does not compile",
         rules=host_rules,

@@ -50,11 +50,11 @@ class Stage(enum.Enum):
     DECOMPOSE = "ops that become several ops, which later rules may rewrite"
     REWRITE = "all other ops"
     REWRITE_WRITTEN = "ops that the rules above have written, and the program's own"
-    FUSE = "borders of the kernels to come"
+    FUSE = "barriers that set where IREE's kernels begin and end"
     LOWERED = "after the lowering, on StableHLO"
     CONTROL_FLOW = "loops, branches and calls of Python, in the first form that IREE compiles"
-    LAST = "on StableHLO, when control flow has its form"
-    COMPILER_OPS = "after all others: what becomes ops of the compiler's own dialects"
+    LAST = "on StableHLO, after control flow is rewritten"
+    COMPILER_OPS = "after all others: ops that become ops of the compiler's own dialects"
 
 
 # The stages on the gnomon dialect.
@@ -81,8 +81,8 @@ class Targets:
     """The targets that have certain properties.
 
     Attributes:
-      properties: names of attributes of a `Target` or of its `Capabilities`, each with the values
-        that are meant.
+      properties: names of attributes of a `Target` or of its `Capabilities`, each with the accepted
+        values.
     """
 
     properties: tuple[tuple[str, tuple[object, ...]], ...] = ()
@@ -111,20 +111,20 @@ EVERY_TARGET = Targets()
 
 @dataclass(frozen=True)
 class Legalization:
-    """One thing that IREE cannot take or takes wrongly, and what is done about it.
+    """One fault of IREE's, the targets that have it, and the rewriting that avoids it.
 
     Attributes:
       name: kebab-case; `gnomon-opt --passes` takes it.
       stage: when it runs.
       kind: what IREE does without it.
-      doc: what it does, one line.
+      doc: what it does, in one line.
       upstream: what IREE does, and the version in which that was seen.
       reproducer: what goes wrong without it, one line; the program is in
         ``tests/backends/iree/legalize/reproducers.py``, under the legalization's name.
       no_reproducer: why there is no such program; exactly one of the two is given.
-      targets: those that it runs for.
+      targets: the targets for which it runs.
       rules: its rewriting rules; None if it has a `run`.
-      run: changes the program, or from `Stage.LOWERED` on the module; None if it has `rules`.
+      run: rewrites the program, or, from `Stage.LOWERED` on, the module; None if it has `rules`.
       issue: the address of upstream's issue, where there is one.
       texts: names of the reports in ``docs/upstream`` on what IREE does.
     """
@@ -148,7 +148,7 @@ class Legalization:
                 f"legalization {self.name!r} needs either a reproducer or a reason for having none"
             )
         if self.stage is Stage.CONTROL_FLOW:
-            # `control.forms.Form` says how these are applied.
+            # These are applied by `control.forms.Form`.
             return
         if (self.rules is None) == (self.run is None):
             raise ValueError(f"legalization {self.name!r} needs either rules or a run")
@@ -203,7 +203,7 @@ def checked(legalizations: Sequence[Legalization]) -> tuple[Legalization, ...]:
 
 
 def _kinds_of_targets() -> list[Target]:
-    """One target of each set of targets that no legalization tells apart."""
+    """One target for each set of targets that all legalizations treat alike."""
     targets = [*CPUS, *(f.member(a.name) for f in FAMILIES for a in f.architectures)]
     kinds = {(t.capabilities, t.memory, t.code, t.is_host): t for t in targets}
     return list(kinds.values())

@@ -1,12 +1,12 @@
 """Products of matrices by the BLAS that NumPy ships, where its kernels are faster.
 
 A ``stablehlo.dot_general`` becomes a dispatch of a kernel that calls the library
-(`backends/iree/blas.py`). For IREE it is a kernel like others: its operands determine when it runs,
-and it runs on IREE's threads, in loops too, without Python. Operands are read in place: dimensions
-that are transposed before the product, or that the product takes in another order, become strides.
+(`backends/iree/blas.py`). IREE schedules it like any other kernel: it starts when its operands are
+ready, and runs on IREE's threads without Python, in loops too. Operands are read in place:
+transposed dimensions become strides.
 
-The library's kernels are not fused with the operations that follow, which read the result once
-more. At the sizes at which they are used, that costs little compared with the product.
+IREE does not fuse the library's kernels with the operations that follow, so these read the result
+from memory. At the sizes for which the library is used, that costs little next to the product.
 """
 
 from __future__ import annotations
@@ -28,16 +28,19 @@ __all__ = ["LEGALIZATIONS", "SMALLEST", "has_compiler_kernels", "use_library"]
 logger = logging.getLogger(__name__)
 
 # The least number of multiplications, in all products of a batch, for which the library is used.
-# Processor time of OpenBLAS 0.3.31 divided by that of IREE 3.13's kernel, for matrices of n rows
-# and columns (AMD Zen 4):
-#   f64: 128: 1.08;  192: 1.04;  256: 0.80 to 0.98;  512: 0.73 to 0.94;  1024: 0.55 to 0.78
-#   f32: 256: 1.1;   512: 1.0;   1024: 0.88, but 1.1 and 1.2 to 1.3 of the time where the program is
-#   tiled. So f32 has no entry: IREE computes it, until somebody measures a processor on which the
-#   library is faster.
+# CPU time of OpenBLAS 0.3.31 divided by that of IREE 3.13's kernel, for square matrices of n rows
+# (AMD Zen 4; less than 1 means that the library is faster):
+#   n      128    192    256            512            1024
+#   f64    1.08   1.04   0.80 to 0.98   0.73 to 0.94   0.55 to 0.78
+#   f32    -      -      1.1            1.0            0.88
+# f32 has no entry: IREE can also tile its kernel for the caches, and the library takes 1.1 to 1.3
+# times as long as a tiled kernel. Add one for a processor on which the library is faster.
 SMALLEST = {"f64": 1 << 23}
-# The least number in each product of a batch. 64 products of 64 rows: 0.97; of 128 rows: 0.84.
+# The least number of multiplications in each product of a batch. The same ratio for a batch of 64
+# products of matrices of 64 rows: 0.97; of 128 rows: 0.84.
 SMALLEST_ITEM = 1 << 20
-# The least that each of the three sizes must be. 2000 x 2000 x 32: 1.27; 2000 x 2000 x 64: 0.69.
+# The least value of each of the three sizes m, n, k. The ratio for 2000 x 2000 x 32: 1.27; for
+# 2000 x 2000 x 64: 0.69.
 NARROWEST = 64
 # The least number of multiplications that is worth a thread.
 _PER_THREAD = 1 << 17
@@ -51,7 +54,7 @@ _Dim: TypeAlias = "tuple[int, int, int]"
 
 @dataclass(frozen=True)
 class _Matrix:
-    """An operand as the library takes it: its memory, and the layout of its rows."""
+    """An operand in the library's terms: its memory, and the layout of its rows."""
 
     value: ir.Value
     leading: int
@@ -60,12 +63,12 @@ class _Matrix:
 
 @dataclass(frozen=True)
 class _Product:
-    """A product as the kernel computes it.
+    """A batch of matrix products, as parameters of the kernel.
 
     Attributes:
       element: the name of the dtype.
-      batch: the two batch dimensions.
-      sizes: the rows, the columns, and the number of terms of each sum.
+      batch: the two batch dimensions, the outer one first.
+      sizes: m, n and k: the rows and columns of the result, and the number of terms of each sum.
       lhs, rhs: the operands.
     """
 
@@ -103,7 +106,7 @@ def _cores() -> int:
 
 
 def _pieces(m: int, n: int, count: int) -> tuple[int, int]:
-    """The numbers of rows and columns of pieces, nearly square ones, to split a result into."""
+    """The rows and columns of the grid of about ``count`` nearly square pieces of a result."""
     rows = min(m, max(1, round(math.sqrt(count * m / n))))
     return rows, min(n, max(1, round(count / rows)))
 
@@ -122,7 +125,7 @@ def use_library(module: ir.Module, target: Target) -> None:
     with other_dialects(module.context):
         for op in found:
             product = _chosen(op)
-            # The first product that it may compute loads the library.
+            # `has_products` loads the library, so it is asked only when there is a product for it.
             if product is None or not has_products():
                 continue
             with ir.InsertionPoint(op), op.location:
@@ -146,7 +149,7 @@ def has_compiler_kernels(module: ir.Module) -> bool:
 
 
 def _chosen(op: ir.Operation) -> _Product | None:
-    """The product if the library shall compute it, else None."""
+    """The product if the library should compute it, else None."""
     elements = {str(ir.RankedTensorType(v.type).element_type) for v in (*op.operands, *op.results)}
     if len(elements) != 1 or "algorithm" in op.attributes:
         return None
@@ -168,7 +171,7 @@ def _chosen(op: ir.Operation) -> _Product | None:
 
 
 def _reason_against(product: _Product) -> str:
-    """Why the library would not compute a product faster; empty if it would."""
+    """Why the library is not faster for a product; empty if it is."""
     item, least = math.prod(product.sizes), SMALLEST[product.element]
     if min(product.sizes) < NARROWEST:
         return f"one of its sizes is below {NARROWEST}"
@@ -219,7 +222,7 @@ def _only(group: list[_Dim]) -> _Dim:
 
 
 def _matrix(value: ir.Value, rows: tuple[int, int], columns: tuple[int, int]) -> _Matrix | None:
-    """A matrix, given by sizes and strides, as the library takes it; None if it cannot."""
+    """A matrix in the library's terms, from its sizes and strides; None if neither stride is 1."""
     (m, row_stride), (n, column_stride) = rows, columns
     if column_stride == 1 or n == 1:
         return _Matrix(value, row_stride if m > 1 else n, transposed=False)
@@ -229,7 +232,7 @@ def _matrix(value: ir.Value, rows: tuple[int, int], columns: tuple[int, int]) ->
 
 
 def _collapse(dims: Iterable[_Dim]) -> list[_Dim]:
-    """The dimensions, with neighbours joined that are contiguous in both operands."""
+    """Join neighbouring dimensions that are contiguous in both operands."""
     found: list[_Dim] = []
     for size, a, b in dims:
         if size == 1:
@@ -255,7 +258,7 @@ def _strided(value: ir.Value) -> tuple[ir.Value, list[int]]:
 
 
 def _dimension_numbers(op: ir.Operation) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Batch dimensions of both sides, and contracted ones of both sides."""
+    """The batch dimensions of both sides, then the contracted dimensions of both sides."""
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     return (
         list(numbers.lhs_batching_dimensions),
@@ -296,7 +299,7 @@ def _dispatch(product: _Product, type_: ir.Type) -> ir.Value:
 
 
 def _kernels(elements: Sequence[str]) -> str:
-    """A module with the kernels for some dtypes, in the generic form of all dialects."""
+    """A module with the kernels for some dtypes, in MLIR's generic form."""
     exports = "\n".join(
         f"""
   "stream.executable.export"() <{{function_ref = @{e}, sym_name = "{e}",

@@ -42,8 +42,8 @@ def check_dtypes(program: Program, target: Target) -> None:
         for type_ in body.argument_types:
             if not _has(target, type_):
                 raise _refusal(type_, "an argument", "", target)
-        # Operands are results of other ops, or arguments; those of a loop's body are operands of
-        # the loop.
+        # Checking results is enough: an operand is the result of another op or an argument, and
+        # the arguments of a loop's body are operands of the loop.
         for op in all_operations(body):
             for value in results_of(op):
                 if value.type in accepted:
@@ -67,7 +67,7 @@ def _refusal(type_: TensorType, what: str, line: str, target: Target) -> Unsuppo
 
 
 def refuse(target: Target, reason: str) -> Rule:
-    """The rule of an op that the target has no form of."""
+    """A rule that refuses an op that the target cannot run."""
 
     def rule(inst: Instance) -> None:
         types = ", ".join(map(str, inst.operand_types))
@@ -99,7 +99,7 @@ LEGALIZATIONS = (
     ),
 )
 
-# The same for what the rules wrote.
+# The same check for ops that rules have written.
 LEGALIZATIONS_OF_WRITTEN = (
     replace(
         LEGALIZATIONS[0],

@@ -1,1 +1,1 @@
-"""Legalizations of the StableHLO that a program was lowered to."""
+"""Legalizations of StableHLO, after a program was lowered to it."""

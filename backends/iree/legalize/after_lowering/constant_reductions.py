@@ -1,20 +1,21 @@
-"""Reductions of what the compiler may take for a constant.
+"""Reductions of values that the compiler may fold to a constant.
 
-IREE 3.13 vectorizes a reduction wrongly where the reduced value is the same number in every
-iteration, a literal or what folds to one: the number is no vector then, the vectorizer takes it for
-one that is reduced already, and combines it once for each vector instead of once for each element.
-A sum of ten times -1 is -1, -2 or -3, as wide as the vectors are; see
+IREE 3.13 vectorizes a reduction wrongly if the reduced value is the same number in every iteration,
+as a literal or after folding. The number is then a scalar, which the vectorizer takes for an
+already reduced vector: it combines it once for each vector instead of once for each element. A sum
+of ten times -1 is -1, -2 or -3, depending on the width of the vectors; see
 docs/upstream/reductions_of_constants.md.
 
-It is not enough to find the literals: IREE folds until after kernels are formed, such as ``(x & 0)
-| 3``, ``x >= 0`` of unsigned numbers, a choice between equal values. So a value is reduced as it is
-only where it varies whatever is folded, see `varying_values`. To any other a zero is added that the
-compiler does not see, read from memory like an argument. That costs a microsecond a call, in
-programs on the thread pool ten, and makes a sum of what is in a cache up to twice as long; so what
-programs usually reduce should be known to vary (`test_constant_reductions` has a list).
+It is not enough to find the literals: IREE keeps folding until kernels are formed, for example
+``(x & 0) | 3``, ``x >= 0`` of unsigned numbers, or a select between equal values. So a value is
+reduced unchanged only if it varies whatever IREE folds, see `varying_values`. To every other value,
+a zero is added that the compiler cannot see, since it is read from memory like an argument. That
+costs a microsecond per call, or ten in programs on the thread pool, and up to doubles the time of a
+sum over cached data. The values that programs usually reduce should therefore be known to vary
+(`test_constant_reductions` has a list).
 
-Extrema, ``and`` and ``or`` give the same however often they combine a number, and vectors hold no
-complex numbers. Products of matrices and convolutions are right.
+Extrema, ``and`` and ``or`` give the same however often they combine a number, and IREE does not
+vectorize complex numbers. It compiles products of matrices and convolutions correctly.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ _IDEMPOTENT = frozenset(
 
 
 def guard_reductions(module: ir.Module, target: Target) -> None:
-    """Add hidden zeros to what a StableHLO module reduces and may be constant, in place.
+    """Add hidden zeros to reduced values that may be constant, in a StableHLO module, in place.
 
-    Control flow may be that of the dialect ``scf``.
+    Control flow may be in the dialect ``scf``.
     """
     functions = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
     functions = [function for function in functions if len(function.regions[0].blocks)]
@@ -89,7 +90,7 @@ class _Guard:
         self.known: dict[ir.Value, Known] = {}
         self.zeros: dict[np.dtype, ir.Value] = {}
         self.guarded: set[ir.Value] = set()
-        # The arguments of others may be literals once they are inlined.
+        # Arguments of private functions may become literals by inlining.
         if "sym_visibility" not in function.attributes:
             self.known.update((a, of_argument(a)) for a in self._entry.arguments)
 
@@ -133,7 +134,7 @@ class _Guard:
         self.known[guarded] = of_argument(guarded)
 
     def _zero(self, dtype: np.dtype) -> ir.Value:
-        """The identity of addition: a value that changes no number, not even -0."""
+        """The hidden identity of addition: -0 for floats, since adding 0 would turn -0 into 0."""
         if dtype not in self.zeros:
             with ir.InsertionPoint.at_block_begin(self._entry), ir.Location.unknown():
                 zero = stablehlo_constant(np.asarray(-0.0 if is_inexact(dtype) else 0, dtype))
@@ -144,12 +145,12 @@ class _Guard:
     # --------------------------------------------------------------------------------- control flow
 
     def _loop(self, loop: ir.Operation) -> None:
-        """A carry varies where it does at first and after each iteration; loops may be unrolled."""
+        """A carry varies if it does at first and after every iteration; loops may be unrolled."""
         blocks = [region.blocks[0] for region in loop.regions]
         initial = list(loop.operands)[3 if loop.name == "scf.for" else 0 :]
         found = [self._of(v) for v in initial]
         varies, free = [k.varies for k in found], [k.varies and k.free for k in found]
-        # An assumption fails twice for each carry at most.
+        # This ends: each round drops an assumption, and there are two for each carry.
         while True:
             for block in blocks:
                 arguments = list(block.arguments)[len(block.arguments) - len(varies) :]

@@ -1,4 +1,4 @@
-"""The device as an attribute of the module, for what the compiler's flags do not say."""
+"""The device as an attribute of the module, for properties that the compiler has no flags for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["describe_device"]
 
 
 def describe_device(module: ir.Module, target: Target) -> str:
-    """Write a target's device into a StableHLO module; the text that the compiler reads."""
+    """Write a target's device into a StableHLO module, and return the text for the compiler."""
     context = module.context
     with other_dialects(context):
         module.operation.attributes["hal.device.targets"] = ir.Attribute.parse(

@@ -1,7 +1,7 @@
-"""Products with bools that are converted to floats: the conversion is a choice of 1 or 0.
+"""Products with bools that are converted to floats: the conversion becomes a select of 1 or 0.
 
-IREE makes ``x * convert(mask)`` a choice of ``x`` or 0, which is no product: infinity or nan times
-0 is nan. It knows the mask by the conversion.
+IREE rewrites ``x * convert(mask)`` as a select of ``x`` or 0, which differs from the product:
+infinity or nan times 0 is nan. It recognizes the mask by the conversion, so a select hides it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["LEGALIZATIONS", "choose_factors"]
 
 
 def choose_factors(module: ir.Module, target: Target) -> None:
-    """Write conversions of bools that are factors as choices, in a StableHLO module; in place."""
+    """Write conversions of bools to factors as selects, in a StableHLO module, in place."""
     for function in module.body.operations:
         for op in list(operations(function.operation)):
             if name_of(op) == "convert" and _is_of_mask(op) and _is_factor(op.results[0]):
@@ -52,9 +52,9 @@ LEGALIZATIONS = (
         name="masks",
         stage=Stage.LOWERED,
         kind=Kind.MISCOMPILED,
-        doc="write a bool that is converted to a factor as a choice of 1 or 0",
-        upstream="IREE 3.13 takes a product with a converted bool for a choice of the other factor "
-        "or 0, and infinity times 0 for 0",
+        doc="write the conversion of a bool to a factor as a select of 1 or 0",
+        upstream="IREE 3.13 rewrites a product with a converted bool as a select of the other "
+        "factor or 0, which makes infinity times 0 be 0",
         issue="https://github.com/iree-org/iree/pull/8396",
         texts=("products_with_masks",),
         reproducer="`x * mask` is 0 instead of nan where x is infinite and the mask is False",

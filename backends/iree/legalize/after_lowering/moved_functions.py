@@ -1,10 +1,10 @@
-"""Functions of one operand that is reshaped, transposed or repeated.
+"""Elementwise functions of an operand that is reshaped, transposed or broadcast.
 
-IREE 3.13 computes such a function before the operand is rearranged. Its simplification does so in
-most programs. Where it leaves one, the conversion to its own dialects tries the same, and ends with
-"failed to legalize unresolved materialization": in the Hessian of a softmax, for example. When all
-functions are moved beforehand, none is left. It is no slower: a function of fewer elements, or of
-as many.
+IREE 3.13 moves such a function before the op that rearranges its operand. In most programs, its
+simplification moves all of them. If one is left, the conversion to IREE's own dialects attempts the
+same and fails with "failed to legalize unresolved materialization", as in the Hessian of a softmax.
+This pass moves all of them first, so that none is left. The program does not become slower, since a
+moved function has as many elements or fewer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FUNCTIONS = frozenset(
 
 
 def move_functions(module: ir.Module, target: Target) -> None:
-    """Compute functions before their operands are rearranged, in a StableHLO module; in place."""
+    """Move functions before the ops that rearrange their operands, in place."""
     for function in module.body.operations:
         for op in list(operations(function.operation)):
             if name_of(op) in _FUNCTIONS and _rearrangement(op.operands[0]) is not None:
@@ -37,7 +37,7 @@ def move_functions(module: ir.Module, target: Target) -> None:
 
 
 def _rearrangement(value: ir.Value) -> ir.Operation | None:
-    """The operation that rearranges elements to make a value, or None."""
+    """The operation that makes a value by rearranging elements, or None."""
     owner = value.owner
     if isinstance(owner, ir.Block) or name_of(owner) not in REARRANGES:
         return None
@@ -66,7 +66,7 @@ def _move(op: ir.Operation) -> None:
 
 
 def _like(op: ir.Operation, operand: ir.Value, type_: TensorType) -> ir.Value:
-    """An operation of the same name and attributes on another operand."""
+    """A copy of an operation, with another operand and result type."""
     attributes = {name: op.attributes[name] for name in op.attributes}
     created = ir.Operation.create(
         op.name, results=[mlir_type(type_)], operands=[operand], attributes=attributes
@@ -79,8 +79,9 @@ LEGALIZATIONS = (
         name="moved-functions",
         stage=Stage.LOWERED,
         kind=Kind.REFUSED,
-        doc="compute functions of one operand before it is reshaped, transposed or repeated",
-        upstream="IREE 3.13 moves functions while it converts their operands, and fails",
+        doc="compute functions of one operand before it is reshaped, transposed or broadcast",
+        upstream="IREE 3.13 moves functions in the middle of a conversion to its dialects, and "
+        "fails",
         reproducer="the Hessian of a softmax is refused",
         run=move_functions,
     ),

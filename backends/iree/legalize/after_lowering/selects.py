@@ -1,7 +1,7 @@
-"""Choices between complex numbers, part by part: IREE 3.13 writes no SPIR-V for them.
+"""Selects of complex numbers, part by part: IREE 3.13 cannot translate them to SPIR-V.
 
-Many ops are lowered to such choices, and guards of loops contain them, so the pass works on the
-StableHLO module. Two ops have them in the compiler's own expansions, and are expanded here.
+Many ops are lowered to such selects, and guards of loops contain them, so the pass works on
+StableHLO. The compiler's own expansions of two ops contain them, so these are expanded here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SELECT = "stablehlo.select"
 
 
 def split_complex_selects(module: ir.Module, target: Target) -> None:
-    """Rewrite the complex selections of a StableHLO module in place."""
+    """Rewrite the complex selects of a StableHLO module in place."""
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -82,14 +82,14 @@ def _pow(inst: Instance) -> Sequence[ir.Value] | None:
 
 
 _LACKING = Targets.where(complex_selects=False)
-_NOT_WRITTEN = "IREE 3.13 writes no SPIR-V for a choice between complex numbers"
+_NOT_WRITTEN = "IREE 3.13 cannot translate a select of complex numbers to SPIR-V"
 
 LEGALIZATIONS = (
     Legalization(
         name="complex-signs-and-powers",
         stage=Stage.DECOMPOSE,
         kind=Kind.REFUSED,
-        doc="expand complex signs and powers, in whose expansions the compiler would choose",
+        doc="expand complex signs and powers, whose expansions by IREE contain complex selects",
         upstream=_NOT_WRITTEN,
         reproducer="`x ** x` of complex64 for `metal` does not compile",
         targets=_LACKING,
@@ -99,7 +99,7 @@ LEGALIZATIONS = (
         name="complex-selects",
         stage=Stage.LAST,
         kind=Kind.REFUSED,
-        doc="choose between complex numbers part by part",
+        doc="write selects of complex numbers part by part",
         upstream=_NOT_WRITTEN,
         reproducer="`where` of complex64 for `metal` does not compile",
         targets=_LACKING,

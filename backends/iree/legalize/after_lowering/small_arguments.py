@@ -1,8 +1,8 @@
-"""Functions of small arguments, whose digits the compiler loses, in a StableHLO module.
+"""Functions that lose the digits of small arguments, rewritten in StableHLO.
 
-Of f64, and in SPIR-V of f32 too, IREE takes ``log(1 + x)`` for ``log1p`` and ``exp(x) - 1`` for
-``expm1``: of 1e-20 both are 0. Its sines of f32 are off by 6e-8 there. Many lowerings end in these
-functions, so they are replaced when everything is lowered.
+IREE computes ``log1p`` as ``log(1 + x)`` and ``expm1`` as ``exp(x) - 1`` in f64, and in SPIR-V in
+f32 too, which gives 0 for 1e-20. Its sine of f32 has an error of 6e-8 for small arguments. Many
+lowerings end in these functions, so they are rewritten after the lowering.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SINE = "stablehlo.sine"
 
 
 def keep_small_digits(module: ir.Module, target: Target) -> None:
-    """Rewrite a StableHLO module in place, for what the target's code has no functions of."""
+    """Rewrite the functions of a StableHLO module that a target computes inaccurately, in place."""
     shaders = target.code in ("spirv", "msl")
     found: list[ir.Operation] = []
 
@@ -55,8 +55,8 @@ def _series(x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
     return total
 
 
-# 2 atanh(s) / s, in powers of s squared, and (exp(x) - 1) / x: their errors are below the spacing
-# of the dtype up to s = 1/3 and x = 1/2.
+# 2 atanh(s) / s in powers of s**2, and (exp(x) - 1) / x in powers of x. Their errors are smaller
+# than the dtype's epsilon up to s = 1/3 and x = 1/2.
 _ATANH = tuple(2 / (2 * k + 1) for k in range(17))
 _EXP = tuple(1 / math.factorial(k + 1) for k in range(16))
 _TERMS_OF_F32 = 9
@@ -69,7 +69,7 @@ def _enough(x: ir.Value, coefficients: Sequence[float]) -> Sequence[float]:
 def _log1p(x: ir.Value) -> ir.Value:
     """``2 atanh(x / (2 + x))`` for small arguments, ``log(1 + x)`` for others.
 
-    No difference is taken in which roundings would have to cancel: a driver may simplify that.
+    Neither relies on rounding errors that cancel, which a driver may simplify away.
     """
     small = lowered.div(x, lowered.add(x, literal(x, 2)))
     near = lowered.mul(small, _series(lowered.mul(small, small), _enough(x, _ATANH)))

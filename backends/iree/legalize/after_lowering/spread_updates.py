@@ -1,9 +1,9 @@
-"""Interior padding next to other ops that write parts of arrays: updates, and edges around it.
+"""Interior padding combined with other ops that write parts of arrays: updates and edge padding.
 
-IREE 3.13 makes an update of the padded array in the result of the padding, at the place that it
-would have without the padding between the elements. If the result is padded at its edges, by a
-convolution for example, it puts the elements side by side in the larger array. After a barrier an
-array is one of its own.
+If an updated array gets interior padding, IREE 3.13 runs the update in the padded array, but at the
+position that it had without padding. If an array with interior padding is also padded at its edges,
+for example by a convolution, IREE puts the elements side by side in the larger array. A barrier
+between the two ops gives the array a buffer of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOVES = frozenset({"stablehlo.reshape", "stablehlo.transpose", "stablehlo.slice
 
 
 def store_spread_updates(module: ir.Module, target: Target) -> None:
-    """Put barriers before the interior padding of updates in a StableHLO module; in place."""
+    """Put barriers between updates and their interior padding, in a StableHLO module, in place."""
     for function in module.body.operations:
         for op in list(operations(function.operation)):
             if op.name != "stablehlo.pad" or not _is_update(op.operands[0]):
@@ -36,7 +36,7 @@ def store_spread_updates(module: ir.Module, target: Target) -> None:
 
 
 def store_padded_spreads(module: ir.Module, target: Target) -> None:
-    """Put barriers before ops that pad the edges of interior padding; in place."""
+    """Put barriers between interior padding and ops that pad its edges, in place."""
     for function in module.body.operations:
         for op in list(operations(function.operation)):
             if not _pads_edges(op):
@@ -85,8 +85,9 @@ LEGALIZATIONS = (
         name="spread-updates",
         stage=Stage.LOWERED,
         kind=Kind.MISCOMPILED,
-        doc="store an updated array before padding is put between its elements",
-        upstream="IREE 3.13 makes the update in the padded array, at the place without padding",
+        doc="store an updated array before it gets interior padding",
+        upstream="IREE 3.13 runs the update in the padded array, at the position that it has in "
+        "the array without padding",
         texts=("interior_padding_of_updates",),
         reproducer="a pad with gaps of an updated array has the update in another place",
         run=store_spread_updates,
@@ -95,8 +96,8 @@ LEGALIZATIONS = (
         name="padded-spreads",
         stage=Stage.LOWERED,
         kind=Kind.MISCOMPILED,
-        doc="store what is padded between its elements before its edges are padded",
-        upstream="IREE 3.13 makes one array of the two, and drops the stride of the elements",
+        doc="store an array with interior padding before its edges are padded",
+        upstream="IREE 3.13 merges the two pads, and drops the stride of the elements",
         texts=("pads_of_pads",),
         reproducer="sums of windows of a padded pad with gaps have the gaps in other places",
         run=store_padded_spreads,

@@ -1,11 +1,11 @@
-"""Slices with gaps that are read by position: stored before they are read.
+"""Strided slices that are read by computed indices: stored before they are read.
 
-IREE reads a slice in place, as a view of the whole. Where a kernel takes elements of it by position
-(a gather, a reversal, a reversed scan), IREE 3.13 reads a vector of them at once, and LLVM takes
-such a read only where neighbours in the view are neighbours in memory: of ``x[::2]``, or of
-``x[:, 0:1]`` with its last dimension dropped, the program is refused (``LLVM Translation failed for
-operation: builtin.unrealized_conversion_cast``). So it is of ``x.T[0:1]``, which IREE makes of
-``x[..., 0:1]``. A barrier after the slice makes it an array.
+IREE reads a slice in place, as a view of the whole array. A kernel that reads elements at computed
+indices (a gather, a reversal, a reversed scan) reads a vector of them at once, which IREE 3.13 can
+translate for LLVM only if neighbours in the view are neighbours in memory. With ``x[::2]``, or with
+``x[:, 0:1]`` and its last dimension dropped, compilation fails (``LLVM Translation failed for
+operation: builtin.unrealized_conversion_cast``). It fails likewise with ``x.T[0:1]``, which IREE
+rewrites as a transposed ``x[..., 0:1]``. A barrier after the slice makes it an array of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gnomon.dialects.types import type_of
 
 __all__ = ["LEGALIZATIONS", "operations", "store_strided_views"]
 
-# Ops that IREE writes as reads by position. It makes reversed scans of some windows.
+# Ops that become reads at computed indices; some windows become reversed scans.
 _READERS = frozenset(f"stablehlo.{n}" for n in ("gather", "reverse", "reduce_window"))
 _SLICES = ("stablehlo.slice", "stablehlo.dynamic_slice")
 _ELEMENTWISE = frozenset(
@@ -37,7 +37,7 @@ _LITERAL = "stablehlo.constant"
 
 
 def store_strided_views(module: ir.Module, target: Target) -> None:
-    """Put barriers after slices with gaps that are read by position; in place."""
+    """Put barriers after strided slices that are read by computed indices, in place."""
     views: dict[ir.Value, None] = {}
     for function in module.body.operations:
         for op in operations(function.operation):
@@ -50,7 +50,7 @@ def store_strided_views(module: ir.Module, target: Target) -> None:
 
 
 def operations(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The operations in the regions of one, those in their regions among them."""
+    """All operations nested in an operation, in program order."""
     for region in op.regions:
         for block in region.blocks:
             for inner in block.operations:
@@ -59,15 +59,16 @@ def operations(op: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def _views_read_in_place(read: ir.Value) -> Iterator[ir.Value]:
-    """The slices with gaps that a kernel may read when it takes elements of a value.
+    """The strided slices that a kernel may read in place when it reads elements of a value.
 
-    What is computed is an array of its own, unless the compiler simplifies the computation away, as
-    it may where one of two operands is a literal, or repeats it in the kernel to spare memory, as
-    it may where the slice is of narrower numbers.
+    A computed value is usually stored, so slices before the computation are not read in place.
+    There are two exceptions: the compiler may simplify the computation away, if one of two operands
+    is a literal, or repeat it in the reading kernel to save memory, if the slice has a narrower
+    dtype.
     """
     width = type_of(read).dtype.itemsize
     seen: set[tuple[ir.Value, bool]] = set()
-    # A value, the last slice on the way from it, and whether something is computed on that way.
+    # A value, the last slice between it and the read, and whether anything is computed in between.
     waiting: list[tuple[ir.Value, ir.Value | None, bool]] = [(read, None, False)]
     while waiting:
         value, last, computed = waiting.pop()
@@ -107,7 +108,7 @@ def _is_literal(value: ir.Value) -> bool:
 def _has_gaps(op: ir.Operation) -> bool:
     """Whether neighbours along the innermost dimension of a slice are apart in memory.
 
-    That is the last dimension with more than one element: the ones after it are dropped.
+    The innermost dimension is the last one with more than one element; IREE drops those after it.
     """
     whole, part = type_of(op.operands[0]).shape, type_of(op.results[0]).shape
     inner = max((d for d, size in enumerate(part) if size > 1), default=None)
@@ -120,9 +121,9 @@ def _has_gaps(op: ir.Operation) -> bool:
 
 
 def _is_of_transposed(op: ir.Operation) -> bool:
-    """Whether a slice takes a part of what is transposed.
+    """Whether a slice takes a part of a transposed array.
 
-    IREE slices before it transposes, and there the slice may have gaps.
+    IREE slices before it transposes, and that slice may be strided.
     """
     if type_of(op.operands[0]).shape == type_of(op.results[0]).shape:
         return False
@@ -139,9 +140,9 @@ LEGALIZATIONS = (
         name="strided-views",
         stage=Stage.LOWERED,
         kind=Kind.REFUSED,
-        doc="store slices with gaps that are read by position",
-        upstream="IREE 3.13 reads a vector of a view by position, which LLVM takes only where "
-        "neighbours are neighbours in memory",
+        doc="store strided slices that are read by computed indices",
+        upstream="IREE 3.13 gathers a vector from a view, and cannot translate that for LLVM where "
+        "neighbours in the view are apart in memory",
         issue="https://github.com/iree-org/iree/issues/15364",
         reproducer="`x[::2][i]` does not compile",
         run=store_strided_views,

@@ -1,9 +1,10 @@
-"""Positions of extrema that are transposed: stored before they are.
+"""Positions of extrema that are transposed: stored before they are transposed.
 
-IREE moves a transposition to the operation that makes its operand. Of a reduction with several
-results it keeps only the one that is transposed, but the reduction's body as it was, and refuses
-the program (``'linalg.yield' op expected number of yield values (2)``): ``argmin(x, 2).T``, for
-example. A barrier between the two stops the transposition, also one that comes from further on.
+IREE moves a transpose into the operation that makes its operand. If that is a reduction with
+several results, such as the one in ``argmin(x, 2).T``, IREE keeps only the transposed result but
+does not change the reduction's body, and compilation fails (``'linalg.yield' op expected number of
+yield values (2)``). A barrier after the reduction stops the transpose, even one that follows other
+ops.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ _TRANSPOSE = "stablehlo.transpose"
 
 
 def store_transposed_extrema(module: ir.Module, target: Target) -> None:
-    """Put barriers after reductions with several results of which one is transposed; in place."""
+    """Put barriers after multi-result reductions with a transposed result, in place."""
     found: list[ir.Value] = []
     for function in module.body.operations:
-        # Values on which a transposition depends; uses are seen before definitions.
+        # Values on which a transpose depends. The walk is backwards: uses come before definitions.
         transposed: set[ir.Value] = set()
         for op in reversed(list(operations(function.operation))):
             if op.name == _TRANSPOSE or any(x in transposed for x in op.results):
@@ -42,9 +43,9 @@ LEGALIZATIONS = (
         name="transposed-extrema",
         stage=Stage.LOWERED,
         kind=Kind.REFUSED,
-        doc="store the results of a reduction with several if one is transposed",
-        upstream="IREE 3.13 moves the transposition into the reduction, and drops the other "
-        "results but not what the body yields for them",
+        doc="store the results of a multi-result reduction if one of them is transposed",
+        upstream="IREE 3.13 moves the transpose into the reduction, and drops the other results "
+        "but not the values that the body yields for them",
         texts=("transposed_positions_of_extrema",),
         reproducer="`argmin(x, 2).T` of i32[2,2,3] does not compile",
         run=store_transposed_extrema,

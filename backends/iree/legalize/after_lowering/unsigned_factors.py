@@ -1,9 +1,9 @@
 """Factors that are converted from unsigned integers or bools, in products with vectors.
 
-IREE 3.13 moves a conversion into a product of a matrix and a vector, or of two vectors, and there
-converts as if the integers were signed: 200 of ``uint8`` counts as -56, without a word. Of bools
-the program is refused. After a barrier the factor is an array of converted numbers. Products of two
-matrices are right.
+IREE 3.13 moves a conversion into a product of a matrix and a vector, or of two vectors, and
+converts there as if the integers were signed: it silently takes 200 of ``uint8`` for -56. With
+bools, compilation fails. A barrier after the conversion keeps it out of the product. Products of
+two matrices are correct.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["LEGALIZATIONS", "store_unsigned_factors"]
 
 
 def store_unsigned_factors(module: ir.Module, target: Target) -> None:
-    """Put barriers after such conversions in a StableHLO module; in place."""
+    """Put barriers after such conversions, in a StableHLO module, in place."""
     found: dict[ir.Value, None] = {}
     for function in module.body.operations:
         for op in operations(function.operation):
@@ -37,7 +37,7 @@ def store_unsigned_factors(module: ir.Module, target: Target) -> None:
 
 
 def _has_vector(op: ir.Operation) -> bool:
-    """Whether one factor has no dimensions but batch and contracted ones, sizes one left out."""
+    """Whether one factor has, apart from sizes of 1, only batch and contracted dimensions."""
     numbers = mlir.stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     left = (*numbers.lhs_batching_dimensions, *numbers.lhs_contracting_dimensions)
     right = (*numbers.rhs_batching_dimensions, *numbers.rhs_contracting_dimensions)
@@ -63,7 +63,7 @@ LEGALIZATIONS = (
         stage=Stage.LOWERED,
         kind=Kind.MISCOMPILED,
         doc="store factors that are converted from unsigned integers or bools",
-        upstream="IREE 3.13 converts as if they were signed, in products with a vector",
+        upstream="IREE 3.13 converts them as if they were signed, in products with a vector",
         texts=("unsigned_operands_of_products",),
         reproducer="a product of uint8 with a vector takes 200 for -56",
         run=store_unsigned_factors,

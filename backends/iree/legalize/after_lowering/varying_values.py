@@ -1,12 +1,12 @@
-"""Which values of a StableHLO function can be no constant, whatever the compiler folds.
+"""Values of a StableHLO function that the compiler cannot fold to a constant.
 
-A value *varies* if it is read from memory, or computed from such a value by operations that no rule
-of the compiler's makes a constant. The rules meant are those of MLIR's dialects and of IREE's
-analysis of ranges of integers, which hold before kernels are vectorized: arithmetic of floats is
-folded only if all operands are literals, integers have algebra (``x - x``, ``x & 0``) and ranges
-(what was converted from ``ui8`` is never negative).
+A value *varies* if it is read from memory, or computed from such a value by operations that no
+folding rule of the compiler makes constant. The rules in question are those of MLIR's dialects and
+of IREE's analysis of integer ranges, which run before kernels are vectorized: arithmetic of floats
+is folded only if all operands are literals, but integers have algebra (``x - x``, ``x & 0``) and
+ranges (a value converted from ``ui8`` is never negative).
 
-What is not known to vary may do so all the same.
+The analysis is conservative: a value that it does not know to vary may vary.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Known:
     """The facts about a value.
 
     Attributes:
-      varies: it is no constant.
+      varies: it cannot become a constant.
       free: it may be any number of its type, as far as the compiler can tell.
-      literal: it is made of literals and ramps alone.
-      number: the one that all elements of a literal are; None where they differ, or none is known.
-      root: the value of which it has elements, or a one-to-one function of them.
+      literal: it is computed from literals and iotas alone.
+      number: the number that all elements of a literal are; None if they differ or are unknown.
+      root: the value whose elements it has, or a one-to-one function of them.
     """
 
     varies: bool = False
@@ -65,8 +65,8 @@ def _names(*names: str) -> frozenset[str]:
 
 
 _IN_MEMORY = _names("optimization_barrier", "custom_call")
-# Of floats. Those that choose (a clamp, the sign, extrema) are not here, and no powers: the 0th
-# one is 1.
+# Ops of floats that vary with any operand. Ops that choose a value (clamp, sign, extrema) are
+# missing, and so is the power, since ``x ** 0`` is 1.
 _ARITHMETIC = _names(
     *("add", "subtract", "multiply", "divide", "negate", "abs", "reduce_precision"),
     *("exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh"),
@@ -77,7 +77,8 @@ _ARITHMETIC = _names(
 _ONE_TO_ONE = _names("add", "subtract", "xor", "negate", "not")
 _OF_TWO = _names("add", "subtract", "multiply", "and", "or", "xor")
 _EXTREMA = _names("maximum", "minimum", "clamp")
-# They move the elements of their first operands, of so many or of all.
+# Ops that move elements, each with the number of leading operands whose elements they move; None
+# means all.
 _MOVES: dict[str, int | None] = {
     **dict.fromkeys(
         _names(
@@ -96,7 +97,7 @@ def of_op(op: ir.Operation, known: Sequence[Known], with_bodies: frozenset[str])
 
     Args:
       op: the op.
-      known: of its operands.
+      known: the facts about its operands.
       with_bodies: names of the functions that the compiler may inline.
     """
     name = op.name
@@ -111,7 +112,7 @@ def of_op(op: ir.Operation, known: Sequence[Known], with_bodies: frozenset[str])
     if all(k.literal for k in known) and not len(op.regions):
         return known[0] if name in _SPREADS else LITERAL
     types = [type_of(v) for v in op.operands]
-    # An empty array with padding is one number everywhere.
+    # An empty array, padded, is the same number everywhere.
     if not all(t.size for t in types):
         return UNKNOWN
     if name in _MOVES:
@@ -133,12 +134,12 @@ def of_op(op: ir.Operation, known: Sequence[Known], with_bodies: frozenset[str])
 
 
 def of_reduction(op: ir.Operation, known: Sequence[Known]) -> list[Known]:
-    """The facts about the results of a ``reduce`` or ``reduce_window`` of such operands."""
+    """The facts about the results of a ``reduce`` or ``reduce_window``."""
     operand, result = type_of(op.operands[0]), type_of(op.results[0])
     if op.name == "stablehlo.reduce" and operand.size > result.size:
         varies = any(k.varies for k in known)
         return [of_argument(r) if varies else UNKNOWN for r in op.results]
-    # Each element is one of the operand's, perhaps, or what windows begin with.
+    # A reduction of one element each copies the operand; a window may also give its initial value.
     varies = len(known) == 1 and known[0].varies and operand.size > 0
     return [Known(varies=varies and op.name == "stablehlo.reduce")] * len(op.results)
 
@@ -158,7 +159,7 @@ def _all(known: Sequence[Known]) -> Known:
 
 
 def _are_independent(a: Known, b: Known) -> bool:
-    """Whether two values vary apart from each other: one of them is read from an argument."""
+    """Whether two values vary independently: their roots differ, and one is an argument."""
     if not (a.varies and b.varies) or a.root is None or b.root is None or a.root == b.root:
         return False
     return isinstance(a.root.owner, ir.Block) or isinstance(b.root.owner, ir.Block)
@@ -176,14 +177,14 @@ def _of_choice(type_: TensorType, predicate: Known, a: Known, b: Known) -> Known
     if a.number is not None and b.number is not None:
         return Known(varies=bool(a.number != b.number))
     chosen = a if a.varies else b
-    # Of integers, ``x == 2 ? x : 2`` is 2.
+    # For integers, ``x == 2 ? x : 2`` is folded to 2.
     varies = chosen.varies and (is_inexact(type_.dtype) or _are_independent(predicate, chosen))
     return Known(varies=varies)
 
 
 def _of_comparison(op: ir.Operation, type_: TensorType, a: Known, b: Known) -> Known:
     if a.free and b.free:
-        # ``x == x`` is false of nan, so it is not folded.
+        # ``x == x`` of floats is false for nan, so it is not folded.
         return Known(varies=is_floating(type_.dtype) or _are_independent(a, b))
     number = a.number if b.free else b.number
     if not (a.free or b.free) or number is None:
@@ -191,7 +192,7 @@ def _of_comparison(op: ir.Operation, type_: TensorType, a: Known, b: Known) -> K
     if not is_integer(type_.dtype):
         return Known(varies=is_floating(type_.dtype) and _is_finite(number))
     ends = np.iinfo(type_.dtype) if type_.dtype.kind in "iu" else None
-    # An element may be any number, so it may equal this one; but none is less than the least one.
+    # A free value may equal any number, but it cannot be less than the least of its type.
     is_order = not any(f" {word}>" in str(op.attributes["comparison_direction"]) for word in _EQ)
     inside = ends is not None and ends.min < int(number) < ends.max
     return Known(varies=inside or not is_order)
@@ -209,7 +210,7 @@ def _of_conversion(before: np.dtype, after: np.dtype, x: Known) -> Known:
         return x if is_inexact(after) else Known(varies=x.free)
     if is_inexact(after) or after.itemsize > before.itemsize or before == BOOL:
         return replace(x, free=False)
-    # What a wider integer loses may be all that varies.
+    # The conversion to a narrower integer may drop all the bits that vary.
     return x if x.free else UNKNOWN
 
 

@@ -1,1 +1,1 @@
-"""Loops, branches and calls of Python, in the forms that IREE takes."""
+"""Loops, branches and calls of Python, in forms that IREE compiles."""

@@ -1,8 +1,8 @@
-"""Branches: where all are cheap, all are computed and the result selected.
+"""Branches: if all are cheap, all are computed, and the result is selected.
 
-IREE runs a ``stablehlo.case`` by a decision on the host, which splits the program around it into
-kernels of their own and waits for the index. Inside of loops it also fails to schedule some of them
-(``failed to solve for timepoint coverage``, seen for the gradient of a scan with a cond).
+For a ``stablehlo.case``, IREE decides on the host, which waits for the index and keeps the branches
+from being fused with the program around them. Inside loops, IREE also fails to schedule some
+branches (``failed to solve for timepoint coverage``, seen for the gradient of a scan with a cond).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from gnomon.passes.cost import estimate
 
 __all__ = ["LEGALIZATIONS"]
 
-# The number of arithmetic operations in all branches together up to which it is cheaper to compute
-# them all than to decide on the host.
+# Up to this many arithmetic operations in all branches together, computing all of them is cheaper
+# than deciding on the host.
 _CHEAP_FLOPS = 1e5
 
 
 def _must_be_chosen(body: Body) -> bool:
-    """Whether a body is more than arithmetic: it decides or calls Python in turn."""
+    """Whether a body must run only when it is chosen: it has control flow or effects."""
     return any(lookup(op).is_control_flow or has_effects(op) for op in body.operations)
 
 
@@ -38,7 +38,7 @@ def _switch(inst: Instance) -> Sequence[ir.Value] | None:
     index, *operands = inst.operands
     results = inst.bodies[0].inline(operands)
     for i, body in enumerate(inst.bodies[1:], start=1):
-        # An index below zero means the first branch, and one that is too large the last.
+        # An index below zero chooses the first branch, and one that is too large the last.
         chosen = ops.ge(index, constant(np.asarray(i, np.int32)))
         results = [
             ops.select(broadcast_scalar(chosen, type_.shape), new, old)
@@ -54,9 +54,9 @@ LEGALIZATIONS = (
         name="cheap-branches",
         stage=Stage.REWRITE,
         kind=Kind.SLOW,
-        doc="compute all branches and select the result, where all are cheap",
-        upstream="IREE 3.13 decides on the host, waits for the index, and inside of loops refuses "
-        "some branches (``failed to solve for timepoint coverage``)",
+        doc="compute all branches and select the result, if all are cheap",
+        upstream="IREE 3.13 decides on the host, which waits for the index, and fails to schedule "
+        "some branches in loops (``failed to solve for timepoint coverage``)",
         reproducer="three branches of one operation each take five kernels instead of one",
         rules=always({"gnomon.switch": _switch}),
     ),

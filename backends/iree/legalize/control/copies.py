@@ -1,4 +1,4 @@
-"""Copies of values: buffers of their own, which no simplification takes away again."""
+"""Copies of values in buffers of their own, which the compiler's simplifications keep."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def copy_of(value: ir.Value, number: int) -> ir.Value:
     """A tensor in a buffer of its own, at the current insertion point.
 
     The copy is a select between the value and another one, by a condition that the compiler cannot
-    foresee. The condition is in memory, like the value: instead of copying the result of a kernel
-    that reads no memory, IREE runs the kernel again, and then takes both results for one.
+    fold. The condition is read from memory: if the kernel that makes the value read no memory, IREE
+    would run it again instead of copying its result, and then merge the two results.
 
     Args:
-      value: what to copy.
-      number: another one for each copy of a program: two that look alike become one.
+      value: the value to copy.
+      number: a different number for each copy in a program, since equal copies would be merged.
     """
     type_ = ir.RankedTensorType(value.type)
     scalar = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
@@ -37,7 +37,7 @@ def copy_of(value: ir.Value, number: int) -> ir.Value:
         comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction EQ>"),
         compare_type=ir.Attribute.parse("#stablehlo<comparison_type SIGNED>"),
     )
-    # One condition for each element, because the host would read a single one and decide.
+    # One condition for each element, since the host would read a single one and branch on it.
     each = _create(
         "stablehlo.broadcast_in_dim",
         ir.RankedTensorType.get(type_.shape, boolean),

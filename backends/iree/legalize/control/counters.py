@@ -1,4 +1,4 @@
-"""Loops that count: by a literal step, to a bound that is known before the loop."""
+"""Counted loops: those with a literal step and a bound that is known before the loop."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Counter:
     """A loop's counter.
 
     Attributes:
-      index: which carry it is.
-      step: the literal that it grows by.
-      bound: what it stays below.
+      index: the index of its carry.
+      step: the literal by which it grows.
+      bound: the value below which it stays.
     """
 
     index: int
@@ -26,7 +26,7 @@ class Counter:
 
 
 def counter_of(cond: ir.Block, body: ir.Block) -> Counter | None:
-    """The counter of a loop that runs while it is below a bound, which is computed before."""
+    """The counter of a loop that runs while it is below a bound computed before; None if none."""
     test = _defined_by(_terminator(cond).operands[0], "stablehlo.compare")
     if test is None or "LT" not in str(test.attributes["comparison_direction"]):
         return None

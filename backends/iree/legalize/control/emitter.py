@@ -1,4 +1,4 @@
-"""Emitting the operations of a block again, for the device or for the host."""
+"""Rebuilding the operations of a block, some for the device and some for the host."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def masked(values: Sequence[ir.Value], mask: Sequence[bool]) -> list[ir.Value]:
 class Emitter:
     """Emits operations at the end of a block.
 
-    A value of the old blocks is a tensor, a scalar of the host, or both.
+    A value of the original blocks becomes a tensor on the device, a scalar on the host, or both.
 
     Attributes:
       here: the block.
-      tensors, scalars: the new values for those of the old blocks, on the device and on the host.
+      tensors, scalars: the new values on the device and on the host, by the original values.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Emitter:
     def create_with_regions(
         self, name: str, types: Sequence[ir.Type], operands: Sequence[ir.Value], regions: int
     ) -> ir.Operation:
-        """An operation with empty regions here."""
+        """Create an operation with empty regions here."""
         return ir.Operation.create(
             name,
             results=list(types),
@@ -73,7 +73,7 @@ class Emitter:
         attributes: dict[str, ir.Attribute] | None = None,
         successors: Sequence[ir.Block] = (),
     ) -> list[ir.Value]:
-        """An operation here; its results."""
+        """Create an operation here, and return its results."""
         op = ir.Operation.create(
             name,
             results=list(types),
@@ -85,7 +85,7 @@ class Emitter:
         return list(op.results)
 
     def tensor(self, value: ir.Value) -> ir.Value:
-        """A value on the device; a scalar of the host becomes an operand of what uses it there."""
+        """A value on the device; a scalar of the host is passed to the kernels that use it."""
         if value not in self.tensors:
             scalar = self.scalars[value]
             with ir.InsertionPoint(self.here):
@@ -93,14 +93,14 @@ class Emitter:
         return self.tensors[value]
 
     def scalar(self, value: ir.Value) -> ir.Value:
-        """A value on the host; one of the device is read, which waits for it."""
+        """A value on the host; a value of the device is read, which waits for it."""
         if value not in self.scalars:
             with ir.InsertionPoint(self.here):
                 self.scalars[value] = to_host(self.tensors[value])
         return self.scalars[value]
 
     def either(self, values: Sequence[ir.Value], hosted: Sequence[bool]) -> list[ir.Value]:
-        """Values, on the host where the mask holds."""
+        """The values, on the host where ``hosted`` holds, and on the device elsewhere."""
         return [
             self.scalar(v) if on_host else self.tensor(v)
             for v, on_host in zip(values, hosted, strict=True)
@@ -109,23 +109,23 @@ class Emitter:
     def define(
         self, values: Sequence[ir.Value], made: Sequence[ir.Value], hosted: Sequence[bool]
     ) -> None:
-        """Record the new values for those of the old blocks."""
+        """Record the new values of original ones."""
         for value, new, on_host in zip(values, made, hosted, strict=True):
             (self.scalars if on_host else self.tensors)[value] = new
 
     def knows(self, value: ir.Value) -> bool:
-        """Whether a value was made outside the present block."""
+        """Whether a value of the original blocks has a new value already."""
         return value in self.tensors or value in self.scalars
 
     def on_host(
         self, block: ir.Block, arguments: Sequence[ir.Value], reads: bool
     ) -> Callable[[ir.Value], bool]:
-        """Which values of a block the host computes if it has some of the block's arguments.
+        """A predicate: whether the host has a value of a block, given some of its arguments.
 
         Args:
-          block: what to look at.
-          arguments: those that the host has.
-          reads: whether it may read scalars from outside of the block that are on the device.
+          block: the block.
+          arguments: the arguments that the host has.
+          reads: whether the host may read scalars of the device from outside the block.
         """
         found = set(arguments)
 
@@ -145,11 +145,11 @@ class Emitter:
     def hosted_carries(
         self, cond: ir.Block, body: ir.Block, initial: Sequence[ir.Value]
     ) -> list[bool]:
-        """Which carries of a loop are on the host.
+        """A mask of the carries of a loop that are on the host.
 
-        Those that the host can compute from what it has, where that decides on the next iteration.
-        Otherwise also those that it can compute after it has read some values once, before the
-        loop: the host waits for the device anyway.
+        These are the carries that the host can compute from values that it has, if they determine
+        the condition. Otherwise they include those that it can compute after it has read some
+        values once, before the loop.
         """
         leaving = list(terminator(body).operands)
         choices = []
@@ -165,11 +165,11 @@ class Emitter:
             if tested(terminator(cond).operands[0]):
                 return hosted
             choices.append(hosted)
-        # The condition is read in each iteration, whatever the host has.
+        # The condition needs a read in each iteration, whichever carries are on the host.
         return choices[0]
 
     def read_before(self, block: ir.Block, arguments: Sequence[ir.Value]) -> None:
-        """Read what the host's part of a loop takes from outside."""
+        """Read the values from outside that the host's part of a loop needs."""
         available = self.on_host(block, arguments, reads=True)
         for op in operations(block):
             if op.name != CONSTANT and computes_on_host(op, available):

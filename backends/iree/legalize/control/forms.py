@@ -1,7 +1,7 @@
-"""The forms in which IREE may get a program's control flow, the best one first.
+"""The forms in which a program's control flow may be compiled, the best one first.
 
-A program that the compiler refuses in one form is given to it in the next. It always takes the last
-one, which has no control flow, because Python takes every step.
+If the compiler rejects a program in one form, the next form is tried. It accepts every program in
+the last one, which contains no control flow, because Python runs every step.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = ["LEGALIZATIONS", "Form", "Written", "forms_of", "write_control_flow"]
 class Form(enum.Enum):
     """A form of control flow; the value is its legalization's name.
 
-    In the first three, loops and branches with calls whose order counts are steps.
+    In all forms, loops and branches that contain calls with a fixed order are steps.
     """
 
-    # Counting loops on the host, small loops as kernels.
+    # Counted loops on the host, small loops as kernels.
     HOST = "host-control"
     # The same, with copies where arrays enter loops and leave branches.
     COPIES = "copied-arrays"
-    # Loops as they are, each carry chosen by a select.
+    # StableHLO loops, in which each carry is chosen by a select.
     SELECTS = "guarded-loops"
     # All loops, branches and calls as steps.
     STEPS = "steps"
@@ -49,11 +49,11 @@ def forms_of(legalizations: Iterable[Legalization]) -> tuple[Form, ...]:
 
 
 class Written(NamedTuple):
-    """The form that the compiler reads.
+    """A program with its control flow rewritten, ready for the compiler.
 
     Attributes:
       text: the program.
-      stepped: whether Python takes steps of it: it is no program without gnomon then.
+      stepped: whether Python runs steps of it; if so, it cannot run without gnomon.
     """
 
     text: str
@@ -71,15 +71,15 @@ def write_control_flow(
     """Rewrite a StableHLO module in place.
 
     Args:
-      module: what to rewrite.
-      form: how.
+      module: the module.
+      form: the form of its control flow.
       ordered: symbols of the host functions whose calls keep their order.
       kernels: whether small loops may become kernels.
-      finish: rewrites the module when its control flow has its form.
+      finish: rewrites the module after its control flow.
 
     Returns:
-      what the compiler reads, or None if the form cannot express a loop of the program; the module
-      must not be used then.
+      The program for the compiler, or None if the form cannot express one of its loops. In that
+      case the module must not be used any more.
     """
     is_step = every_step if form is Form.STEPS else steps_for_order(ordered)
     try:
@@ -91,7 +91,7 @@ def write_control_flow(
                 guard_loops(module)
             else:
                 host_control(module, kernels=kernels, guarded=form is Form.COPIES)
-            # Kernels of loops have no reductions any more, and no vectors.
+            # After the control flow, since the code of loop kernels is scalar and needs no rewrite.
             finish(module)
             return Written(str(module), stepped)
     except OpenLoopError:
@@ -103,7 +103,7 @@ LEGALIZATIONS = (
         name="host-control",
         stage=Stage.CONTROL_FLOW,
         kind=Kind.SLOW,
-        doc="run loops that count on the host, with their counters, and small ones in a kernel",
+        doc="run counted loops and their counters on the host, and small loops in a kernel",
         upstream="IREE 3.13 keeps counters on the device, and waits for them in each iteration",
         reproducer="a loop of 300 updates of an array takes over three times as long",
     ),
@@ -111,9 +111,9 @@ LEGALIZATIONS = (
         name="copied-arrays",
         stage=Stage.CONTROL_FLOW,
         kind=Kind.REFUSED,
-        doc="copy arrays that enter loops and leave branches, where the first form is refused",
-        upstream="IREE 3.13 refuses a loop one of whose arrays turns out to be a literal or "
-        "another one",
+        doc="copy arrays that enter loops and leave branches, if the first form is rejected",
+        upstream="IREE 3.13 rejects a loop if one of its arrays turns out to be a literal or equal "
+        "to another one",
         reproducer="a random program of scans and updates does not compile",
     ),
     Legalization(
@@ -129,8 +129,8 @@ LEGALIZATIONS = (
         name="steps",
         stage=Stage.CONTROL_FLOW,
         kind=Kind.MISCOMPILED,
-        doc="let Python run loops, branches and calls whose order counts, around compiled pieces",
-        upstream="IREE 3.13 does not keep the order of calls of the host beside control flow",
+        doc="let Python run calls with a fixed order, and the loops and branches around them",
+        upstream="IREE 3.13 does not keep the order of host calls in and around control flow",
         reproducer="a random program calls Python in another order",
     ),
 )

@@ -1,9 +1,9 @@
-"""Loops that stay StableHLO: those that do not count, and all loops if nothing else compiles.
+"""Loops that stay StableHLO: uncounted ones, and all loops if the forms before do not compile.
 
-IREE refuses or crashes on many loops whose carries pass through, swap places or equal each
-other, because its simplifications of ``scf.while`` prune the two regions differently. Where each
-carry leaves the body as ``select(condition, new, old)``, the condition computed again from the
-carries on entry, where it always holds, nothing is left to prune.
+IREE rejects or crashes on many loops whose carries pass through, swap places or equal each other,
+because its simplifications of ``scf.while`` prune the two regions differently. Here each carry
+leaves the body as ``select(condition, new, old)``, so that nothing can be pruned. The condition is
+computed again from the carries on entry, for which it is always true.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _WHILE, _CASE = "stablehlo.while", "stablehlo.case"
 
 
 def guard_loops(module: ir.Module) -> None:
-    """Rewrite the loops of a module that stays StableHLO, in place.
+    """Guard the carries of a StableHLO module's loops, in place.
 
-    Its context must allow the compiler's own dialects.
+    The module's context must allow the compiler's own dialects.
     """
     for op in module.body.operations:
         for block in op.operation.regions[0].blocks:

@@ -1,27 +1,28 @@
-"""Loops and branches as the host runs them: ``stablehlo.while`` and ``case`` become ``scf`` ops.
+"""Loops and branches on the host: ``stablehlo.while`` and ``case`` become ``scf`` ops.
 
-IREE runs control flow on the host and everything between on the device, one submission for each
-stretch. Left to itself it keeps a loop's counter on the device too: each iteration computes the
-counter there, waits for it, and reads it back to decide on the next iteration and to find where a
-slice starts. Reads in the middle of a loop are also what its scheduler most often fails on
-(``failed to solve for timepoint coverage``).
+IREE runs control flow on the host, and the ops between on the device, one submission for each
+sequence. By default it keeps a loop's counter on the device too: each iteration computes the
+counter there, waits for it, and reads it back to decide whether to continue and where slices start.
+Its scheduler also fails most often on such reads in a loop (``failed to solve for timepoint
+coverage``).
 
-So a loop that counts, by a literal step to a bound that is known before the loop, becomes
-``scf.for``, and scalars that only decide things stay on the host: bools and integers of rank 0 that
-are made of literals, counters and each other. Loops on a few numbers become kernels, whether they
-count or not, see `loop_kernels`.
+So a counted loop, with a literal step and a bound that is known before the loop, becomes
+``scf.for``, and scalars that only control the program stay on the host: bools and integers of
+rank 0 that are computed from literals, counters and each other. Loops on a few numbers become
+kernels, counted or not, see `loop_kernels`.
 
-The module is also told that all its values live on the one device there is. Otherwise IREE does not
-know where the values carried by a loop are, and copies each of them in each iteration. With it,
+An attribute of the module says that all its values are on a single device. Without it, IREE does
+not know where the carries of a loop are, and copies each of them in each iteration. With it,
 carries are updated in place; see `in_place`.
 
-A recurrent cell of two matrix products (100 steps, f32[8,32]) took 4.2 ms without all this, 0.9 ms
-with the scalars on the host, and 0.5 ms with the device named; its gradient 34 ms and now 1.3 ms.
+A recurrent cell of two matrix products (100 steps, f32[8,32]) took 4.2 ms without these measures,
+0.9 ms with the scalars on the host, and 0.5 ms with the attribute, too. Its gradient went from
+34 ms to 1.3 ms.
 
-Programs with other loops stay StableHLO, see `guards`. Tried for them and given up: ``scf.while``
-with scalars on the host (its regions are pruned differently); blocks with branches, and barriers
-around loops (values freed too early, or overwritten); nested ``scf.for`` of which the innermost
-runs once or not at all (one of 60 random programs did not end).
+Programs with other loops stay StableHLO, see `guards`. These alternatives were tried and failed:
+``scf.while`` with scalars on the host (its regions are pruned differently); blocks with branches,
+and barriers around loops (values were freed too early, or overwritten); nested ``scf.for`` whose
+innermost one runs at most once (one of 60 random programs did not end).
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ _AFFINITY = "#hal.device.promise<@__device_0>"
 
 
 def _passes_on(use: ir.OpOperand) -> bool:
-    """Whether an op may pass on a value's buffer, all of it, a part of it, or updated."""
+    """Whether a result of the using op may share the value's buffer, updated or not."""
     op = use.owner.operation
     if op.name in (_WHILE, _CASE) or len(op.results) == 0:
         return True
@@ -74,7 +75,7 @@ def _passes_on(use: ir.OpOperand) -> bool:
 
 
 class OpenLoopError(Exception):
-    """A loop that does not count, and is no kernel."""
+    """Raised for a loop that is neither counted nor small enough for a kernel."""
 
 
 def has_control_flow(module: ir.Module) -> bool:
@@ -94,13 +95,14 @@ def host_control(module: ir.Module, *, kernels: bool, guarded: bool = False) -> 
     """Rewrite a StableHLO module in place; its context must allow the compiler's own dialects.
 
     Args:
-      module: what to rewrite.
+      module: the module.
       kernels: whether small loops become kernels, see `loop_kernels`.
-      guarded: whether every array that enters a loop or leaves a branch is copied. IREE refuses
-        some programs where such an array turns out to be a literal, or another one.
+      guarded: whether every array that enters a loop or leaves a branch is copied. IREE rejects
+        some programs in which such an array turns out to be a literal or equal to another one.
 
     Raises:
-      OpenLoopError: a loop does not count, and is no kernel. The module is of no use then.
+      OpenLoopError: a loop is neither counted nor small enough for a kernel. The module must not be
+        used any more.
     """
     program = _Program(kernels, guarded)
     for function in _functions(module):
@@ -139,7 +141,7 @@ def _rewrite_function(function: ir.Operation, program: _Program) -> None:
 
 
 def _erase_unused(block: ir.Block) -> None:
-    """Erase what nothing uses, loops too: IREE fails on some that are left."""
+    """Erase unused operations, loops too, since IREE fails on some unused loops."""
     for op in reversed(operations(block)):
         if len(op.results) and not any(next(iter(r.uses), None) for r in op.results):
             op.erase()
@@ -149,11 +151,11 @@ def _erase_unused(block: ir.Block) -> None:
 
 
 class _Program:
-    """The common state of a program's emitters.
+    """The state that all rewriters of a program share.
 
     Attributes:
       kernels, guarded: see `host_control`.
-      copies: numbers for copies.
+      copies: a counter that numbers the copies, see `copy_of`.
     """
 
     def __init__(self, kernels: bool, guarded: bool) -> None:
@@ -163,10 +165,10 @@ class _Program:
 
 
 class _Rewriter(Emitter):
-    """Emits the blocks of a function again, its loops and branches as the host runs them.
+    """Rebuilds the blocks of a function, with its loops and branches on the host.
 
     Attributes:
-      program: what is common to the program's rewriters.
+      program: the state that all rewriters of the program share.
     """
 
     def __init__(
@@ -180,7 +182,7 @@ class _Rewriter(Emitter):
         self.program = program
 
     def within(self, block: ir.Block) -> _Rewriter:
-        """A rewriter for the block of a region of an op here; what it makes is not seen outside."""
+        """A rewriter for a block of a nested region; its values are not visible outside."""
         return _Rewriter(block, dict(self.tensors), dict(self.scalars), self.program)
 
     def block(self, block: ir.Block) -> None:
@@ -214,10 +216,10 @@ class _Rewriter(Emitter):
             self._clone(op)
 
     def _convert(self, op: ir.Operation) -> None:
-        """A scalar of the host as a floating-point number: on the device, for the host has no f64.
+        """Convert a scalar of the host to a float on the device, since the host has no f64.
 
-        IREE makes it a task of the host again wherever all elements are alike: convert two that
-        are not.
+        IREE moves a conversion back to the host if all its elements are equal, so this converts two
+        different numbers, and takes the first.
         """
         scalar, result = self.scalars[op.operands[0]], op.results[0].type
         with ir.InsertionPoint(self.here):
@@ -262,10 +264,10 @@ class _Rewriter(Emitter):
         return ir.WalkResult.ADVANCE
 
     def _barrier(self, op: ir.Operation) -> None:
-        """A barrier stays in front of what computes with its value, as one for each value.
+        """Keep a barrier, one for each value, unless an op after it may pass on the buffer.
 
-        In front of what passes the buffer on it goes, since IREE loses track of such buffers in a
-        loop; an update that is made from what it updates becomes a copy instead.
+        Those barriers are dropped, since IREE loses track of such buffers in a loop. If the value
+        is an update that is computed from the array that it updates, it is copied instead.
         """
         for value, result in zip(op.operands, op.results, strict=True):
             if value in self.scalars:
@@ -338,7 +340,7 @@ class _Rewriter(Emitter):
         initial: Sequence[ir.Value],
         iteration: Callable[[_Rewriter, ir.Value, list[ir.Value]], Sequence[ir.Value]],
     ) -> list[ir.Value]:
-        """A counted loop; ``iteration`` emits one from the counter and the carries."""
+        """A counted loop; ``iteration`` emits its body from the counter and the carries."""
         types = [v.type for v in initial]
         handed = self._widened(initial)
         wide = [v.type for v in handed]
@@ -402,7 +404,7 @@ class _Rewriter(Emitter):
         types: Sequence[ir.Type],
         hosted: Sequence[bool],
     ) -> list[ir.Value]:
-        """The results of the branches from a number on; the last is that of every other index."""
+        """The results of the branches from ``number`` on; the last one takes all other indices."""
         block = blocks[number]
         if number + 1 == len(blocks):
             self.block(block)

@@ -1,4 +1,4 @@
-"""Scalars that the host computes: bools and integers of rank 0 that only decide things."""
+"""Scalars that the host computes: bools and integers of rank 0 that only control the program."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Emit: TypeAlias = "Callable[..., ir.Value]"
 I1 = "i1"
 _WIDTHS = {"i1": 1, "i32": 32, "i64": 64}
 PREDICATES = {"EQ": 0, "NE": 1, "LT": 2, "LE": 3, "GT": 4, "GE": 5}
-_UNSIGNED_OFFSET = 4  # arith numbers ult, ule, ugt, uge four after slt, sle, sgt, sge
+_UNSIGNED_OFFSET = 4  # ult, ule, ugt, uge follow four after slt, sle, sgt, sge in arith's numbering
 
 
 def is_scalar(value: ir.Value) -> bool:
-    """Whether a value is of a type that the host computes with."""
+    """Whether a value has a type that the host can compute."""
     type_ = value.type
     return (
         isinstance(type_, ir.RankedTensorType)
@@ -44,7 +44,7 @@ def is_scalar(value: ir.Value) -> bool:
 
 
 def arith(name: str, operands: Sequence[ir.Value], type_: ir.Type, **attributes: int) -> ir.Value:
-    """An op of the dialect of scalars at the current insertion point."""
+    """Create an op of the dialect ``arith`` at the current insertion point."""
     i64 = ir.IntegerType.get_signless(64)
     return ir.Operation.create(
         f"arith.{name}",
@@ -55,18 +55,18 @@ def arith(name: str, operands: Sequence[ir.Value], type_: ir.Type, **attributes:
 
 
 def literal(type_: ir.Type, value: int) -> ir.Value:
-    """A number of the host."""
+    """A constant on the host."""
     return ir.Operation.create(
         "arith.constant", results=[type_], attributes={"value": ir.IntegerAttr.get(type_, value)}
     ).results[0]
 
 
 def widened(value: ir.Value) -> ir.Value:
-    """A host integer in 64 bits, as loops and branches pass it; other values unchanged.
+    """A host integer in 64 bits, for passing it through a loop or branch; other values unchanged.
 
-    IREE's virtual machine moves the operands of a branch one after the other, and does not see that
-    a 32-bit number and half of a 64-bit one are the same register. So one may overwrite the other
-    before it is moved; sizes and offsets of arrays, which have 64 bits, are among the operands.
+    IREE's virtual machine moves the operands of a branch one after the other, without noticing that
+    a 32-bit number may share its register with half of a 64-bit one. So one may be overwritten
+    before it is moved. Sizes and offsets of arrays, which are among the operands, have 64 bits.
     """
     wide = ir.IntegerType.get_signless(64)
     if not isinstance(value.type, ir.IntegerType) or value.type == wide:
@@ -75,23 +75,23 @@ def widened(value: ir.Value) -> ir.Value:
 
 
 def narrowed(value: ir.Value, type_: ir.Type) -> ir.Value:
-    """The inverse of `widened` for a value of this type."""
+    """The inverse of `widened`, for a value of type ``type_``."""
     return value if value.type == type_ else arith("trunci", [value], type_)
 
 
 def value_of(op: ir.Operation) -> int:
-    """The number that a scalar ``stablehlo.constant`` is."""
+    """The number in a scalar ``stablehlo.constant``."""
     return int(ir.DenseElementsAttr(op.attributes["value"]).get_splat_value().value)
 
 
 def to_device(scalar: ir.Value) -> ir.Value:
-    """A tensor of rank 0."""
+    """A scalar of the host as a tensor of rank 0."""
     if str(scalar.type) != I1:
         type_ = ir.RankedTensorType.get([], scalar.type)
         return ir.Operation.create(
             "tensor.from_elements", results=[type_], operands=[scalar]
         ).results[0]
-    # IREE does not take bools there.
+    # IREE does not accept bools in `tensor.from_elements`.
     i32 = ir.IntegerType.get_signless(32)
     wide = to_device(arith("extui", [scalar], i32))
     zero = to_device(literal(i32, 0))
@@ -111,7 +111,7 @@ def to_host(tensor: ir.Value) -> ir.Value:
     type_ = tensor.type.element_type
     if str(type_) != I1:
         return ir.Operation.create("tensor.extract", results=[type_], operands=[tensor]).results[0]
-    # A bool has no width in memory that the host knows.
+    # The host does not know the width of a bool in memory.
     i32 = ir.IntegerType.get_signless(32)
     wide = ir.Operation.create(
         "stablehlo.convert", results=[ir.RankedTensorType.get([], i32)], operands=[tensor]
@@ -120,7 +120,7 @@ def to_host(tensor: ir.Value) -> ir.Value:
 
 
 def _same(name: str, of_bools: str | None = None) -> Callable[..., ir.Value]:
-    """An op whose operands and result have one type; bools may have another op, or none."""
+    """An op whose operands and result have one type; ``of_bools`` replaces it for bools."""
 
     def emit(op: ir.Operation, type_: ir.Type, *operands: ir.Value) -> ir.Value:
         chosen = (of_bools or name) if str(type_) == I1 else name

@@ -1,8 +1,8 @@
 """Updates that are computed from the array that they update.
 
-A kernel that computes such an update would write into the buffer that its other threads still read.
-So the update is stored first; after kernels are formed, `in_place` chooses the buffer that it is
-written into.
+A kernel that computed such an update in place would write into the buffer that its other threads
+still read. So the update is stored first. After kernels are formed, `in_place` chooses the buffer
+for it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _CONSTANT = "stablehlo.constant"
 
 
 def updates_its_origin(update: ir.Value) -> bool:
-    """Whether a value is written into an array that it is made from, or shares an origin with.
+    """Whether a value updates an array that it is computed from or shares an origin with.
 
-    Only the operations of the block count, and no literals.
+    Origins are searched within the block; literals do not count.
     """
     return any(
         use.owner.name == "stablehlo.dynamic_update_slice"

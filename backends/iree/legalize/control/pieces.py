@@ -1,10 +1,10 @@
-"""A program of StableHLO taken apart into steps and pieces, see `steps`.
+"""Splitting a StableHLO program into steps and pieces, see `steps`.
 
-The blocks of the chosen loops and branches, and ``main``, are cut at the steps that they hold. The
-ops between two cuts become a function: its arguments are the values from outside that it uses, and
-its results those of its values that are used outside. Others may use the arguments too, so a piece
-updates copies of them. Literals are not passed but written again where they are used, so that the
-compiler sees them.
+``main`` and the blocks of the chosen loops and branches are cut at the steps that they contain. The
+ops between two cuts become a function, a piece. Its arguments are the values from outside that it
+uses, and its results are its values that are used outside. Other pieces may use the arguments too,
+so a piece updates copies of them. Literals are not passed but repeated in each piece, so that the
+compiler can fold them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CONSTANT = "stablehlo.constant"
 _TABLE = "iree.reflection"
 
 Choice: TypeAlias = "Callable[[ir.Operation], bool]"
-"""Whether an op is a step of its own, by which its block is cut."""
+"""Whether an op is a step, at which its block is cut."""
 
 
 # ---------------------------------------------------------------------------- which ops are steps
@@ -47,15 +47,15 @@ def calls_python(op: ir.Operation) -> bool:
 
 
 def every_step(op: ir.Operation) -> bool:
-    """All loops, branches and calls of Python: no control flow is left to the compiler."""
+    """Choose all loops, branches and calls of Python, leaving no control flow to the compiler."""
     return op.name in (_WHILE, _CASE) or calls_python(op)
 
 
 def steps_for_order(effects: frozenset[str]) -> Choice:
-    """The ops that must be steps so that calls keep their order; the fewest possible.
+    """Choose the fewest steps that keep the order of calls.
 
-    These are the calls with effects, and the control flow around them. A loop that does not count,
-    and one that calls Python in its condition, is a step if there is any call in it.
+    These are the calls with effects, and the control flow around them. A loop that is not counted
+    is also a step if it contains any call, and so is one that calls Python in its condition.
 
     Args:
       effects: the symbols of the host functions with effects.
@@ -99,7 +99,7 @@ def _inside(op: ir.Operation) -> Iterator[ir.Operation]:
 
 @dataclass
 class _Draft:
-    """A piece before it is known what is asked of it; values are in order, and unique."""
+    """A piece while its arguments and results are collected, in order and without repeats."""
 
     operations: list[ir.Operation] = field(default_factory=list)
     literals: dict[ir.Value, ir.Operation] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class _Draft:
 
 @dataclass
 class _Cut:
-    """A step, with the blocks that it holds."""
+    """A step, with its blocks."""
 
     op: ir.Operation
     blocks: list[_DraftBlock]
@@ -117,7 +117,7 @@ class _Cut:
 
 @dataclass
 class _DraftBlock:
-    """A block that is cut."""
+    """A block, cut into pieces and steps."""
 
     block: ir.Block
     items: list[_Draft | _Cut]
@@ -129,9 +129,9 @@ class _DraftBlock:
 
 
 def split_into_pieces(module: ir.Module, is_step: Choice) -> bool:
-    """Take ``main`` apart in place if it holds a step; return whether it does.
+    """Split ``main`` in place if it contains a step, and return whether it does.
 
-    ``main`` is then an empty function that has the steps as reflection data.
+    ``main`` then becomes an empty function, with the steps as reflection data.
     """
     main = next(
         op.operation
@@ -177,7 +177,7 @@ def _function(
 
 
 class _Splitter:
-    """Cuts blocks, finds out what the pieces take and give, and writes steps and pieces."""
+    """Cuts blocks, collects the arguments and results of pieces, and writes steps and pieces."""
 
     def __init__(self, main: ir.Operation, is_step: Choice) -> None:
         self._main = main
@@ -190,7 +190,7 @@ class _Splitter:
         self._pieces = 0
 
     def program(self, block: ir.Block) -> Block:
-        """Take a function's block apart."""
+        """Split the block of a function."""
         draft = self._cut(block)
         self._ask(draft)
         return self._block(draft, [self._slot(a) for a in block.arguments])
@@ -214,7 +214,7 @@ class _Splitter:
     # -------------------------------------------------------------------------------------- asking
 
     def _ask(self, block: _DraftBlock) -> None:
-        """Find what the pieces of a block take and give."""
+        """Collect the arguments and results of the pieces in a block."""
         for item in block.items:
             if isinstance(item, _Draft):
                 for op in item.operations:
@@ -301,7 +301,7 @@ class _Splitter:
 
 
 def _used(op: ir.Operation) -> list[ir.Value]:
-    """The values from outside of an op that it uses, its regions too."""
+    """The values from outside that an op and its regions use."""
     if not len(op.regions):
         return list(op.operands)
     used: dict[ir.Value, None] = dict.fromkeys(op.operands)

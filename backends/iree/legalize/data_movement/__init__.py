@@ -1,1 +1,1 @@
-"""Reads and writes at computed places, and sorts."""
+"""Gathers, scatters, slice updates and sorts."""

@@ -1,17 +1,17 @@
-"""Reads and writes at computed places, reversed and cumulative elements.
+"""Gathers, scatters and slice updates; reversed and cumulative elements of some dtypes.
 
-What IREE 3.13 gets wrong, and what is done about it:
+The faults of IREE 3.13, and the remedies:
 
-- It scatters rows only: every scatter becomes one of whole rows of a matrix, the row numbers
-  computed from the index rows, the batching dimensions and the window's narrow dimensions.
-- An index out of bounds writes beyond the buffer: those updates go to one more row, which is cut
-  off again. That row also makes a copy of the operand, so that an update computed from the operand
-  is never read while the operand is overwritten.
-- A gather out of bounds reads beyond the buffer: its starts are clamped before.
-- A slice that is updated by a slice of itself is overwritten while it is read: a barrier
-  precedes the update.
-- An argument of the program whose last use is an update is overwritten, although it belongs to the
-  caller: the update is done on a copy.
+- It can scatter only rows. Every scatter becomes one of whole rows of a matrix, whose row numbers
+  are computed from the indices, the batching dimensions and the window's narrow dimensions.
+- An index out of bounds writes beyond the buffer. Such updates go to an additional row, which is
+  sliced off afterwards. Appending that row also copies the operand, so that an update computed from
+  the operand never reads what the scatter has overwritten.
+- A gather out of bounds reads beyond the buffer. Its start indices are clamped first.
+- An array that is updated by a slice of itself is overwritten while it is read. A barrier precedes
+  the update.
+- An argument whose last use is an update is overwritten, although it belongs to the caller. The
+  update works on a copy.
 - Unsigned integers, bools and complex numbers: see `storage`.
 """
 
@@ -51,14 +51,14 @@ _I64 = np.dtype(np.int64)
 
 
 def _signed(indices: ir.Value, bound: int) -> ir.Value:
-    """Indices as i32, or i64 where they or ``bound`` need it; none wraps into bounds."""
+    """Indices as i32, or as i64 where they or ``bound`` need it; none wraps into bounds."""
     dtype = type_of(indices).dtype
     target = _I32 if bound < 2**31 else _I64
     if dtype in SIGNED:
         return convert(indices, target if dtype.itemsize <= target.itemsize else dtype)
     if dtype.itemsize < target.itemsize:
         return convert(indices, target)
-    # As signed numbers of the same width the large ones are negative: they become the largest.
+    # As signed numbers of the same width, large ones would be negative; they become the largest.
     same_width = np.dtype(f"i{dtype.itemsize}")
     signed = ops.bitcast_convert(indices, dtype=same_width)
     largest = np.iinfo(same_width if same_width.itemsize <= target.itemsize else target).max
@@ -69,7 +69,7 @@ def _signed(indices: ir.Value, bound: int) -> ir.Value:
 
 
 def _row_vector(starts: ir.Value, values: Sequence[int]) -> ir.Value:
-    """One literal a component, repeated for every index row."""
+    """A literal for each component of an index, repeated for all indices."""
     type_ = type_of(starts)
     literal = constant(np.array(values, type_.dtype))
     return ops.broadcast_in_dim(literal, shape=type_.shape, dims=(type_.rank - 1,))
@@ -81,7 +81,7 @@ def _clamped(starts: ir.Value, bounds: Sequence[int]) -> ir.Value:
 
 
 def _in_bounds(starts: ir.Value, bounds: Sequence[int]) -> ir.Value:
-    """A bool an index row: whether the whole window is in bounds."""
+    """A bool for each index: whether its whole window is in bounds."""
     above = ops.ge(starts, full_like(starts, 0))
     inside = ops.and_(above, ops.le(starts, _row_vector(starts, bounds)))
     rank = type_of(inside).rank
@@ -91,7 +91,7 @@ def _in_bounds(starts: ir.Value, bounds: Sequence[int]) -> ir.Value:
 
 
 def _component(starts: ir.Value, k: int) -> ir.Value:
-    """Component ``k`` of every index row."""
+    """Component ``k`` of all indices."""
     shape = type_of(starts).shape
     return reshape(slice_along(starts, len(shape) - 1, k, k + 1), shape[:-1])
 
@@ -113,7 +113,7 @@ def _scatter(inst: Instance) -> Sequence[ir.Value] | None:
     sizes = [1] * rank
     for d, w in zip(kept, dims.window, strict=True):
         sizes[d] = updates_type.shape[w]
-    # Dimensions whose windows are whole become the row, the others say which row it is.
+    # Dimensions that windows cover wholly make up the row; the others determine its number.
     whole = [d for d in kept if sizes[d] == shape[d]]
     places = [d for d in range(rank) if d not in whole]
     narrow = [d for d in kept if d not in whole]
@@ -128,7 +128,7 @@ def _scatter(inst: Instance) -> Sequence[ir.Value] | None:
             inside = _in_bounds(starts, bounds)
         starts = _clamped(starts, bounds)
     if count < 2**31:
-        # Two scatters at the same 64-bit places are refused.
+        # IREE rejects two scatters that share 64-bit indices.
         starts = convert(starts, _I32)
     numbers = _row_numbers(starts, inside, dims, shape, sizes, places, narrow, batch_shape, count)
 
@@ -159,7 +159,7 @@ def _row_numbers(
     batch_shape: Dims,
     outside: int,
 ) -> ir.Value:
-    """The row of each update, ``[batch and narrow dimensions, 1]``; ``outside`` for none."""
+    """The row of each update, as ``[updates, 1]``; ``outside`` for those out of bounds."""
     dtype = type_of(starts).dtype
     full_shape = (*batch_shape, *(sizes[d] for d in narrow))
     batch = tuple(range(len(batch_shape)))
@@ -190,7 +190,7 @@ def _row_numbers(
 def _scatter_rows(
     inst: Instance, storage: Storage, rows: ir.Value, numbers: ir.Value, new_rows: ir.Value
 ) -> ir.Value:
-    """Scatter whole rows, of a copy that has one more row for what is out of bounds."""
+    """Scatter whole rows into a copy with one more row, for updates that are out of bounds."""
     type_ = type_of(rows)
     count, width = type_.shape
     if type_of(new_rows).shape[0] == 1:
@@ -204,21 +204,22 @@ def _scatter_rows(
         "indices_are_sorted": False,
     }
     if is_floating(type_.dtype) and is_widened(new_rows):
-        # IREE computes wider floats where they are used, and for CUDA refuses a scatter that does.
+        # IREE repeats widening conversions of floats in the kernels that use them, and for CUDA
+        # rejects a scatter that contains one.
         (new_rows,) = ops.optimization_barrier.build([new_rows], {})
     written = getattr(ops, storage.op)(copy, numbers, new_rows, **params)
     return slice_along(written, 0, 0, count)
 
 
-# The op that makes the new row of the old one and the update.
+# The op that combines the old row and the update.
 _COMBINE = {"scatter_add": "add", "scatter_mul": "mul", "scatter_min": "min", "scatter_max": "max"}
 
 
 def _update_row(name: str, rows: ir.Value, number: ir.Value, new_row: ir.Value) -> ir.Value:
-    """Read one row, combine and write it back: no copy of the others, as in ``x.at[i].add(y)``.
+    """Read one row, combine it with the update, and write it back, as in ``x.at[i].add(y)``.
 
-    IREE also refuses some scatters of one number that was sliced out of an array ("expected rank to
-    be smaller or equal to the other rank").
+    The other rows are not copied. This also avoids some scatters that IREE rejects, of one number
+    that was sliced out of an array ("expected rank to be smaller or equal to the other rank").
     """
     count, width = type_of(rows).shape
     starts = [ops.min(number, full_like(number, count - 1)), full_like(number, 0)]
@@ -280,7 +281,7 @@ def _dynamic_update_slice(inst: Instance) -> Sequence[ir.Value] | None:
 
 def _update_slice(operand: ir.Value, update: ir.Value, starts: Sequence[ir.Value]) -> ir.Value:
     """Write a slice, of the operand or of a copy of it."""
-    # Without the barrier an update that is a slice of the operand is read while it is overwritten.
+    # Without the barrier, an update that is a slice of the operand is overwritten while it is read.
     indices: list[ir.Value]
     update, *indices = ops.optimization_barrier.build([update, *starts], {})
     return ops.dynamic_update_slice(operand, update, *indices)
@@ -290,7 +291,7 @@ def _update_slice(operand: ir.Value, update: ir.Value, starts: Sequence[ir.Value
 
 
 def _stored(inst: Instance) -> Sequence[ir.Value] | None:
-    """An op of one operand, on the representation of its elements."""
+    """An op of one operand, on its elements as they are stored."""
     storage = storage_of(inst.op.name, inst.type.dtype)
     if storage.is_plain or inst.type.size == 0:
         return None
@@ -322,10 +323,10 @@ LEGALIZATIONS = (
         name="indexing",
         stage=Stage.REWRITE,
         kind=Kind.MISCOMPILED,
-        doc="scatter whole rows of a matrix, clamp or drop indices, keep updates apart from what "
-        "they update",
-        upstream="IREE 3.13 scatters rows only, writes and reads beyond a buffer, and overwrites "
-        "an operand while the update is computed from it",
+        doc="scatter whole rows of a matrix, clamp or drop indices, separate updates from their "
+        "operands",
+        upstream="IREE 3.13 can scatter only rows, writes and reads beyond a buffer, and "
+        "overwrites an operand while the update is computed from it",
         texts=("updates_by_their_own_operand",),
         reproducer="an update of x at 3 by `x[:5]` reads what it has written",
         rules=always(_RULES),

@@ -1,17 +1,17 @@
 """Sorts: IREE's own is a bubble sort, not stable, and wrong on several operands with equal keys.
 
-Keys become signed integers in the order of sorting, and the position along the dimension is the
-last of them: so every order is strict, and any way to sort is stable. What is sorted are keys and
-positions; the operands are then read at those. The ways:
+Keys become signed integers in sorting order, and the position along the dimension is the last key.
+So the order is strict, and any sort is stable. Only keys and positions are sorted; the operands are
+then gathered by position. There are three ways to sort:
 
-- where that is cheap, all pairs of a row are compared. On processors the compiler's own sort does
-  it, one kernel for all rows. On devices an element's place is the number of those before it: the
-  compiler's sort takes a thread for a row there, for CUDA it is refused for rows of 32, and for
-  Vulkan most shapes are ("'vector.transfer_read' op with rank > 1") or kill the compiler;
-- on a target that shares its memory with Python, the evaluator: a million numbers take 20 ms;
-- elsewhere a bitonic network (K. E. Batcher, Sorting Networks and their Applications, 1968): a loop
-  of log2(n) (log2(n) + 1) / 2 steps, in each of which every element meets one other. A million
-  numbers take 1.5 s on two cores.
+- If comparing all pairs of a row is cheap, that is done. On CPUs, the compiler's own sort does it
+  in one kernel for all rows. On devices, an element's position is the number of elements before it:
+  the compiler's sort would run each row in one thread, for CUDA it rejects rows of 32, and for
+  Vulkan it rejects most shapes ("'vector.transfer_read' op with rank > 1") or crashes.
+- On a target that shares its memory with Python, the evaluator sorts: a million numbers take 20 ms.
+- Elsewhere a bitonic network sorts (K. E. Batcher, Sorting Networks and their Applications, 1968):
+  a loop of log2(n) (log2(n) + 1) / 2 steps, each of which compares every element with one other. A
+  million numbers take 1.5 s on two cores.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ __all__ = ["LEGALIZATIONS", "sorting_rules"]
 
 _I32 = np.dtype(np.int32)
 _F32 = np.dtype(np.float32)
-# Rows of up to this many elements are compared pair by pair, however many rows there are,
+# Rows of up to this many elements are compared pair by pair, however many rows there are.
 _SHORT = 16
-# and longer ones if there are at most this many comparisons, as long as a call on the host.
+# Longer rows are, too, up to this many comparisons, which take as long as a call on the host.
 _FEW_COMPARISONS = 1 << 15
 # The bits of a position in such a row.
 _MARK = 16
@@ -65,9 +65,9 @@ _MARK = 16
 
 
 def _ordered(x: ir.Value, *, total: bool = False) -> list[ir.Value]:
-    """Integer keys, i32 or i64, in the order of sorting, the most significant first.
+    """Integer keys, i32 or i64, in sorting order, the most significant first.
 
-    See `gnomon.dialects.sorting.ordered_integers`, which does the same to arrays.
+    `gnomon.dialects.sorting.ordered_integers` does the same for arrays.
     """
     dtype = type_of(x).dtype
     if is_complex(dtype):
@@ -101,7 +101,7 @@ def _is_cheap(type_: TensorType, dimension: int) -> bool:
 
 
 def _permutation(keys: Sequence[ir.Value], target: Target) -> ir.Value:
-    """The order of the rows' elements by keys, all of shape ``[rows, n]``."""
+    """The positions of the rows' elements in sorting order, from keys of shape ``[rows, n]``."""
     type_ = type_of(keys[0])
     rows, n = type_.shape
     if not _is_cheap(type_, 1):
@@ -109,8 +109,8 @@ def _permutation(keys: Sequence[ir.Value], target: Target) -> ir.Value:
     if target.memory == "device":
         return _ranked(keys)
     position = ops.iota(dtype=_I32, shape=(rows, n), dimension=1)
-    # A key may be the positions, too, as a value that the compiler finds to be the same. It would
-    # write that with the sorted one, and fails ("write affecting operations on global resources").
+    # The positions are scaled, since a key may equal them. The compiler would then merge the two
+    # and fail ("write affecting operations on global resources").
     marked = ops.mul(position, full_like(position, (1 << _MARK) + 1))
     everything = _owned([*keys, marked])
     order = ops.sort(*everything, dimension=1, num_keys=len(everything), is_stable=False)[-1]
@@ -121,8 +121,8 @@ def _owned(operands: Sequence[ir.Value]) -> list[ir.Value]:
     """The same values, in memory that nothing else reads.
 
     A sort overwrites its operands, and in loops IREE lets two sorts share equal operands, such as
-    the positions: the second sort found them in the order of the first. So a zero that depends on
-    all operands, and that the compiler does not recognize, is added to each.
+    the positions: the second sort found them in the order of the first. So each operand gets a zero
+    added that depends on all operands, and that the compiler does not recognize as zero.
     """
     mixed = operands[0]
     for x in operands[1:]:
@@ -133,7 +133,7 @@ def _owned(operands: Sequence[ir.Value]) -> list[ir.Value]:
 
 
 def _ranked(keys: Sequence[ir.Value]) -> ir.Value:
-    """The order in which each element has as its position the number of those before it."""
+    """The permutation by rank: an element's position is the number of elements before it."""
     rows, n = type_of(keys[0]).shape
     pairs = TensorType((rows, n, n), _I32)
 
@@ -148,6 +148,7 @@ def _ranked(keys: Sequence[ir.Value]) -> ir.Value:
 
 
 def _network(keys: Sequence[ir.Value]) -> ir.Value:
+    """The permutation by a bitonic network."""
     rows, n = type_of(keys[0]).shape
     padded = 1 << (n - 1).bit_length()
     size = rows * padded
@@ -166,7 +167,7 @@ def _network(keys: Sequence[ir.Value]) -> ir.Value:
         return [ops.le(block, scalar(padded))]
 
     def step(block: ir.Value, distance: ir.Value, *values: ir.Value) -> list[ir.Value]:
-        """Every element meets the one at a distance; the smaller goes where the block says."""
+        """Compare each element with the one at ``distance``, and order them as ``block`` asks."""
         place, zero = ops.iota(dtype=_I32, shape=(size,), dimension=0), full(flat, 0)
         local = ops.and_(place, full(flat, padded - 1))
         partner = ops.xor(place, spread(distance))
@@ -191,7 +192,7 @@ def _network(keys: Sequence[ir.Value]) -> ir.Value:
 
 
 def _flat(key: ir.Value, padded: int) -> ir.Value:
-    """A key in one dimension, each row filled up with elements that come last."""
+    """A key in one dimension, with each row padded by elements that sort last."""
     type_ = type_of(key)
     rows, n = type_.shape
     if padded > n:
@@ -220,7 +221,7 @@ def _matrix(x: ir.Value, dimension: int) -> ir.Value:
 
 
 def _take(x: ir.Value, order: ir.Value, dimension: int) -> ir.Value:
-    """The elements of ``x`` along a dimension in the order that a matrix of positions gives."""
+    """The elements of ``x`` along a dimension, gathered by a matrix of positions."""
     type_ = type_of(x)
     n, (rows, k) = type_.shape[dimension], type_of(order).shape
     elements = reshape(move_dim(x, dimension, type_.rank - 1), (type_.size,))
@@ -289,7 +290,7 @@ LEGALIZATIONS = (
         kind=Kind.MISCOMPILED,
         doc="sort strictly ordered integer keys, in a way that suits the length and the target",
         upstream="IREE 3.13's sort is a bubble sort, not stable, and wrong on several operands "
-        "with equal keys; GPUs run a row of it in one thread, or have no code for it",
+        "with equal keys; on GPUs a row is one thread, or the sort does not compile",
         texts=("stable_sorts",),
         reproducer="a sort of eight pairs by a key with ties has the wrong values",
         rules=sorting_rules,

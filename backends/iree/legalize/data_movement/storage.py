@@ -1,4 +1,4 @@
-"""Dtypes that IREE handles badly, stored as others while an op moves or combines elements."""
+"""Dtypes that IREE handles badly, stored as other dtypes while an op moves or combines elements."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ _F32 = np.dtype(np.float32)
 
 @dataclass(frozen=True)
 class Storage:
-    """How an op works on a dtype.
+    """The representation in which an op works on a dtype.
 
     Attributes:
-      op: the op, without "gnomon.", that does it on what is stored.
-      store: a value as it is stored; ``parts`` of them make one more, last dimension.
-      load: the value of a type again.
-      parts: how many numbers make an element.
+      op: the op to use on stored values, without "gnomon.".
+      store: converts a value to its stored form; several ``parts`` make a new last dimension.
+      load: converts a stored value back to a type.
+      parts: the number of stored numbers that make an element.
+      is_plain: whether values are stored as they are.
     """
 
     op: str
@@ -62,7 +63,7 @@ def _bits(op: str, dtype: np.dtype) -> Storage:
 
 
 def _shifted(op: str, dtype: np.dtype) -> Storage:
-    """Signed numbers in the order of unsigned ones: the top bit flipped."""
+    """Store unsigned numbers as signed ones in the same order, by flipping the top bit."""
 
     def flip(x: ir.Value) -> ir.Value:
         return ops.xor(x, full_like(x, np.iinfo(dtype).min))
@@ -91,7 +92,7 @@ _OF_BOOLS = {"scatter_add": "scatter_max", "scatter_mul": "scatter_min"}
 
 @functools.cache
 def storage_of(name: str, dtype: np.dtype) -> Storage:
-    """How the op of a full name works on a dtype."""
+    """The representation in which an op, given by its full name, works on a dtype."""
     op = name.removeprefix("gnomon.")
     if dtype == BOOL:
         return _converted(_OF_BOOLS.get(op, op), _I8)
@@ -104,6 +105,6 @@ def storage_of(name: str, dtype: np.dtype) -> Storage:
         if op in _MOVES:
             return _bits(op, np.dtype(f"i{dtype.itemsize}"))
         if op.startswith("scatter_"):
-            # Rounded once, as the evaluator does.
+            # In f32, updates are rounded once, as the evaluator does.
             return _converted(op, _F32)
     return _plain(op)

@@ -1,1 +1,1 @@
-"""Elementwise functions and conversions: with the digits that the dtype holds, on every target."""
+"""Elementwise functions and conversions, as accurate as their dtype allows on every target."""

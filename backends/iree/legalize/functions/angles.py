@@ -1,9 +1,9 @@
-"""Sines and cosines in the arithmetic of the argument's own format and integers of its width.
+"""Sines and cosines, computed in the argument's own format and integers of its width.
 
-M. Payne and R. Hanek, Radian reduction for trigonometric functions, 1983: an angle is an integer
-times a power of 2, by which only some bits of 2/pi count. Those in front of them give whole turns;
-three words of them leave two words of the angle, modulo a turn, which is more than the nearest that
-a number of the format comes to a multiple of pi/2 (31 bits of f32, 61 of f64).
+M. Payne and R. Hanek, Radian reduction for trigonometric functions, 1983: a float is an integer
+times a power of 2, so only some bits of 2/pi affect its angle modulo a turn. The bits before those
+contribute whole turns. A product with three words of 2/pi leaves two words of the angle, which is
+enough: no float is closer to a multiple of pi/2 than 2**-31 in f32 and 2**-61 in f64.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gnomon.dialects.types import type_of
 __all__ = ["cosine", "sine", "tangent"]
 
 Double: TypeAlias = "tuple[ir.Value, ir.Value]"
-"""A value as the sum of two numbers."""
+"""A value as the unevaluated sum of two numbers, the larger one first."""
 
 
 def _two_over_pi(bits: int) -> int:
@@ -32,7 +32,7 @@ def _two_over_pi(bits: int) -> int:
     one = 1 << (bits + spare)
 
     def arc_tangent(n: int) -> int:
-        """Of 1/n."""
+        """Arc tangent of 1/n, scaled by ``one``."""
         total = term = one // n
         for k in itertools.count(3, 2):
             term //= -n * n
@@ -47,15 +47,15 @@ def _two_over_pi(bits: int) -> int:
 
 @dataclass(frozen=True)
 class _Format:
-    """A format with the integers of its width.
+    """A floating-point format, and the constants that the reduction needs.
 
     Attributes:
-        dtype, word: the format and its unsigned integer.
-        bits: of a word.
-        mantissa: bits that are stored of it.
-        words: 2/pi in words, after a word of zeros: enough for the largest number.
+        dtype, word: the format, and the unsigned integer of its width.
+        bits: the number of bits in a word.
+        mantissa: the number of bits of the mantissa that are stored.
+        words: 2/pi in words, after a word of zeros; enough words for the largest number.
         sine, cosine: the coefficients of their series.
-        quarter: of a turn, as the sum of two numbers.
+        quarter: a quarter of a turn, pi/2, as the sum of two numbers.
     """
 
     dtype: np.dtype
@@ -69,11 +69,11 @@ class _Format:
 
     @staticmethod
     def of(dtype: np.dtype, terms: int) -> _Format:
-        """The format of a NumPy dtype, with series of so many terms."""
+        """The format of a NumPy dtype; its series have ``terms`` terms."""
         info = np.finfo(dtype)
         bits = 8 * dtype.itemsize
         quarter = float(dtype.type(math.pi / 2))
-        # The largest exponent, two words after it, and those that the shift reaches into.
+        # Words up to the largest exponent, two more for the angle, and one that the shift reaches.
         count = (int(info.maxexp) + bits - 1) // bits + 3
         whole = _two_over_pi(count * bits)
         words = [(whole >> (bits * (count - 1 - k))) % (1 << bits) for k in range(count)]
@@ -99,14 +99,14 @@ _FORMATS = {
 
 
 def _shift(x: ir.Value, count: int) -> ir.Value:
-    """To the left by ``count`` bits, to the right where it is negative."""
+    """``x`` shifted left by ``count`` bits, or right if ``count`` is negative."""
     if count < 0:
         return ops.shift_right_logical(x, full_like(x, -count))
     return ops.shift_left(x, full_like(x, count))
 
 
 def _upper_word(a: ir.Value, b: ir.Value) -> ir.Value:
-    """The upper word of a product of two."""
+    """The upper word of the product of two words."""
     half = 4 * type_of(a).dtype.itemsize
     mask = full_like(a, (1 << half) - 1)
     (a1, a0), (b1, b0) = ((_shift(x, -half), ops.and_(x, mask)) for x in (a, b))
@@ -116,7 +116,7 @@ def _upper_word(a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 def _bits_of_two_over_pi(format_: _Format, first: ir.Value) -> list[ir.Value]:
-    """Three words of 2/pi from a bit on, counted in the format's words."""
+    """The three words of 2/pi that begin at bit ``first`` of the format's words."""
     last = full_like(first, format_.bits - 1)
     word = _shift(first, -(format_.bits.bit_length() - 1))
     shift = ops.and_(first, last)
@@ -127,7 +127,8 @@ def _bits_of_two_over_pi(format_: _Format, first: ir.Value) -> list[ir.Value]:
             is_there = ops.eq(word, full_like(word, i))
             chosen = ops.select(is_there, full_like(first, format_.words[i + k]), chosen)
         aligned.append(chosen)
-    # By one and the rest: a shift by all bits has no meaning on some machines.
+    # The right shift is by one and then by the rest, since a shift by all the bits of a word is
+    # undefined on some machines.
     rest = ops.sub(last, shift)
     return [
         ops.or_(ops.shift_left(high, shift), ops.shift_right_logical(_shift(low, -1), rest))
@@ -136,13 +137,13 @@ def _bits_of_two_over_pi(format_: _Format, first: ir.Value) -> list[ir.Value]:
 
 
 def _quarter_turns(format_: _Format, magnitude: ir.Value) -> tuple[ir.Value, Double]:
-    """How many quarter turns an angle of at least 1/2 is, modulo 4, and the angle that is left."""
+    """The quarter turns in an angle of at least 1/2, modulo 4, and the remaining angle."""
     width, mantissa_bits = format_.bits, format_.mantissa
     bits = ops.bitcast_convert(magnitude, dtype=format_.word)
     exponent = _shift(bits, -mantissa_bits)
     stored = ops.and_(bits, full_like(bits, (1 << mantissa_bits) - 1))
     mantissa = ops.or_(stored, full_like(bits, 1 << mantissa_bits))
-    # The place of the bit that ends the two bits of the quadrant, counted after the first word.
+    # Where the bits of 2/pi begin that give the quadrant, counted from the start of `words`.
     bias = int(np.finfo(format_.dtype).maxexp) - 1
     start = ops.sub(exponent, full_like(bits, bias + mantissa_bits + 2 - width))
     high, middle, low = _bits_of_two_over_pi(format_, start)
@@ -151,7 +152,7 @@ def _quarter_turns(format_: _Format, magnitude: ir.Value) -> tuple[ir.Value, Dou
     carry = convert(ops.lt(second, lower), format_.word)
     first = ops.add(ops.mul(mantissa, high), ops.add(_upper_word(mantissa, middle), carry))
 
-    # The fraction as two words; from a half on the next quadrant is the nearer one.
+    # The fraction of a quarter turn in two words; from one half on, the next quadrant is nearer.
     high = ops.or_(_shift(first, 2), _shift(second, 2 - width))
     low = _shift(second, 2)
     is_above = ops.ge(high, full_like(high, 1 << (width - 1)))
@@ -159,7 +160,7 @@ def _quarter_turns(format_: _Format, magnitude: ir.Value) -> tuple[ir.Value, Dou
     borrow = convert(ops.eq(low, full_like(low, 0)), format_.word)
     high = ops.select(is_above, ops.add(ops.not_(high), borrow), high)
     low = ops.select(is_above, ops.sub(full_like(low, 0), low), low)
-    # What the format holds of the first word exactly, and the rest.
+    # The leading bits of the first word, which the format holds exactly, and the rest.
     mask = full_like(high, -(1 << (width - mantissa_bits - 1)) % (1 << width))
     top = ops.and_(high, mask)
     whole = _scaled(format_, top, -width)
@@ -180,7 +181,7 @@ def _scaled(format_: _Format, word: ir.Value, exponent: int) -> ir.Value:
 
 
 def _sine_and_cosine(x: ir.Value) -> tuple[Double, Double]:
-    """Of an f32 or f64 value, for every argument, with what the results lose."""
+    """Sine and cosine of any f32 or f64 value, each with its rounding error."""
     format_ = _FORMATS[type_of(x).dtype]
     magnitude = ops.abs(x)
     is_small = ops.le(magnitude, full_like(x, 0.5))
@@ -216,7 +217,7 @@ def _sum(larger: ir.Value, smaller: ir.Value) -> Double:
 
 
 def _unless_tiny(x: ir.Value, value: ir.Value) -> ir.Value:
-    """``value``, or ``x`` where it is so small that the two are equal; so -0 stays."""
+    """``value``, or ``x`` where ``x`` is so small that both round alike; this preserves -0."""
     is_tiny = ops.lt(
         ops.abs(x), full_like(x, 2.0 ** -(_FORMATS[type_of(x).dtype].mantissa // 2 + 3))
     )
@@ -224,17 +225,17 @@ def _unless_tiny(x: ir.Value, value: ir.Value) -> ir.Value:
 
 
 def sine(x: ir.Value) -> ir.Value:
-    """Of an f32 or f64 value."""
+    """Sine of an f32 or f64 value."""
     return _unless_tiny(x, _sine_and_cosine(x)[0][0])
 
 
 def cosine(x: ir.Value) -> ir.Value:
-    """Of an f32 or f64 value."""
+    """Cosine of an f32 or f64 value."""
     return _sine_and_cosine(x)[1][0]
 
 
 def tangent(x: ir.Value) -> ir.Value:
-    """Of an f32 or f64 value."""
+    """Tangent of an f32 or f64 value."""
     (high, low), (below, below_low) = _sine_and_cosine(x)
     quotient = ops.div(high, below)
     lost = ops.sub(low, ops.mul(quotient, below_low))

@@ -1,8 +1,8 @@
 """Inverse circular functions within two units in the last place.
 
-IREE's arc tangent of f32 is off by 40 units, and so are the functions that are made of it. All is
-computed in the format itself, so this serves targets without f64 too; and that of f64 is a
-call of a library, one number at a time.
+IREE's arc tangent of f32 is off by up to 40 units, and so are the functions that IREE derives from
+it. Its arc tangent of f64 calls a library for each element. The functions here use no wider format,
+so they also serve targets without f64.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 Table: TypeAlias = "dict[np.dtype, tuple[float, ...]]"
 
-# (atan(x) / x - 1) / x**2 by x**2 up to 1.
+# (atan(x) / x - 1) / x**2 as a polynomial in x**2, for x**2 up to 1.
 _ATAN: Table = {
     _F32: (
         -0.3333333308107325, 0.19999949321141888, -0.1428400379473353, 0.11088261628735159,
@@ -56,7 +56,7 @@ _ATAN: Table = {
         7.767624330289919e-06,
     ),
 }  # fmt: skip
-# (asin(x) / x - 1) / x**2 by x**2 up to 1/4.
+# (asin(x) / x - 1) / x**2 as a polynomial in x**2, for x**2 up to 1/4.
 _ASIN: Table = {
     _F32: (
         0.16666666337430908, 0.07500094543497424, 0.04459940152851218, 0.03110066273549457,
@@ -80,7 +80,7 @@ _ASIN: Table = {
     ),
 }  # fmt: skip
 
-# A quarter of a turn as the sum of two numbers.
+# A quarter turn, pi/2, as the sum of two numbers.
 _QUARTER = {
     _F32: (float(np.float32(math.pi / 2)), math.pi / 2 - float(np.float32(math.pi / 2))),
     _F64: (math.pi / 2, 6.123233995736766e-17),
@@ -88,7 +88,7 @@ _QUARTER = {
 
 
 def _less(quarters: int, angle: ir.Value) -> ir.Value:
-    """Quarters of a turn less an angle."""
+    """``quarters`` quarter turns minus an angle."""
     high, low = (full_like(angle, quarters * part) for part in _QUARTER[type_of(angle).dtype])
     return ops.add(ops.sub(high, angle), low)
 
@@ -98,7 +98,7 @@ def _odd(x: ir.Value, table: Table) -> ir.Value:
 
 
 def atan(x: ir.Value) -> ir.Value:
-    """Of an f32 or f64 value."""
+    """Arc tangent of an f32 or f64 value."""
     size, one = ops.abs(x), full_like(x, 1)
     is_steep = ops.gt(size, one)
     angle = _odd(ops.select(is_steep, ops.div(one, size), size), _ATAN)
@@ -106,12 +106,12 @@ def atan(x: ir.Value) -> ir.Value:
 
 
 def atan2(y: ir.Value, x: ir.Value) -> ir.Value:
-    """Of f32 or f64 values."""
+    """Angle of the point ``(x, y)``, for f32 or f64 values."""
     height, width = ops.abs(y), ops.abs(x)
     is_steep = ops.gt(height, width)
     short, long = ops.select(is_steep, width, height), ops.select(is_steep, height, width)
     quotient = ops.div(short, long)
-    # 0 / 0 is 0 here, and infinity / infinity 1.
+    # The quotients 0 / 0 and infinity / infinity count as 0 and 1.
     quotient = ops.select(ops.eq(long, full_like(long, 0)), full_like(long, 0), quotient)
     quotient = ops.select(ops.eq(short, full_like(long, np.inf)), full_like(long, 1), quotient)
     angle = _odd(quotient, _ATAN)
@@ -130,14 +130,14 @@ def _root(size: ir.Value) -> ir.Value:
 
 
 def asin(x: ir.Value) -> ir.Value:
-    """Of an f32 or f64 value."""
+    """Arc sine of an f32 or f64 value."""
     size = ops.abs(x)
     is_steep = ops.gt(size, full_like(x, 0.5))
     sine = ops.select(is_steep, _root(size), size)
     square = ops.mul(sine, sine)
     series = polynomial(square, _ASIN[type_of(x).dtype])
     tail = ops.mul(ops.mul(sine, square), series)
-    # The quarter less twice the sine first, and what that loses with the small parts.
+    # pi/2 - 2 sine first; its rounding error is added with the small terms.
     high, low = (full_like(x, part) for part in _QUARTER[type_of(x).dtype])
     twice = ops.add(sine, sine)
     angle = ops.sub(high, twice)
@@ -147,7 +147,7 @@ def asin(x: ir.Value) -> ir.Value:
 
 
 def acos(x: ir.Value) -> ir.Value:
-    """Of an f32 or f64 value."""
+    """Arc cosine of an f32 or f64 value."""
     size = ops.abs(x)
     is_steep = ops.gt(size, full_like(x, 0.5))
     angle = _odd(ops.select(is_steep, _root(size), x), _ASIN)

@@ -1,9 +1,9 @@
-"""Functions of complex numbers, whose digits IREE loses.
+"""Functions of complex numbers, in which IREE loses digits.
 
-Its own expansions take exp(z) - 1, exp(z) - exp(-z) and log(1 + z): of 1e-18 these are 0. The sines
-and logarithms of f32 in them are approximations of absolute precision, which are wrong next to
-their zeros. Here the parts are formed by functions of real numbers, which other rules take care of.
-For infinite numbers, and where parts leave the range, the compiler's expansion stays.
+IREE expands them into exp(z) - 1, exp(z) - exp(-z) and log(1 + z), which are 0 for 1e-18. The sines
+and logarithms of f32 in these expansions have a bounded absolute error, so they are wrong near
+their zeros. Here both parts are computed by functions of real numbers, which other rules legalize.
+The compiler's expansion is kept for infinite numbers, and where a part overflows.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _turned_back(z: ir.Value) -> ir.Value:
 
 
 def _is_near(small: ir.Value, other: ir.Value) -> ir.Value:
-    """Whether one part is small, and the other not so large that the formulas have edges there."""
+    """Whether one part is small and the other one not so large that the formulas break down."""
     is_small = ops.lt(ops.abs(small), full_like(small, 1))
     is_moderate = ops.lt(ops.abs(other), full_like(other, 2.0**20))
     near: ir.Value = ops.and_(is_small, is_moderate)
@@ -108,7 +108,7 @@ def _cos(z: ir.Value) -> ir.Value:
 
 
 def _logistic(z: ir.Value) -> ir.Value:
-    """By the exponential that is at most one: ``1 / (1 + exp(-z))``, ``exp(z) / (1 + exp(z))``."""
+    """``1 / (1 + exp(-z))`` or ``exp(z) / (1 + exp(z))``, whichever exponential is at most one."""
     x, y = ops.real(z), ops.imag(z)
     is_left = ops.lt(x, full_like(x, 0))
     power = _near_exp(_where(is_left, z, ops.neg(z)))
@@ -124,7 +124,7 @@ def _larger_and_smaller(z: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def _is_ordinary(larger: ir.Value) -> ir.Value:
-    """Whether a number is neither so small nor so large that sums and squares leave the range."""
+    """Whether squares of a number neither underflow nor overflow."""
     bound = 2.0**100 if type_of(larger).dtype == _F32 else 2.0**1000
     low, high = (full_like(larger, b) for b in (1 / bound, bound))
     ordinary: ir.Value = ops.and_(ops.gt(larger, low), ops.lt(larger, high))
@@ -145,14 +145,14 @@ def _log(z: ir.Value) -> ir.Value:
 
 
 def _size(a: ir.Value, b: ir.Value) -> ir.Value:
-    """The absolute value of a number, from those of its parts."""
+    """The absolute value of a number whose parts have the absolute values ``a`` >= ``b``."""
     ratio = ops.div(b, a)
     size: ir.Value = ops.mul(a, ops.sqrt(ops.add(full_like(a, 1), ops.mul(ratio, ratio))))
     return size
 
 
 def _near_sqrt(z: ir.Value, size: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The parts of the root of a number that is not real."""
+    """The parts of the square root of a number that is not real."""
     x, y = ops.real(z), ops.imag(z)
     zero, half = full_like(x, 0), full_like(x, 0.5)
     root = ops.sqrt(ops.mul(half, ops.add(ops.abs(x), size)))
@@ -175,7 +175,7 @@ def _sqrt(z: ir.Value) -> ir.Value:
 
 
 def _rsqrt(z: ir.Value) -> ir.Value:
-    """The conjugate of the root over the absolute value."""
+    """The conjugate of the square root, divided by the absolute value."""
     a, b = _larger_and_smaller(z)
     size = _size(a, b)
     real, imag = _near_sqrt(z, size)
@@ -195,7 +195,7 @@ def _where(condition: ir.Value, z: ir.Value, w: ir.Value) -> ir.Value:
 
 
 def _expm1(z: ir.Value) -> ir.Value:
-    """``expm1(x) cos y - 2 sin(y / 2)**2`` for the real part."""
+    """``exp(z) - 1``, whose real part is ``expm1(x) cos y - 2 sin(y / 2)**2``."""
     x, y = ops.real(z), ops.imag(z)
     half = ops.sin(ops.mul(y, full_like(y, 0.5)))
     lost = ops.mul(full_like(half, 2), ops.mul(half, half))
@@ -208,7 +208,7 @@ def _expm1(z: ir.Value) -> ir.Value:
 
 
 def _near_tanh(z: ir.Value) -> ir.Value:
-    """By W. Kahan's formula, of the tangent of ``y`` and the hyperbolic sine of ``x``."""
+    """W. Kahan's formula, from the tangent of ``y`` and the hyperbolic sine of ``x``."""
     x, y = ops.real(z), ops.imag(z)
     one = full_like(x, 1)
     tangent, sine = ops.tan(y), ops.sinh(x)
@@ -226,7 +226,7 @@ def _tanh(z: ir.Value) -> ir.Value:
 
 
 def _log1p(inst: Instance) -> Sequence[ir.Value] | None:
-    # Of complex64 the logarithm is formed in f64: see special_functions.
+    # The logarithm of complex64 is computed in f64: see special_functions.
     if inst.type.dtype != _C128 or inst.type.size == 0:
         return None
     z = inst.operand
@@ -242,7 +242,7 @@ def _log1p(inst: Instance) -> Sequence[ir.Value] | None:
 
 
 def _in_wide_parts(inst: Instance) -> Sequence[ir.Value] | None:
-    # The expansions contain arc tangents of f32, off by 6e-8 where they are tiny.
+    # The expansions contain arc tangents of f32, which have an error of 6e-8 near 0.
     if inst.type.dtype != _C64 or inst.type.size == 0:
         return None
     parts = (convert(part(inst.operand), _F64) for part in (ops.real, ops.imag))
@@ -274,8 +274,8 @@ LEGALIZATIONS = (
         stage=Stage.DECOMPOSE,
         kind=Kind.INACCURATE,
         doc="form functions of complex numbers from functions of real numbers",
-        upstream="IREE 3.13 expands them into exp(z) - 1, exp(z) - exp(-z) and log(1 + z), of "
-        "1e-18 these are 0, and uses sines and logarithms of absolute precision",
+        upstream="IREE 3.13 expands them into exp(z) - 1, exp(z) - exp(-z) and log(1 + z), which "
+        "are 0 for 1e-18, and its sines and logarithms have a bounded absolute error only",
         reproducer="`sin(1e-9 + 1e-9j)` of complex64 has the imaginary part 0",
         rules=always(_RULES),
     ),
@@ -284,7 +284,7 @@ LEGALIZATIONS = (
         stage=Stage.DECOMPOSE,
         kind=Kind.INACCURATE,
         doc="compute inverse functions of complex64 in complex128",
-        upstream="IREE 3.13 makes them of an arc tangent of f32 that is off by 6e-8",
+        upstream="IREE 3.13 derives them from an arc tangent of f32 with an error of 6e-8 near 0",
         reproducer="`arcsin` of 1e-8 + 1e-8j in complex64 has the imaginary part -5.7e-8",
         targets=Targets.where(f64=True, libm=("system", "device")),
         rules=always({f"gnomon.{name}": _in_wide_parts for name in _INVERSES}),

@@ -22,10 +22,10 @@ _COMPLEX128 = np.dtype(np.complex128)
 
 
 def _to_bfloat16(x: ir.Value) -> ir.Value:
-    """An f32 value rounded to bf16, kept apart from how it was computed.
+    """An f32 value rounded to bf16, with a barrier that keeps the conversion from being fused.
 
     LLVM fuses a conversion to f32 with a following one to bf16 into a call of ``__truncsfbf2``,
-    which no library on the machine provides: the process would end when the kernel is first called.
+    which no library on the machine provides: the first call of the kernel would end the process.
     """
     return ops.convert(ops.optimization_barrier(x)[0], dtype=bfloat16)
 
@@ -36,15 +36,15 @@ def rounded(x: ir.Value, dtype: np.dtype) -> ir.Value:
 
 
 def _saturated(x: ir.Value, target: np.dtype) -> ir.Value:
-    """Float to integer: what is out of range to the ends, nan to 0.
+    """A float as an integer: values out of range become the nearest end of it, and nan becomes 0.
 
-    The machine's instructions define none of these.
+    The machine's instructions leave these cases undefined.
     """
     source = type_of(x).dtype
     if source.itemsize < _FLOAT32.itemsize:
         x, source = convert(x, _FLOAT32), _FLOAT32
     info = ml_dtypes.iinfo(target)
-    # The bounds round away from zero: what is strictly inside converts.
+    # As floats the bounds round away from zero, so a value converts only strictly between them.
     low, high = (full_like(x, float(n)) for n in (info.min, info.max))
     inside = ops.and_(ops.gt(x, low), ops.lt(x, high))
     converted = ops.convert(ops.select(inside, x, full_like(x, 0)), dtype=target)
@@ -55,9 +55,10 @@ def _saturated(x: ir.Value, target: np.dtype) -> ir.Value:
 
 
 def _into_float16(x: ir.Value) -> ir.Value:
-    """An f64 value as f16, by way of f32 where it is subnormal.
+    """An f64 value as f16, by way of f32 where the result is subnormal.
 
-    The direct conversion gives zero there. f32 has twice the digits that f16 keeps there.
+    The direct conversion gives zero for these. f32 has more than twice the digits of a subnormal
+    f16, so that rounding twice gives what rounding once would.
     """
     is_small = ops.lt(ops.abs(x), full_like(x, float(np.finfo(np.float16).tiny)))
     by_f32 = convert(convert(x, _FLOAT32), _FLOAT16)
@@ -96,10 +97,10 @@ LEGALIZATIONS = (
         name="saturating-conversions",
         stage=Stage.REWRITE,
         kind=Kind.MISCOMPILED,
-        doc="convert floats to integers with the ends of the range, and f64 to f16 rounded once",
-        upstream="IREE 3.13 gives other integers for nan, infinities and what is out of range, "
-        "and zero for f64 that are subnormal numbers of f16",
-        reproducer="infinity as int32 is not the largest one",
+        doc="saturate conversions of floats to integers, and round conversions of f64 to f16 once",
+        upstream="IREE 3.13 gives arbitrary integers for nan, infinities and values out of range, "
+        "and zero for f64 values that are subnormal in f16",
+        reproducer="infinity as int32 is not the largest int32",
         rules=always({"gnomon.convert": _into_number}),
     ),
     Legalization(

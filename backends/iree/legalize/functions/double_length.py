@@ -1,7 +1,7 @@
-"""Arithmetic in twice the digits of a format: a value as the sum of two numbers of it.
+"""Arithmetic with twice the digits of a format: a value is the sum of two numbers of the format.
 
 T. J. Dekker, A floating-point technique for extending the available precision, 1971. It needs no
-wider format, so it serves f64 everywhere and f32 where there is no f64.
+wider format, so it serves f64 everywhere, and f32 on targets without f64.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ class Format:
     Attributes:
         dtype: the format.
         integer: the signed integer of its width.
-        mantissa: bits of the mantissa that are stored.
-        low: bits of the lower half, so that products of halves are exact.
-        ln2_high, ln2_low: the logarithm of 2: bits few enough that the product with an exponent is
-            exact, and the rest.
-        terms: of the logarithm's series.
-        largest_power: beyond it every power but that of 1 overflows or vanishes.
-        largest_exponent: of e, below which powers are finite and not zero.
+        mantissa: the number of bits of the mantissa that are stored.
+        low: the number of bits in the lower half of a mantissa; products of halves are exact.
+        ln2_high, ln2_low: log(2) in two parts; the first has so few bits that its product with an
+            exponent is exact.
+        terms: the number of terms of the logarithm's series.
+        largest_power: with an exponent beyond it, every power of a number other than 1 overflows
+            or is 0.
+        largest_exponent: beyond it, ``exp`` overflows or is 0.
     """
 
     dtype: np.dtype
@@ -89,14 +90,14 @@ def polynomial(x: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
 
 
 def exact_sum(a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """A sum and what its rounding lost."""
+    """A sum and its rounding error."""
     total = ops.add(a, b)
     part = ops.sub(total, a)
     return total, ops.add(ops.sub(a, ops.sub(total, part)), ops.sub(b, part))
 
 
 def _halves(x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """A value as the sum of one with the upper half of the bits and one with the others."""
+    """A value as the sum of two: the upper half of its mantissa's bits, and the lower half."""
     format_ = format_of(x)
     bits = ops.bitcast_convert(x, dtype=format_.integer)
     upper = ops.and_(bits, full_like(bits, -(1 << format_.low)))
@@ -105,7 +106,7 @@ def _halves(x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def exact_product(a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """A product and what its rounding lost."""
+    """A product and its rounding error."""
     rounded = ops.mul(a, b)
     (a1, a2), (b1, b2) = _halves(a), _halves(b)
     lost = ops.sub(ops.mul(a1, b1), rounded)
@@ -118,7 +119,7 @@ def logarithm(x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """The natural logarithm of a positive normal number, in two parts."""
     format_ = format_of(x)
     bits = ops.bitcast_convert(x, dtype=format_.integer)
-    # The exponent such that the mantissa is next to 1, from sqrt(1/2) to sqrt(2).
+    # The exponent for which the mantissa is around 1, from sqrt(1/2) to sqrt(2).
     root_half = int(np.array(math.sqrt(0.5), format_.dtype).view(format_.integer))
     offset = ops.sub(bits, full_like(bits, root_half))
     places = full_like(bits, format_.mantissa)
@@ -132,7 +133,7 @@ def logarithm(x: ir.Value) -> tuple[ir.Value, ir.Value]:
     back, back_lost = exact_product(s, total)
     rest = ops.sub(ops.sub(ops.sub(excess, back), back_lost), ops.mul(s, total_lost))
     s_low = ops.div(rest, total)
-    # 2 atanh(s) is 2 s, two thirds of s cubed in two parts too, and the rest of the series.
+    # 2 atanh(s) = 2 s + 2 s**3 / 3 + ...: the first two terms in two parts, the others in one.
     square, square_low = exact_product(s, s)
     square_low = ops.add(square_low, ops.mul(ops.add(s, s), s_low))
     cube, cube_low = exact_product(square, s)
@@ -155,7 +156,7 @@ def logarithm(x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def positive_power(x: ir.Value, y: ir.Value) -> ir.Value:
-    """The power of a positive normal number, by exp(y log(x)) in more digits than the result's."""
+    """The power of a positive normal number, exp(y log(x)), with y log(x) in double length."""
     format_ = format_of(x)
     limit = full_like(y, format_.largest_power)
     y = ops.clamp(ops.neg(limit), y, limit)
@@ -163,7 +164,7 @@ def positive_power(x: ir.Value, y: ir.Value) -> ir.Value:
     exponent, lost = exact_product(high, y)
     lost = ops.add(lost, ops.mul(low, y))
     power = ops.exp(exponent)
-    # The loss matters only where the power is finite and not zero.
+    # Elsewhere the power is 0 or infinite, and the correction would make it nan.
     is_plain = ops.lt(ops.abs(exponent), full_like(exponent, format_.largest_exponent))
     return ops.select(
         ops.and_(is_plain, ops.is_finite(power)), ops.add(power, ops.mul(power, lost)), power

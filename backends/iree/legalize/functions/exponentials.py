@@ -1,9 +1,9 @@
 """Exponentials and hyperbolic functions within two units in the last place.
 
-IREE's own lose digits: 5 units of exp next to overflow, 67 of exp2, 4 of tanh; and exp2(1024) of
-f64 is finite. Here an exponential is ``2**n (1 + t)`` with a small ``t``, a polynomial of what is
-left of the argument, and other functions are made of these parts before digits are lost. Nothing
-is wider than the format, so this serves targets without f64 too.
+IREE's own lose digits: exp is off by 5 units near overflow, exp2 by 67, tanh by 4, and exp2(1024)
+of f64 is finite. Here an exponential is ``2**n (1 + t)``, where the small ``t`` is a polynomial in
+the reduced argument, and the other functions are computed from ``n`` and ``t`` before adding 1
+rounds them. No format is wider than the argument's, so this also serves targets without f64.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Emit: TypeAlias = "Callable[[ir.Value], ir.Value]"
 
 @dataclass(frozen=True)
 class _Tables:
-    """Polynomials of a format: interpolations at Chebyshev's points, the lowest power first.
+    """Polynomials for a format: interpolations at Chebyshev's points, the lowest power first.
 
     Attributes:
-        exp: ``(exp(r) - 1 - r) / r**2`` for ``r`` within half of log(2).
-        sinh: ``(sinh(x) / x - 1) / x**2`` by ``x**2`` up to 1.
-        tanh: ``(tanh(x) / x - 1) / x**2`` by ``x**2`` up to 0.36.
+        exp: ``(exp(r) - 1 - r) / r**2`` in ``r``, for ``r`` up to log(2) / 2 in absolute value.
+        sinh: ``(sinh(x) / x - 1) / x**2`` in ``x**2``, up to 1.
+        tanh: ``(tanh(x) / x - 1) / x**2`` in ``x**2``, up to 0.36.
     """
 
     exp: tuple[float, ...]
@@ -83,7 +83,7 @@ def odd(x: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
 
 
 def with_sign_of(magnitude: ir.Value, x: ir.Value) -> ir.Value:
-    """``magnitude``, which is not negative, with the sign of ``x``, that of -0 too."""
+    """``magnitude``, which is not negative, with the sign bit of ``x``."""
     format_ = format_of(x)
     sign = full_like(ops.bitcast_convert(x, dtype=format_.integer), np.iinfo(format_.integer).min)
     bits = ops.and_(ops.bitcast_convert(x, dtype=format_.integer), sign)
@@ -92,7 +92,7 @@ def with_sign_of(magnitude: ir.Value, x: ir.Value) -> ir.Value:
 
 
 def _largest_below(dtype: np.dtype, bound: float) -> float:
-    """The largest number of a format that is not above a bound."""
+    """The largest number of a format that is at most a bound."""
     value = dtype.type(bound)
     return float(value if float(value) <= bound else np.nextafter(value, dtype.type(-np.inf)))
 
@@ -105,13 +105,13 @@ def _limits(dtype: np.dtype) -> tuple[float, float]:
 
 
 def _grown(r: ir.Value) -> ir.Value:
-    """``exp(r) - 1`` of a number within half of log(2)."""
+    """``exp(r) - 1`` for ``r`` up to log(2) / 2 in absolute value."""
     square = ops.mul(r, r)
     return ops.add(r, ops.mul(square, polynomial(r, _TABLES[type_of(r).dtype].exp)))
 
 
 def _parts(x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """``n`` and ``t`` of a finite number of moderate size: ``exp(x) = 2**n (1 + t)``."""
+    """``n`` and ``t`` such that ``exp(x) = 2**n (1 + t)``, for a finite ``x`` of moderate size."""
     format_ = format_of(x)
     half = full_like(x, 0.5)
     n = ops.floor(ops.add(ops.mul(x, full_like(x, 1 / math.log(2))), half))
@@ -120,7 +120,7 @@ def _parts(x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def _scaled(value: ir.Value, n: ir.Value) -> ir.Value:
-    """``2**n`` times a number next to 1, where that is a normal number."""
+    """``2**n`` times a number near 1, where the product is a normal number."""
     format_ = format_of(value)
     count = convert(n, format_.integer)
     shifted = ops.shift_left(count, full_like(count, format_.mantissa))
@@ -129,7 +129,7 @@ def _scaled(value: ir.Value, n: ir.Value) -> ir.Value:
 
 
 def _within(x: ir.Value, low: float, high: float) -> ir.Value:
-    """``x``, or the nearer end of an interval; an end for nan."""
+    """``x`` clamped to an interval; nan becomes one of its ends."""
     x = ops.select(ops.lt(x, full_like(x, high)), x, full_like(x, high))
     return ops.select(ops.gt(x, full_like(x, low)), x, full_like(x, low))
 
@@ -142,14 +142,14 @@ def _bounded(x: ir.Value, value: ir.Value, low: float, high: float) -> ir.Value:
 
 
 def exp(x: ir.Value) -> ir.Value:
-    """Of an f32 or f64 value; what is below the smallest normal number is 0."""
+    """Exponential of an f32 or f64 value; 0 where it would be subnormal."""
     low, high = _limits(type_of(x).dtype)
     n, t = _parts(_within(x, low, high))
     return _bounded(x, _scaled(ops.add(full_like(t, 1), t), n), low, high)
 
 
 def exp2(x: ir.Value) -> ir.Value:
-    """Of an f32 or f64 value; exact at whole numbers."""
+    """Power of 2 of an f32 or f64 value; exact for integers."""
     info = np.finfo(type_of(x).dtype)
     low, high = (
         float(info.minexp),
@@ -162,13 +162,13 @@ def exp2(x: ir.Value) -> ir.Value:
 
 
 def expm1(x: ir.Value) -> ir.Value:
-    """Of an f32 or f64 value."""
+    """``exp(x) - 1`` of an f32 or f64 value."""
     info = np.finfo(type_of(x).dtype)
     half = full_like(x, 0.5)
     _, high = _limits(info.dtype)
     # Below this the result rounds to -1.
     n, t = _parts(_within(x, -(info.nmant + 3) * math.log(2), high))
-    # By half a power of 2, which does not overflow: 2**n (1 + t) - 1.
+    # 2**n (1 + t) - 1 is computed as twice its half, since 2**n may overflow.
     power = _scaled(half, n)
     value = ops.add(ops.mul(power, t), ops.sub(power, half))
     value = ops.add(value, value)
@@ -179,18 +179,18 @@ def expm1(x: ir.Value) -> ir.Value:
     return ops.select(is_tiny, x, value)
 
 
-# Four times exp(x - _SHIFT) _SHIFT_REST is exp(x): the shift is two logarithms of 2 but for a rest,
-# in so few bits that it is subtracted exactly from numbers of f32 next to the largest exponent.
+# exp(x) = 4 exp(x - _SHIFT) _SHIFT_REST. The shift is 2 log(2) rounded to so few bits that the
+# subtraction is exact for the f32 numbers above _TOP; the factor corrects the rounding.
 _SHIFT = 2 * 0.693359375
 _SHIFT_REST = math.exp(_SHIFT - 2 * math.log(2))
 _TOP = 87.0
 
 
 def compilers_exp(x: ir.Value) -> ir.Value:
-    """Of an f32 value, by the compiler's code, which is right within one unit up to 88.3.
+    """Exponential by the compiler's code for f32, which is within one unit up to 88.3.
 
-    It counts as one op in the size of a kernel, and compiles in a third of the time. Of an f64
-    value, for which the compiler calls a library, `exp`.
+    It counts as one op in the size of a kernel, and compiles in a third of the time. For an f64
+    value, for which the compiler would call a library, this is `exp`.
     """
     if type_of(x).dtype != np.float32:
         return exp(x)
@@ -200,24 +200,24 @@ def compilers_exp(x: ir.Value) -> ir.Value:
 
 
 def logistic(x: ir.Value, exp: Emit = exp) -> ir.Value:
-    """Of an f32 or f64 value: of the exponential that does not overflow."""
+    """``1 / (1 + exp(-x))`` of an f32 or f64 value, from the exponential that is at most 1."""
     one, zero = full_like(x, 1), full_like(x, 0)
     decayed = exp(ops.neg(ops.abs(x)))
     is_negative, total = ops.lt(x, zero), ops.add(one, decayed)
     value = ops.div(ops.select(is_negative, decayed, one), total)
-    # The quotient is corrected by what the sum has lost.
+    # The quotient is corrected for the rounding error of the sum.
     lost = ops.sub(decayed, ops.sub(total, one))
     inverse = ops.select(is_negative, ops.sub(one, value), value)
     return ops.sub(value, ops.mul(ops.mul(value, inverse), lost))
 
 
 def _half_exp(size: ir.Value, exp: Emit) -> ir.Value:
-    """Half the exponential of a number that is not negative, infinite only where that is."""
+    """``exp(size) / 2`` for ``size`` >= 0; infinite only where this half overflows."""
     dtype = type_of(size).dtype
     if dtype == np.float32:
         is_top, shift, rest = ops.gt(size, full_like(size, _TOP)), _SHIFT, _SHIFT_REST
     else:
-        # A logarithm of 2 in 33 bits.
+        # The shift is log(2) in 33 bits.
         format_ = format_of(size)
         is_top, shift = ops.gt(size, full_like(size, 700.0)), 2 * format_.ln2_high
         rest = math.exp(-2 * format_.ln2_low)
@@ -227,7 +227,7 @@ def _half_exp(size: ir.Value, exp: Emit) -> ir.Value:
 
 
 def sinh(x: ir.Value, exp: Emit = exp) -> ir.Value:
-    """Of an f32 or f64 value."""
+    """Hyperbolic sine of an f32 or f64 value."""
     size = ops.abs(x)
     half = _half_exp(size, exp)
     far = ops.sub(half, ops.div(full_like(x, 0.25), half))
@@ -236,13 +236,13 @@ def sinh(x: ir.Value, exp: Emit = exp) -> ir.Value:
 
 
 def cosh(x: ir.Value, exp: Emit = exp) -> ir.Value:
-    """Of an f32 or f64 value."""
+    """Hyperbolic cosine of an f32 or f64 value."""
     half = _half_exp(ops.abs(x), exp)
     return ops.add(half, ops.div(full_like(x, 0.25), half))
 
 
 def tanh(x: ir.Value, exp: Emit = exp) -> ir.Value:
-    """Of an f32 or f64 value."""
+    """Hyperbolic tangent of an f32 or f64 value."""
     one, size = full_like(x, 1), ops.abs(x)
     grown = ops.add(exp(ops.add(size, size)), one)
     far = ops.sub(one, ops.div(full_like(x, 2), grown))

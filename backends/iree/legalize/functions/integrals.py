@@ -1,8 +1,8 @@
-"""Special functions: expanded before everything else is legalized.
+"""Special functions, expanded before everything else is legalized.
 
-Their algorithms have loops, and functions in them, that IREE takes, or computes with all digits,
-only in the forms of the other rooms. Incomplete gamma and beta functions need f64; where a target
-has none, Python computes them. What loses digits on the way is computed in f64 where there is one.
+Their algorithms contain loops and elementary functions that must be legalized in turn, so the
+expansion comes first. Incomplete gamma and beta functions need f64; for targets without it, Python
+computes them. Series that lose digits in f32 are computed in f64 on targets that have it.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def _expanded(algorithm: Callable[..., ir.Value]) -> Rule:
 
 
 class _RoundedToF32:
-    """The ops of the dialect on f64, for results of f32 or less.
+    """The dialect's ops on f64, for results that are rounded to f32 or less.
 
-    The power of a non-negative number has enough digits as an exponential, which is a third of the
-    code of one with all digits of f64.
+    For these, `exp(y log(x))` is accurate enough as a power of a non-negative number, and a third
+    of the code of a power with all the digits of f64.
     """
 
     def __getattr__(self, name: str) -> Callable[..., ir.Value]:
@@ -77,7 +77,7 @@ def series_rules(target: Target) -> dict[str, Rule]:
 
 
 def integral_rules(target: Target) -> dict[str, Rule]:
-    """The rules of this room for a target."""
+    """The rules of incomplete gamma and beta functions for a target."""
     capabilities = target.capabilities
     if capabilities.f64:
         return {name: _expanded(algorithm) for name, algorithm in WITH_LOOPS.items()}

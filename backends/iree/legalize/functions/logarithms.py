@@ -1,7 +1,8 @@
 """Logarithms and inverse hyperbolic functions within two units in the last place.
 
-IREE's log1p of f32 is off by 2 units, and what is made of it by 2.7; that of f64 is 0 next to the
-smallest normal number. All is computed in the format itself, so it serves targets without f64 too.
+IREE's log1p of f32 is off by 2 units, and functions that it derives from it by 2.7; its log1p of
+f64 is 0 near the smallest normal number. The functions here use no wider format, so they also serve
+targets without f64.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ __all__ = ["acosh", "asinh", "atanh", "log", "log1p"]
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
-# (log(1 + f) - f + f**2 / 2) / f**3 where 1 + f is between the roots of 1/2 and 2.
+# (log(1 + f) - f + f**2 / 2) / f**3 in f, for 1 + f between sqrt(1/2) and sqrt(2).
 _LOG = (
     0.33333331179972575, -0.24999996957625975, 0.2000071576352166, -0.16667802367579132,
     0.14249057141902147, -0.1242568569282142, 0.11685423571105265, -0.11479748625389889,
     0.06971620541003427,
 )  # fmt: skip
-# (asinh(x) / x - 1) / x**2 by x**2 up to 1.
+# (asinh(x) / x - 1) / x**2 in x**2, up to 1.
 _ASINH = {
     _F32: (
         -0.16666666346255873, 0.07499947823802056, -0.044628576255991696, 0.03022781099596106,
@@ -42,7 +43,7 @@ _ASINH = {
         -2.9430312431991294e-05, 2.6494777134581717e-06,
     ),
 }  # fmt: skip
-# (atanh(x) / x - 1) / x**2 by x**2 up to 1/4.
+# (atanh(x) / x - 1) / x**2 in x**2, up to 1/4.
 _ATANH = {
     _F32: (
         0.33333333437307106, 0.19999959336215828, 0.14288286042811285, 0.11050830395223991,
@@ -55,7 +56,7 @@ _ATANH = {
         -0.14450491183414468, 0.21098097885975797,
     ),
 }  # fmt: skip
-# (acosh(1 + t) / sqrt(2 t) - 1) / t for t up to 1.
+# (acosh(1 + t) / sqrt(2 t) - 1) / t in t, up to 1.
 _ACOSH = {
     _F32: (
         -0.08333333179170943, 0.018749848283514794, -0.00557787714792091, 0.0018833420929960764,
@@ -72,12 +73,12 @@ _ACOSH = {
 
 
 def _logarithm(x: ir.Value, lost: ir.Value | None = None, near: ir.Value | None = None) -> ir.Value:
-    """Of a positive normal number.
+    """Natural logarithm of a positive normal number.
 
     Args:
         x: the number.
-        lost: what is to be added to it, as a part of it, less than its last digit.
-        near: ``x - 1``, exactly, where that is small and ``x`` is rounded.
+        lost: the rounding error of ``x``, relative to ``x``.
+        near: the exact ``x - 1``, to use where it is small and ``x`` is rounded.
     """
     format_ = format_of(x)
     bits = ops.bitcast_convert(x, dtype=format_.integer)
@@ -106,7 +107,7 @@ def _logarithm(x: ir.Value, lost: ir.Value | None = None, near: ir.Value | None 
 
 
 def log(x: ir.Value) -> ir.Value:
-    """Of an f32 or f64 value; a subnormal number is a zero."""
+    """Natural logarithm of an f32 or f64 value; subnormal numbers count as 0."""
     zero, inf = full_like(x, 0), full_like(x, np.inf)
     tiny = full_like(x, float(np.finfo(type_of(x).dtype).tiny))
     is_regular = ops.and_(ops.ge(x, tiny), ops.lt(x, inf))
@@ -117,7 +118,7 @@ def log(x: ir.Value) -> ir.Value:
 
 
 def log1p(x: ir.Value) -> ir.Value:
-    """Of an f32 or f64 value."""
+    """``log(1 + x)`` of an f32 or f64 value."""
     one, inf = full_like(x, 1), full_like(x, np.inf)
     is_regular = ops.and_(ops.gt(x, ops.neg(one)), ops.lt(x, inf))
     inner = ops.select(is_regular, x, full_like(x, 0))
@@ -125,7 +126,7 @@ def log1p(x: ir.Value) -> ir.Value:
     is_large = ops.gt(inner, one)
     larger, smaller = ops.select(is_large, inner, one), ops.select(is_large, one, inner)
     lost = ops.div(ops.sub(smaller, ops.sub(shifted, larger)), shifted)
-    # Next to 1 nothing is lost: there x itself is taken.
+    # Near 0, `_logarithm` takes x itself as the excess over 1, so no rounding is to be corrected.
     is_near = ops.and_(ops.gt(inner, full_like(x, -0.29)), ops.lt(inner, full_like(x, 0.41)))
     lost = ops.select(is_near, full_like(x, 0), lost)
     excess = ops.select(is_near, inner, ops.sub(shifted, one))
@@ -142,12 +143,12 @@ def _log_of_double(x: ir.Value) -> ir.Value:
 
 
 def _is_huge(x: ir.Value) -> ir.Value:
-    """Whether the square of ``x`` swallows 1, and may overflow."""
+    """Whether adding 1 to the square of ``x`` changes nothing; the square may overflow."""
     return ops.gt(x, full_like(x, 2.0 ** (np.finfo(type_of(x).dtype).nmant + 3)))
 
 
 def asinh(x: ir.Value) -> ir.Value:
-    """Of an f32 or f64 value."""
+    """Inverse hyperbolic sine of an f32 or f64 value."""
     size, one = ops.abs(x), full_like(x, 1)
     square = ops.mul(size, size)
     root = ops.sqrt(ops.add(square, one))
@@ -158,7 +159,7 @@ def asinh(x: ir.Value) -> ir.Value:
 
 
 def acosh(x: ir.Value) -> ir.Value:
-    """Of an f32 or f64 value; nan below 1."""
+    """Inverse hyperbolic cosine of an f32 or f64 value; nan below 1."""
     one = full_like(x, 1)
     beyond = ops.sub(x, one)
     root = ops.sqrt(ops.add(beyond, beyond))
@@ -171,7 +172,7 @@ def acosh(x: ir.Value) -> ir.Value:
 
 
 def atanh(x: ir.Value) -> ir.Value:
-    """Of an f32 or f64 value."""
+    """Inverse hyperbolic tangent of an f32 or f64 value."""
     size, one = ops.abs(x), full_like(x, 1)
     quotient = ops.div(ops.add(size, size), ops.sub(one, size))
     far = ops.mul(full_like(x, 0.5), log1p(quotient))

@@ -1,6 +1,6 @@
-"""Arithmetic on 8 and 16 bits where a target has none: in 32 bits, and rounded or wrapped once.
+"""Arithmetic on 8 and 16 bits for targets without it: in 32 bits, rounded or wrapped once.
 
-IREE 3.13 widens most of it by itself, and fails on unsigned division, shifts, and what needs the
+IREE 3.13 itself widens most of it, but fails on unsigned divisions, shifts, and ops that need the
 sign of an f16 (``bitwidth emulation is not implemented yet on unsigned op``).
 """
 
@@ -31,19 +31,19 @@ def _wide(dtype: np.dtype) -> np.dtype:
         return dtype
     if is_floating(dtype):
         return _F32
-    # Signed also for unsigned ones, which fit: the compiler fails on some unsigned divisions.
+    # Narrow unsigned integers fit in i32, and the compiler fails on some unsigned divisions.
     return _I32
 
 
 def _extended(x: ir.Value, kind: str) -> ir.Value:
-    """A narrow integer in 32 bits: filled with zeros ("u") or with its sign ("i")."""
+    """A narrow integer in 32 bits, extended with zeros ("u") or with its sign ("i")."""
     dtype = np.dtype(f"{kind}{type_of(x).dtype.itemsize}")
     same = x if type_of(x).dtype == dtype else ops.bitcast_convert(x, dtype=dtype)
     return convert(same, _U32 if kind == "u" else _I32)
 
 
 def _cut(x: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The lower bits of an integer of 32."""
+    """A 32-bit integer truncated to a narrow dtype."""
     same_sign = _wide(dtype)
     if type_of(x).dtype != same_sign:
         x = ops.bitcast_convert(x, dtype=same_sign)
@@ -59,7 +59,8 @@ def _computed(inst: Instance) -> Sequence[ir.Value]:
 def _divided(inst: Instance) -> Sequence[ir.Value]:
     if inst.type.dtype not in UNSIGNED:
         return _computed(inst)
-    # Of the negated dividend: the compiler makes unsigned what it knows to be positive, and fails.
+    # Divide the negated dividend: where the compiler knows both operands to be positive, it makes
+    # the division unsigned, and fails.
     x, divisor = (convert(operand, _I32) for operand in inst.operands)
     (negated,) = inst.op.build([ops.neg(x), divisor], inst.params)
     result = ops.neg(negated)
@@ -70,9 +71,9 @@ def _divided(inst: Instance) -> Sequence[ir.Value]:
 
 
 def _divided_by_signed(inst: Instance) -> Sequence[ir.Value]:
-    """Quotient or remainder of u32 numbers by a signed division of the half.
+    """Quotient or remainder of u32 numbers, from a signed division of half the dividend.
 
-    In vectors of one element the compiler fails on unsigned divisions. The method is from H.
+    The compiler fails on unsigned divisions of vectors with one element. The method is that of H.
     Warren, "Hacker's Delight", 9-3.
     """
     x, divisor = inst.operands
@@ -94,7 +95,7 @@ def _divided_by_signed(inst: Instance) -> Sequence[ir.Value]:
 def _shifted(inst: Instance) -> Sequence[ir.Value]:
     x, count = inst.operands
     kind = "i" if inst.op.name == "shift_right_arithmetic" else "u"
-    # Counts are unsigned: what is negative is beyond the width, of 8 bits and of 32.
+    # Extended as unsigned, a negative count exceeds 32 bits just as it exceeded the narrow width.
     wide, places = _extended(x, kind), _extended(count, "u")
     if kind == "i":
         places = ops.bitcast_convert(places, dtype=_I32)
@@ -122,7 +123,7 @@ def _placed(inst: Instance) -> Sequence[ir.Value]:
 
 
 def _fewer_bits(inst: Instance) -> Sequence[ir.Value]:
-    """``reduce_precision`` on the bits: in f32 the format's subnormal numbers would have others."""
+    """``reduce_precision`` on the bits, since the format's subnormal numbers are normal in f32."""
     dtype, info = inst.type.dtype, ml_dtypes.finfo(inst.type.dtype)
     word = np.dtype(f"u{dtype.itemsize}")
     bits = ops.bitcast_convert(
@@ -151,7 +152,7 @@ def _fewer_bits(inst: Instance) -> Sequence[ir.Value]:
 
 
 def _widened_rules(target: Target) -> dict[str, Rule]:
-    """The rules of this room for a target."""
+    """The rules that compute the dtypes which a target only stores."""
     widened = target.capabilities.widened
 
     def where(applies: object, rule: Rule) -> Rule:
@@ -208,8 +209,8 @@ LEGALIZATIONS = (
         name="narrow-arithmetic",
         stage=Stage.REWRITE_WRITTEN,
         kind=Kind.REFUSED,
-        doc="compute with 8 and 16 bits in 32 bits, where they are only stored",
-        upstream="IREE 3.13 emulates neither unsigned division, shifts nor signs of f16 "
+        doc="compute 8-bit and 16-bit dtypes in 32 bits on targets that can only store them",
+        upstream="IREE 3.13 emulates no unsigned division, no shifts and no signs of f16 "
         "(``bitwidth emulation is not implemented yet on unsigned op``)",
         reproducer="`x // 3` of uint8 for `vulkan:portable` does not compile",
         targets=Targets.where(stores_more=True),

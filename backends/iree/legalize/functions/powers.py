@@ -1,9 +1,9 @@
-"""Powers whose exponent is a literal and a half: roots and products.
+"""Powers with a literal half-integer exponent, as roots and products.
 
-A power of any exponent is a logarithm, a product in two parts and an exponential, with the edge
-cases beside: ten nanoseconds a number. ``r ** -1.5``, the law of gravitation, needs a root, a
-product and a quotient, which in f64 give the nearest number but for a rounding, and do not overflow
-on the way.
+A general power is a logarithm, a product in two parts, an exponential, and selects for the edge
+cases: ten nanoseconds per element. ``r ** -1.5``, as in the law of gravitation, takes only a square
+root, a product and a quotient. In f64 these overflow for no f32, and are accurate enough to round
+to f32.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _power(inst: Instance) -> Sequence[ir.Value] | None:
     if exponent is None or 2 * exponent % 2 != 1 or abs(exponent) > _LARGEST:
         return None
     wide = convert(x, _F64)
-    # The root of -0 is -0 and that of -inf is nan, of which powers are 0 and infinite.
+    # sqrt gives -0 for -0 and nan for -inf, but the powers of both are those of 0 and infinity.
     is_edge = ops.or_(ops.eq(wide, full_like(wide, 0)), ops.eq(wide, full_like(wide, -np.inf)))
     base = ops.select(is_edge, ops.abs(wide), wide)
     power = ops.sqrt(base)
@@ -45,7 +45,7 @@ def _power(inst: Instance) -> Sequence[ir.Value] | None:
 
 
 def _literal(value: ir.Value) -> float | None:
-    """The number that a value is everywhere, where it is a literal."""
+    """The number that all elements of a value are, if it is a finite literal."""
     while not isinstance(value.owner, ir.Block) and value.owner.name == "gnomon.broadcast_in_dim":
         (value,) = value.owner.operands
     array = constant_value(value)
@@ -60,8 +60,8 @@ LEGALIZATIONS = (
         name="half-powers",
         stage=Stage.DECOMPOSE,
         kind=Kind.SLOW,
-        doc="write powers whose exponent is a literal and a half as roots and products",
-        upstream="a power is a logarithm, a product and an exponential: 10 ns a number",
+        doc="write powers with a literal half-integer exponent as roots and products",
+        upstream="a power is a logarithm, a product and an exponential: 10 ns per element",
         reproducer="`x ** 1.5` takes three times as many operations",
         targets=Targets.where(f64=True),
         rules=always({"gnomon.pow": SpecialCase(_power)}),

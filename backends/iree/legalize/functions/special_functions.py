@@ -1,19 +1,20 @@
 """Functions that IREE computes inexactly, wrongly at their edges, or not at all.
 
-What IREE 3.13 gets wrong, and what is done about it:
+The faults of IREE 3.13, and the remedies:
 
-- sin, cos and tan of f32 lose digits with the size of the argument: it is reduced here by a product
-  with 1/(2 pi) that has enough digits for every f32, and the rest is a polynomial in f64.
-- cbrt of f64 does not compile, and that of f32 is wrong at zero: Halley's iteration here.
-- exp2, tanh, arc tangents and what is made of them lose up to 67 units in the last place, and
-  those of f64 are calls of a library: see `exponentials`, `logarithms` and `arcs`.
-- pow gives nan for negative bases: the power of the magnitude, and the rest by cases.
-- log1p of complex64 loses digits: in f64, by parts.
+- sin, cos and tan of f32 lose more digits the larger the argument is. Here it is multiplied by
+  1/(2 pi) with enough digits for every f32, and the reduced angle goes into a polynomial in f64.
+- cbrt of f64 does not compile, and cbrt of f32 is wrong at zero. Here it is Halley's iteration.
+- exp2, tanh, arc tangents and functions derived from them lose up to 67 units in the last place,
+  and in f64 they call a library: see `exponentials`, `logarithms` and `arcs`.
+- pow gives nan for negative bases. Here it is the power of the magnitude, with selects for the
+  sign and the edge cases.
+- log1p of complex64 loses digits. Here it is computed in f64, part by part.
 
-The 16-bit formats are computed in f32 and rounded once. On a target without f64 the functions of
-f32 are computed in f32 and integers: see `functions_in_f32`. Where no library is linked, the
-functions of f64 that the compiler calls one for are written out too. `tools/accuracy` measures
-each function in each of these forms.
+The 16-bit formats are computed in f32 and rounded once. On targets without f64, functions of f32
+use only f32 and integers: see `functions_in_f32`. On targets that link no library, the functions of
+f64 for which the compiler would call one are written out too. `tools/accuracy` measures each
+function in each of these forms.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ Emit: TypeAlias = "Callable[..., ir.Value]"
 
 
 def _in_f32(emit: Emit) -> Rule:
-    """The rule of a function that is written for f32, for it and for the 16-bit formats."""
+    """The rule for f32 and the 16-bit formats, from a function that is written for f32."""
 
     def rule(inst: Instance) -> Sequence[ir.Value] | None:
         dtype = inst.type.dtype
@@ -66,7 +67,7 @@ def _in_f32(emit: Emit) -> Rule:
 
 
 def _in_f32_or_f64(emit: Emit) -> Rule:
-    """Likewise, for a function that is written for f64 too."""
+    """The same rule, and one for f64, from a function that is written for both."""
     narrow = _in_f32(emit)
 
     def rule(inst: Instance) -> Sequence[ir.Value] | None:
@@ -78,7 +79,7 @@ def _in_f32_or_f64(emit: Emit) -> Rule:
 
 
 def _has_sign(x: ir.Value) -> ir.Value:
-    """Whether the sign bit is set, that of -0 and nan too."""
+    """Whether the sign bit is set, which includes -0 and some nans."""
     bits = ops.bitcast_convert(x, dtype=np.dtype(f"i{type_of(x).dtype.itemsize}"))
     return ops.lt(bits, full_like(bits, 0))
 
@@ -93,17 +94,17 @@ def _is_infinite(x: ir.Value) -> ir.Value:
 
 # --------------------------------------------------------------------------------- sine and cosine
 
-# 2/pi, 200 bits of it: floor(2/pi * 2**200) in hexadecimal. 1/(2 pi) in pieces of 29 bits, whose
-# products with the 24 bits of an f32 are exact in f64.
+# floor(2/pi * 2**200): 200 bits of 2/pi. Below, 1/(2 pi) in pieces of 29 bits, whose products with
+# the 24 bits of an f32 are exact in f64.
 _TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE
 _PIECE_BITS = 29
 _PIECES = tuple(
     math.ldexp((_TWO_OVER_PI << 1) >> (203 - _PIECE_BITS * (k + 1)) & (1 << 29) - 1, -29 * (k + 1))
     for k in range(7)
 )
-# Products with the later ones are less than a turn, even of 2**128.
+# Products with the later pieces are less than a turn for every f32.
 _ROUNDED_PIECES = 5
-# sin(2 pi t) / t, in powers of t squared, for t up to 1/4: off by 2e-11 at most (minimax).
+# sin(2 pi t) / t as a minimax polynomial in t**2, for t up to 1/4; its error is at most 2e-11.
 _SINE = (
     6.283185307046691,
     -41.34170209692564,
@@ -115,15 +116,15 @@ _SINE = (
 
 
 def _less_whole(x: ir.Value) -> ir.Value:
-    """``x`` less the next whole number, exactly."""
+    """``x`` minus the nearest integer, exactly."""
     return ops.sub(x, ops.round(x, rounding_method="TO_NEAREST_EVEN"))
 
 
 def _turns(x: ir.Value) -> ir.Value:
-    """``x / (2 pi)`` of an f32 value, less whole numbers, in -1/2 to 1/2, in f64.
+    """``x / (2 pi)`` of an f32 value in f64, minus the nearest integer: from -1/2 to 1/2.
 
-    It is the sum of the products with the pieces of 1/(2 pi). Each product is exact, and loses its
-    whole turns before it is added.
+    It is the sum of the products with the pieces of 1/(2 pi). Each product is exact, and its whole
+    turns are removed before it is added.
     """
     wide = convert(x, _F64)
     total: ir.Value | None = None
@@ -141,7 +142,7 @@ def _sine_up_to_quarter(turns: ir.Value) -> ir.Value:
 
 
 def _sine(turns: ir.Value) -> ir.Value:
-    # The same on both sides of a quarter of a turn.
+    # The sine is symmetric about a quarter turn.
     size = ops.abs(turns)
     size = ops.min(size, ops.sub(full_like(size, 0.5), size))
     return _with_sign(_sine_up_to_quarter(size), _has_sign(turns))
@@ -152,7 +153,7 @@ def _cosine(turns: ir.Value) -> ir.Value:
 
 
 def _unless_tiny(x: ir.Value, value: ir.Value) -> ir.Value:
-    """``value`` as f32, or ``x`` where it is so small that the two are equal."""
+    """``value`` as f32, or ``x`` where ``x`` is so small that the two are equal."""
     is_tiny = ops.lt(ops.abs(x), full_like(x, 2.0**-13))
     return ops.select(is_tiny, x, convert(value, _F32))
 
@@ -172,7 +173,7 @@ def _tan(x: ir.Value) -> ir.Value:
 
 # -------------------------------------------------------------------------------------------- cbrt
 
-# The bits of an f64 divided by 3 are near those of its cube root, but for this.
+# The bits of an f64, divided by 3 and plus this, are about the bits of its cube root.
 _CBRT_BITS = 0x2A9F7893 << 32
 _I64 = np.dtype(np.int64)
 
@@ -180,8 +181,8 @@ _I64 = np.dtype(np.int64)
 def _subnormal(x: ir.Value, wide: np.dtype) -> tuple[ir.Value, ir.Value]:
     """Whether an f32 or f64 value is subnormal or zero, and its magnitude if it is.
 
-    The magnitude is in units of the smallest number, in a format that holds it. Compiled arithmetic
-    takes subnormal numbers for zeros, so they are read from their bits.
+    The magnitude is counted in units of the smallest positive number, in the dtype ``wide``. It is
+    read from the bits, since compiled arithmetic flushes subnormal numbers to zero.
     """
     dtype = type_of(x).dtype
     info = np.finfo(dtype)
@@ -193,13 +194,13 @@ def _subnormal(x: ir.Value, wide: np.dtype) -> tuple[ir.Value, ir.Value]:
 
 
 def _cube_root(x: ir.Value) -> ir.Value:
-    """Of a positive normal f64 number."""
+    """Cube root of a positive normal f64 number."""
     bits = ops.bitcast_convert(x, dtype=_I64)
     third = ops.div(bits, full_like(bits, 3))
     root = ops.bitcast_convert(ops.add(third, full_like(bits, _CBRT_BITS)), dtype=_F64)
     two = full_like(root, 2)
     for _ in range(4):
-        # Halley's step, as a small correction of the root; no cube, which may overflow.
+        # Halley's step, as a small correction of the root, without a cube, which may overflow.
         other = ops.div(x, ops.mul(root, root))
         change = ops.div(ops.sub(other, root), ops.add(ops.mul(two, root), other))
         root = ops.add(root, ops.mul(root, change))
@@ -211,7 +212,8 @@ def _cbrt(wide: np.dtype, root_of: Emit) -> Emit:
         dtype = type_of(x).dtype
         widened = convert(x, wide)
         is_subnormal, units = _subnormal(x, wide)
-        # Those of f32 are units of 2**-149, a half of which is a cube.
+        # The unit is a power of 2 (2**-149 of f32). Splitting its exponent by 3 leaves a factor
+        # with an exact cube root, and a small rest that scales the magnitude.
         info = np.finfo(dtype)
         exponent = int(info.minexp - info.nmant)
         units = ops.mul(units, full_like(units, 2.0 ** (exponent % 3)))
@@ -246,7 +248,7 @@ def _pow(positive: Emit) -> Emit:
         exponent = ops.select(ops.is_finite(y), y, zero)
         power = positive(base, exponent)
 
-        # Zero and infinity, to the power or as the power: one of the two again.
+        # A base of zero or infinity, or an infinite exponent, gives zero or infinity.
         grows = ops.eq(ops.gt(size, one), ops.gt(y, zero))
         extreme = ops.select(grows, inf, zero)
         is_extreme = ops.or_(ops.not_(is_regular), _is_infinite(y))
@@ -271,11 +273,11 @@ def _pow(positive: Emit) -> Emit:
 
 def _log_of_size(real: ir.Value, imaginary: ir.Value) -> ir.Value:
     """The logarithm of ``|1 + z|`` for the f64 parts of ``z``."""
-    # |1 + z|² - 1, whose products are exact in f64.
+    # The products in |1 + z|² - 1 are exact in f64.
     two = full_like(real, 2)
     excess = ops.add(ops.mul(real, ops.add(real, two)), ops.mul(imaginary, imaginary))
     near = ops.log1p(ops.max(excess, full_like(real, -1)))
-    # Next to -1 the square itself, whose terms do not cancel there.
+    # Near -1, take |1 + z|² itself, whose terms do not cancel there.
     shifted = ops.add(real, full_like(real, 1))
     square = ops.add(ops.mul(shifted, shifted), ops.mul(imaginary, imaginary))
     is_small = ops.lt(excess, full_like(real, -0.5))
@@ -297,7 +299,7 @@ def _log1p(wide: np.dtype, log_of_size: Emit) -> Rule:
 
 
 def _first(*rules: Rule) -> Rule:
-    """The first of some rules that applies."""
+    """A rule that applies the first of some rules that matches."""
 
     def rule(inst: Instance) -> Sequence[ir.Value] | None:
         return next((values for r in rules if (values := r(inst)) is not None), None)
@@ -305,7 +307,7 @@ def _first(*rules: Rule) -> Rule:
     return rule
 
 
-# In the arithmetic of the format, on all targets.
+# Functions that are computed in the format of the argument, on all targets.
 _IN_FORMAT: dict[str, Rule] = {
     "gnomon.exp": Outlined(_in_f32_or_f64(exponentials.exp)),
     "gnomon.exp2": Outlined(_in_f32_or_f64(exponentials.exp2)),
@@ -334,7 +336,7 @@ def _by_compilers_exp(emit: Emit) -> Rule:
 
 
 def _only_f64(emit: Emit) -> Rule:
-    """The rule of a function whose code for f32 is the compiler's."""
+    """The rule of a function for f64 alone; for f32, the compiler's code is kept."""
 
     def rule(inst: Instance) -> Sequence[ir.Value] | None:
         if inst.type.dtype != _F64 or inst.type.size == 0:
@@ -379,7 +381,7 @@ _WRITTEN_OUT: dict[str, Rule] = {
     "gnomon.cos": Outlined(_in_f32_or_f64(angles.cosine)),
     "gnomon.tan": Outlined(_in_f32_or_f64(angles.tangent)),
 }
-# Of complex128 the compiler expands these into functions of f64 from a library.
+# For complex128, the compiler expands these into calls of a library's functions of f64.
 _OF_WIDE_COMPLEX = (
     *("exp", "exp2", "expm1", "log", "log1p", "logistic", "pow", "sqrt", "rsqrt", "cbrt"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
@@ -427,8 +429,8 @@ def _rounding_rules(target: Target) -> dict[str, Rule]:
 
 
 _LOSES_DIGITS = (
-    "IREE 3.13 loses up to 67 units in the last place, is wrong at the edges of `pow` and `cbrt`, "
-    "and reduces no large angle"
+    "IREE 3.13 loses up to 67 units in the last place, is wrong for edge cases of `pow` and "
+    "`cbrt`, and does not reduce large angles"
 )
 
 LEGALIZATIONS = (
@@ -436,8 +438,8 @@ LEGALIZATIONS = (
         name="functions",
         stage=Stage.REWRITE,
         kind=Kind.INACCURATE,
-        doc="write elementary functions within a few units in the last place, f32 by way of f64",
-        upstream=f"{_LOSES_DIGITS}; it calls a library for those of f64, or refuses them",
+        doc="write elementary functions to within a few units in the last place, f32 by way of f64",
+        upstream=f"{_LOSES_DIGITS}; for f64 it calls a library, or refuses the function",
         texts=("powers", "sines_of_large_arguments"),
         reproducer="`sin(3e7)` of f32 is wrong",
         targets=Targets.where(f64=True, libm=("system", "device")),
@@ -447,8 +449,8 @@ LEGALIZATIONS = (
         name="functions-without-library",
         stage=Stage.REWRITE,
         kind=Kind.REFUSED,
-        doc="the same, with all functions of f64 written in arithmetic",
-        upstream=f"{_LOSES_DIGITS}; those of f64 it leaves to a library",
+        doc="write all elementary functions in arithmetic, those of f64 too",
+        upstream=f"{_LOSES_DIGITS}; for f64 it calls a library",
         texts=("powers", "sines_of_large_arguments"),
         reproducer="`sin` of f64 for `x86-64-v3` does not link",
         targets=Targets.where(f64=True, libm="none"),
@@ -458,7 +460,7 @@ LEGALIZATIONS = (
         name="functions-without-f64",
         stage=Stage.REWRITE,
         kind=Kind.INACCURATE,
-        doc="the same, in arithmetic of f32 and 32-bit integers",
+        doc="write elementary functions of f32 in arithmetic of f32 and 32-bit integers",
         upstream=_LOSES_DIGITS,
         texts=("powers", "sines_of_large_arguments"),
         reproducer="`sin(3e10)` of f32 on `vulkan:portable` is 0",

@@ -1,1 +1,1 @@
-"""Borders of kernels: ops that must not share a kernel, or be computed again in several."""
+"""Limits of fusion: ops that must not share a kernel, or must not be repeated in several."""

@@ -1,18 +1,17 @@
-"""Closed expressions, made of literals and ramps alone: their values at compile time.
+"""Closed expressions, made of literals and iotas alone.
 
 IREE fuses an elementwise op that reads no tensor into all users of its result, however many there
-are (it takes the op for a ramp). A closed expression consists of such ops only, so each use copies
-all of it: with two uses in each step, twenty steps are a million ops. Random numbers drawn from a
-key that the program makes itself are of this kind, and took fifteen seconds to compile, or did not
-end.
+are, as it would an iota. A closed expression consists of such ops only, so each use copies all of
+it: with two uses in each step, twenty steps become a million ops. Random numbers from a key that
+the program itself makes are such expressions; they took fifteen seconds to compile, or never ended.
 
-- The evaluator computes small values, which become literals: `fold_closed`.
-- For a large value, the ramp that it starts from is shifted by a zero that the compiler does not
-  see, so that the expression reads a tensor like any other: `open_expressions`, on StableHLO, where
-  each op is one of IREE's.
+- Small values are evaluated, and become literals: `fold_closed`.
+- In expressions of large values, a zero that the compiler cannot see is added to the iota where
+  they start, so that they read a tensor like others: `open_expressions`. It runs on StableHLO,
+  where each op becomes one op of IREE's.
 
-An expression that is short even when it is copied stays: a ramp in a kernel costs nothing, and a
-literal is read from memory.
+An expression that stays short when it is copied is left alone: an iota in a kernel costs nothing,
+while a literal is read from memory.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ __all__ = ["LEGALIZATIONS", "LEGALIZATIONS_OF_LOWERED", "fold_closed", "open_exp
 _SHORT = 16
 # The most elements of a value that is evaluated, since the executable contains it.
 _ELEMENTS = 1 << 14
-# The number of ops of a copied expression that hardly slow down the compiler.
+# A copied expression with up to this many ops hardly slows down the compiler.
 _COPIES = 1000
 
 _MOVES = frozenset(
@@ -55,7 +54,7 @@ _MOVES = frozenset(
 )
 _CONSTANT = "gnomon.constant"
 _RAMP, _LITERAL = "stablehlo.iota", "stablehlo.constant"
-# Ops that are lowered to many, and the number to count for each.
+# Ops that are lowered to many ops, and the number to count for each.
 _LONG = {"gnomon.threefry2x32": _COPIES}
 
 
@@ -98,10 +97,10 @@ def _is_evaluated(op: ir.Operation, definition: Op) -> bool:
 
 
 def _replace(closed: Sequence[ir.Operation], lengths: Mapping[ir.Value, int]) -> None:
-    """Put literals in the places of long values that others than closed ops use."""
+    """Replace the long values that ops outside closed expressions use by literals."""
     long = [op for op in closed if lengths[results_of(op)[0]] > _SHORT]
     known = _evaluated(closed, long)
-    # The last ones first: then values that only long ones use have no uses left in their turn.
+    # In reverse order: values that only long expressions use then have no uses left.
     for op in reversed(long):
         for result in results_of(op):
             if next(iter(result.uses), None) is not None:
@@ -114,7 +113,7 @@ def _replace(closed: Sequence[ir.Operation], lengths: Mapping[ir.Value, int]) ->
 def _evaluated(
     closed: Sequence[ir.Operation], wanted: Sequence[ir.Operation]
 ) -> dict[ir.Value, np.ndarray]:
-    """The values of ops, and of what they are made of."""
+    """The values of ops, and of all values that they depend on."""
     needed = {r for op in wanted for r in results_of(op)}
     for op in reversed(closed):
         if any(r in needed for r in results_of(op)):
@@ -150,13 +149,13 @@ def _open(block: ir.Block) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 _open(inner)
-    # Each round makes one more expression read a tensor, so this ends.
+    # This ends, since each round makes one more expression read a tensor.
     while (root := _root_of_long(block)) is not None:
         _shift(root)
 
 
 def _root_of_long(block: ir.Block) -> ir.Operation | None:
-    """The start of a long closed expression: its first ramp, or its first literal."""
+    """The start of a long closed expression: its first iota, or else its first literal."""
     lengths: dict[ir.Value, int] = {}
     roots: dict[ir.Value, ir.Operation] = {}
     for op in block.operations:
@@ -166,7 +165,7 @@ def _root_of_long(block: ir.Block) -> ir.Operation | None:
                 lengths[op.results[0]] = int(name == _RAMP)
                 roots[op.results[0]] = op.operation
             continue
-        # Tested first: it is false for nearly all ops, and quick to find.
+        # The first test is the cheaper one, and false for nearly all ops.
         operands = op.operands
         if not all(x in lengths for x in operands) or not _is_fused(op.operation):
             continue
@@ -189,7 +188,7 @@ def _is_fused(op: ir.Operation) -> bool:
 
 
 def _shift(root: ir.Operation) -> None:
-    """Replace a ramp or a literal by an equal value that the compiler cannot foresee."""
+    """Replace an iota or a literal by an equal value that the compiler cannot fold."""
     (result,) = root.results
     type_ = type_of(result)
     with ir.InsertionPoint.after(root), root.location:
@@ -218,7 +217,7 @@ LEGALIZATIONS = (
         name="fold-closed-expressions",
         stage=Stage.PREPARE,
         kind=Kind.SLOW,
-        doc="evaluate long expressions of literals and ramps alone, where the value is small",
+        doc="evaluate long expressions of literals and iotas alone, where the value is small",
         upstream=_COPIED,
         reproducer="two sines of an iota make over ten kernels instead of one",
         run=fold_closed,
@@ -230,7 +229,7 @@ LEGALIZATIONS_OF_LOWERED = (
         name="open-closed-expressions",
         stage=Stage.LOWERED,
         kind=Kind.SLOW,
-        doc="add a hidden zero to where a long expression of literals and ramps starts",
+        doc="add a hidden zero at the start of a long expression of literals and iotas",
         upstream=_COPIED,
         reproducer="two sines of an iota make over ten kernels instead of one",
         run=open_expressions,

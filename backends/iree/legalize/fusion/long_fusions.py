@@ -1,16 +1,16 @@
-"""Long expressions: kept from being fused into one kernel that takes too long to compile.
+"""Long elementwise expressions, split into several kernels because a single one compiles slowly.
 
-IREE fuses elementwise ops two by two, each time copying those that are fused already. With values
-that are used several times this takes more than the square of the kernel's size, and so do LLVM's
-passes over one very long block of code. A chain of 40 sines (46 ops each) took 4 s to compile and
-one of 80 took 20 s; the gradient of 100 multiplications and additions took minutes. A barrier makes
-the next op start a kernel of its own, so that compile time is proportional to the program.
+IREE fuses elementwise ops one pair at a time, each time copying the ops that are already fused. If
+values have several uses, the time grows faster than the square of the kernel's size, and so does
+that of LLVM's passes over a very long block of code. A chain of 40 sines (46 ops each) took 4 s to
+compile and one of 80 took 20 s; the gradient of 100 multiplications and additions took minutes. A
+barrier makes the next op start another kernel, so that compile time is proportional to the program.
 
-A *cluster* is a set of fused ops that are connected: the compiler makes one kernel of them at most.
-Its size is that of what its ops are lowered to. `MAX_SIZE` is where the time to compile an op
-starts to grow. A kernel of so many ops computes for longer than it takes to write its results and
-to read them again, and longer kernels spill registers: 20 sines of 100,000 numbers take 30 ms in
-kernels of five sines, 49 ms in one kernel; 1000 products of a million numbers 142 ms and 243 ms.
+A *cluster* is a connected set of fused ops, which the compiler makes at most one kernel of. Its
+size is the number of ops after lowering. At `MAX_SIZE`, the compile time per op starts to grow. A
+kernel of that size computes for longer than it takes to write its results and read them again, and
+longer kernels spill registers: 20 sines of 100,000 numbers take 30 ms in kernels of five sines but
+49 ms in one kernel, and 1000 products of a million numbers 142 ms but 243 ms.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from gnomon.dialects.types import is_complex, type_of
 
 __all__ = ["LEGALIZATIONS", "MAX_SIZE", "split_long_fusions"]
 
-# Ops of StableHLO in one kernel.
+# The most ops of StableHLO in one kernel.
 MAX_SIZE = 192
-# Ops that the compiler writes as many instructions, and the number of ops to count for each.
+# Ops that become many instructions, and the number of ops to count for each.
 _FUNCTIONS = frozenset(
     f"stablehlo.{name}"
     for name in (
@@ -47,7 +47,7 @@ _CALL = "func.call"
 
 
 def split_long_fusions(program: Program, target: Target) -> None:
-    """Put barriers between the parts of long expressions of a program; in place."""
+    """Put barriers between the parts of long expressions of a program, in place."""
     sizes = _Sizes(program)
     for function in program.functions:
         _split(program.body(symbol_name(function)), sizes)
@@ -55,18 +55,18 @@ def split_long_fusions(program: Program, target: Target) -> None:
 
 @dataclass(eq=False)
 class _Cluster:
-    """Fused ops that are connected.
+    """A connected set of fused ops, a node of a union-find forest.
 
     Attributes:
       size: the sum of the ops' sizes.
-      merged: the cluster that this one has become a part of.
+      merged: the cluster into which this one was merged.
     """
 
     size: int
     merged: _Cluster | None = None
 
     def whole(self) -> _Cluster:
-        """The cluster that this one is a part of now."""
+        """The cluster that contains this one now."""
         root = self
         while root.merged is not None:
             root = root.merged
@@ -80,7 +80,7 @@ class _Cluster:
 def _split(body: Body, sizes: _Sizes) -> None:
     clusters: dict[ir.Value, _Cluster] = {}
     stored: dict[ir.Value, ir.Value] = {}
-    # Each kernel makes literals, and values made of literals alone, again.
+    # Literals, and values computed from literals alone, are repeated in each kernel.
     literals: set[ir.Value] = set()
     twins: dict[tuple[ir.Value, ...], _Cluster] = {}
     for op in body.operations:
@@ -107,10 +107,10 @@ def _split(body: Body, sizes: _Sizes) -> None:
 
 
 def _joined(clusters: Iterable[_Cluster], size: int) -> tuple[_Cluster, set[_Cluster]]:
-    """The cluster of an op of a size, merged with those of its operands, smaller ones first.
+    """A cluster for an op of a size, merged with those of its operands, smaller ones first.
 
     Returns:
-      the cluster, and those that it has no room for.
+      The cluster, and the clusters for which it has no room.
     """
     joined, left = _Cluster(size), set[_Cluster]()
     for cluster in sorted(dict.fromkeys(clusters), key=lambda c: c.size):
@@ -127,8 +127,8 @@ def _with_twin(
 ) -> _Cluster:
     """The cluster of a call, merged with that of an earlier call of the same operands.
 
-    Sine and cosine of one value compute their common part once when they are inlined, so they are
-    connected, whether there is room or not.
+    When the sine and the cosine of one value are inlined, their common part is computed once. This
+    connects the two clusters, whether there is room or not.
     """
     twin = twins.setdefault(operands, cluster).whole()
     if twin is not cluster:
@@ -146,7 +146,7 @@ def _barrier(value: ir.Value) -> ir.Value:
 
 @dataclass
 class _Sizes:
-    """How many ops of StableHLO the ops of a program are lowered to."""
+    """The number of StableHLO ops that the ops of a program are lowered to."""
 
     program: Program
     _functions: dict[str, int] = field(default_factory=dict)
@@ -182,7 +182,7 @@ def _lowered_size(op: ir.Operation) -> int:
 
 
 def _size(op: ir.Operation) -> int:
-    """Of an op of StableHLO."""
+    """The size of an op of StableHLO."""
     if op.name == "stablehlo.constant":
         return 0
     size = _FUNCTION_SIZE if op.name in _FUNCTIONS else 1
@@ -195,7 +195,7 @@ LEGALIZATIONS = (
         stage=Stage.FUSE,
         kind=Kind.SLOW,
         doc="put barriers between the parts of a long elementwise expression",
-        upstream="IREE 3.13 takes time that grows with the square of a kernel's size, or faster",
+        upstream="the compile time of IREE 3.13 grows with the square of a kernel's size or faster",
         reproducer="twenty nested sines take over one and a half times the code",
         run=split_long_fusions,
     ),

@@ -1,17 +1,17 @@
-"""Values that IREE 3.13 computes in the kernels that read them, and gets wrong on devices.
+"""Values that IREE 3.13 computes in the kernels that read them, wrongly on devices.
 
-A kernel that computes a value and reads it along different dimensions, as where all pairs of a row
-are compared, keeps it in a buffer that its threads write at the same time: a race, seen on Vulkan.
-To save memory, IREE computes values made from narrower numbers (an i8 converted to an i32, and ops
-fused with that) again wherever they are read: for CUDA it refuses a scatter of such updates.
+If a kernel computes a value and reads it along different dimensions, for example to compare all
+pairs of a row, it keeps the value in a buffer that all its threads write at the same time: a race,
+seen on Vulkan. To save memory, IREE also repeats widening computations (an i8 converted to an i32,
+and ops fused with that) wherever the value is read: for CUDA, it rejects a scatter of such updates.
 
-A kernel that reduces and then reads the result along other dimensions than the ones that were kept
-is wrong as well. On Vulkan ``x / x.sum(0)`` of f32[300,300] has infinities, and ``x + x.sum(1)`` of
-f32[32,32] is refused. Kernels that reduce the last dimensions and read the result along the first
-ones, as softmax does, are right. Products are stored alike, but not for ROCm: IREE's compiler
-crashes on some that are, in the scores of attention.
+A kernel is also wrong if it reduces and then reads the result along dimensions that were reduced.
+On Vulkan, ``x / x.sum(0)`` of f32[300,300] has infinities, and ``x + x.sum(1)`` of f32[32,32] does
+not compile. Kernels that reduce the last dimensions and read the result along the first ones, as
+softmax does, are correct. Products of matrices are stored too, except for ROCm, where IREE crashes
+on some stored ones, in the scores of attention.
 
-After a barrier a value is in memory.
+A barrier stores a value in memory.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _REDUCTIONS = frozenset(
 
 
 def is_widened(value: ir.Value) -> bool:
-    """Whether a kernel that computes a value can read narrower numbers."""
+    """Whether a value may be computed, within one kernel, from a narrower dtype."""
     size, seen, waiting = type_of(value).dtype.itemsize, {value}, [value]
     while waiting:
         value = waiting.pop()
         dtype = type_of(value).dtype
         is_computed = not isinstance(value.owner, ir.Block) and is_fused(value.owner.name)
-        # The result of a comparison takes no memory; a bool that is read takes a byte.
+        # A bool that is computed takes no memory; one that is read takes a byte.
         if dtype.itemsize < size and not (dtype == BOOL and is_computed):
             return True
         if is_computed:
@@ -58,7 +58,7 @@ def is_widened(value: ir.Value) -> bool:
 
 
 def store_values_read_across(program: Program, target: Target) -> None:
-    """Put barriers after computed values that are read along different dimensions; in place."""
+    """Put barriers after computed values that are read along different dimensions, in place."""
     for function in program.functions:
         body = program.body(symbol_name(function))
         _store(body)
@@ -95,7 +95,7 @@ _NOT = _Spread.NOT
 
 
 def _store_reductions(body: Body, products: bool) -> None:
-    """Put barriers after sums, and products, that are broadcast otherwise than in a softmax."""
+    """Put barriers after reductions, and products, unless they are broadcast as in a softmax."""
     stored = {*_REDUCTIONS, "dot_general"} if products else _REDUCTIONS
     spreads: dict[ir.Value, _Spread] = {}
     reductions = []
@@ -124,7 +124,7 @@ def _reduces_last_dimensions(op: ir.Operation) -> bool:
 
 
 def _spread_by(user: ir.Operation | ir.OpView, spreads: Mapping[ir.Value, _Spread]) -> _Spread:
-    """How an op broadcasts its operand, or what is fused with the op does."""
+    """How an op, or the ops that are fused with it, broadcast its operand."""
     name = name_of(user)
     if not is_fused(user.name) or name in _REDUCTIONS:
         return _NOT
@@ -166,9 +166,9 @@ LEGALIZATIONS = (
         stage=Stage.FUSE,
         kind=Kind.MISCOMPILED,
         doc="store computed values that are read along different dimensions, and reductions that "
-        "are broadcast otherwise than along last dimensions",
+        "are broadcast along other dimensions than the last ones",
         upstream="IREE 3.13 keeps such a value in a buffer that the threads of a device write at "
-        "the same time, or refuses it",
+        "the same time, or rejects the program",
         texts=("kernels_of_reductions_on_vulkan",),
         reproducer="`x / x.sum(0)` of f32[300,300] on `vulkan:portable` is infinite",
         targets=Targets.where(memory="device"),

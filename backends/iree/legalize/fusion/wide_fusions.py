@@ -1,14 +1,13 @@
-"""Wide expressions: kept from being fused into one kernel of more buffers than IREE can bind.
+"""Wide expressions, split because their kernel would have more buffers than IREE can bind.
 
 IREE fuses an elementwise expression with its producers and with reductions of it, and gives the
-kernel a binding for each separate buffer that it reads or writes. It allows 32 of them, but only
-checks that when the program is loaded (``binding count 49 > 32`` for the sum of 60 arguments). A
-barrier on a part of the expression makes it a kernel of its own.
+kernel a binding for each separate buffer that it reads or writes. It allows 32, but checks that
+only when the program is loaded (``binding count 49 > 32`` for the sum of 60 arguments). A barrier
+after a part of the expression makes that part a kernel of its own.
 
-A value's *leaves* are the buffers that a kernel computing it would read if everything that can be
-fused were fused, and those that it would write on the way. They bound the bindings from above,
-since IREE fuses less than that and packs values that live inside of the program into shared
-buffers.
+The *leaves* of a value are the buffers that a kernel computing it would read or write if all ops
+that can be fused were fused. They are an upper bound of its bindings, since IREE fuses less, and
+packs intermediate values into shared buffers.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from gnomon.dialects.mlir import ir
 
 __all__ = ["LEGALIZATIONS", "MAX_LEAVES", "is_fused", "split_wide_fusions"]
 
-# Of IREE's 32, with a reserve for the results of the kernel and for the scalars that it reads.
+# IREE allows 32. The rest is a reserve for the kernel's results and the scalars that it reads.
 MAX_LEAVES = 24
 
 _FUSED = frozenset(
@@ -39,14 +38,14 @@ _FUSED = frozenset(
         *("reduce_sum", "reduce_prod", "reduce_max", "reduce_min"),
         *("reduce_and", "reduce_or", "reduce_xor", "argmax", "argmin"),
     )
-) | {"func.call"}  # of what a rule has written: an elementwise function
+) | {"func.call"}  # calls of the elementwise functions that rules outline
 
 Leaves: TypeAlias = "frozenset[ir.Value]"
 _NO_LEAVES: Leaves = frozenset()
 
 
 def split_wide_fusions(program: Program, target: Target) -> None:
-    """Put barriers into the expressions of a program that have too many leaves; in place."""
+    """Put barriers into the expressions of a program that have too many leaves, in place."""
     for function in program.functions:
         _split(program.body(symbol_name(function)))
 
@@ -64,7 +63,7 @@ def _split(body: Body) -> None:
             while len(read) > MAX_LEAVES:
                 operands = _narrow(op, operands, leaves)
                 read = _NO_LEAVES.union(*(leaves[x] for x in operands))
-            # If a result is also needed in memory, the kernel that uses it writes it.
+            # If a result is also needed in memory, the kernel that computes it writes it.
             leaves |= {r: read | {r} if _is_stored(r) else read for r in results}
         else:
             leaves |= {r: _leaves_of_unfused(op, operands, r) for r in results}
@@ -72,7 +71,7 @@ def _split(body: Body) -> None:
 
 @functools.cache
 def is_fused(name: str) -> bool:
-    """Whether the compiler makes an op one kernel with those whose results it reads."""
+    """Whether the compiler fuses an op with the ops whose results it reads."""
     if name in _FUSED:
         return True
     definition = REGISTRY.get(name)
@@ -84,9 +83,9 @@ def _is_stored(value: ir.Value) -> bool:
 
 
 def _leaves_of_unfused(op: ir.Operation, operands: Sequence[ir.Value], result: ir.Value) -> Leaves:
-    """The leaves of the result of an op that finds its operands in memory."""
+    """The leaves of the result of an op that reads its operands from memory."""
     if op.name == "gnomon.dot_general":
-        # What is computed from its result can become a part of its kernel.
+        # Users of the result can become a part of the product's kernel.
         return frozenset(operands)
     if op.name == "gnomon.iota" or _is_splat(op):
         return _NO_LEAVES
@@ -100,7 +99,7 @@ def _is_splat(op: ir.Operation) -> bool:
 def _narrow(
     op: ir.Operation, operands: Sequence[ir.Value], leaves: dict[ir.Value, Leaves]
 ) -> list[ir.Value]:
-    """The operands of ``op``, the widest of them after a barrier."""
+    """Put a barrier after the widest operand of ``op``, and return the new operands."""
     widest = max(operands, key=lambda x: len(leaves[x]))
     maker = widest.owner.operation
     with ir.InsertionPoint.after(maker), maker.location:

@@ -1,1 +1,1 @@
-"""Small loops as one kernel each, of scalar code."""
+"""Small loops, each as one kernel of scalar code."""

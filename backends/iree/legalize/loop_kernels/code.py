@@ -1,6 +1,6 @@
-"""The code of a kernel: control flow, memory, and numbers one by one.
+"""The code of a kernel: control flow, memory, and elementwise ops unrolled to scalars.
 
-Ops that only move numbers, or combine many, are unrolled by `moves`.
+Ops that only move elements, and reductions, are unrolled by `moves`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["Kernel", "Rule"]
 
 Rule: TypeAlias = "Callable[[Kernel, ir.Operation], Sequence[Value]]"
 
-# The most scalar ops of a kernel: they take about as long as launching another kernel.
+# The most scalar ops in a kernel: they take about as long as launching another kernel.
 _BUDGET = 4000
 _COSTLY = 16
 _FUNCTIONS = frozenset(
@@ -58,14 +58,14 @@ class Kernel:
     """Emits ops of StableHLO as scalar code at the current insertion point.
 
     Args:
-      captured: the values of tensors from outside.
-      start: what is read from outside is read before this number.
-      keeps_arrays: whether also small arrays stay in memory, where a loop updates places of them
-        that it computes. Otherwise each element is chosen anew.
-      rules: the ops that are not elementwise, by name.
+      captured: the kernel's values for tensors from outside.
+      start: a value before which elements of tensors from outside are read.
+      keeps_arrays: whether small arrays also stay in memory if a loop updates them at computed
+        indices. Otherwise such an update is a select for each element.
+      rules: the rules of ops that are not elementwise, by name.
 
     Attributes:
-      values: the new values for those of the old blocks.
+      values: the new values, by the values of the original blocks.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Kernel:
 
     @contextmanager
     def inside(self, block: ir.Block) -> Iterator[None]:
-        """Emit into a block of a region here; what is made there is not seen outside."""
+        """Emit into a block of a nested region; values made there are not visible outside."""
         outer = self.values
         self.values = dict(outer)
         self.depth += 1
@@ -108,7 +108,7 @@ class Kernel:
     # ------------------------------------------------------------------------------------- values
 
     def value(self, old: ir.Value) -> Value:
-        """The new value for one of the old blocks."""
+        """The new value for a value of the original blocks."""
         if old in self.values:
             return self.values[old]
         shape, element = tuple(old.type.shape), old.type.element_type
@@ -141,7 +141,7 @@ class Kernel:
         return out
 
     def number_of(self, old: ir.Value) -> ir.Value:
-        """A value of rank 0."""
+        """The scalar that a value of rank 0 holds."""
         return self.numbers(old)[()]
 
     def literal(self, op: ir.Operation) -> Value:
@@ -163,7 +163,7 @@ class Kernel:
         return flat.reshape(shape)
 
     def as_tensor(self, value: Value, stored: ir.RankedTensorType) -> ir.Value:
-        """A value as a tensor of a type for storage."""
+        """A value as a tensor of a storage type."""
         if isinstance(value, Array):
             value.check()
             if value.cell is None or value.tensor.type != stored:
@@ -178,7 +178,7 @@ class Kernel:
     # ------------------------------------------------------------------------------------- memory
 
     def places(self, array: Array, at: Sequence[ir.Value]) -> list[ir.Value]:
-        """Indices into the tensor that an array is in."""
+        """Indices into the tensor that stores an array."""
         stored = tuple(array.tensor.type.shape)
         if stored == array.shape:
             return list(at)
@@ -220,13 +220,13 @@ class Kernel:
         return self.renewed(array, tensor)
 
     def renewed(self, array: Array, tensor: ir.Value) -> Array:
-        """The next version of an array."""
+        """A new version of an array, which makes the earlier ones stale."""
         assert array.cell is not None
         array.cell.version += 1
         return Array(tensor, array.shape, array.element, array.cell, array.cell.version)
 
     def copied(self, array: Array, stored: ir.RankedTensorType) -> Array:
-        """An array of the kernel's own that starts as another one."""
+        """A copy of an array, which the kernel owns."""
         empty = ir.Operation.create("tensor.empty", results=[stored]).results[0]
         shape = array.shape
         own = Array(empty, shape, array.element)
@@ -249,7 +249,7 @@ class Kernel:
     # ---------------------------------------------------------------------------------------- ops
 
     def block(self, block: ir.Block) -> list[Value]:
-        """Emit the ops of a block; the values that its terminator gives."""
+        """Emit the ops of a block, and return the values of its terminator."""
         for op in block.operations:
             op = op.operation
             if op.name == "stablehlo.return":
@@ -304,7 +304,7 @@ class Kernel:
     def loop(
         self, op: ir.Operation, stored: Sequence[ir.RankedTensorType | None] = ()
     ) -> list[Value]:
-        """A ``stablehlo.while``; its arrays in memory are ``stored`` by these types, if given."""
+        """A ``stablehlo.while``; ``stored`` gives types for its carries that are in memory."""
         cond, body = (region.blocks[0] for region in op.regions)
         types = [storage(v.type) for v in op.operands]
         carries = _Carries(self, op, [s or t for s, t in zip(stored or types, types, strict=True)])
@@ -329,7 +329,7 @@ class Kernel:
         return carries.results(results)
 
     def repeat(self, carries: _Carries, cond: ir.Block, body: ir.Block) -> list[ir.Value]:
-        """A loop that does not count."""
+        """A loop without a counter, as an ``scf.while``."""
         types = [v.type for v in carries.initial]
         loop = ir.Operation.create("scf.while", results=types, operands=carries.initial, regions=2)
         before, after = (region.blocks.append(*types) for region in loop.regions)
@@ -348,7 +348,7 @@ class Kernel:
 
 
 class _Carries:
-    """How the carries of a loop go through `scf`: numbers one by one, arrays as they are."""
+    """The carries of an ``scf`` loop: small ones as scalars, arrays in memory as tensors."""
 
     def __init__(
         self, kernel: Kernel, op: ir.Operation, stored: Sequence[ir.RankedTensorType]
@@ -376,7 +376,7 @@ class _Carries:
         value.check()
         if value.cell is None or value.cell.depth != kernel.depth:
             return kernel.copied(value, stored)
-        # From here on it is the loop's.
+        # The loop owns the array from here on.
         return kernel.renewed(value, value.tensor)
 
     def enter(self, given: Sequence[ir.Value]) -> list[Value]:
@@ -426,7 +426,7 @@ class _Carries:
 
 
 def _is_indexed(argument: ir.Value) -> bool:
-    """Whether a body updates a carry in a place that it computes."""
+    """Whether a body updates a carry at computed indices."""
     return any(
         use.owner.name == "stablehlo.dynamic_update_slice" and use.operand_number == 0
         for use in argument.uses

@@ -1,17 +1,17 @@
 """Small loops as one kernel each.
 
-IREE runs a loop on the host, with a kernel or several for each iteration: about a microsecond each,
-which is all that an iteration on a few numbers costs. A loop whose values are a few numbers each,
-besides arrays that it reads or updates in places that it computes (the stacked inputs and results
-of a scan), becomes one kernel instead: a ``flow.dispatch.region`` of scalar code. A thousand steps
-of a scalar recurrence took 1050 us and take 11.
+IREE runs a loop on the host, with one or several kernels for each iteration. A kernel takes about a
+microsecond to launch, and computing on a few numbers takes almost nothing. So a loop becomes a
+single kernel, a ``flow.dispatch.region`` of scalar code, if each of its values has few elements; it
+may also read and update arrays at computed indices (the stacked inputs and results of a scan). A
+thousand steps of a scalar recurrence took 1050 us, and take 11 as a kernel.
 
-In the kernel, an array is a NumPy array of SSA values, so NumPy itself does what only moves
-elements (reshape, transpose, slice, concatenate, ...), without any op; contractions and reductions
-are unrolled. A budget of scalar ops bounds what becomes a kernel.
+In the kernel, a small array is a NumPy array of SSA values. NumPy itself moves elements (reshape,
+transpose, slice, concatenate, ...), without emitting any op; contractions and reductions are
+unrolled. A budget of scalar ops limits which loops become kernels.
 
-Arrays in memory must be updated in place, which the compiler does where an array is not read again
-after its update; that is checked here.
+Arrays in memory must be updated in place. The compiler does that if an array is not read after its
+update, which is checked here.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from gnomon.dialects.mlir import ir
 
 __all__ = ["loop_kernel"]
 
-# Buffers that one kernel can take: 32, of which the compiler may need some.
+# The most buffers of a kernel. IREE allows 32, but the compiler may need some of these itself.
 _BINDINGS = 28
 
 
 def loop_kernel(
     loop: ir.Operation, block: ir.Block, outside: Callable[[ir.Value], ir.Value]
 ) -> list[ir.Value | None] | None:
-    """Emit a ``stablehlo.while`` as one kernel; None where it is too large, or not of a kind.
+    """Emit a ``stablehlo.while`` as one kernel, or return None if it is too large or unsupported.
 
     Args:
-      loop: what to emit.
-      block: where, at its end.
-      outside: maps a tensor from outside of the loop to its value in the kernel; may emit ops.
+      loop: the loop.
+      block: the block at whose end the kernel is emitted.
+      outside: maps a tensor from outside of the loop to its new value; may emit ops.
 
     Returns:
-      the results; None for those that nothing uses, or that have no elements.
+      The results; None for those that are unused or have no elements.
     """
     try:
         captured = {v: _stored(outside(v), block) for v in _free_values(loop)}
@@ -99,10 +99,10 @@ def _region(
 
 
 def _distinct(types: Sequence[ir.RankedTensorType | None]) -> list[ir.RankedTensorType | None]:
-    """The types that results are stored in, all different: dimensions of size 1 are added.
+    """Storage types of results, all different, which is achieved by adding dimensions of size 1.
 
-    Where two results of a region turn out to be the same value, IREE merges them, and then takes
-    other results for those that followed them.
+    If two results of a region turn out to be the same value, IREE merges them, and then confuses
+    the results that follow them.
     """
     seen: set[ir.Type] = set()
     found: list[ir.RankedTensorType | None] = []
@@ -145,7 +145,7 @@ def _unstored(value: ir.Value, type_: ir.RankedTensorType, block: ir.Block) -> i
 
 
 def _free_values(op: ir.Operation) -> list[ir.Value]:
-    """The tensors from outside that an op uses, but for literals of a few numbers."""
+    """The tensors from outside that an op uses, except literals that the kernel contains."""
     found: dict[ir.Value, None] = {}
     inside: set[ir.Value] = set()
 

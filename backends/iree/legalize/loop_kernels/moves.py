@@ -1,4 +1,4 @@
-"""Ops of StableHLO that move numbers or combine many of them, unrolled in a kernel."""
+"""Ops of StableHLO that move elements or reduce them, unrolled in a kernel."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _int(op: ir.Operation, name: str) -> int:
 
 
 def _of_numbers(move: Callable[..., Numbers]) -> Rule:
-    """The rule of an op that moves elements: ``move(op, *operands)`` in NumPy."""
+    """The rule of an op that moves elements; NumPy does it in ``move(op, *operands)``."""
 
     def rule(kernel: Kernel, op: ir.Operation) -> list[Value]:
         if size_of(op.results[0].type) > FEW:
@@ -67,7 +67,7 @@ def _broadcast(op: ir.Operation, x: Numbers) -> Numbers:
     wide = [1] * len(shape)
     for d, n in zip(dims, x.shape, strict=True):
         wide[d] = n
-    # The dimensions are in increasing order of the operand, not always of the result.
+    # The operand's dimensions may have another order in the result.
     return np.broadcast_to(x.transpose(np.argsort(dims)).reshape(wide), shape)
 
 
@@ -106,7 +106,7 @@ def _iota(kernel: Kernel, op: ir.Operation) -> list[Value]:
 def _starts(
     kernel: Kernel, starts: Sequence[ir.Value], sizes: Sequence[int], shape: Sequence[int]
 ) -> list[ir.Value]:
-    """Where a window starts, moved so that it lies inside."""
+    """The start of a window, clamped so that the window is in bounds."""
     out = []
     for old, size, n in zip(starts, sizes, shape, strict=True):
         if size == n:
@@ -129,7 +129,10 @@ def _moved(at: ir.Value, by: int) -> ir.Value:
 def _each_start(
     kernel: Kernel, starts: Sequence[ir.Value], sizes: Sequence[int], shape: Sequence[int]
 ) -> Iterator[tuple[tuple[int, ...], ir.Value | None]]:
-    """All places where a window may start, and whether it does; None for the first one."""
+    """All possible starts of a window, each with the condition that it is the actual one.
+
+    The first has None: it is the case in which no other condition holds.
+    """
     i1 = ir.IntegerType.get_signless(1)
     for at in np.ndindex(*(n - size + 1 for n, size in zip(shape, sizes, strict=True))):
         here: ir.Value | None = None
@@ -200,7 +203,7 @@ def _choose(chosen: ir.Value, x: Numbers, y: Numbers) -> Numbers:
 
 
 def _tree(combine: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
-    """Combine values in order, by halves."""
+    """Combine values in order, as a balanced tree."""
     if len(values) == 1:
         return values[0]
     middle = len(values) // 2

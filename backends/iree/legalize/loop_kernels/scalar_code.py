@@ -1,7 +1,7 @@
-"""StableHLO's elementwise ops on single numbers, as ops of the dialects ``arith`` and ``math``.
+"""StableHLO's elementwise ops on scalars, as ops of the dialects ``arith`` and ``math``.
 
-Numbers are signless here; whether one is unsigned is known from the type that StableHLO gives it.
-A bool is an ``i1``.
+Integers are signless here, so the type in StableHLO tells whether one is unsigned. A bool is an
+``i1``.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ Emit = Callable[[ir.Operation, list[ir.Value]], ir.Value]
 
 
 class UnsupportedError(Exception):
-    """Something that has no scalar code here."""
+    """Raised for an op or a type that has no scalar code."""
 
 
 _WIDTHS = {f"{prefix}{n}": n for prefix in ("i", "ui") for n in (8, 16, 32, 64)} | {"i1": 1}
 _FLOATS = {"f32": 32, "f64": 64}
 _INTEGER_PREDICATES = {"EQ": 0, "NE": 1, "LT": 2, "LE": 3, "GT": 4, "GE": 5}
-_UNSIGNED_OFFSET = 4  # arith numbers ult, ule, ugt, uge four after slt, sle, sgt, sge
-# Ordered comparisons, which a nan fails, but for the one that it must pass.
+_UNSIGNED_OFFSET = 4  # ult, ule, ugt, uge follow four after slt, sle, sgt, sge in arith's numbering
+# A nan fails ordered comparisons. Only NE is unordered, since nan != x is true.
 _FLOAT_PREDICATES = {"EQ": 1, "GT": 2, "GE": 3, "LT": 4, "LE": 5, "NE": 13}
 
 
 def kind_of(element: ir.Type) -> str:
-    """``f`` for a floating-point number, ``s``, ``u``, ``b`` for signed, unsigned, bool.
+    """``f`` for a floating-point type; ``s``, ``u``, ``b`` for signed, unsigned, and bool.
 
     Raises:
-      UnsupportedError: numbers of this type have no scalar code.
+      UnsupportedError: the type has no scalar code.
     """
     name = str(element)
     if name in _FLOATS:
@@ -48,7 +48,7 @@ def _width(element: ir.Type) -> int:
 
 
 def signless(element: ir.Type) -> ir.Type:
-    """The type by which `arith` knows numbers of a type of StableHLO."""
+    """The type in `arith` of a StableHLO element type."""
     if kind_of(element) == "u":
         return ir.IntegerType.get_signless(_width(element))
     return element
@@ -74,7 +74,7 @@ def number(type_: ir.Type, value: Any) -> ir.Value:
     else:
         width = _WIDTHS[str(type_)]
         wrapped = int(value) & ((1 << width) - 1)
-        # Attributes are signed, also those of a single bit.
+        # Attributes are signed, even those of one bit.
         attribute = ir.IntegerAttr.get(type_, wrapped - (wrapped >> (width - 1) << width))
     return ir.Operation.create(
         "arith.constant", results=[type_], attributes={"value": attribute}
@@ -100,7 +100,7 @@ def _kind(op: ir.Operation) -> str:
 
 
 def binary(name: str, kind: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    """A sum, product and so on of two numbers of a kind, by StableHLO's name without prefix."""
+    """A binary op, given by its StableHLO name without prefix, on two numbers of a kind."""
     code = _BY_KIND[name].get(kind)
     if code is None:
         raise UnsupportedError(f"{name} of kind {kind}")
@@ -127,7 +127,7 @@ def _binary(name: str) -> Emit:
 
 
 def _quotient(op: ir.Operation, v: list[ir.Value], of_floats: str, of_ints: str) -> ir.Value:
-    """A quotient or remainder; those that have no mathematical result have one in StableHLO."""
+    """A quotient or remainder, with the results that StableHLO defines for zero and overflow."""
     x, y = v
     kind, type_ = _kind(op), x.type
     if kind == "f":
@@ -145,8 +145,8 @@ def _quotient(op: ir.Operation, v: list[ir.Value], of_floats: str, of_ints: str)
     safe = _select(bad, number(type_, 1), y)
     code = f"arith.{of_ints}{'si' if kind == 's' else 'ui'}"
     value = scalar(code, [x, safe], type_)
-    # By zero: all bits set, and the dividend is the remainder. Dividing the lowest number by one
-    # instead of by minus one is what wrapping around gives.
+    # Division by zero gives all bits set, and the dividend as the remainder. The lowest number is
+    # divided by one instead of minus one, which gives the wrapped result.
     return _select(is_zero, x if of_ints == "rem" else number(type_, -1), value)
 
 
@@ -196,7 +196,7 @@ def _sign(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
     (x,) = v
     kind, zero = _kind(op), number(x.type, 0)
     positive = _select(_is("GT", x, zero, kind), number(x.type, 1), x)
-    # Zeros keep their sign and a nan stays one.
+    # x itself is returned for zeros, which keep their sign, and for nan.
     return _select(_is("LT", x, zero, kind), number(x.type, -1), positive)
 
 

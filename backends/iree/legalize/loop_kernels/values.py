@@ -1,4 +1,4 @@
-"""Values in a kernel: a few numbers one by one, or an array in memory."""
+"""Values in a kernel: a few scalars in a NumPy array, or an array in memory."""
 
 from __future__ import annotations
 
@@ -34,14 +34,19 @@ __all__ = [
     "storage",
 ]
 
-# More elements than this are an array in memory.
+# A value with more elements than this is an array in memory.
 FEW = 64
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 class Cell:
-    """An array in memory that the kernel owns: each update makes a version, the last one counts."""
+    """An array in memory that the kernel owns; each update makes a new version the valid one.
+
+    Attributes:
+      depth: the nesting depth of the region that owns it.
+      version: the number of the valid version.
+    """
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
@@ -53,12 +58,12 @@ class Array:
     """An array in memory, at one version.
 
     Attributes:
-      tensor: where it is.
-      shape: its shape; that of ``tensor`` may be another one of as many elements.
+      tensor: the tensor that stores it.
+      shape: its shape; ``tensor`` may have another shape with as many elements.
       element: the type of its elements in StableHLO.
-      cell: which array it is a version of; None for one that is only read.
-      version: which one.
-      fill: what all elements are, where that is known.
+      cell: the array of which it is a version; None for an array that is only read.
+      version: the number of the version.
+      fill: the number that all elements are, if it is known.
     """
 
     tensor: ir.Value
@@ -69,7 +74,7 @@ class Array:
     fill: Any = None
 
     def check(self) -> None:
-        """Raise unless this is the last version."""
+        """Raise `UnsupportedError` unless this is the last version."""
         if self.cell is not None and self.version != self.cell.version:
             raise UnsupportedError("an array that is read after its update")
 
@@ -78,17 +83,17 @@ Value: TypeAlias = "Numbers | Array"
 
 
 def index() -> ir.Type:
-    """The type of places in an array."""
+    """The type of indices into an array."""
     return ir.IndexType.get()
 
 
 def size_of(type_: ir.RankedTensorType) -> int:
-    """How many numbers a tensor has."""
+    """The number of elements of a tensor."""
     return math.prod(type_.shape)
 
 
 def storage(type_: ir.RankedTensorType) -> ir.RankedTensorType:
-    """The type by which a kernel takes and gives a tensor: signless, bools as bytes."""
+    """The type of a tensor at the boundary of a kernel: signless, with bools as bytes."""
     element = type_.element_type
     if kind_of(element) == "b":
         return ir.RankedTensorType.get(type_.shape, ir.IntegerType.get_signless(8))
@@ -96,14 +101,14 @@ def storage(type_: ir.RankedTensorType) -> ir.RankedTensorType:
 
 
 def literal_of(value: ir.Value) -> ir.Operation | None:
-    """The constant that a value is."""
+    """The ``stablehlo.constant`` that makes a value, or None."""
     owner = value.owner
     is_constant = not isinstance(owner, ir.Block) and owner.name == "stablehlo.constant"
     return owner.operation if is_constant else None
 
 
 def is_literal(value: ir.Value) -> bool:
-    """Whether a value is written into the kernel: a few numbers, or one number everywhere."""
+    """Whether a value is a literal inside the kernel: one of few elements, or a splat."""
     op = literal_of(value)
     return op is not None and (
         size_of(value.type) <= FEW or ir.DenseElementsAttr(op.attributes["value"]).is_splat
@@ -111,7 +116,7 @@ def is_literal(value: ir.Value) -> bool:
 
 
 def elements_of(op: ir.Operation) -> list[Any]:
-    """The numbers that a literal is made of; one where all are alike."""
+    """The elements of a literal; a single one if all are equal."""
     attribute = ir.DenseElementsAttr(op.attributes["value"])
     if attribute.is_splat:
         return [attribute.get_splat_value().value]
@@ -121,19 +126,19 @@ def elements_of(op: ir.Operation) -> list[Any]:
 
 
 def array_of(given: Sequence[ir.Value], shape: tuple[int, ...]) -> Numbers:
-    """Numbers in an array of a shape, row by row."""
+    """An array of a shape, filled row by row with SSA values."""
     flat = np.empty(len(given), object)
     flat[:] = list(given)
     return flat.reshape(shape)
 
 
 def scalar_array(value: ir.Value) -> Numbers:
-    """One number, as an array of rank 0."""
+    """A scalar as an array of rank 0."""
     return array_of([value], ())
 
 
 def filled(shape: tuple[int, ...], value: ir.Value) -> Numbers:
-    """One number everywhere."""
+    """An array with one value everywhere."""
     out = np.empty(shape, object)
     for at in np.ndindex(*shape):
         out[at] = value
@@ -141,5 +146,5 @@ def filled(shape: tuple[int, ...], value: ir.Value) -> Numbers:
 
 
 def map_numbers(function: Callable[[ir.Value], ir.Value], x: Numbers) -> Numbers:
-    """A function of each number."""
+    """Apply a function to each element."""
     return array_of([function(v) for v in x.flat], x.shape)

@@ -1,1 +1,1 @@
-"""Sums, products of matrices, convolutions, transforms and windows."""
+"""Sums, products of matrices, convolutions, Fourier transforms and windows."""

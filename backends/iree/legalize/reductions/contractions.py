@@ -1,12 +1,13 @@
-"""Contractions: sums of products, formed in f32 at least, and long ones in stages.
+"""Contractions: sums of products, accumulated in f32 at least, and long ones in stages.
 
-IREE forms a contraction with a result of 16 bits in 16 bits: of 4096 products of bf16 it loses a
-quarter and more. The terms of a long one are added one by one, as in sums (`sums`). If the result
-is small, such a contraction is formed in pieces, which also run on all cores.
+IREE accumulates a contraction with a 16-bit result in 16 bits: with 4096 products of bf16, it loses
+a quarter of the sum or more. It adds the terms one by one, which loses digits in long contractions
+as it does in sums (`sums`). A long contraction with a small result is therefore computed in pieces,
+which also use all cores.
 
-A product of complex matrices is four real ones: the compiler has no vectors of complex numbers. Of
-1000 rows it takes 61 ms instead of 110, and 0.8 s to compile instead of 1.8; for ROCm the compiler
-crashes on the whole one.
+A product of complex matrices becomes four real ones, since IREE does not vectorize complex numbers.
+For 1000 rows this takes 61 ms instead of 110, and compiles in 0.8 s instead of 1.8. For ROCm, the
+compiler crashes on the complex product.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _contraction(inst: Instance) -> Sequence[ir.Value] | None:
 
 
 def _pieces(inst: Instance) -> tuple[int, int]:
-    """How many pieces to form, and which pair of contracted dimensions to split: the longest."""
+    """The number of pieces, and the index of the contracted pair to split, which is the longest."""
     dims = inst.params["lhs_contracting"]
     sizes = [inst.operand_types[0].shape[d] for d in dims]
     longest = max(sizes, default=1)
@@ -71,7 +72,7 @@ def _in_pieces(inst: Instance, params: dict[str, object], pieces: int, pair: int
 
 
 def _split(x: ir.Value, axis: int, pieces: int) -> ir.Value:
-    """``x`` with an axis of pieces in front of one that is split, filled up with zeros."""
+    """``x`` with an axis split in two, pieces first, after padding it with zeros."""
     shape = type_of(x).shape
     missing = pieces * _PIECE - shape[axis]
     if missing:
@@ -94,7 +95,8 @@ def _in_real_parts(inst: Instance) -> ir.Value:
         return inst.op(x, y, **params) if rewritten is None else rewritten[0]
 
     products = (product(a, c), product(b, d), product(a, d), product(b, c))
-    # In kernels of their own: one that writes complex numbers is as slow as the whole product.
+    # The barrier keeps the products out of the kernel that writes complex numbers, in which they
+    # would be as slow as the complex product.
     first, second, third, fourth = ops.optimization_barrier(*products)
     joined: ir.Value = ops.complex(ops.sub(first, second), ops.add(third, fourth))
     return joined
@@ -105,7 +107,7 @@ def _by_algorithm(inst: Instance) -> Sequence[ir.Value] | None:
 
 
 def _of_nothing(inst: Instance) -> Sequence[ir.Value] | None:
-    # The compiler divides by the size of the contraction: a sum of nothing is written down here.
+    # The compiler divides by the number of terms, so a sum without terms is written as zeros.
     if all(type_.size for type_ in inst.operand_types):
         return None
     return [zeros(inst.type)]
@@ -116,7 +118,7 @@ LEGALIZATIONS = (
         name="products-by-algorithm",
         stage=Stage.PREPARE,
         kind=Kind.INACCURATE,
-        doc="write down the roundings of a product's algorithm",
+        doc="write the roundings that a product's algorithm prescribes as ops",
         upstream="IREE 3.13 drops the `algorithm` of a `dot_general`",
         reproducer="a product of f32 with precision `BF16_BF16_F32` is as exact as one of f32",
         rules=always({"gnomon.dot_general": _by_algorithm}),
@@ -125,8 +127,8 @@ LEGALIZATIONS = (
         name="empty-contractions",
         stage=Stage.REWRITE,
         kind=Kind.REFUSED,
-        doc="write a contraction of nothing as zeros",
-        upstream="IREE 3.13 divides by the size of the contraction, and crashes",
+        doc="write a contraction of empty operands as zeros",
+        upstream="IREE 3.13 divides by the number of terms, and crashes",
         texts=("products_over_nothing",),
         reproducer="a product of f32[3,0] and f32[0,4] crashes the compiler",
         rules=always({"gnomon.dot_general": _of_nothing}),
@@ -135,10 +137,10 @@ LEGALIZATIONS = (
         name="contractions",
         stage=Stage.REWRITE_WRITTEN,
         kind=Kind.INACCURATE,
-        doc="form contractions in f32 at least, long ones in pieces, complex ones in real parts",
-        upstream="IREE 3.13 forms a contraction of bf16 or f16 in 16 bits, adds up long ones one "
-        "by one, and has no vectors of complex numbers",
-        reproducer="a product of 4096 numbers of bf16 is off",
+        doc="accumulate contractions in f32 at least, long ones in pieces, complex ones in parts",
+        upstream="IREE 3.13 accumulates a contraction of bf16 or f16 in 16 bits, adds the terms of "
+        "long ones one by one, and does not vectorize complex numbers",
+        reproducer="a product of 4096 numbers of bf16 loses a quarter of the sum",
         rules=always({"gnomon.dot_general": _contraction}),
     ),
 )

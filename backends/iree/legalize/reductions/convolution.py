@@ -1,19 +1,21 @@
 """Convolutions as products of matrices.
 
-IREE 3.13 computes all forms of convolutions correctly except those with negative padding, but is
-slow unless the features are last: 3x3 kernels from 64 to 64 channels over 8 images of 32x32 take
-60 ms with the features last and 650 ms with the features first, the gradient of the weights 600 to
-1200 ms. The forms below take 15 to 30 ms, JAX 12 to 30.
+IREE 3.13 computes convolutions correctly unless their padding is negative, but slowly unless the
+features are last: 3x3 kernels from 64 to 64 channels over 8 images of 32x32 take 60 ms with the
+features last and 650 ms with the features first, and the gradient of the weights 600 to 1200 ms.
+The forms below take 15 to 30 ms, as JAX does (12 to 30 ms).
 
-- Taps over the kernel: one slice of the input for each place of the kernel, side by side, times the
-  weights as one matrix. Where the slices would fill too much memory, one product for each is added.
-  From one channel to one, the slices times their numbers are added up: 6 ns for each element of an
-  image of 1024 x 1024 and a kernel of 5 x 5, where a matrix of 25 columns takes 290.
-- Taps over the result: where the result has fewer places than the kernel, as in the gradient of
-  the weights, one product of a slice and the whole kernel for each place of the result.
-- In groups, but not depthwise, on a GPU: native ones give zeros in most places, so always products.
-- Depthwise convolutions, small ones, and those with very many taps stay convolutions; the first
-  with the features last, which takes 0.5 ms where features first take a hundred times as long.
+- Taps over the kernel: one slice of the input for each position in the kernel; the slices,
+  concatenated, are multiplied by the weights as one matrix. If the slices would need too much
+  memory, the result is a sum of one product per slice. From one channel to one, it is a sum of
+  slices times scalars: for an image of 1024 x 1024 and a kernel of 5 x 5 this takes 6 ns per
+  element, where a matrix of 25 columns takes 290.
+- Taps over the result: one product of a slice and the whole kernel for each position in the result,
+  if the result has fewer positions than the kernel, as in the gradient of the weights.
+- Grouped, but not depthwise, convolutions on a GPU are always products, since IREE's own give zeros
+  in most positions.
+- Depthwise and small convolutions, and those with very many taps, stay convolutions. Depthwise ones
+  get their features last, which takes 0.5 ms instead of a hundred times as long.
 """
 
 from __future__ import annotations
@@ -37,18 +39,18 @@ __all__ = ["LEGALIZATIONS"]
 
 Dims = tuple[int, ...]
 
-# More slices than this take longer to compile than they save.
+# With more slices than this, compiling takes longer than running saves.
 _MOST_TAPS = 64
 # Fewer multiplications than this are not worth a rewrite.
 _FEW_PRODUCTS = 1 << 15
-# Slices side by side may take so many bytes.
+# The most bytes that the concatenated slices may take.
 _MOST_BYTES = 1 << 27
 
 
 def _convolution(inst: Instance, takes_groups: bool) -> Sequence[ir.Value]:
     dtype = inst.type.dtype
     if accumulator(dtype) != dtype:
-        # Sums formed in 16 bits would lose terms that are small compared with the sum so far.
+        # Sums in 16 bits would lose terms that are small compared with the partial sum.
         return [rounded(_in_dtype(inst, accumulator(dtype), takes_groups), dtype)]
     if is_complex(dtype):
         return [_in_real_parts(inst, takes_groups)]
@@ -107,7 +109,7 @@ def _in_real_parts(inst: Instance, takes_groups: bool) -> ir.Value:
 def _native(
     inst: Instance, g: Geometry, lhs: ir.Value, rhs: ir.Value, features_last: bool
 ) -> ir.Value:
-    """The convolution itself, without negative padding and elements after a single window."""
+    """A convolution without negative padding, and without elements after a single window."""
     params = dict(inst.params)
     dtype = inst.type.dtype
     lhs, rhs = convert(lhs, dtype), convert(rhs, dtype)
@@ -128,10 +130,10 @@ def _native(
 
 
 def _without_rest(inst: Instance, g: Geometry) -> tuple[tuple[int, int], ...]:
-    """The padding that leaves nothing after the window, if there is one along a dimension.
+    """The padding, cut so that no input is left after the window in dimensions with one window.
 
-    IREE drops such a dimension, and then assumes that the input is as large as the window: it
-    refuses a kernel of 3 on 4 elements with a stride of 2.
+    IREE drops such a dimension, assuming that the input is as large as the window: it rejects a
+    kernel of 3 on 4 elements with a stride of 2.
     """
     lhs, rhs = (t.shape for t in inst.operand_types)
     padding = []
@@ -150,7 +152,7 @@ def _inverse(order: Sequence[int]) -> Dims:
 def _spread(
     x: ir.Value, dims: Sequence[int], padding: Sequence[tuple[int, int]], dilation: Dims
 ) -> ir.Value:
-    """``x`` with padding and holes filled with zeros; negative padding cuts first."""
+    """``x`` dilated and padded with zeros; negative padding is cut off first."""
     type_ = type_of(x)
     start, limit = [0] * type_.rank, list(type_.shape)
     low, high, interior = [0] * type_.rank, [0] * type_.rank, [0] * type_.rank
@@ -175,7 +177,7 @@ def _spread(
 
 
 class _Product:
-    """The common part of both forms: groups first, the product of matrices, the result's order."""
+    """The steps that both forms share: splitting groups, multiplying, ordering the result."""
 
     def __init__(
         self, g: Geometry, kernel: Dims, out: Dims, dtype: np.dtype, precision: str
@@ -184,7 +186,7 @@ class _Product:
         self.dtype, self.precision = dtype, precision
 
     def grouped(self, x: ir.Value, spec: Dims, split: int) -> ir.Value:
-        """``x`` in canonical order, dimension ``split`` of it split and its groups in front."""
+        """``x`` in the order of ``spec``, with dimension ``split`` split and its groups first."""
         shape = tuple(type_of(x).shape[d] for d in spec)
         groups = self.geometry.groups
         x = transpose(x, spec)
@@ -195,7 +197,7 @@ class _Product:
         return transpose(reshape(x, parted), order)
 
     def multiply(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        """``[group, rows, depth]`` by ``[group, depth, columns]``."""
+        """The product of ``[group, rows, depth]`` and ``[group, depth, columns]``."""
         params = {"dtype": self.dtype, "precision": self.precision}
         (groups, rows, depth), columns = type_of(a).shape, type_of(b).shape[2]
         if groups > 1:
@@ -210,7 +212,7 @@ class _Product:
         return reshape(product, (1, rows, columns))
 
     def ordered(self, result: ir.Value, order: Sequence[str]) -> ir.Value:
-        """The result from dimensions in ``order``: "group", "batch", "feature", "0", "1", ..."""
+        """A result in the convolution's order, from dimensions named as "group", "batch", "0"."""
         wanted = ["batch", "group", "feature", *map(str, range(self.geometry.rank))]
         moved = transpose(result, [list(order).index(name) for name in wanted])
         batch, groups, features, *space = type_of(moved).shape
@@ -220,7 +222,7 @@ class _Product:
     def slice(
         self, x: ir.Value, dims: Sequence[int], start: Dims, count: Dims, step: Dims
     ) -> ir.Value:
-        """``count`` places from ``start`` in steps, along some dimensions."""
+        """``count`` elements from ``start`` on, in steps of ``step``, along some dimensions."""
         shape = type_of(x).shape
         starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
         for d, at, size, stride in zip(dims, start, count, step, strict=True):
@@ -268,7 +270,7 @@ def _sum_of_products(product: _Product, taps: Sequence[ir.Value], w: ir.Value) -
 
 
 def _sum_of_multiples(taps: Sequence[ir.Value], w: ir.Value) -> ir.Value:
-    """The taps of one channel times their numbers: one kernel, which reads shifted rows."""
+    """The sum of the taps of one channel times scalars: one kernel, which reads shifted rows."""
     total: ir.Value | None = None
     for k, tap in enumerate(taps):
         number = reshape(ops.slice(w, start=(k,), limit=(k + 1,), strides=(1,)), ())
@@ -279,7 +281,7 @@ def _sum_of_multiples(taps: Sequence[ir.Value], w: ir.Value) -> ir.Value:
 
 def _taps_of_result(product: _Product, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
     g, rank = product.geometry, product.geometry.rank
-    # The dimensions that are summed over keep the order that they have in rhs, so that it stays.
+    # The contracted dimensions keep their order in rhs, so that rhs needs no transpose.
     summed = sorted(range(1, rank + 2), key=lambda i: g.rhs_spec[i])
     x = product.grouped(
         lhs, (g.lhs_spec[0], *(g.lhs_spec[i] for i in summed)),
@@ -307,8 +309,8 @@ LEGALIZATIONS = (
         name="convolutions",
         stage=Stage.REWRITE,
         kind=Kind.SLOW,
-        doc="write convolutions as products of matrices, but small and depthwise ones",
-        upstream="IREE 3.13 needs 4 to 40 times as long where features are not last, and is wrong "
+        doc="write convolutions as products of matrices, except small and depthwise ones",
+        upstream="IREE 3.13 takes 4 to 40 times as long where features are not last, and is wrong "
         "with negative padding",
         reproducer="a convolution of f32[2,16,32,32] takes over three times as long",
         targets=Targets.where(host_memory=True),
@@ -318,8 +320,8 @@ LEGALIZATIONS = (
         name="convolutions-in-groups",
         stage=Stage.REWRITE,
         kind=Kind.MISCOMPILED,
-        doc="the same, and products for all convolutions in groups that are not depthwise",
-        upstream="IREE 3.13 gives zeros for most results of convolutions in groups on a GPU",
+        doc="write convolutions as products of matrices, small ones too if they are in groups",
+        upstream="IREE 3.13 gives zeros for most elements of grouped convolutions on a GPU",
         texts=("convolutions_in_groups_on_vulkan",),
         reproducer="a convolution in two groups on `vulkan:portable` gives zeros",
         targets=Targets.where(host_memory=False),

@@ -1,8 +1,8 @@
-"""Cumulative ops of complex numbers whose combination is a function.
+"""Cumulative ops of complex numbers, as parallel scans.
 
-IREE 3.13 does not compile windows of complex numbers with functions in their region: cumlogsumexp
-of those is a parallel scan here. The real ones compile as they are. For targets without choices
-between complex numbers it crashes on their products and extrema too.
+IREE 3.13 does not compile windows of complex numbers whose region contains elementary functions, as
+that of cumlogsumexp does. For targets without complex selects, it also crashes on cumulative
+products and extrema of complex numbers. Windows of real numbers compile.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ LEGALIZATIONS = (
         stage=Stage.DECOMPOSE,
         kind=Kind.REFUSED,
         doc="write cumlogsumexp of complex numbers as a parallel scan",
-        upstream="IREE 3.13 compiles no window of complex numbers with functions in its region",
+        upstream="IREE 3.13 compiles no window of complex numbers whose region has elementary "
+        "functions",
         reproducer="`cumlogsumexp` of three complex numbers does not compile",
         rules=always(
             {
@@ -54,7 +55,7 @@ LEGALIZATIONS = (
         stage=Stage.DECOMPOSE,
         kind=Kind.REFUSED,
         doc="write cumulative products and extrema of complex numbers as parallel scans",
-        upstream="IREE 3.13 crashes on them where there are no choices between complex numbers",
+        upstream="IREE 3.13 crashes on them for targets without selects of complex numbers",
         reproducer="`cumprod` of complex64 for `vulkan:portable` crashes the compiler",
         targets=Targets.where(complex_selects=False),
         rules=always(

@@ -1,14 +1,14 @@
 """Fourier transforms as products of matrices, or left to NumPy.
 
-IREE 3.13 compiles a few transforms of powers of two, and refuses all other lengths, numbers of
+IREE 3.13 compiles a few transforms of powers of two, and rejects all other lengths, numbers of
 dimensions and dtypes. Here a transform along one dimension is
 
-- one product by the matrix of the transform, up to `_DIRECT` points;
-- for a length ``p * q``: transforms of length ``p``, a rotation, transforms of length ``q``;
+- one product with the matrix of the transform, up to `_DIRECT` points;
+- for a length ``p * q``: transforms of length ``p``, twiddle factors, transforms of length ``q``;
 - for a large prime: a convolution with a chirp (Bluestein), by transforms of a power of two.
 
-Several dimensions are transformed one after the other. If NumPy can read the operand, large
-transforms are calls of NumPy on the host: it is as fast, and needs no compilation.
+Several dimensions are transformed one after the other. Where NumPy can read the operand, large
+transforms are calls of NumPy on the host, which is as fast and needs no compilation.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from gnomon.dialects.types import TensorType, type_of
 
 __all__ = ["LEGALIZATIONS", "by_products", "fourier_rules"]
 
-# The longest transform that is one product by its matrix.
+# The longest transform that is one product with its matrix.
 _DIRECT = 32
-# The longest prime that is one product: a chirp costs some four transforms of twice the length.
+# The longest prime that is one product: a chirp costs about four transforms of twice the length.
 _DIRECT_PRIME = 150
-# Multiplications that take as long as NumPy, with the 50 us that a call on the host costs.
+# This many multiplications take as long as NumPy, including the 50 us of a call on the host.
 _MOST_PRODUCTS = 1 << 21
 
 
 def fourier_rules(target: Target) -> dict[str, Rule]:
-    """The rule of the transforms for a target."""
+    """The rule of Fourier transforms for a target."""
     capabilities = target.capabilities
 
     def fft(inst: Instance) -> Sequence[ir.Value] | None:
@@ -64,7 +64,7 @@ def fourier_rules(target: Target) -> dict[str, Rule]:
 
 
 def _products_a_point(length: int) -> int:
-    """Multiplications for each point of a transform by products of matrices; 0 for a chirp."""
+    """The multiplications per point of a transform by products of matrices; 0 for a chirp."""
     if length <= _DIRECT:
         return length
     p = _factor(length)
@@ -75,7 +75,7 @@ def _products_a_point(length: int) -> int:
 
 
 def by_products(inst: Instance) -> ir.Value:
-    """The transform as ops that every target has."""
+    """The transform, by ops that every target has."""
     x, kind, lengths = inst.operand, inst.params["kind"], inst.params["lengths"]
     rank = type_of(x).rank
     first = rank - len(lengths)
@@ -94,12 +94,12 @@ def by_products(inst: Instance) -> ir.Value:
         x = ops.real(x)
     if forward:
         return x
-    # Rounded once: backward transforms are sums, which are divided by the length here.
+    # The sums of a backward transform are divided by all the lengths at once, to round once.
     return ops.mul(x, full(type_of(x), 1 / math.prod(lengths)))
 
 
 def _whole_spectrum(x: ir.Value, length: int) -> ir.Value:
-    """The first half of a real signal's coefficients, followed by the implied ones."""
+    """All coefficients of a real signal, from the first half, which implies the others."""
     dim = type_of(x).rank - 1
     count = length - (length // 2 + 1)
     if count == 0:
@@ -109,13 +109,13 @@ def _whole_spectrum(x: ir.Value, length: int) -> ir.Value:
 
 
 def _roots(exponents: np.ndarray, length: int, forward: bool, dtype: np.dtype) -> np.ndarray:
-    """Roots of unity to integer powers, which are reduced before they are rounded."""
+    """Roots of unity to integer powers, with exponents reduced exactly before any rounding."""
     angles = np.asarray(exponents % length, np.float64) * (2 * np.pi / length)
     return np.exp((-1j if forward else 1j) * angles).astype(dtype)
 
 
 def _factor(length: int) -> int:
-    """The largest divisor that one product transforms, or the smallest prime."""
+    """The largest divisor up to `_DIRECT`, or else the smallest prime divisor."""
     small = next(p for p in range(min(_DIRECT, length), 0, -1) if length % p == 0)
     if small > 1:
         return small
@@ -132,7 +132,7 @@ def _last(x: ir.Value, length: int, forward: bool) -> ir.Value:
     p = _factor(length)
     if p == length:
         return (_direct if length <= _DIRECT_PRIME else _chirp)(x, length, forward)
-    # x[j1 q + j2] -> X[k1 + p k2]: over j1, rotated by j2 k1, over j2.
+    # x[j1 q + j2] -> X[k1 + p k2]: transform over j1, multiply by twiddles, transform over j2.
     q = length // p
     rank = type_.rank
     parted = reshape(x, (*type_.shape[:-1], p, q))
@@ -188,7 +188,7 @@ LEGALIZATIONS = (
         name="fourier-transforms",
         stage=Stage.DECOMPOSE,
         kind=Kind.REFUSED,
-        doc="write transforms as products of matrices, or leave long ones to NumPy",
+        doc="write Fourier transforms as products of matrices, or leave long ones to NumPy",
         upstream="IREE 3.13 compiles transforms of some powers of two along one dimension of f32, "
         "and no others",
         issue="https://github.com/iree-org/iree/issues/12263",

@@ -1,8 +1,8 @@
 """Pads: sums of padded pieces, pads of pads, and pads of complex128.
 
 The cotangent of a value that is sliced into pieces (the gates of a recurrent cell, for example) is
-a sum of pieces, each padded with zeros to the whole. IREE computes one padded array for each piece,
-and then their sum. Pieces that do not overlap and leave no gap are concatenated instead.
+a sum of pieces, each padded with zeros to the full size. IREE computes a padded array for each
+piece, and then their sum. Pieces that neither overlap nor leave a gap are concatenated instead.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def _sum_of_pieces(inst: Instance) -> Sequence[ir.Value] | None:
 
 
 def _pieces(values: Sequence[ir.Value]) -> list[_Piece] | None:
-    """The pieces whose sum the values are; None if one of them is not a sum of pieces.
+    """The padded pieces that the values are sums of; None if one value is not such a sum.
 
-    The search ends at the first term that is no piece, and sums are searched from their ends: for
-    a sum of n arrays, each addition looks at one or two terms.
+    The search stops at the first term that is not a piece and goes through sums from their ends, so
+    that in a sum of n arrays each addition examines one or two terms.
     """
     found: list[_Piece] = []
     waiting = list(values)
@@ -72,7 +72,7 @@ def _is_used_once(value: ir.Value) -> bool:
 
 
 def _piece(value: ir.Value) -> _Piece | None:
-    """The operand that a value pads with zeros along one axis, and the padding."""
+    """The piece, if a value pads one with zeros along one axis; None otherwise."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "gnomon.pad":
         return None
@@ -93,7 +93,7 @@ def _is_zero(value: ir.Value) -> bool:
 
 
 def _pad_of_pad(inst: Instance) -> Sequence[ir.Value] | None:
-    """Two pads with the same number, one of them between elements: one pad."""
+    """One pad for two with the same number, at least one of which is interior."""
     x, padding = inst.operands
     owner = _before_barriers(x).owner
     if isinstance(owner, ir.Block) or owner.name != "gnomon.pad":
@@ -104,7 +104,7 @@ def _pad_of_pad(inst: Instance) -> Sequence[ir.Value] | None:
         return None
     if not _are_equal(padding, inner_padding) or 0 in type_of(inner_x).shape:
         return None
-    # Elements that the inner pad cuts off must not come back.
+    # One pad would restore elements that negative padding cuts off.
     if min((*inner["low"], *inner["high"])) < 0:
         return None
     steps = [n + 1 for n in outer["interior"]]
@@ -119,7 +119,7 @@ def _pad_of_pad(inst: Instance) -> Sequence[ir.Value] | None:
 
 
 def _before_barriers(value: ir.Value) -> ir.Value:
-    """The operand of the barriers that a value comes from: IREE folds through them."""
+    """The value before any barriers: IREE folds pads through them."""
     while not isinstance(value.owner, ir.Block):
         op = value.owner.operation
         if op.name != optimization_barrier.full_name:
@@ -137,7 +137,7 @@ def _are_equal(a: ir.Value, b: ir.Value) -> bool:
 
 
 def _in_real_parts(inst: Instance) -> Sequence[ir.Value] | None:
-    # IREE fills with numbers of at most 64 bits.
+    # IREE can fill buffers only with numbers of at most 64 bits.
     dtype = inst.type.dtype
     if not is_complex(dtype) or dtype.itemsize <= 8:
         return None
@@ -153,9 +153,9 @@ LEGALIZATIONS = (
         name="pads-of-pads",
         stage=Stage.DECOMPOSE,
         kind=Kind.MISCOMPILED,
-        doc="make one pad of two, if one of them puts padding between elements",
-        upstream="IREE 3.13 folds the two, and does not multiply the inner offset by the stride, "
-        "or drops the stride of the inner one",
+        doc="merge two pads into one, if one of them has interior padding",
+        upstream="IREE 3.13 merges the two, but does not multiply the inner offset by the stride, "
+        "or drops the stride of the inner pad",
         texts=("pads_of_pads",),
         reproducer="a pad with gaps of a pad by one row has its elements in the wrong places",
         rules=always({"gnomon.pad": _pad_of_pad}),
@@ -174,7 +174,7 @@ LEGALIZATIONS = (
         stage=Stage.REWRITE,
         kind=Kind.REFUSED,
         doc="pad complex128 part by part",
-        upstream="IREE 3.13 fills with numbers of at most 64 bits",
+        upstream="IREE 3.13 can fill buffers only with numbers of at most 64 bits",
         reproducer="a pad of complex128 does not compile",
         rules=always({"gnomon.pad": _in_real_parts}),
     ),

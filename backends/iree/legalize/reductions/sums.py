@@ -1,21 +1,22 @@
-"""Long sums: in stages, so that they are as precise as they should be, and as fast as memory.
+"""Long sums, in stages: accurate, and as fast as memory allows.
 
-IREE adds up the elements of a sum one after another. If a flag leaves the order to it (on CPUs), it
-adds along the last dimension in the lanes of a vector. In f32, terms that are small compared with
-the sum so far are lost: a sum of 25 million squares came out 6 % short. In stages the error stays
-near that of a pairwise sum, and the first stage runs on all cores. Sums of 16-bit floats are formed
-in f32, so they are no better off; those of f64 lose digits in the same way.
+IREE adds the elements of a sum one after another. Where a flag lets it choose the order (on CPUs),
+it adds along the last dimension in the lanes of a vector. In f32 this loses terms that are small
+compared with the partial sum: a sum of 25 million squares came out 6 % too small. In stages, the
+error stays near that of a pairwise sum, and the first stage runs on all cores. Sums of 16-bit
+floats, which are accumulated in f32, and sums of f64 lose digits in the same way.
 
-The form of a stage decides how fast it is (25 million f32, one core):
+The form of a stage determines its speed (25 million f32, one core):
 
-- Along the last dimension IREE takes several rows at once, and adds up each vector across its
-  lanes: 25 ms for two operands of 5000 rows. The rows as matrices of `_LANES` columns, these added
-  up apart, are read in order, with a vector of sums: 9.5 ms, what memory gives.
-- Along another dimension it takes some columns from the first row to the last: 73 ms for one
-  operand of 5000 rows. In stages of about `_FEW_ROWS` rows, which stay in the cache, 28 ms.
-- Columns that fill no vector it takes one by one, each from the first row to the last, in every
-  tile: 1001 columns of 1000 rows 1.4 ms, their maxima 2.9 ms. The last `_LANES` columns apart, as
-  one vector that may overlap the others, 0.21 ms and 0.29 ms.
+- Along the last dimension, IREE takes several rows at once, and adds up each vector across its
+  lanes: 25 ms for two operands of 5000 rows. Here each row becomes a matrix of `_LANES` columns,
+  whose columns are added first: memory is read in order, into a vector of sums, in 9.5 ms, which is
+  the speed of memory.
+- Along another dimension, IREE takes a few columns from the first row to the last: 73 ms for one
+  operand of 5000 rows. Stages of about `_FEW_ROWS` rows, which stay in the cache, take 28 ms.
+- Columns that do not fill a vector IREE takes one by one, in every tile: 1.4 ms for 1001 columns of
+  1000 rows, and 2.9 ms for their maxima. With the last `_LANES` columns computed separately, as a
+  vector that may overlap the others, this takes 0.21 ms and 0.29 ms.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ __all__ = ["LEGALIZATIONS", "STAGE", "sum_along"]
 STAGE = 4096
 _PIECE = 1024
 _SMALLEST_PIECE = 32
-# The fewest lanes of a CPU's vector of f32, and how many a stage writes out itself.
+# The fewest f32 lanes of a CPU's vectors, and the number of lanes that a stage uses.
 _VECTOR = 4
 _LANES = 8
-# Operands of as many elements do not stay in a core's cache.
+# Operands with this many elements or more do not fit in a core's cache.
 _LARGE = 1 << 20
 _FEW_ROWS = 32
-# Fewer columns are one tile.
+# IREE puts fewer columns than this into one tile.
 _SEVERAL_TILES = 512
 
 
@@ -83,7 +84,7 @@ def _in_stages(x: ir.Value, axes: Sequence[int]) -> ir.Value:
 
 
 def _groups(shape: Sequence[int], axes: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The axes, the last ones first, as many at once as a stage may have elements."""
+    """The axes in groups, last ones first, each with at most `STAGE` elements if it has several."""
     group: tuple[int, ...] = ()
     for axis in reversed(axes):
         if group and math.prod(shape[d] for d in group) * shape[axis] > STAGE:
@@ -94,16 +95,16 @@ def _groups(shape: Sequence[int], axes: Sequence[int]) -> Iterator[tuple[int, ..
 
 
 def _piece(size: int, most: int = 2 * _PIECE, least: int = _SMALLEST_PIECE) -> int | None:
-    """How many elements a stage adds up: a divisor of the number of all, if there is one.
+    """The number of elements that a stage adds up: a divisor of ``size``, or None.
 
-    The operand can then be computed in the stage's kernel. To be padded, it would have to be
-    stored.
+    With a divisor, the operand can be computed in the stage's kernel. Padding would have to store
+    it.
     """
     return next((n for n in range(most, least - 1, -1) if size % n == 0), None)
 
 
 def sum_along(x: ir.Value, axis: int) -> ir.Value:
-    """The sum along one axis, in as many stages as it takes."""
+    """The sum along one axis, in as many stages as it needs."""
     shape = type_of(x).shape
     size = shape[axis]
     if size <= STAGE:
@@ -120,7 +121,7 @@ def sum_along(x: ir.Value, axis: int) -> ir.Value:
 
 
 def _sum_pieces(x: ir.Value, axis: int, piece: int) -> ir.Value:
-    """The sums of pieces of an axis, which they divide."""
+    """The sums of pieces of ``piece`` elements, which divides the size of the axis."""
     shape = type_of(x).shape
     split = reshape(x, (*shape[:axis], shape[axis] // piece, piece, *shape[axis + 1 :]))
     return ops.reduce_sum(split, axes=(axis + 1,))
@@ -130,7 +131,7 @@ def _sum_pieces(x: ir.Value, axis: int, piece: int) -> ir.Value:
 
 
 def _is_short(type_: TensorType, axes: Sequence[int]) -> bool:
-    """Whether one stage is enough, which has the lanes of a vector along the last dimension."""
+    """Whether one stage is enough; along the last dimension it can use the lanes of a vector."""
     in_lanes = type_.rank - 1 in axes
     return math.prod(type_.shape[d] for d in axes) <= STAGE * (_VECTOR if in_lanes else 1)
 
@@ -141,7 +142,7 @@ def _in_few_stages(x: ir.Value, axes: Sequence[int]) -> ir.Value:
 
 
 def _is_ragged(type_: TensorType, axes: Sequence[int]) -> bool:
-    """Whether columns remain after the last whole vector of rows that are added up."""
+    """Whether the rows to be added have columns left after their last whole vector."""
     if not axes or type_.rank - 1 in axes:
         return False
     columns = type_.shape[-1]
@@ -180,21 +181,21 @@ def _by_rows(x: ir.Value, axis: int) -> ir.Value:
 
 
 def _in_lanes(x: ir.Value, axes: Sequence[int]) -> tuple[ir.Value, Sequence[int]]:
-    """A sum with the same value over fewer elements: the last dimension is added up by lanes."""
+    """Add the last dimension in lanes; the operand and axes of the remaining sum."""
     type_ = type_of(x)
     shape, last = type_.shape, type_.rank - 1
     piece = _piece(shape[last] // _LANES, _PIECE)
     if last not in axes or type_.size < _LARGE or shape[last] % _LANES or not piece:
         return x, axes
     x = _sum_pieces(reshape(x, (*shape[:last], shape[last] // _LANES, _LANES)), last, piece)
-    # What is left is in memory, so dimensions may be joined.
+    # The partial sums are stored, so joining dimensions costs nothing.
     kept = next((d for d in range(last, 0, -1) if d - 1 not in axes), 0)
     joined = math.prod(type_of(x).shape[kept:])
     return reshape(x, (*shape[:kept], joined)), [*(d for d in axes if d < kept), kept]
 
 
 def _extremum_on_cores(inst: Instance) -> Sequence[ir.Value] | None:
-    """A maximum or minimum, whose columns are as slow as those of sums where they are ragged."""
+    """A maximum or minimum of ragged columns, which are as slow as those of sums."""
     type_, axes = inst.operand_types[0], sorted(inst.params["axes"])
     if not is_floating(type_.dtype) or not _is_ragged(type_, axes):
         return None
@@ -206,14 +207,14 @@ def _extremum_on_cores(inst: Instance) -> Sequence[ir.Value] | None:
     return [_by_vectors(inst.operand, axes, reduce)]
 
 
-_ONE_BY_ONE = "IREE 3.13 adds up a sum one element after another: 25 million f32 come out 6 % short"
+_ONE_BY_ONE = "IREE 3.13 adds elements one after another: a sum of 25 million f32 is 6 % too small"
 
 LEGALIZATIONS = (
     Legalization(
         name="sums",
         stage=Stage.REWRITE,
         kind=Kind.INACCURATE,
-        doc="form long sums in stages",
+        doc="add long sums in stages",
         upstream=_ONE_BY_ONE,
         texts=("long_sums",),
         reproducer="4 million times 0.1 are 6558 on `vulkan:portable`: lavapipe, which runs it, "
@@ -225,7 +226,7 @@ LEGALIZATIONS = (
         name="sums-on-cores",
         stage=Stage.REWRITE,
         kind=Kind.INACCURATE,
-        doc="form long sums in stages, in the order of memory and in whole vectors",
+        doc="add long sums in stages, in the order of memory and in whole vectors",
         upstream=_ONE_BY_ONE,
         texts=("long_sums",),
         reproducer="a sum of 4 million squares of 0.1 is off by more than one",
@@ -237,7 +238,8 @@ LEGALIZATIONS = (
         stage=Stage.REWRITE,
         kind=Kind.SLOW,
         doc="take maxima and minima of columns in whole vectors",
-        upstream="IREE 3.13 takes columns that fill no vector one by one: 10 times as long",
+        upstream="IREE 3.13 takes columns that do not fill a vector one by one, which takes 10 "
+        "times as long",
         reproducer="the maxima of the columns of f32[2001,1023] take over three times as long",
         targets=Targets.where(host_memory=True),
         rules=always(dict.fromkeys(("gnomon.reduce_max", "gnomon.reduce_min"), _extremum_on_cores)),
