@@ -1,11 +1,11 @@
-"""Memory that programs take when they are called, and not in the order of a queue.
+"""Allocation of memory at the time of a call, instead of in the order of a queue.
 
-IREE 3.13 takes memory in the order of a queue from slabs of 64 MiB. It keeps every slab for ever
-and looks for room in the last one and four others, so a process that frees more than that and
-allocates again grows without end. Memory that is allocated at the call is `malloc`'s.
+In the order of a queue, IREE 3.13 allocates memory from slabs of 64 MiB. It never frees a slab, and
+looks for room only in the last one and four others, so a process that frees more than that and
+allocates again grows without bound. At the time of a call, IREE uses `malloc`.
 
-Programs with loops or branches that the host runs keep the order of the queue: in some of them
-IREE's virtual machine loses a buffer otherwise, and the call fails (``ref is null``).
+Programs with loops or branches on the host keep queued allocations: in some of them IREE's virtual
+machine would lose a buffer otherwise, and the call fail (``ref is null``).
 
 The compiler's process loads this file by its path, so it must not import the rest of gnomon.
 """
@@ -22,7 +22,7 @@ __all__ = ["allocate_at_the_call", "has_host_control"]
 
 
 def has_host_control(ir: CompilerIR, module: int) -> bool:
-    """Whether the host runs loops or branches, in a program whose kernels were formed."""
+    """Whether a program, after its kernels were formed, has loops or branches on the host."""
     return any(
         ir.name(function) == "util.func" and _has_regions(ir, function)
         for block in ir.blocks(module)
@@ -38,7 +38,7 @@ def _has_regions(ir: CompilerIR, function: int) -> bool:
 
 
 def allocate_at_the_call(ir: CompilerIR, module: int) -> None:
-    """Have the functions of a program allocate memory when they are called; in place.
+    """Make the functions of a program allocate memory when they are called, in place.
 
     Args:
       ir: access to the program.
@@ -53,7 +53,7 @@ def allocate_at_the_call(ir: CompilerIR, module: int) -> None:
 
 
 def _allocate_now(ir: CompilerIR, queued: int) -> None:
-    """Put an allocation in the place of a queued one, which waits for what that would wait for."""
+    """Replace a queued allocation by an immediate one."""
 
     def create(name: str, like: int, operands: Sequence[int], **attributes: int) -> int:
         op = ir.create(name, like, operands, attributes, location_of=queued)
@@ -68,7 +68,7 @@ def _allocate_now(ir: CompilerIR, queued: int) -> None:
     )
     if not wait_for:
         wait_for = [create("stream.timepoint.immediate", ready, [])]
-    # The memory is ready when what the queue was to wait for is.
+    # Users of the memory now wait for the timepoints for which the queue would have waited.
     ir.replace(memory, new)
     ir.replace(ready, wait_for[0])
     ir.erase(queued)

@@ -34,7 +34,7 @@ __all__ = ["IreeBackend", "Plan", "iree_backend"]
 
 T = TypeVar("T")
 
-# Programs of so many operations or kernels may run long enough to be interrupted.
+# Programs with at least this many operations or kernels may run long enough to be interrupted.
 _SLOW_FLOPS, _SLOW_DISPATCHES = 1e8, 1e4
 
 
@@ -43,14 +43,14 @@ class Plan:
     """How IREE compiles a program.
 
     Attributes:
-      code: what the compiler gets: None for the portable artifact, or text where control flow runs
-        on the host or the device is described.
-      options: its options.
-      form: that of its control flow; None where it has none.
-      stepped: whether Python takes steps of it, see `steps`.
+      code: the compiler's input: None for the portable artifact, or text if control flow runs on
+        the host or the device is described.
+      options: the compiler's options.
+      form: the form of its control flow; None if it has none.
+      stepped: whether Python runs steps of it, see `steps`.
       ordered: the host functions whose calls keep their order.
       host_ops: names of the ops that the program leaves to Python.
-      unbounded: it has a loop that may run any number of times.
+      unbounded: whether it has a loop that may run any number of times.
     """
 
     code: bytes | None
@@ -63,16 +63,16 @@ class Plan:
 
 
 class IreeBackend:
-    """A target of IREE's on this machine.
+    """The backend of one of IREE's targets.
 
     Args:
-      name: the target's.
-      legalizations: what is rewritten for the compiler; all by default.
+      name: the target's name.
+      legalizations: the legalizations to run; all by default.
 
     Attributes:
-      platform: the target's name.
-      target: its row of `TARGETS`.
-      pipeline: from programs to what the compiler is given.
+      platform: the target's platform, such as "cpu".
+      target: the target.
+      pipeline: the passes from a program to the compiler's input.
     """
 
     def __init__(self, name: str, legalizations: Sequence[Legalization] = LEGALIZATIONS) -> None:
@@ -94,8 +94,8 @@ class IreeBackend:
         artifact, functions = lowered.artifact, lowered.functions
         options = self._options(ProgramCost(**vars(artifact.cost)))
         if functions and options.execution_model == "async":
-            # The program's thread waits for the operands of a host call, so it is not free to
-            # return.
+            # A call cannot return before the program has ended, since the thread that runs it waits
+            # for the operands of host calls.
             options = replace(options, execution_model="blocking")
         plan = Plan(
             None,
@@ -108,9 +108,9 @@ class IreeBackend:
         return artifact
 
     def lower_stablehlo(self, module: ir.Module) -> Artifact:
-        """The artifact of a module of StableHLO, which is left as it is.
+        """The artifact of a StableHLO module, which is not changed.
 
-        What the compiler takes wrongly is not rewritten, as it is in programs of the dialect.
+        No legalization runs, so a program that the compiler rejects or miscompiles stays as it is.
         """
         artifact = Lowering(Program(module), keep_stages=True).artifact()
         code = describe_device(module, self.target) if self.target.device else None
@@ -122,7 +122,7 @@ class IreeBackend:
     def _options(self, cost: ProgramCost) -> CompileOptions:
         if self.target.capabilities.host_memory:
             return choose_options(cost)
-        # The choice between threads is not there, and tiles are the CPU's.
+        # Execution models and data tiling are choices for CPUs.
         return CompileOptions(execution_model="async")
 
     def compile(
@@ -153,7 +153,7 @@ class IreeBackend:
             with profiling.span("load", program=artifact.name, bytes=len(vmfb)):
                 return load(vmfb)
         except ExecutionError:
-            # It may be of the cache, intact and still not what the compiler would give.
+            # The executable may come from the cache, and differ from what the compiler gives now.
             again = self.executable_bytes(artifact, anew=True)
             if again == vmfb:
                 raise
@@ -162,12 +162,12 @@ class IreeBackend:
     def compile_for(
         self, artifact: Artifact, architecture: str = "", *, donate: tuple[int, ...] = ()
     ) -> AheadOfTimeExecutable:
-        """Compile a program that this backend lowered, for a device that need not be here.
+        """Compile a program that this backend lowered, for a device that may be elsewhere.
 
         Args:
           artifact: the program.
-          architecture: the target's, which this backend was made for.
-          donate: arguments whose memory a call takes over.
+          architecture: ignored, since this backend has a single architecture.
+          donate: positions of arguments whose buffers a call consumes.
         """
         artifact = self._without_library(artifact)
         vmfb = self._compiled(artifact)
@@ -205,17 +205,17 @@ class IreeBackend:
         return self._first_that_compiles(artifact, emit)
 
     def _without_library(self, artifact: Artifact) -> Artifact:
-        """The program without calls of NumPy's BLAS, which may not be where it is loaded."""
+        """The program without calls of NumPy's BLAS, which may be missing where it is loaded."""
         given = self.pipeline.without_library(artifact, artifact.plan.ordered)
         if given is None:
             return artifact
         return replace(artifact, plan=_with_input(artifact.plan, given))
 
     def locate_refusal(self, artifact: Artifact) -> str:
-        """The compiler's error for a program that it refuses, with the user's lines.
+        """The compiler's error for a program that it rejects, with the user's lines.
 
         Artifacts have no locations, so that equal programs share executables. This compiles the
-        last kept stage once more, which has them; the text is empty if that compiles.
+        last stage, which was kept with locations, once more. The text is empty if it compiles.
         """
         plan: Plan = artifact.plan
         text = artifact.stages.stablehlo.located
@@ -226,7 +226,7 @@ class IreeBackend:
         return ""
 
     def _compiled(self, artifact: Artifact) -> bytes:
-        """The executable; the artifact's plan becomes the one by which it was compiled."""
+        """The executable; sets the artifact's plan to the one that compiled."""
         return self._first_that_compiles(artifact, lambda: self.executable_bytes(artifact))
 
     def _first_that_compiles(self, artifact: Artifact, compile_: Callable[[], T]) -> T:
@@ -243,10 +243,10 @@ class IreeBackend:
         raise failure
 
     def _attempts(self, artifact: Artifact, plan: Plan) -> Iterator[Plan]:
-        """The plan, and what to do where the compiler refuses it."""
+        """The plan, then others to try if the compiler rejects it."""
         yield plan
         if plan.options.data_tiling:
-            # It makes programs faster, and a few too large for the compiler.
+            # Data tiling makes programs faster, but a few too large for the compiler.
             plan = replace(plan, options=replace(plan.options, data_tiling=False))
             yield plan
         if plan.form is not None:
@@ -258,7 +258,7 @@ class IreeBackend:
     def executable_bytes(
         self, artifact: Artifact, options: CompileOptions | None = None, *, anew: bool = False
     ) -> bytes:
-        """The executable of a lowered program as IREE's ``.vmfb``; not the cache's if ``anew``."""
+        """The executable of a lowered program as IREE's ``.vmfb``; ``anew`` ignores the cache."""
         plan: Plan = artifact.plan
         return compile_artifact(
             artifact.portable if plan.code is None else plan.code,
@@ -279,12 +279,12 @@ class IreeBackend:
 
 
 def _with_input(plan: Plan, given: CompilerInput) -> Plan:
-    """The plan of a program that the compiler is given in some form."""
+    """A plan with another input for the compiler, and the options that fit its form."""
     options = plan.options
     if given.form not in (None, Form.SELECTS):
         options = replace(options, hoist_constants=False)
     if given.form is Form.STEPS and options.execution_model == "async":
-        # Python takes the steps, and returns when they are done.
+        # Python runs the steps, and returns when they are done.
         options = replace(options, execution_model="blocking")
     return replace(
         plan,
@@ -300,5 +300,5 @@ profiling.watch(IreeBackend, "put", profiling.record_put)
 
 @functools.cache
 def iree_backend(name: str) -> IreeBackend:
-    """The backend of a target, one for each."""
+    """The backend of a target, always the same object."""
     return IreeBackend(name)

@@ -1,10 +1,10 @@
 """The BLAS that NumPy ships, for products of matrices in compiled programs.
 
 NumPy's wheels contain OpenBLAS with 64-bit integers. NumPy's copy has threads of its own, which
-spin for up to 26 ms after each product: where its products alternate with IREE's kernels, a product
-of 512 rows took 17 ms of processor time instead of 3.7. The number of threads is one setting for
-the whole copy, and NumPy's user may have set it. So programs use a second copy of the library,
-without threads; IREE's threads call it concurrently, each for its part of the result.
+spin for up to 26 ms after each product: in a program that alternates its products with IREE's
+kernels, a product of 512 rows took 17 ms of CPU time instead of 3.7. The number of threads is a
+setting of the whole copy, and belongs to NumPy's users. So programs use a second copy of the
+library, without threads. IREE's threads call it concurrently, each for its part of the result.
 
 Another BLAS (MKL, Accelerate, the system's) is not used: programs keep IREE's kernels.
 """
@@ -32,7 +32,7 @@ __all__ = ["SYMBOL", "has_products", "load_for"]
 logger = logging.getLogger(__name__)
 
 SYMBOL = "gnomon_product_"
-"""How the names of the native functions begin that kernels call for products."""
+"""The prefix of the native functions that kernels call for products."""
 
 _NAME = "libscipy_openblas64_*.so"
 _SINGLE, _DOUBLE = "scipy_cblas_sgemm64_", "scipy_cblas_dgemm64_"
@@ -50,7 +50,7 @@ def _shipped() -> str | None:
 
 @functools.cache
 def has_products() -> bool:
-    """Whether kernels can call the library, which is loaded if it was not yet."""
+    """Whether kernels can call the library; loads it if it is not loaded yet."""
     path = _shipped()
     if path is None or find_linker().kind == "none":
         logger.debug("products of matrices: NumPy ships no OpenBLAS that kernels could call")
@@ -70,8 +70,8 @@ _libraries: list[ctypes.CDLL] = []
 def _load(path: str) -> None:
     folder = make_scratch_folder()
     try:
-        # The dynamic loader takes a copy of the file for another library. Tools that set the number
-        # of threads look for libraries by name; they must not find this one.
+        # The dynamic loader treats a copy of the file as another library. It has another name since
+        # tools that set the number of threads find libraries by name, and must not find this one.
         copy = os.path.join(folder, "gnomon_products.so")
         shutil.copyfile(path, copy)
         library = ctypes.CDLL(copy)

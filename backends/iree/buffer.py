@@ -38,7 +38,7 @@ _ELEMENT_TYPES: dict[np.dtype[Any], Any] = {
     **{np.dtype(dtype): rt.HalElementType.UINT_8 for dtype in (*FLOAT8, *SUB_BYTE)},
 }
 
-# These types do not take part in the buffer protocol; integers of their width do.
+# The buffer protocol does not support these types, but it supports integers of their width.
 _STORAGE_TYPES: dict[np.dtype[Any], np.dtype[Any]] = {
     dtype: np.dtype(f"u{dtype.itemsize}")
     for dtype in _ELEMENT_TYPES
@@ -55,10 +55,10 @@ _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "OUT_OF_MEMORY", "OUT_OF_DEVICE_MEMORY")
 
 
 def element_type(dtype: np.dtype[Any]) -> Any:
-    """Returns IREE's element type for a NumPy dtype.
+    """IREE's element type for a NumPy dtype.
 
     Raises:
-        TypeError: IREE has none.
+        TypeError: IREE has no such type.
     """
     found = _ELEMENT_TYPES.get(dtype)
     if found is None:
@@ -71,7 +71,7 @@ def element_type(dtype: np.dtype[Any]) -> Any:
 
 
 class Pending:
-    """A program that may still run: the semaphore that it raises to 1, and the fence for that."""
+    """A program that may still run: the semaphore that it raises to 1, and the fence of that."""
 
     __slots__ = ("fence", "forks", "semaphore", "state")
 
@@ -89,7 +89,7 @@ class Pending:
             return True
 
     def failure(self) -> str | None:
-        """Returns why it failed, or None where it did not or has not yet."""
+        """The reason of its failure; None if it has not failed."""
         try:
             self.semaphore.query()
         except RuntimeError as error:
@@ -97,7 +97,7 @@ class Pending:
         return None
 
     def wait(self) -> None:
-        """Waits for its end.
+        """Wait for its end.
 
         Raises:
             ExecutionError: it failed.
@@ -117,14 +117,14 @@ class Pending:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns a message of IREE without the place in its sources; others are not changed."""
+    """The message of an error, without the position in IREE's sources that may precede it."""
     return _PLACE.sub("", str(error), count=1)
 
 
 def execution_error(
     what: str, error: BaseException, state: DriverState
 ) -> ExecutionError | OutOfMemory:
-    """Returns the error to raise for one of IREE's, on a device."""
+    """The error to raise for an error of IREE's on a device."""
     text = str(error)
     lost = state.lost_with(error)
     if lost is not None:
@@ -145,16 +145,16 @@ def execution_error(
 def import_array(
     state: DriverState, array: np.ndarray[Any, Any], *, copy: bool = False
 ) -> tuple[Any, Any]:
-    """Makes an array's content readable by IREE, in place where its memory allows.
+    """Make an array readable by IREE, in place if its memory allows.
 
     Args:
         state: the device.
-        array: of any layout.
-        copy: never use it in place.
+        array: an array of any layout.
+        copy: whether to copy the array in any case.
 
     Returns:
-        IREE's buffer view, and what must be kept alive as long as the view is used: the array
-        where it is used in place, otherwise None.
+        IREE's buffer view, and an object to keep alive as long as the view is used: the array if it
+        is used in place, otherwise None.
     """
     dtype = array.dtype
     element = _ELEMENT_TYPES.get(dtype)
@@ -202,15 +202,15 @@ def _copy_strided(state: DriverState, array: np.ndarray[Any, Any], element: Any)
 
 
 class Buffer:
-    """An array on a device, perhaps not computed yet.
+    """An array on a device, which may not be computed yet.
 
-    A buffer is made from a NumPy array, whose memory it uses in place where possible, or comes out
-    of an `Executable`. It is immutable; changing the NumPy array that it uses changes it.
+    A buffer wraps a NumPy array, whose memory it uses in place if possible, or is a result of an
+    `Executable`. It is immutable, but changes with the NumPy array whose memory it uses.
 
     Attributes:
         shape: a tuple of integers.
         dtype: a NumPy dtype.
-        device: where it lives.
+        device: its device.
     """
 
     __slots__ = (
@@ -250,15 +250,15 @@ class Buffer:
 
     @classmethod
     def from_numpy(cls, array: np.ndarray[Any, Any], device: Device | None = None) -> Buffer:
-        """Wraps an array without copying it.
+        """Wrap an array without copying it.
 
-        A program that takes the buffer later uses the array's memory in place where it is
-        contiguous and starts at a multiple of 16 bytes, as NumPy's own allocations do; otherwise
-        it is copied then, once.
+        A program that takes the buffer uses the array's memory in place if it is contiguous and
+        starts at a multiple of 16 bytes, as NumPy's own allocations do. Otherwise the first such
+        program copies it.
 
         Args:
-            array: of any shape and of a dtype that IREE knows.
-            device: the CPU by default.
+            array: an array of any shape, of a dtype that IREE supports.
+            device: the device; the CPU by default.
 
         Raises:
             TypeError: the dtype is not supported.
@@ -273,7 +273,7 @@ class Buffer:
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
     def view_for(self, state: DriverState) -> Any:
-        """Returns IREE's view of the buffer, for a program that runs on `state`.
+        """IREE's view of the buffer, for a program that runs on `state`.
 
         Raises:
             BufferDeletedError: the buffer was deleted or donated.
@@ -287,23 +287,23 @@ class Buffer:
             if keep_alive is None:
                 if self._array.nbytes < _COPY_BELOW_BYTES:
                     self.to_numpy()
-                # From now on `_array` tells memory that IREE reads in place. A large one is let
-                # go: one copy of it is enough.
+                # A set `_array` now means that IREE reads its memory in place. A large copied array
+                # is released, since one copy is enough.
                 self._array = None
         return view
 
     @property
     def failed_to_start(self) -> bool:
-        """Whether the program that was to compute it never ran: there is only its error."""
+        """Whether the program that should compute it never ran, so that there is only its error."""
         return self._view is None and self._array is None and self._deleted is None
 
     @property
     def pending(self) -> Pending | None:
-        """The program that computes the value; None when the value is known to be there."""
+        """The program that computes the value; None once the value is known to be ready."""
         return self._pending
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """Waits for the value and returns a read-only view of it, without a copy.
+        """Wait for the value and return a read-only view of it, without a copy.
 
         Raises:
             ExecutionError: the program that computes it failed.
@@ -318,20 +318,20 @@ class Buffer:
                 if self._view.byte_length == 0:
                     host = np.empty(self.shape, self.dtype)
                 else:
-                    # Not the mapping's own asarray(): views of what that returns do not keep the
-                    # memory alive. Those of this array do, and it is made in a quarter of the time.
+                    # The mapping's own asarray() takes four times as long, and views of its result
+                    # do not keep the memory alive.
                     host = np.ndarray(self.shape, self.dtype, self._view.map())
             host.flags.writeable = False
             self._host = host
         return host
 
     def is_ready(self) -> bool:
-        """Whether reading the value would not wait (it may still raise)."""
+        """Whether the value can be read without waiting; reading may still raise."""
         self._check_alive()
         return self._pending is None or self._pending.finished()
 
     def wait(self) -> None:
-        """Waits for the value.
+        """Wait for the value.
 
         Raises:
             ExecutionError: the program that computes it failed.
@@ -343,11 +343,11 @@ class Buffer:
             self._pending = None
 
     def copy_to_host_async(self) -> None:
-        """Nothing is to be done: the host reads the memory itself."""
+        """Do nothing: the host reads the memory itself."""
         self._check_alive()
 
     def delete(self, reason: str = "delete() was called on it") -> None:
-        """Lets go of the memory; any later use raises. Arrays from `to_numpy` stay valid."""
+        """Release the memory; any later use raises. Arrays from `to_numpy` stay valid."""
         if self._deleted is None:
             self._deleted = reason
             self._view = self._array = self._host = self._pending = None
@@ -357,7 +357,7 @@ class Buffer:
         return self._deleted is not None
 
     def is_lost(self) -> bool:
-        """Whether the device went away with the value on it: never from the memory of Python."""
+        """Whether the value was lost with its device: never, since it is in Python's memory."""
         return False
 
     def _check_alive(self) -> None:
@@ -379,7 +379,7 @@ def result_buffer(
     view: Any,
     pending: Pending | None,
 ) -> Buffer:
-    """Makes the buffer of a program's result: `Buffer(...)` in half of the time."""
+    """Make the buffer of a program's result, in half the time of ``Buffer(...)``."""
     buffer = _new(Buffer)
     buffer.shape = shape
     buffer.dtype = dtype

@@ -1,8 +1,8 @@
-"""Kernels without arguments, which the compiler runs again where it would copy their results.
+"""Kernels without arguments, which the compiler runs again where it should copy their results.
 
-IREE 3.13 treats such a kernel as a slow splat: instead of a copy of a result it runs the kernel
-once more, and takes the first result of that run, whichever was to be copied. So the other results
-are kept from being copied by a barrier. Barriers part a program, hence only these have one.
+IREE 3.13 treats such a kernel like a splat: instead of copying a result, it runs the kernel once
+more and takes the first result of that run, whichever one it should copy. A barrier keeps the
+other results from being copied. Only these get one, since a barrier splits the program.
 
 The compiler's process loads this file by its path, so it must not import the rest of gnomon.
 """
@@ -20,16 +20,16 @@ _KERNEL, _BARRIER = "flow.dispatch", "util.optimization_barrier"
 
 
 def keep_further_results(ir: CompilerIR, module: int) -> None:
-    """Put a barrier after each result that the compiler may mistake for another one; in place.
+    """Put a barrier after each result that the compiler may confuse with another one, in place.
 
     Args:
       ir: access to the program.
-      module: the program, whose kernels were formed.
+      module: the program after its kernels were formed.
     """
     for op in list(ir.nested(module)):
         if ir.name(op) == _KERNEL and not _takes_arrays(ir, op):
             for result in ir.results(op)[1:]:
-                # Kernels read the result where it is.
+                # Kernels read the result in place, so only other users need the barrier.
                 if any(ir.name(user) != _KERNEL for user, _ in ir.uses(result)):
                     _put_barrier(ir, op, result)
 

@@ -1,8 +1,8 @@
 """From a portable StableHLO artifact to an executable.
 
-The compiler is a C++ program that now and then aborts, or does not end. It runs in a process of
-its own (`process.py`, `worker.py`); this module looks into the cache, sends it what is not there,
-and turns every outcome into an executable or a named error that can be reproduced.
+The compiler is a C++ program that sometimes aborts or does not end, so it runs in a process of its
+own (`process.py`, `worker.py`). This module looks into the cache, sends missing programs to that
+process, and turns every outcome into an executable or a named error with a reproducer.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _REPRODUCER_PREFIX = "program-"
 
 
 class _DefaultCache:
-    """Stands for the cache that the environment chooses."""
+    """A placeholder for the cache that the environment chooses."""
 
     def __repr__(self) -> str:
         return "DEFAULT_CACHE"
@@ -81,10 +81,10 @@ DEFAULT_CACHE: Final = _DefaultCache()
 
 @functools.cache
 def compiler_version() -> str:
-    """Returns the installed compiler's version without importing it.
+    """The version of the installed compiler, found without importing it.
 
     Raises:
-        CompilerUnavailable: it is not installed.
+        CompilerUnavailable: the compiler is not installed.
     """
     try:
         return importlib.metadata.version("iree-base-compiler")
@@ -97,14 +97,14 @@ def compiler_version() -> str:
 
 @functools.cache
 def _between_phases_digest() -> str:
-    """A hash of what is done to programs between the compiler's phases, which its flags omit."""
+    """A hash of our passes between the compiler's phases, which do not appear in its flags."""
     folder = Path(__file__).parent
     names = ("worker", "compiler_ir", "in_place", "cloned_kernels", "allocations", "kernels")
     return cache_key(*((folder / f"{name}.py").read_bytes() for name in names))
 
 
 def prestart(target: Target) -> None:
-    """Starts the compiler's process in the background, so that it is warm when first needed.
+    """Start the compiler's process in the background, so that it is warm when first needed.
 
     Raises:
         CompilerUnavailable: the compiler is not installed.
@@ -114,13 +114,13 @@ def prestart(target: Target) -> None:
 
 
 def shutdown() -> None:
-    """Ends the compiler's processes; the next compilation starts others."""
+    """End the compiler's processes; the next compilation starts others."""
     COMPILER.stop()
     stop_helpers()
 
 
 def compile_flags(target: Target, options: CompileOptions) -> list[str]:
-    """Returns the flags for one program, without those of the compiler's process."""
+    """The flags for one program, without those of the compiler's process."""
     flags = [flag.name for flag in target.flags]
     flags += [flag.name for flag in linking_flags(target)]
     flags.append(f"--iree-opt-level={options.opt_level}")
@@ -130,7 +130,7 @@ def compile_flags(target: Target, options: CompileOptions) -> list[str]:
     flags.append(f"--iree-execution-model={EXECUTION_MODELS[options.execution_model]}")
     if target.capabilities.host_memory:
         flags.append(ALLOCATE_AT_THE_CALL)
-    # Their objects are joined by a linker, and functions of the C library by the loader.
+    # Joining the kernels' objects needs a linker, and their calls of the C library need a loader.
     if (
         options.kernels_apart
         and target.code == "elf"
@@ -149,20 +149,20 @@ def compile_artifact(
     cache: ExecutableCache | _DefaultCache | None = DEFAULT_CACHE,
     anew: bool = False,
 ) -> bytes:
-    """Compiles a portable artifact whose entry is `func.func public @main`.
+    """Compile a portable artifact whose entry is `func.func public @main`.
 
     Args:
         artifact: VHLO bytecode.
-        target: the machine to compile for.
-        options: how; by default a synchronous program.
-        cache: where to look first and to store the result; None for nowhere.
-        anew: store the result only.
+        target: the target.
+        options: the options; by default those of a synchronous program.
+        cache: the cache to look into, and to store the result in; None for no cache.
+        anew: whether to compile even if the cache has the executable.
 
     Returns:
-        the executable, in IREE's `.vmfb` format.
+        The executable, in IREE's `.vmfb` format.
 
     Raises:
-        CompilationFailed: the compiler refused the program.
+        CompilationFailed: the compiler rejected the program.
         CompilerCrashed: its process died.
         CompilerTimeout: it took longer than `options.timeout_s`.
         CompilerUnavailable: it is not installed or does not start.
@@ -213,13 +213,13 @@ def compile_artifact(
 def compile_with_flags(
     artifact: bytes, *, target: Target, options: CompileOptions, extra: Sequence[str]
 ) -> bytes:
-    """Compiles without the cache and with more flags, such as those that write files.
+    """Compile without the cache and with additional flags, such as those that write files.
 
     Args:
-        artifact, target, options: see `compile_artifact`, which tells the errors too.
-        extra: the flags.
+        artifact, target, options: see `compile_artifact`, which also lists the errors.
+        extra: the additional flags.
     """
-    # The files are to show the program's kernels together, with their names.
+    # The files should show the program's kernels together, with their names.
     flags = [*compile_flags(target, replace(options, kernels_apart=False)), *extra]
     process_flags = [flag.name for flag in target.process_flags]
     key = cache_key(artifact, "\n".join(flags))
@@ -227,7 +227,7 @@ def compile_with_flags(
 
 
 def _flags_of_kernels(flags: Sequence[str]) -> list[str]:
-    """The flags on which the code of a kernel may depend, beside its text."""
+    """The flags that may affect the code of a kernel."""
     others = (OWN_FLAGS, "--iree-execution-model=", "--iree-opt-const-expr-hoisting=")
     return [flag for flag in flags if not flag.startswith(others)]
 
@@ -240,7 +240,7 @@ def _run_compiler(
     key: str,
     kernels: Kernels | None = None,
 ) -> bytes:
-    """The executable; every other outcome is a named error with a reproducer."""
+    """Run the compiler; every outcome but an executable is a named error with a reproducer."""
     reproducer = _Reproducer(artifact, process_flags + flags, key)
     try:
         with profiling.span("iree-compile"):
@@ -275,7 +275,7 @@ class _Reproducer:
     key: str
 
     def error(self, kind: type[CompilationError], what: str, diagnostics: str) -> CompilationError:
-        """Writes the files and returns the error that names them."""
+        """Write the files and return an error that names them."""
         path = self._write()
         lines = [what]
         summary = _summary(diagnostics)
@@ -287,7 +287,7 @@ class _Reproducer:
         return kind("\n".join(lines), diagnostics=diagnostics, reproducer=path)
 
     def _write(self) -> Path | None:
-        # A disk that cannot be written must not hide the error itself.
+        # A failure to write must not hide the error itself.
         for make_folder in (self._folder_in_cache, make_private_folder):
             try:
                 path = Path(make_folder()) / f"{self.key[:16]}.mlirbc"
@@ -301,7 +301,7 @@ class _Reproducer:
         return None
 
     def _folder_in_cache(self) -> str:
-        """Makes a new folder that only this user can use, and removes the oldest."""
+        """Make a new folder that only this user can access, and remove the oldest ones."""
         parent = cache_directory() / "reproducers"
         make_private(parent)
         folder = tempfile.mkdtemp(prefix=_REPRODUCER_PREFIX, dir=parent)
@@ -321,7 +321,7 @@ def _describe_exit(status: int) -> str:
 
 
 def _summary(diagnostics: str) -> str:
-    """Returns the lines of `diagnostics` that a reader needs first."""
+    """The lines of `diagnostics` that a reader needs first."""
     lines = [line.rstrip() for line in diagnostics.splitlines() if line.strip()]
     telling = [line for line in lines if "error:" in line or "ERROR" in line or "Error" in line]
     chosen = dict.fromkeys(telling or lines)

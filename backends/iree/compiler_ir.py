@@ -1,9 +1,9 @@
 """The compiler's own representation of a program, read and changed between two of its phases.
 
-This goes through MLIR's C interface, which the compiler's library exports: `iree.compiler.ir` keeps
-each context that it has seen for ever, 3 MB for each program. Operations, blocks, values, types and
-modules are MLIR's handles: structures of one pointer, which are passed as the pointer is, so here
-they are integers. Handles of one value are equal.
+This uses MLIR's C interface, which the compiler's library exports, since `iree.compiler.ir` never
+frees a context that it has seen: 3 MB for each program. Operations, blocks, values, types and
+modules are MLIR's handles. A handle is a structure of one pointer, which is passed like a pointer,
+so here it is an integer. Two handles of one value are equal.
 
 The compiler's process loads this file by its path, so it must not import the rest of gnomon.
 """
@@ -28,7 +28,7 @@ class _OperationState(ctypes.Structure):
     _fields_ = (
         ("name", _String),
         ("location", ctypes.c_void_p),
-        # Numbers and pointers, which functions fill in.
+        # Counts and pointers, which functions of the library fill in.
         ("lists", ctypes.c_void_p * 10),
         ("infer_results", ctypes.c_bool),
     )
@@ -111,7 +111,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 
 def _printed(print_: Callable[[Any], object]) -> str:
-    """What a function of the library prints through a callback."""
+    """The text that a function of the library prints through a callback."""
     parts: list[bytes] = []
     print_(_PRINTER(lambda text, _: parts.append(ctypes.string_at(text.data, text.length))))
     return b"".join(parts).decode()
@@ -141,7 +141,7 @@ class CompilerIR:
         self._context = self.c("ireeCompilerSessionBorrowContext")(session)
 
     def c(self, name: str) -> Any:
-        """A function of the library: one of our own, since others set other types for theirs."""
+        """A function of the library; a private copy, since others may set other types on theirs."""
         function = self._functions.get(name)
         if function is None:
             function = self._functions[name] = self._library[name]
@@ -155,17 +155,17 @@ class CompilerIR:
         self.c("mlirContextEnableMultithreading")(self._context, on)
 
     def set_phases(self, invocation: int, first: bytes, last: bytes) -> None:
-        """Choose from which phase to which one an invocation compiles."""
+        """Choose the first and the last phase that an invocation runs."""
         self.c("ireeCompilerInvocationSetCompileFromPhase")(invocation, first)
         self.c("ireeCompilerInvocationSetCompileToPhase")(invocation, last)
 
     def run_passes(self, invocation: int, pipeline: bytes) -> bool:
-        """Run passes over the module of an invocation; False where one fails."""
+        """Run passes on the module of an invocation; False if one fails."""
         return bool(self.c("ireeCompilerInvocationRunPassPipeline")(invocation, pipeline))
 
     @contextlib.contextmanager
     def module_of(self, invocation: int) -> Iterator[int]:
-        """The module of an invocation, which has it back afterwards."""
+        """Take the module of an invocation, and give it back afterwards."""
         module = self.c("ireeCompilerInvocationExportStealModule")(invocation)
         try:
             yield module
@@ -184,7 +184,7 @@ class CompilerIR:
                 block = self.c("mlirBlockGetNextInRegion")(block)
 
     def operations(self, block: int) -> Iterator[int]:
-        """The operations of a block; the one that was yielded may be erased or moved."""
+        """The operations of a block; the last yielded one may be erased or moved."""
         op = self.c("mlirBlockGetFirstOperation")(block)
         while op:
             following = self.c("mlirOperationGetNextInBlock")(op)
@@ -192,7 +192,7 @@ class CompilerIR:
             op = following
 
     def name(self, op: int) -> str:
-        """An operation's name, with that of its dialect."""
+        """An operation's name, with its dialect."""
         text = self.c("mlirIdentifierStr")(self.c("mlirOperationGetName")(op))
         return ctypes.string_at(text.data, text.length).decode()
 
@@ -207,11 +207,11 @@ class CompilerIR:
         return [get(op, i) for i in range(self.c("mlirOperationGetNumResults")(op))]
 
     def block_of(self, op: int) -> int:
-        """The block that an operation is in; 0 for the outermost one."""
+        """The block that contains an operation; 0 for the outermost operation."""
         return self.c("mlirOperationGetBlock")(op) or 0
 
     def parent(self, block: int) -> int:
-        """The operation that a block is in a region of."""
+        """The operation that contains a block."""
         return int(self.c("mlirBlockGetParentOperation")(block))
 
     def terminator(self, block: int) -> int:
@@ -229,19 +229,19 @@ class CompilerIR:
         return int(self.c("mlirOpResultGetOwner")(value))
 
     def number(self, value: int) -> int:
-        """Which result, or which argument of its block, a value is."""
+        """The index of a value among the results or block arguments."""
         if self.c("mlirValueIsABlockArgument")(value):
             return int(self.c("mlirBlockArgumentGetArgNumber")(value))
         return int(self.c("mlirOpResultGetResultNumber")(value))
 
     def block_of_value(self, value: int) -> int:
-        """The block that a value is defined in."""
+        """The block that defines a value."""
         if self.c("mlirValueIsABlockArgument")(value):
             return int(self.c("mlirBlockArgumentGetOwner")(value))
         return self.block_of(self.definition(value))
 
     def uses(self, value: int) -> Iterator[tuple[int, int]]:
-        """The operations that use a value, and as which operand."""
+        """The uses of a value: operations, and the index of the operand."""
         use = self.c("mlirValueGetFirstUse")(value)
         while use:
             owner = self.c("mlirOpOperandGetOwner")(use)
@@ -279,18 +279,18 @@ class CompilerIR:
         return ctypes.string_at(text.data, text.length).decode()
 
     def nested(self, op: int) -> Iterator[int]:
-        """All operations in the regions of an operation, each before those that it holds."""
+        """All operations nested in an operation, in preorder."""
         for block in self.blocks(op):
             for inner in self.operations(block):
                 yield inner
                 yield from self.nested(inner)
 
     def attribute(self, op: int, name: str) -> int:
-        """An attribute of an operation; 0 where it has none of that name."""
+        """An attribute of an operation; 0 if it has none of that name."""
         return self.c("mlirOperationGetAttributeByName")(op, _string(name)) or 0
 
     def is_splat(self, op: int) -> bool:
-        """Whether an operation is a literal that is one value everywhere."""
+        """Whether an operation is a splat literal."""
         value = self.attribute(op, "value")
         if not value or not self.c("mlirAttributeIsADenseElements")(value):
             return False
@@ -306,7 +306,7 @@ class CompilerIR:
         return [value(get(attribute, i)) for i in range(size)]
 
     def segment_size(self, op: int, index: int) -> int:
-        """How many operands a group of an operation's operands has."""
+        """The number of operands in a group of an operation's operands."""
         sizes = self.attribute(op, "operandSegmentSizes")
         return int(self.c("mlirDenseI32ArrayGetElement")(sizes, index))
 
@@ -316,7 +316,7 @@ class CompilerIR:
         """A module from text.
 
         Raises:
-          ValueError: the compiler does not take it; it has said why.
+          ValueError: the compiler rejects it, after printing the reason.
         """
         module = self.c("mlirModuleCreateParse")(self._context, _string(text))
         if not module:
@@ -332,14 +332,14 @@ class CompilerIR:
         *,
         location_of: int,
     ) -> int:
-        """An operation of one result, in no block.
+        """Create an operation with one result, in no block.
 
         Args:
           name: the operation's name.
-          like: a value whose type the result has.
-          operands: what it takes.
-          attributes: by their names.
-          location_of: an operation whose location the new one has.
+          like: a value of the result's type.
+          operands: its operands.
+          attributes: its attributes, by name.
+          location_of: an operation with the location for the new one.
         """
         text = _string(name)
         location = self.c("mlirOperationGetLocation")(location_of)
@@ -355,7 +355,7 @@ class CompilerIR:
         """An attribute from text.
 
         Raises:
-          ValueError: the compiler does not take it.
+          ValueError: the compiler rejects it.
         """
         attribute = self.c("mlirAttributeParseGet")(self._context, _string(text))
         if not attribute:
@@ -363,7 +363,7 @@ class CompilerIR:
         return int(attribute)
 
     def set_attribute(self, op: int, name: str, attribute: int) -> None:
-        """Give an operation an attribute, in the place of the one it may have."""
+        """Set an attribute of an operation."""
         self.c("mlirOperationSetAttributeByName")(op, _string(name), attribute)
 
     def operation_of(self, module: int) -> int:
@@ -371,7 +371,7 @@ class CompilerIR:
         return int(self.c("mlirModuleGetOperation")(module))
 
     def append(self, block: int, op: int) -> None:
-        """Put an operation that is in no block at the end of one."""
+        """Append an operation that is in no block to a block."""
         self.c("mlirBlockAppendOwnedOperation")(block, op)
 
     def body(self, module: int) -> int:
@@ -383,7 +383,7 @@ class CompilerIR:
         self.c("mlirModuleDestroy")(module)
 
     def erase(self, op: int) -> None:
-        """Erase an operation whose results nothing uses."""
+        """Erase an operation whose results are unused."""
         self.c("mlirOperationDestroy")(op)
 
     def clone(self, op: int) -> int:
@@ -396,7 +396,7 @@ class CompilerIR:
         self.c("mlirBlockInsertOwnedOperation")(block, 0, op)
 
     def insert_before(self, op: int, new: int) -> None:
-        """Put an operation that is in no block before another one."""
+        """Insert an operation that is in no block before another one."""
         self.c("mlirBlockInsertOwnedOperationBefore")(self.block_of(op), op, new)
 
     def set_operand(self, op: int, index: int, value: int) -> None:
@@ -404,11 +404,11 @@ class CompilerIR:
         self.c("mlirOperationSetOperand")(op, index, value)
 
     def set_int_attribute(self, op: int, name: str, number: int) -> None:
-        """Change the number that an attribute of an operation is, and keep the attribute's type."""
+        """Set an integer attribute of an operation, keeping its type."""
         old = self.attribute(op, name)
         new = self.c("mlirIntegerAttrGet")(self.c("mlirAttributeGetType")(old), number)
         self.c("mlirOperationSetAttributeByName")(op, _string(name), new)
 
     def replace(self, value: int, by: int) -> None:
-        """Have all users of a value use another one."""
+        """Replace all uses of a value."""
         self.c("mlirValueReplaceAllUsesOfWith")(value, by)

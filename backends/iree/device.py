@@ -1,8 +1,8 @@
 """Devices, as users see them.
 
-The CPU is one device to the user, or as many as the configuration asks for, and two to IREE:
+To the user, the CPU is one device, or as many as the configuration asks for. To IREE it is two:
 `local-sync` runs a program inline in the calling thread, `local-task` on a pool of threads. Each is
-made when the first program needs it. A GPU is one device to both.
+created when the first program needs it. A GPU is one device to both.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Device:
 
     Attributes:
         id: its number among the devices of its platform.
-        target: how programs are compiled for it.
-        process_index: the process that it belongs to, 0 in a program of one process.
+        target: the target for which its programs are compiled.
+        process_index: the number of its process; 0 if there is only one process.
 
     Example:
         >>> cpu_device()
@@ -62,21 +62,21 @@ class Device:
 
     @property
     def device_kind(self) -> str:
-        """The kind of machine, as its driver names it; for a CPU just "cpu"."""
+        """The driver's name for the kind of machine; for a CPU just "cpu"."""
         return self.target.platform if self._info is None else self._info.kind
 
     @property
     def shares_memory(self) -> bool:
-        """Whether it computes in the memory of Python."""
+        """Whether it computes in Python's memory."""
         return self._info is None
 
     def memory_stats(self) -> dict[str, int] | None:
         """The bytes of the device's own memory that arrays use.
 
-        ``bytes_in_use``, ``peak_bytes_in_use`` and ``largest_alloc_size`` count arrays, not the
-        temporary values of programs; ``num_allocs`` how many there were; ``bytes_limit`` is the
-        size of the memory, where the driver tells it. None for a CPU: the memory is the process's
-        own, and nobody counts it.
+        ``bytes_in_use``, ``peak_bytes_in_use`` and ``largest_alloc_size`` count arrays, but not
+        temporary values of programs. ``num_allocs`` is the number of arrays so far, and
+        ``bytes_limit`` the size of the memory, if the driver reports it. None for a CPU, whose
+        memory is that of the process and is not counted.
         """
         if self._info is None:
             return None
@@ -95,25 +95,25 @@ class Device:
         return _device_by_number, (self.target.name, self.id)
 
     def driver_state(self, execution_model: str) -> DriverState:
-        """Returns IREE's device for programs of `execution_model`, made on first use.
+        """IREE's device for programs of `execution_model`, created on first use.
 
         Raises:
-            BackendUnavailable: it cannot be made.
+            BackendUnavailable: it cannot be created.
         """
         number = None if self._info is None else self._info.number
         return driver_state(self.target.drivers[execution_model], number)
 
 
 def devices_of(target: Target) -> tuple[Device, ...]:
-    """Returns the devices of a target, at least one and always the same objects.
+    """The devices of a target, at least one and always the same objects.
 
     Raises:
-        BackendUnavailable: the driver is not there, or finds no device.
+        BackendUnavailable: the driver is missing, or finds no device.
     """
     with ProcessState.lock:
         if target.name not in _devices:
             if target.capabilities.host_memory:
-                # All of them are this process's memory and processor.
+                # All of them share the memory and the processor of this process.
                 others = range(1, platforms.host_device_count())
                 found = (_first_device(target), *(Device(id, target) for id in others))
             else:
@@ -124,12 +124,12 @@ def devices_of(target: Target) -> tuple[Device, ...]:
 
 
 def cpu_device() -> Device:
-    """Returns the CPU, the first device where there are several."""
+    """The CPU; the first of its devices if there are several."""
     return _first_device(TARGETS["cpu"])
 
 
 def _first_device(target: Target) -> Device:
-    """The first device of a target that computes in the memory of Python."""
+    """The first device of a target that computes in Python's memory."""
     with ProcessState.lock:
         if target.name not in _first_devices:
             _first_devices[target.name] = Device(0, target)

@@ -1,9 +1,9 @@
 """IREE's drivers and devices, which live as long as this process.
 
-The end of a process needs care. IREE's buffers do not keep their device alive, and freeing a buffer
-after its device crashes; and we cannot choose the order in which the ending interpreter clears the
-user's modules. So a device object, once made, is never destroyed. At exit we wait for the work that
-is still in flight, and leave the rest to the operating system.
+IREE's buffers do not keep their device alive, and freeing a buffer after its device crashes. At
+exit, we cannot choose the order in which the interpreter clears the user's modules. So a device,
+once created, is never destroyed. At exit we wait for the work that is still in flight, and leave
+the rest to the operating system.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _binding: Any = Deferred("iree.runtime._binding")
 # The drivers that compute in Python's memory.
 _HOST_DRIVERS = ("local-sync", "local-task")
 
-# What a driver needs on the machine, for the error that says that it is missing.
+# A driver's requirements on the machine, for the error that it is missing.
 _NEEDS = {
     "cuda": "NVIDIA's driver (libcuda.so.1) and a GPU that `nvidia-smi` lists",
     "hip": "AMD's ROCm runtime (libamdhip64.so) and a GPU that `rocminfo` lists",
@@ -58,8 +58,8 @@ _NEEDS = {
     ),
 }
 
-# How drivers say that a device is gone: after a hang, a fault, or when it was unplugged. Semaphores
-# know no more than the kind of the error.
+# Signs in error messages that a device is lost: it hung, faulted or was unplugged. Semaphores
+# report only the kind of the error.
 _LOST = ("DEVICE_LOST", "semaphore: DATA_LOSS")
 
 _drivers: dict[tuple[str, Any], DriverState] = {}
@@ -78,15 +78,15 @@ def _make_immortal(value: object) -> None:
 
 
 def runtime_generation() -> int:
-    """Returns a number that changes when programs must be loaded anew.
+    """A number that changes when programs must be loaded again.
 
-    That is so in a forked child, and after a device was lost.
+    It changes in a forked child, and after a device was lost.
     """
     return ProcessState.generation
 
 
 def forks() -> int:
-    """Returns how many forks led to this process since IREE was first used."""
+    """The number of forks that led to this process since IREE was first used."""
     return ProcessState.forks
 
 
@@ -95,10 +95,10 @@ _WAIT_SLICE_NS = 100_000_000
 
 
 def wait_for(semaphore: Any) -> None:
-    """Waits until a semaphore reaches 1, and heeds an interrupt meanwhile.
+    """Wait until a semaphore reaches 1; an interrupt ends the wait.
 
     Raises:
-        RuntimeError: what was to raise it failed.
+        RuntimeError: the program that should raise the semaphore failed.
     """
     while semaphore.query() < 1:
         try:
@@ -109,9 +109,9 @@ def wait_for(semaphore: Any) -> None:
 
 
 class _InFlight:
-    """The inputs of programs that still run, so that nobody frees the memory that they read.
+    """Keeps the inputs of running programs alive.
 
-    IREE counts references to its own buffers, but not to NumPy's memory that imported ones use.
+    IREE counts references to its own buffers, but not to NumPy's memory that imported buffers use.
     """
 
     def __init__(self) -> None:
@@ -120,10 +120,10 @@ class _InFlight:
         self._nbytes = 0
 
     def add(self, semaphore: Any, keep_alive: object, nbytes: int = 0) -> None:
-        """Holds `keep_alive` until `semaphore` reaches 1, and lets go of what is done.
+        """Hold `keep_alive` until `semaphore` reaches 1, and release the inputs of ended programs.
 
         Args:
-            semaphore: the program's.
+            semaphore: the semaphore of the program.
             keep_alive: its inputs.
             nbytes: the memory that it allocates, for `hold_back`.
         """
@@ -133,28 +133,28 @@ class _InFlight:
             self._nbytes += nbytes
 
     def release_finished(self) -> None:
-        """Lets go of the inputs of finished programs."""
+        """Release the inputs of programs that have ended."""
         with self._lock:
             self._prune()
 
     def hold_back(self, limit: int, nbytes: int = 0, limit_nbytes: float = math.inf) -> None:
-        """Waits until another program may be started.
+        """Wait until another program may be started.
 
         Args:
-            limit: fewer programs run then.
-            nbytes: the memory that it will allocate.
+            limit: the number of running programs must be below this.
+            nbytes: the memory that the program will allocate.
             limit_nbytes: the most that it and the running programs may allocate, unless none runs.
         """
         while entries := self._entries:
             if len(entries) < limit and self._nbytes + nbytes <= limit_nbytes:
                 return
-            # The error of a program belongs to whoever reads its results.
+            # The error of a program is raised where its results are read.
             with contextlib.suppress(IndexError, RuntimeError):
                 wait_for(entries[0][0])
             self.release_finished()
 
     def wait_all(self) -> None:
-        """Waits for every program; their errors belong to whoever reads the results."""
+        """Wait for all programs; their errors are raised where their results are read."""
         while self._entries:
             with contextlib.suppress(IndexError, RuntimeError):
                 wait_for(self._entries[0][0])
@@ -181,13 +181,13 @@ class Abandonable(Protocol):
     """An object that is notified of forks and of lost devices."""
 
     def abandon(self, reason: str) -> None:
-        """Its device belongs to another process from now on, or to none."""
+        """Note that the device belongs to another process from now on, or is lost."""
 
 
 class MemoryUse:
-    """The part of a device's own memory that gnomon's arrays use, counted here.
+    """Counts the part of a device's own memory that arrays use.
 
-    IREE 3.13 counts what its Vulkan device allocates and never what it frees.
+    IREE 3.13 counts allocations of its Vulkan device, but not when they are freed.
     """
 
     def __init__(self) -> None:
@@ -196,7 +196,7 @@ class MemoryUse:
         self._in_use = self._peak = self._allocations = self._largest = 0
 
     def add(self, holder: Abandonable, nbytes: int) -> None:
-        """Counts an array that begins to live; `remove` is to be called when it ends."""
+        """Count a new array; `remove` is to be called when it is freed."""
         with self._lock:
             self._live.add(holder)
             self._in_use += nbytes
@@ -205,12 +205,12 @@ class MemoryUse:
             self._largest = max(self._largest, nbytes)
 
     def remove(self, nbytes: int) -> None:
-        """Counts an array that has ended."""
-        # Without the lock: a garbage collection may call this in the middle of `add`.
+        """Count an array that was freed."""
+        # Without the lock, since garbage collection may call this in the middle of `add`.
         self._in_use -= nbytes
 
     def figures(self) -> dict[str, int]:
-        """The figures by the names that JAX gives them."""
+        """The figures, under JAX's names."""
         return {
             "bytes_in_use": self._in_use,
             "peak_bytes_in_use": self._peak,
@@ -219,25 +219,25 @@ class MemoryUse:
         }
 
     def abandon(self, reason: str) -> None:
-        """Tells every array that its device is not there any more."""
+        """Tell every array that its device is gone."""
         self._lock = threading.Lock()
         for holder in list(self._live):
             holder.abandon(reason)
 
     @staticmethod
     def leak(value: object) -> None:
-        """Keeps a value for ever, because destroying it needs a device that is gone."""
+        """Never destroy a value, since destroying it would need a device that is gone."""
         _make_immortal(value)
 
 
 class DriverState:
-    """One of IREE's devices with what is needed to load and run programs on it.
+    """One of IREE's devices, with the state for loading and running programs on it.
 
     Attributes:
-        name: for messages.
-        shares_memory: it computes in the memory of Python.
-        memory: what arrays take of its own memory.
-        idle_staging: memory for copies that is not in use; it belongs to `transfer`.
+        name: its name in messages.
+        shares_memory: whether it computes in Python's memory.
+        memory: the use of its own memory by arrays.
+        idle_staging: memory for copies that is not in use, for `transfer`.
     """
 
     _instance: ClassVar[Any] = None
@@ -263,10 +263,10 @@ class DriverState:
             _make_immortal(value)
 
     def lost_with(self, error: BaseException) -> str | None:
-        """The message for an error that lost the device with all its contents, or None.
+        """The message for an error that means that the device is lost; None for other errors.
 
-        The next use of the device starts it anew: arrays that were read before are copied to it,
-        and programs are loaded again.
+        The next use of the device starts it again: programs are loaded again, and arrays that were
+        read before are copied to it again.
         """
         if self.shares_memory or not any(sign in str(error) for sign in _LOST):
             return None
@@ -284,11 +284,11 @@ class DriverState:
         )
 
     def allocated_bytes(self) -> int:
-        """Returns how many bytes were ever allocated on it."""
+        """The number of bytes that were ever allocated on it."""
         return int(self.allocator.statistics["device_bytes_allocated"])
 
     def make_room(self) -> None:
-        """Frees what can be freed: waits for every program, and collects garbage."""
+        """Free memory: wait for all programs, and collect garbage."""
         self.in_flight.wait_all()
         self.idle_staging.clear()
         gc.collect()
@@ -298,11 +298,11 @@ class DriverState:
 
 
 def _load_libraries() -> None:
-    """Makes the functions that compiled programs call by name visible to them.
+    """Load the libraries whose functions compiled programs call by name.
 
-    Their libraries name `sin` and its like without naming libm, which Python's own executable
-    nearly always brings, but a statically linked one does not; and `__truncsfbf2`, which is in none
-    of the system's libraries but in our native module.
+    Programs call functions such as `sin` without naming libm. Python's own executable usually loads
+    it, but a statically linked one does not. They also call `__truncsfbf2`, which no library of the
+    system has; our native module does.
     """
     if os.name != "posix":
         return
@@ -311,11 +311,11 @@ def _load_libraries() -> None:
             ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
 
 
-# Of glibc, for `mallopt`.
+# glibc's parameters of `mallopt`.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-# Freed memory that the process keeps at most at the end of its heap.
+# The most freed memory that the process keeps at the end of its heap.
 _KEPT_BYTES = 1 << 30
-# By these the user has chosen.
+# If one of these is set, the user has chosen the parameters.
 _MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 
 
@@ -330,12 +330,12 @@ _glibc: Any = _find_glibc()
 
 
 def _keep_freed_memory() -> None:
-    """Has the process keep the memory of freed arrays for the next ones.
+    """Make the process keep the memory of freed arrays for new ones.
 
-    glibc gives arrays beyond 32 MB back to the system when they are freed. The next result of that
-    size is then written to pages that the system first has to find and clear, which takes three
-    times as long as an elementwise kernel takes to write it. IREE's caching allocator does not
-    keep results.
+    glibc returns the memory of arrays beyond 32 MB to the system when they are freed. The next
+    result of that size then needs new pages, which the system must find and clear; that takes three
+    times as long as writing them in an elementwise kernel. IREE's caching allocator does not keep
+    results.
     """
     if _glibc is not None and not any(name in os.environ for name in _MALLOC_VARIABLES):
         _glibc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
@@ -347,10 +347,10 @@ class DeviceInfo:
     """A device that a driver has found.
 
     Attributes:
-        number: what the driver knows it by, in this process.
+        number: the driver's number for it, in this process.
         kind: its name.
-        is_processor: the driver computes on the CPU.
-        memory: bytes of its own memory, where the driver says.
+        is_processor: whether it is the CPU.
+        memory: the bytes of its own memory, if the driver reports them.
     """
 
     number: int
@@ -360,10 +360,10 @@ class DeviceInfo:
 
 
 def available_devices(driver: str) -> list[DeviceInfo]:
-    """Asks a driver for its devices: those that are no processors first, at least one.
+    """The devices of a driver, at least one; processors come last.
 
     Raises:
-        BackendUnavailable: the driver is not there, or finds no device.
+        BackendUnavailable: the driver is missing, or finds no device.
     """
     loaded = _driver(driver)
     try:
@@ -379,7 +379,7 @@ def available_devices(driver: str) -> list[DeviceInfo]:
 def _describe(driver: Any, entry: dict[str, Any]) -> DeviceInfo:
     number = entry["device_id"]
     text = driver.dump_device_info(number)
-    # Vulkan's heaps: those with the lowest flag are the device's own.
+    # Vulkan lists its heaps; those with the lowest flag set are the device's own.
     heaps = re.findall(r"\[\d+\] size=(\d+) flags=0x0*[13579bdf]\b", text)
     return DeviceInfo(
         number,
@@ -398,8 +398,8 @@ def _driver(name: str) -> Any:
     try:
         if name in _HOST_DRIVERS:
             return rt.get_driver(name)
-        # Of our own, not those that IREE keeps: somebody else may have made them, in this process
-        # without our library, or in the one that it was forked from, where their threads are.
+        # IREE keeps one driver of each name, but these are our own: another one may have been made
+        # without our Vulkan library, or before a fork, which leaves its threads behind.
         with ProcessState.lock:
             if name not in _own_drivers:
                 with our_loader() if name == "vulkan" else nullcontext():
@@ -434,18 +434,18 @@ def _unavailable(driver: str, reason: str) -> BackendUnavailable:
 
 
 def driver_state(driver: str, device: int | None = None) -> DriverState:
-    """Returns one of IREE's devices, made on first use.
+    """One of IREE's devices, created on first use.
 
     Args:
-        driver: its driver.
+        driver: the name of its driver.
         device: its number, or None for the driver's first.
 
     Raises:
-        BackendUnavailable: the driver or the device is not there.
+        BackendUnavailable: the driver or the device is missing.
     """
     if ProcessState.forks and driver == "local-task":
-        # IREE's thread pool belongs to the driver, which exists once in a process and has lost
-        # its threads in the fork. Inline an asynchronous program is just as correct.
+        # IREE's thread pool belongs to the driver, of which a process has only one, and which has
+        # lost its threads in the fork. Asynchronous programs are also correct inline.
         driver = "local-sync"
     key = driver, device
     state = _drivers.get(key)
@@ -463,7 +463,7 @@ def _wait_for_all_work() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Threads do not survive a fork: the child makes devices of its own."""
+    """Make the child create devices of its own, since threads do not survive a fork."""
     ProcessState.lock = threading.RLock()
     ProcessState.generation += 1
     ProcessState.forks += 1

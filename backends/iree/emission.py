@@ -1,7 +1,7 @@
 """The code that IREE's compiler generates for a program, as files: kernels, assembly, objects.
 
-The compiler writes files into a folder on request, besides the executable that it returns. Each
-kind of code is a row of `_KINDS`: which of its folders, and how the files' names end.
+On request, the compiler writes files into a folder. Each row of `CODE_KINDS` is a kind of code: the
+flag for that folder, and the suffix of the files' names.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class CodeKind:
     """A kind of code.
 
     Attributes:
-        meaning: what it is.
-        folder: the name of the compiler's flag for the files.
-        suffixes: how their names end, by the kind of code that a target's executables hold.
+        meaning: a description.
+        folder: the part of the compiler's flag that names the kind of files.
+        suffixes: the suffix of the files' names, by the kind of code in a target's executables.
         is_text: whether the files are text.
     """
 
@@ -72,7 +72,7 @@ CODE_KINDS: Mapping[str, CodeKind] = MappingProxyType(
             {"elf": ".so", "wasm": ".wasm"},
             is_text=False,
         ),
-        # Its files are not dumped but asked for by a flag.
+        # A flag of its own requests its files, instead of a dump.
         "static-library": _kind(
             "an object and a header to link into a C program, and the program that calls it",
             "",
@@ -112,9 +112,9 @@ def emit_code(
     """The files of one kind of code, by name.
 
     Args:
-        artifact: what the compiler is given.
+        artifact: the compiler's input.
         kind: one of `code_kinds` of the target.
-        target, options: as `compile_artifact` takes them.
+        target, options: see `compile_artifact`.
     """
     with tempfile.TemporaryDirectory(prefix="gnomon-") as folder:
         if kind == "static-library":

@@ -32,15 +32,15 @@ from gnomon.dialects.callbacks import Callback
 
 __all__ = ["ArrayType", "Executable"]
 
-# Calls that may run ahead on the thread pool, and the memory that they may take, which a call
-# allocates when it is made. Two calls are as fast as any number: in chains of 100 kB a call takes
-# 19 us with 2, 32 or more in flight; of 8 MB 3 ms with up to 8 and 5 ms with 32, which need memory
-# that the caches do not have.
+# The most calls in flight on the thread pool, and the most memory that they may allocate, which
+# they do at the time of the call. Two calls are as fast as more: in chains of arrays of 100 kB, a
+# call takes 19 us with 2, 32 or more in flight. With 8 MB it takes 3 ms with up to 8 in flight, but
+# 5 ms with 32, which exceed the caches.
 _RUN_AHEAD = 32
 _RUN_AHEAD_BYTES = 64 << 20
-# Calls that take this long are made such that interrupts end them.
+# After a call that took this long, the next one runs so that an interrupt can end it.
 _SLOW_S = 0.02
-# The minimum over this many calls is what a call allocates: other threads allocate meanwhile.
+# The memory of a call is the minimum over this many calls, since other threads allocate meanwhile.
 _MEASURED_CALLS = 3
 
 _VariantList = rt.VmVariantList
@@ -60,13 +60,13 @@ class ArrayType(Protocol):
 
 
 class _Loaded:
-    """The program in IREE's virtual machine.
+    """A program in IREE's virtual machine.
 
     Attributes:
         host: the Python functions that it calls, or None.
         invoke: runs it on a list of arguments, and fills a list of results.
         footprint: the bytes that a call allocates, as far as measured.
-        unmeasured: the number of further calls in which to measure that.
+        unmeasured: the number of calls left in which to measure that.
         slow: whether the next call is expected to take long.
         unbounded: whether any call may take long.
     """
@@ -128,11 +128,11 @@ class _Loaded:
             self.invoke = Stepper(steps, module, context, calls, state)
 
     def call(self, arguments: Any, results: Any, keep_alive: object) -> None:
-        """Runs the program; in the main thread an interrupt is heeded while it runs.
+        """Run the program; in the main thread, an interrupt ends the call.
 
         Args:
-            arguments, results: as `invoke` takes them.
-            keep_alive: the memory that it reads; after an interrupt it runs on.
+            arguments, results: see `invoke`.
+            keep_alive: the memory that it reads, since it continues to run after an interrupt.
         """
         if self.slow and threading.current_thread() is threading.main_thread():
             run_interruptibly(lambda: self._call_measured(arguments, results, keep_alive))
@@ -153,19 +153,19 @@ class Executable:
     """A compiled program, ready to be called.
 
     Args:
-        vmfb: what `compile_artifact` returned.
-        name: what the program is called in profiles.
+        vmfb: the executable, as `compile_artifact` returns it.
+        name: the program's name in profiles.
         input_types: the shape and dtype of each argument.
-        output_types: of each result.
-        device: where it runs; the CPU by default.
-        execution_model: the one that it was compiled with.
-        donate: positions of arguments whose buffers the call consumes.
-        callbacks: the Python functions that the program calls, in the order that it counts them.
-        slow: the first call may take long.
-        unbounded: any call may, whatever those before it took.
+        output_types: the shape and dtype of each result.
+        device: the device that runs it; the CPU by default.
+        execution_model: the execution model for which it was compiled.
+        donate: positions of arguments whose buffers a call consumes.
+        callbacks: the Python functions that the program calls, in the order of their numbers.
+        slow: whether the first call may take long.
+        unbounded: whether any call may take long, even if earlier ones did not.
 
     Raises:
-        ExecutionError: the executable is damaged, or made for another machine.
+        ExecutionError: the executable is damaged, or was made for another machine.
     """
 
     def __init__(
@@ -196,19 +196,19 @@ class Executable:
         self._callbacks = callbacks
         self._slow, self._unbounded = slow, unbounded
         self._loaded = self._load_anew()
-        # A Python function that a program calls may call the program again, in this thread or by
-        # way of another one: each call of such a program that runs has a context of its own.
+        # A Python function that a program calls may call the program again, in this thread or in
+        # another one, so each running call of such a program has a context of its own.
         self._idle = [self._loaded]
 
     def __call__(self, args: Sequence[np.ndarray[Any, Any] | Buffer]) -> list[Buffer]:
-        """Runs the program, or starts it where it was compiled as an asynchronous one.
+        """Run the program, or start it if it was compiled as an asynchronous one.
 
         Args:
             args: NumPy arrays or buffers of exactly the declared shapes and dtypes. NumPy arrays
-                may be changed when the call has returned; the arrays that buffers use may not.
+                may be changed when the call has returned; arrays that buffers use may not.
 
         Returns:
-            the results.
+            The results.
 
         Raises:
             TypeError: the number of arguments, a shape or a dtype is not the declared one.
@@ -230,10 +230,10 @@ class Executable:
         return self.run(buffers)
 
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """Runs or starts the program as a call does, for callers that know their buffers.
+        """Run or start the program without checking the arguments.
 
         Args:
-            buffers: of the declared number, shapes and dtypes, which is not checked.
+            buffers: the arguments, of the declared number, shapes and dtypes.
         """
         loaded = self._loaded
         if loaded.generation != runtime_generation():
@@ -280,7 +280,7 @@ class Executable:
         return outputs
 
     def _given(self, array: np.ndarray[Any, Any]) -> Buffer:
-        """Returns a buffer of an array that the caller may change as soon as we return."""
+        """A buffer of an array that the caller may change as soon as we return."""
         view, kept = import_array(self._load().state, array, copy=self._asynchronous)
         return Buffer(array.shape, array.dtype, self.device, view=view, array=kept)
 
@@ -293,14 +293,14 @@ class Executable:
             )
 
     def _load(self) -> _Loaded:
-        """Returns the loaded program, which is loaded anew where its device is gone."""
+        """The loaded program; it is loaded again if its device is gone."""
         loaded = self._loaded
         if loaded.generation != runtime_generation():
             loaded = self._loaded = self._load_anew()
         return loaded
 
     def _abandon(self, loaded: _Loaded) -> None:
-        """Leaves a program to a call that was interrupted, and runs on."""
+        """Leave the loaded program to an interrupted call, which continues to run."""
         if self._loaded is loaded:
             self._loaded = self._load_anew()
 
@@ -309,7 +309,7 @@ class Executable:
         return _Loaded(self._vmfb, state, self._callbacks, self._slow, self._unbounded)
 
     def _invoke_with_host(self, arguments: Any, results: Any) -> None:
-        """Runs a program that calls Python; what a Python function raises is raised here."""
+        """Run a program that calls Python; exceptions of Python functions are raised here."""
         try:
             loaded = self._idle.pop()
             if loaded.generation != runtime_generation():
@@ -338,7 +338,7 @@ class Executable:
         keep_alive: list[object],
     ) -> list[Buffer]:
         state = loaded.state
-        # A semaphore of its own for each call: calls may finish in any order, and the failure of
+        # Each call has its own semaphore, since calls may finish in any order, and the failure of
         # one must not fail the others.
         semaphore = state.device.create_semaphore(0)
         done = rt.HalFence.create_at(semaphore, 1)
@@ -349,18 +349,18 @@ class Executable:
             wait_for = rt.HalFence.join(fences) if fences else rt.HalFence(0)
         arguments.push_ref(wait_for)
         arguments.push_ref(done)
-        # Before the launch: the program reads this memory from its first moment on.
+        # Before the launch, since the program may read this memory immediately.
         state.in_flight.add(semaphore, (arguments, results, keep_alive), loaded.footprint)
         try:
             loaded.call(arguments, results, keep_alive)
         except KeyboardInterrupt:
-            # Nobody waits for it, not even when the process ends.
+            # Nothing waits for the call any more, not even the end of the process.
             semaphore.fail("the call was interrupted")
             self._abandon(loaded)
             raise
         except Exception as error:
-            # IREE refuses to start a program after one that has failed already; whether it fails
-            # before or after this call is a matter of time, so both are reported alike.
+            # IREE refuses to start a program after one that has already failed. Whether that one
+            # fails before or after this call depends on timing, so both cases are reported alike.
             semaphore.fail(str(error))
             for program in pending:
                 if program.failure() is not None:
@@ -370,9 +370,9 @@ class Executable:
         return self._wrap(results, ticket, bool(keep_alive), state)
 
     def _failed(self, cause: Pending | None) -> list[Buffer]:
-        """Returns results that raise when they are read, because a program before this one failed.
+        """Results that raise when they are read, because a program before this one failed.
 
-        A synchronous program raises at once.
+        A synchronous program raises immediately.
         """
         if cause is not None and not self._asynchronous:
             cause.wait()
@@ -416,7 +416,7 @@ class Executable:
 
 
 def _invoke_measured(loaded: _Loaded, arguments: Any, results: Any) -> None:
-    """Runs a program and notes what it allocates."""
+    """Run a program and record the memory that it allocates."""
     state = loaded.state
     if not state.shares_memory:
         loaded.unmeasured = 0
@@ -431,10 +431,9 @@ def _invoke_measured(loaded: _Loaded, arguments: Any, results: Any) -> None:
 
 
 def _copy_of_argument(result: Buffer, state: DriverState) -> Buffer:
-    """Copies a result that is a view of an argument's memory, which belongs to the caller.
+    """Copy a result that is a view of an argument's memory, which the caller may change or free.
 
-    The argument's value is in this memory before the program ends, and NumPy may free or change it
-    afterwards.
+    There is no need to wait for the program, since the argument's value is there before it ends.
     """
     shape, dtype, device = result.shape, result.dtype, result.device
     borrowed = Buffer(shape, dtype, device, view=result._view)
@@ -447,7 +446,7 @@ def _freeze(types: Sequence[ArrayType]) -> tuple[tuple[tuple[int, ...], np.dtype
 
 
 def _record_run(recorder: profiling.Recorder, run: Callable[..., Any]) -> Callable[..., Any]:
-    """A `run` that records the call, and the program that it starts until that is done."""
+    """A `run` that records the call, and the program that it starts until that has ended."""
 
     def recording(self: Executable, buffers: Sequence[Buffer]) -> list[Buffer]:
         started = recorder.now()
@@ -462,7 +461,7 @@ def _record_run(recorder: profiling.Recorder, run: Callable[..., Any]) -> Callab
 
 
 def _nothing() -> None:
-    """The program of a synchronous call is done when the call returns."""
+    """Wait for nothing: the program of a synchronous call has ended when the call returns."""
 
 
 profiling.watch(Executable, "run", _record_run)

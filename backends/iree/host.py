@@ -1,17 +1,17 @@
-"""Host calls: what compiled programs leave to Python, and the module that answers them.
+"""Host calls: ops that compiled programs leave to Python, and the module that evaluates them.
 
-The legalization replaces an op that Python shall evaluate by ``gnomon.host_call``, which is lowered
-to a call of an external function. Two things are joined when the executable is loaded:
+A legalization replaces an op that Python should evaluate by ``gnomon.host_call``, which is lowered
+to a call of an external function. When the executable is loaded, two things are combined:
 
-- the *table* of those functions: for each one the op, its attributes and its types, as text in the
-  executable itself (the reflection data of ``main``), so that a cached executable needs nothing
-  beside it;
-- the *callbacks* of the program: Python functions belong to a process, so the table counts them
-  (first, second, ...) and the executable is given them. Programs that differ only in what they call
-  back are one executable.
+- The *table* of those functions: the op, its attributes and its types for each one, as text in the
+  executable itself (the reflection data of ``main``), so that a cached executable is complete.
+- The *callbacks* of the program. Python functions exist only within a process, so the table numbers
+  them, and they are passed to the executable. Programs that differ only in their callbacks share an
+  executable.
 
-IREE finds external functions in a module of its virtual machine, which `HostModule` makes of Python
-functions. It calls them in the thread that runs the program, with views of buffers that are ready.
+IREE finds external functions in a module of its virtual machine, which `HostModule` makes from
+Python functions. It calls them in the thread that runs the program, with views of buffers that are
+ready.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ __all__ = [
 ]
 
 HostCall: TypeAlias = "Callable[[Sequence[Any]], list[Any]]"
-"""A host function on IREE's buffer views; its results are ready."""
+"""A host function from buffer views to buffer views that are ready."""
 
 _MODULE = "host"
 _REFLECTION = "gnomon.host"
-# The parameter by which ops name a Python function.
+# The parameter of ops that holds the number of a Python function.
 _CALLBACK = "callback"
 
 
@@ -57,10 +57,10 @@ class HostFunction:
     """A function that a compiled program calls.
 
     Attributes:
-      name: of the function, in the module ``host``.
+      name: the function's name, in the module ``host``.
       op: the op that it evaluates, without ``gnomon.``.
-      params: its attributes; a callback is counted within the program.
-      operands, results: their types.
+      params: the op's attributes; a callback is numbered within the program.
+      operands, results: the types of operands and results.
     """
 
     name: str
@@ -71,7 +71,7 @@ class HostFunction:
 
     @property
     def symbol(self) -> str:
-        """The function that the program calls."""
+        """The symbol that the program calls."""
         return f"{_MODULE}.{self.name}"
 
     @property
@@ -91,7 +91,7 @@ class HostFunction:
 
 
 def collect(module: ir.Module) -> tuple[list[HostFunction], tuple[Callback, ...]]:
-    """Name the host functions of a legalized module; they, and the callbacks that they name.
+    """Name the host functions of a legalized module, and return them with their callbacks.
 
     Equal calls share a function.
     """
@@ -115,7 +115,7 @@ def collect(module: ir.Module) -> tuple[list[HostFunction], tuple[Callback, ...]
 
 
 def _count_callbacks(params: ir.DictAttr, numbers: dict[int, int]) -> ir.DictAttr:
-    """The attributes with a callback's number replaced by its place in the program."""
+    """The attributes, with a callback numbered within the program instead of the process."""
     if _CALLBACK not in params:
         return params
     number = ir.IntegerAttr(params[_CALLBACK])
@@ -195,8 +195,8 @@ class HostModule:
 
     Args:
       functions: the program's table.
-      callbacks: the Python functions that the table counts.
-      state: the device that the program runs on.
+      callbacks: the Python functions that the table numbers.
+      state: the device that runs the program.
 
     Attributes:
       calls: the functions by name, on buffer views, for callers in Python.
@@ -206,8 +206,8 @@ class HostModule:
     def __init__(
         self, functions: Sequence[HostFunction], callbacks: Sequence[Callback], state: DriverState
     ) -> None:
-        # A separate list: if the functions referred to this object, there would be a cycle through
-        # IREE's module, which the garbage collector does not see.
+        # The functions refer to this list instead of to this object, which would be a cycle through
+        # IREE's module that the garbage collector cannot see.
         self._errors: list[BaseException] = []
         self.calls: dict[str, HostCall] = {}
         interface = rt.PyModuleInterface(_MODULE, _Instance)
@@ -237,7 +237,7 @@ def _call(
                 values = evaluate_on_host(op, given, results, arrays)
             return [_written(state, value) for value in values]
         except BaseException as error:
-            # IREE keeps the text of an exception only; the caller raises this one again.
+            # IREE keeps only the text of an exception; the caller raises this one again.
             errors.append(error)
             raise
 
@@ -245,7 +245,7 @@ def _call(
 
 
 def _answer(call: HostCall) -> Callable[..., Any]:
-    """The entry that IREE calls for a host function: it takes and returns buffer views."""
+    """The function that IREE calls for a host function, on references to buffer views."""
 
     def answer(instance: Any, *references: Any) -> Any:
         views = call([reference.deref(rt.HalBufferView) for reference in references])
@@ -263,7 +263,7 @@ class _Instance:
 
 
 def _resolve(params: ir.DictAttr, callbacks: Sequence[Callback]) -> ir.DictAttr:
-    """The attributes with a callback's place in the program replaced by its number."""
+    """The attributes, with a callback numbered within the process instead of the program."""
     if _CALLBACK not in params:
         return params
     place = ir.IntegerAttr(params[_CALLBACK])
@@ -277,7 +277,7 @@ def _resolve(params: ir.DictAttr, callbacks: Sequence[Callback]) -> ir.DictAttr:
 
 
 def read_view(state: DriverState, view: Any, type_: TensorType) -> np.ndarray[Any, Any]:
-    """The array of a buffer view, read-only; in place where Python shares the memory."""
+    """The read-only array of a buffer view; in place if Python shares the memory."""
     if type_.size == 0:
         return np.empty(type_.shape, type_.dtype)
     if state.shares_memory:
@@ -289,7 +289,7 @@ def read_view(state: DriverState, view: Any, type_: TensorType) -> np.ndarray[An
 
 
 def _written(state: DriverState, array: np.ndarray[Any, Any]) -> Any:
-    """A view of a copy of an array in the device's memory; it is ready."""
+    """A view of a copy of an array in the device's memory, which is ready."""
     if state.shares_memory:
         return import_array(state, array, copy=True)[0]
     return upload_and_wait(state, array)

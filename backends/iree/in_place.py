@@ -1,23 +1,22 @@
 """Updates in place: each gets a buffer that nothing else needs, if necessary by a copy.
 
 When kernels are formed, a kernel that writes into one of its operands has a result *tied* to it.
-IREE 3.13 puts a copy before the kernel and takes it away again where, in the order of the program,
-nothing reads the operand afterwards. Then it schedules the kernels anew, by their data dependences
-alone, and a reader that came before the update may be run after it: its result, or what the
-function returns, is then the updated value. Nor does IREE see that the buffer is also the caller's
-(an argument), Python's (what a host function returned or was given), a literal's, or that of a
-value which a loop or branch passes on.
+IREE 3.13 inserts a copy before the kernel, and removes it if nothing that follows in the program
+reads the operand. Then it reorders the kernels by their data dependences alone, so that a reader
+before the update may run after it: its result, or the function's, is then computed from the updated
+value. IREE also overlooks other owners of the buffer: the caller (of an argument), Python (of the
+operands and results of host functions), literals, and values that a loop or branch passes on.
 
-This pass turns the order into data dependences. It walks the program between the forming of kernels
-and their scheduling. An update keeps its operand's buffer where
+This pass turns the order into data dependences. It runs after kernels are formed and before they
+are scheduled. An update keeps its operand's buffer if
 
-- a kernel made the buffer in the same block, or it is carried by the loop around the block, and
-- whatever else reads it or a view of it computes something that the update depends on, so that no
-  order of the kernels has the update first.
+- a kernel in the same block made the buffer, or the loop around the block carries it, and
+- the update depends on all other readers of the buffer or its views, so that no schedule runs the
+  update before them.
 
-Any other update writes into a copy that a kernel of its own makes. A loop whose body updates a
-carry is an update of the carry's initial value, and the value that leaves the body must also belong
-to the loop. After the pass no update is left that needs a copy, which the pass checks.
+Any other update writes into a copy, which a separate kernel makes. A loop whose body updates a
+carry updates the carry's initial value, and the value that leaves the body must also belong to the
+loop. At the end, the pass checks that no update needs a copy any more.
 
 The compiler's process loads this file by its path, so it must not import the rest of gnomon.
 """
@@ -37,30 +36,30 @@ _DISPATCH, _UPDATE = "flow.dispatch", "flow.tensor.update"
 _FOR, _WHILE = "scf.for", "scf.while"
 # Their results are new buffers, except those that are tied to an operand.
 _MAKES_BUFFERS = frozenset({_DISPATCH, _UPDATE, "flow.tensor.splat"})
-# Each use of uninitialized memory gets memory of its own.
+# Each use of uninitialized memory gets a buffer of its own.
 _UNINITIALIZED = "flow.tensor.empty"
-# Their results are values of the host, or nothing: they read buffers and pass none on.
+# They read buffers and pass none on: their results, if any, are values of the host.
 _ONLY_READS = frozenset({"flow.tensor.load", "flow.tensor.trace", "hal.tensor.wait"})
 
 _WAITS = frozenset({"flow.tensor.load", "util.call", "util.optimization_barrier"})
 
 
 class InPlaceError(ValueError):
-    """An update has no buffer of its own, and cannot be given one."""
+    """Raised if an update has no buffer of its own after the pass."""
 
 
 def own_updated_buffers(ir: CompilerIR, module: int) -> int:
-    """Copy what updates may not overwrite; in place.
+    """Copy the buffers that updates must not overwrite, in place.
 
     Args:
       ir: access to the program.
       module: the program after its kernels were formed.
 
     Returns:
-      how many copies there are.
+      The number of copies.
 
     Raises:
-      InPlaceError: an update would still overwrite what something else needs.
+      InPlaceError: an update would still overwrite a buffer that something else needs.
     """
     copies = _Copies(ir, module)
     for block in _function_bodies(ir, module):
@@ -89,11 +88,11 @@ class _Owner:
     def __init__(self, ir: CompilerIR, copies: _Copies | None) -> None:
         self._ir = ir
         self._copies = copies
-        # The carries of loops, as arguments of blocks, that something in the loop updates.
+        # The block arguments that are carries updated within their loop.
         self._updated: set[int] = set()
 
     def visit(self, block: int) -> None:
-        """Own what the operations of a block update, those of nested blocks first."""
+        """Give the updates of a block their own buffers, nested blocks first."""
         ir = self._ir
         for op in ir.operations(block):
             for inner in ir.blocks(op):
@@ -108,10 +107,10 @@ class _Owner:
     # --------------------------------------------------------------------------------- loops
 
     def _own_carries(self, loop: int, name: str) -> None:
-        """Own the values that enter the updated carries of a loop.
+        """Make the values that enter the updated carries of a loop its own.
 
-        To own a value that leaves a body may be to update another carry, so this goes on until
-        nothing is added.
+        Owning a value that leaves the body may mark another carry as updated, so this repeats until
+        no carry is added.
         """
         entries = self._entries_of_for(loop) if name == _FOR else self._entries_of_while(loop)
         owned: set[int] = set()
@@ -122,10 +121,10 @@ class _Owner:
                     self._own(op, index)
 
     def _entries_of_for(self, loop: int) -> dict[int, list[tuple[int, int]]]:
-        """The arguments that are carries, and which operands of which operations enter them.
+        """The uses, as operations and operand indices, that enter each carry of an ``scf.for``.
 
-        The loop's operands are three bounds and the carries; the arguments, a counter and the
-        carries.
+        The loop's operands are three bounds and the carries; its block arguments are a counter and
+        the carries.
         """
         ir = self._ir
         (body,) = ir.blocks(loop)
@@ -136,7 +135,7 @@ class _Owner:
         }
 
     def _entries_of_while(self, loop: int) -> dict[int, list[tuple[int, int]]]:
-        """As `_entries_of_for`; the first block hands on all operands of its end but a bool."""
+        """The same of an ``scf.while``, whose first block passes on its operands after a bool."""
         ir = self._ir
         before, after = ir.blocks(loop)
         condition, last = ir.terminator(before), ir.terminator(after)
@@ -150,7 +149,7 @@ class _Owner:
     # ----------------------------------------------------------------------------- ownership
 
     def _own(self, op: int, index: int) -> None:
-        """Have an operation that updates one of its operands update a buffer of its own."""
+        """Make an operation update a copy of its operand, unless it may update the operand."""
         if self._may_update(op, index):
             return
         if self._copies is None:
@@ -181,8 +180,8 @@ class _Owner:
                 return False
             if before is None:
                 before = self._dependences(op)
-                # The next iteration, which updates what leaves this one, waits for the kernels
-                # that were launched together with the one that computes it.
+                # The next iteration updates the value that leaves this one. It waits only for the
+                # kernels that were launched together with the kernel that computes that value.
                 if op == ir.terminator(block) and self._parts_launches(block):
                     return False
             if user not in before:
@@ -199,7 +198,7 @@ class _Owner:
         )
 
     def _origin(self, value: int) -> int:
-        """The first value, in the block of the given one, with what may be the same buffer."""
+        """The value that a value is a view of, followed through all views."""
         ir = self._ir
         while definition := ir.definition(value):
             name = ir.name(definition)
@@ -211,7 +210,7 @@ class _Owner:
         return value
 
     def _is_made(self, value: int) -> bool:
-        """Whether the operation that gives a value wrote it into a buffer that it may overwrite."""
+        """Whether a value is in a buffer that its operation made, so that it may be overwritten."""
         ir = self._ir
         definition = ir.definition(value)
         name = ir.name(definition)
@@ -221,7 +220,7 @@ class _Owner:
         if name == _WHILE:
             _, after = ir.blocks(definition)
             return ir.argument(after, ir.number(value)) in self._updated
-        # A literal that is one value everywhere is written where it is used.
+        # A splat literal is written anew for each use.
         return name in _MAKES_BUFFERS or (name == "arith.constant" and ir.is_splat(definition))
 
     def _is_carried(self, argument: int, block: int) -> bool:
@@ -230,7 +229,7 @@ class _Owner:
         return name == _WHILE or (name == _FOR and self._ir.number(argument) > 0)
 
     def _readers(self, root: int) -> Iterator[tuple[int, int]]:
-        """The uses of a value or of a view of it: operations, and which operand it is."""
+        """The uses of a value or of a view of it: operations and operand indices."""
         ir = self._ir
         pending, seen = [root], {root}
         while pending:
@@ -244,7 +243,7 @@ class _Owner:
                         pending.append(result)
 
     def _in_block(self, op: int, block: int) -> int:
-        """The operation of a block that is, or holds, another one; 0 if none does."""
+        """The operation of a block that is or contains another operation; 0 if there is none."""
         ir = self._ir
         while op:
             around = ir.block_of(op)
@@ -254,7 +253,7 @@ class _Owner:
         return 0
 
     def _dependences(self, op: int) -> set[int]:
-        """The operations of the block of an operation that it needs the results of."""
+        """The operations in the same block on whose results an operation depends."""
         ir = self._ir
         block, found, pending = ir.block_of(op), {op}, [op]
         while pending:
@@ -276,12 +275,12 @@ class _Owner:
 
 
 def _tied_operands(ir: CompilerIR, op: int, name: str) -> dict[int, int]:
-    """The results of an operation that are its operands' buffers, and which operands' they are."""
+    """The tied results of an operation, each with the index of its operand."""
     if name == _UPDATE:
         return {0: 0}
     if name != _DISPATCH:
         return {}
-    # Counted without the operands that tell the size of the grid.
+    # The indices do not count the operands for the size of the grid, which come first.
     skipped = ir.segment_size(op, 0)
     ties = ir.int_array(op, "tied_operands")
     return {result: skipped + operand for result, operand in enumerate(ties) if operand >= 0}
@@ -292,9 +291,9 @@ def _is_buffer(ir: CompilerIR, value: int) -> bool:
 
 
 def _is_view(ir: CompilerIR, op: int, name: str) -> bool:
-    """Whether results of an operation may be buffers that it was given.
+    """Whether results of an operation may share the buffers of its operands.
 
-    Operations that this pass does not know count as such.
+    Unknown operations count as views.
     """
     if name in _MAKES_BUFFERS or name in _ONLY_READS or name in (_FOR, _WHILE, "util.call"):
         return False
@@ -304,9 +303,9 @@ def _is_view(ir: CompilerIR, op: int, name: str) -> bool:
 
 
 class _Copies:
-    """Makes copies of values by kernels, one for each type, which no later phase looks into.
+    """Copies values by kernels, one for each type, which later phases cannot see through.
 
-    Each copy is numbered: two that looked alike would become one, and so would their buffers.
+    Each copy has a number, since equal copies would be merged, and so would their buffers.
     """
 
     def __init__(self, ir: CompilerIR, module: int) -> None:
@@ -315,7 +314,7 @@ class _Copies:
         self.count = 0
 
     def insert(self, op: int, index: int) -> None:
-        """Have an operation use a copy of one of its operands."""
+        """Make an operation use a copy of one of its operands."""
         ir = self._ir
         value = ir.operands(op)[index]
         number, copy = map(ir.clone, self._template(ir.type_text(value)))
@@ -328,13 +327,13 @@ class _Copies:
         self.count += 1
 
     def finish(self) -> None:
-        """Free what the copies were made from."""
+        """Free the templates of the copies."""
         for holder, _ in self._templates.values():
             self._ir.destroy_module(holder)
         self._templates.clear()
 
     def _template(self, type_: str) -> tuple[int, int]:
-        """The two operations that make a copy: its number, and the call of the kernel."""
+        """Templates of the two operations of a copy: its number, and the call of the kernel."""
         if type_ not in self._templates:
             ir = self._ir
             holder = ir.parse(_copy_text(f"copy_{len(self._templates)}", type_))

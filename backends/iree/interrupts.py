@@ -1,7 +1,7 @@
-"""Calls of the main thread that heed an interrupt while IREE runs.
+"""Calls of the main thread that an interrupt can end while IREE runs.
 
-Python handles Ctrl-C in the main thread, between two of its instructions: a call of IREE is one of
-them. So another thread makes the call, and the main one waits for it, which Python interrupts.
+Python handles Ctrl-C in the main thread, between two instructions, and a call of IREE is a single
+one. So another thread makes the call, and the main thread waits for it, which Python can interrupt.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Job: TypeAlias = "Callable[[], None]"
 
 
 class _Runner:
-    """A thread that makes calls for the main one, kept for the next: starting one takes longer."""
+    """A thread that makes calls for the main thread; it is kept, since starting one is slow."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
@@ -25,9 +25,9 @@ class _Runner:
         self.thread.start()
 
     def run(self, call: _Job) -> None:
-        """Makes a call and waits for its end."""
+        """Make a call and wait for its end."""
         raised: list[BaseException] = []
-        # A lock, for an event takes twice as long.
+        # A lock, since an event takes twice as long.
         running = threading.Lock()
         running.acquire()
 
@@ -52,10 +52,10 @@ _runners: list[_Runner] = []
 
 
 def run_interruptibly(call: Callable[[], None]) -> None:
-    """Makes a call from the main thread.
+    """Make a call from the main thread that an interrupt can end.
 
     Raises:
-        KeyboardInterrupt: there was an interrupt; the call goes on, with all that it needs.
+        KeyboardInterrupt: there was an interrupt; the call continues in the background.
     """
     runner = _runners.pop() if _runners else None
     # Threads do not survive a fork.
@@ -64,7 +64,7 @@ def run_interruptibly(call: Callable[[], None]) -> None:
     try:
         runner.run(call)
     except KeyboardInterrupt:
-        # The runner is busy with what was interrupted.
+        # The runner is still busy with the interrupted call, so it is not kept.
         raise
     except BaseException:
         _runners.append(runner)

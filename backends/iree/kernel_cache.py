@@ -1,9 +1,9 @@
-"""Where the kernels of a program come from: the cache, or several processes of the compiler.
+"""The compiled kernels of a program: from the cache, or from several processes of the compiler.
 
-The compiler's process takes a program apart (`kernels.py`) and asks for its kernels. Those that
-were compiled for any program before are in the cache of executables. The others are compiled in
-batches: by the process that asked, and by others beside it. A batch is an entry of the cache, and
-so is, for each kernel, the batch that has it.
+The compiler's process splits a program (`kernels.py`) and asks for its kernels. Kernels that were
+compiled before, for any program, are in the cache of executables. The others are compiled in
+batches, by the process that asked and by additional ones. Each batch is an entry of the cache;
+another entry for each kernel names its batch.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["Kernels", "stop_helpers"]
 
 logger = logging.getLogger(__name__)
 
-# More processes wait for memory, and for the one that takes programs apart.
+# More processes than this would wait for memory, and for the one that splits programs.
 _MOST_PROCESSES = 8
-# Kernels for which another process is worth its start, a quarter of a second.
+# This many kernels are worth starting another process, which takes a quarter of a second.
 _KERNELS_FOR_A_PROCESS = 4
 # Large enough that the fixed part of a compilation matters little, and small enough that processes
 # end at about the same time.
@@ -40,7 +40,7 @@ Ask = Callable[[dict[str, object], bytes], Message]
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a compiled kernel is: the key of a batch, and its number there."""
+    """The place of a compiled kernel: the key of its batch, and its index there."""
 
     batch: str
     index: int
@@ -50,11 +50,11 @@ class Kernels:
     """The kernels of programs with the same flags.
 
     Args:
-        store: the cache; None for nowhere.
-        flags: the compiler's, for the program.
-        process_flags: those of its process.
-        key: what else the code of a kernel depends on.
-        timeout_s: for each batch.
+        store: the cache; None for no cache.
+        flags: the compiler's flags for the program.
+        process_flags: the flags of the compiler's process.
+        key: everything, besides its text, on which the code of a kernel depends.
+        timeout_s: the timeout for each batch.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class Kernels:
         """The answer to a worker that asks for compiled kernels.
 
         Args:
-            payload: their texts, as the worker sent them.
+            payload: the texts of the kernels, as the worker sent them.
             ask: sends the worker a request, and waits for its reply.
 
         Returns:
-            the header and the payload of the answer, which tells the worker to compile the program
-            whole where a kernel did not compile.
+            The header and the payload of the answer. If a kernel did not compile, the answer tells
+            the worker to compile the program as a whole.
         """
         texts = unpack(payload)
         keys = [cache_key("kernel", *self._key, text) for text in texts]
@@ -118,7 +118,7 @@ class Kernels:
         places: dict[str, _Place],
         batches: dict[str, bytes],
     ) -> bool:
-        """Compiles kernels and stores them; False where one does not compile."""
+        """Compile kernels and store them; False if one does not compile."""
         processes = min(_cores(), _MOST_PROCESSES, -(-len(missing) // _KERNELS_FOR_A_PROCESS))
         count = -(-len(missing) // _LARGEST_BATCH)
         if processes > 1:
@@ -152,7 +152,7 @@ class Kernels:
             try:
                 work(lambda header, payload: self._request(process, header, payload))
             except (ProcessDiedError, ProcessTimeoutError, CompilerUnavailable) as error:
-                # The program is compiled whole, which then meets the same error or does not.
+                # The program is compiled as a whole instead, which reports the error if it recurs.
                 logger.debug("a process that compiled kernels failed: %r", error)
 
         helpers = [
@@ -192,7 +192,7 @@ _lock = threading.Lock()
 
 
 def _helpers(count: int) -> list[CompilerProcess]:
-    """Processes of the compiler beside the one that compiles programs; they stay."""
+    """Additional processes of the compiler, which are kept for later programs."""
     with _lock:
         while len(_HELPERS) < count:
             _HELPERS.append(CompilerProcess())
@@ -200,6 +200,6 @@ def _helpers(count: int) -> list[CompilerProcess]:
 
 
 def stop_helpers() -> None:
-    """Ends the processes; the next compilation starts others."""
+    """End the additional processes; the next compilation starts others."""
     for process in list(_HELPERS):
         process.stop()

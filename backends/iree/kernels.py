@@ -1,22 +1,22 @@
-"""Kernels as units of compilation: a program is taken apart into them, and put together from them.
+"""Kernels as units of compilation: programs are split into them, and assembled from them.
 
-Between two phases of the compiler a program holds each of its kernels as a ``hal.executable`` that
-nothing refers into but its name. From 60 to 90 % of a compilation is code generation for kernels,
-so they are compiled apart, and what was compiled once is used again in every program.
+Between two phases of the compiler, each kernel of a program is a ``hal.executable``, to which the
+rest of the program refers only by name. Code generation for kernels is 60 to 90 % of a compilation,
+so kernels are compiled separately, and a compiled kernel is used in all programs that contain it.
 
-Taken apart. The text of a kernel says more than its code depends on: what it is called, and where
-in the program's buffers its operands lie. `split` writes it without both. The operands become
-bindings of their own, each of which begins where the operand does, so that the same layer of
-another model, or the next layer of this one, is the same text.
+Splitting: the text of a kernel contains more than its code depends on, namely its name, and the
+offsets of its operands in the program's buffers. `split` removes both. Each operand becomes a
+binding that begins where the operand does, so that the same layer of another model, or the next
+layer of this one, has the same text.
 
-Compiled. `compile_batch` compiles several kernels into one object file, a static library of IREE's:
-a fixed part of code generation (50 ms) is paid once for a batch. Beside the object it returns a
-frame for each kernel: the ``hal.executable`` without code, in which the size of the grid has been
-worked out.
+Compiling: `compile_batch` compiles several kernels into one object file, a static library of
+IREE's, since a fixed part of code generation (50 ms) is paid once per batch. With the object it
+returns a frame for each kernel: the ``hal.executable`` without code, but with the computed size of
+the grid.
 
-Put together. `put_together` gives each executable of the program its frame, and as its code a
-function that looks the kernel up in the object's table of functions and calls it with the operands
-where they lie in this program. The linker joins the objects with these functions.
+Assembling: `put_together` gives each executable of the program its frame, and as its code a
+function that finds the kernel in the object's table of functions and calls it with the operands at
+their offsets in this program. The linker joins the objects with these functions.
 
 The compiler's process loads this file by its path, so it must not import the rest of gnomon.
 """
@@ -41,7 +41,7 @@ _ENDS = frozenset({"hal.executable_end", "hal.executable.variant_end"})
 _SUBSPAN = "hal.interface.binding.subspan"
 _ASSUMPTION = "util.assume.int"
 _RANGE = re.compile(r"umin = (\d+), umax = (\d+)")
-# Of the buffers that the compiler packs values into.
+# The alignment of values in the buffers into which the compiler packs them.
 _ALIGNMENT = 64
 _NAME = "kernel"
 _BINDING = re.compile(r"#hal\.pipeline\.binding<[^>]*>")
@@ -49,19 +49,19 @@ _TARGET = re.compile(r'target\(<"llvm-cpu", "[^"]*", \{')
 
 _SIZE = struct.Struct("<Q")
 
-# IREE's structures (iree/hal/local/executable_library.h), whose version is asked for by number.
+# IREE's structures (iree/hal/local/executable_library.h), and the number of their version.
 _VERSION = 6
 _STATE = (
     '!llvm.struct<"iree_hal_executable_dispatch_state_v0_t", '
     "(i32, i32, i16, i16, i32, i32, i16, i8, i8, ptr, ptr, ptr)>"
 )
 _STATE_BINDINGS = 10
-# Of the pointer to the functions, in the structure of a library: after its header and its imports.
+# The offset of the pointer to the functions in a library's structure: after header and imports.
 _FUNCTIONS_OFFSET = 32
 
 
 class UnknownFormError(ValueError):
-    """The compiler writes something in another way than the version that this is written for."""
+    """Raised if the compiler's text differs from that of the version for which this is written."""
 
 
 class Kernel(NamedTuple):
@@ -69,8 +69,8 @@ class Kernel(NamedTuple):
 
     Attributes:
       op: its ``hal.executable`` in the program.
-      text: its code, without what is particular to the program.
-      operands: for each of its bindings, the program's, and the offset in bytes.
+      text: its code, without anything particular to the program.
+      operands: for each of its bindings, the program's binding, and the offset in bytes.
     """
 
     op: int
@@ -88,12 +88,12 @@ class _Parts(NamedTuple):
 
 
 def pack(parts: Sequence[bytes]) -> bytes:
-    """Byte strings as one."""
+    """Several byte strings as one."""
     return b"".join(piece for part in parts for piece in (_SIZE.pack(len(part)), part))
 
 
 def unpack(data: bytes) -> list[bytes]:
-    """The byte strings that `pack` was given."""
+    """The byte strings that `pack` joined."""
     parts, at = [], 0
     while at < len(data):
         (size,) = _SIZE.unpack_from(data, at)
@@ -114,8 +114,8 @@ def split(ir: CompilerIR, module: int) -> list[Kernel]:
       module: the program, up to the phase ``executable-sources``.
 
     Returns:
-      nothing where one of them cannot be compiled apart: several targets, values that are known
-      when the program is loaded, or functions that it imports.
+      The kernels; none if one of them cannot be compiled separately, because it has several
+      targets, values that are known only when the program is loaded, or imported functions.
     """
     kernels = []
     for op in _executables(ir, module):
@@ -139,7 +139,7 @@ def _parts(ir: CompilerIR, executable: int) -> _Parts | None:
 
 
 def _only(ir: CompilerIR, op: int, name: str) -> int | None:
-    """The one operation that another one holds; None where it holds others."""
+    """The only operation inside another one, if it has this name; None otherwise."""
     members = _members(ir, op)
     return members[0] if [ir.name(member) for member in members] == [name] else None
 
@@ -159,7 +159,7 @@ def _normalize(ir: CompilerIR, executable: int) -> Kernel:
     name = ir.parse_attribute(f'"{_NAME}"')
     for op in (copy, parts.export, parts.function):
         ir.set_attribute(op, "sym_name", name)
-    # What nothing refers to is dropped from a program of kernels alone.
+    # In a program of kernels alone nothing refers to a private kernel, so it would be dropped.
     ir.set_attribute(copy, "sym_visibility", ir.parse_attribute('"public"'))
     text = ir.text(copy)
     ir.destroy_module(holder)
@@ -167,7 +167,7 @@ def _normalize(ir: CompilerIR, executable: int) -> Kernel:
 
 
 def _separate_operands(ir: CompilerIR, parts: _Parts) -> tuple[tuple[int, int], ...]:
-    """Have each operand of a kernel be a binding that begins where the operand does; in place."""
+    """Make each operand of a kernel a binding that begins where the operand does, in place."""
     spans = [op for op in ir.nested(parts.function) if ir.name(op) == _SUBSPAN]
     places = [(ir.integer(op, "binding"), _offset(ir, op)) for op in spans]
     operands = tuple(dict.fromkeys(places))
@@ -202,23 +202,23 @@ def _separate_operands(ir: CompilerIR, parts: _Parts) -> tuple[tuple[int, int], 
 
 
 def _offset(ir: CompilerIR, span: int) -> int:
-    """The offset of an operand that can be taken out of a kernel; 0 where there is none."""
+    """The constant offset of an operand that can be moved out of the kernel; 0 if there is none."""
     if not ir.segment_size(span, 0):
         return 0
     definition = ir.definition(ir.operands(span)[0])
     if not definition or ir.name(definition) != "arith.constant":
         return 0
     offset = ir.integer(definition, "value")
-    # The code is generated for what the binding's start is said to be aligned to.
+    # The code relies on the declared alignment of the binding's start.
     aligned = ir.attribute(span, "alignment") and offset % ir.integer(span, "alignment") == 0
     return offset if aligned else 0
 
 
 def _generalize(ir: CompilerIR, assumption: int) -> None:
-    """Have a kernel with several callers assume of an offset what is true for other callers too.
+    """Generalize the assumptions of a kernel about an offset, so that they hold for other programs.
 
-    The offset is a number that the kernel is given, and the values of all callers are written down
-    in the kernel. The code depends on their alignment.
+    If a kernel has several callers, the offset is an argument, and the kernel lists the values of
+    all callers. Its code depends only on their alignment.
     """
     uses = [use for result in ir.results(assumption) for use in ir.uses(result)]
     if any(ir.name(user) != _SUBSPAN or index != 0 for user, index in uses):
@@ -245,13 +245,13 @@ def compile_batch(
 
     Args:
       ir: access to the programs of the session.
-      session: the compiler's, with the flags of the program.
-      name: a name of the batch that no other batch in a program has.
+      session: a session of the compiler, with the flags of the program.
+      name: a name for the batch that is unique within every program.
       texts: the kernels.
-      folder: where to write.
+      folder: the folder for temporary files.
 
     Returns:
-      the batch, as `put_together` takes it; None where the compiler refused it, and has said why.
+      The batch for `put_together`; None if the compiler rejected it, after printing the reason.
     """
     from iree.compiler.api import Source  # noqa: PLC0415
 
@@ -262,7 +262,7 @@ def compile_batch(
         body, count = _TARGET.subn(f'target(<"llvm-cpu", "{library}', text)
         if count != 1:
             raise UnknownFormError("a kernel's target is written in a way that is not known")
-        # Only these symbols are called so: names of values begin with a percent sign.
+        # No other symbol has this name, and names of values begin with a percent sign.
         bodies.append(body.replace(f"@{_NAME}", f"@{name}_{i}"))
     source_text = f"module @{name} {{\n" + "\n".join(bodies) + "\n}\n"
     with session.invocation() as invocation:
@@ -313,17 +313,17 @@ def put_together(
     batches: Sequence[bytes],
     folder: Path,
 ) -> list[Path]:
-    """Give a program compiled kernels in the place of its own; in place.
+    """Replace the kernels of a program by compiled ones, in place.
 
     Args:
       ir: access to the program.
-      kernels: of the program, by `split`.
-      places: for each of them, the batch that has it, and which one of that batch it is.
-      batches: as `compile_batch` returned them.
-      folder: where the linker shall find the objects.
+      kernels: the kernels of the program, from `split`.
+      places: for each kernel, the index of its batch, and its index there.
+      batches: the batches, from `compile_batch`.
+      folder: the folder for the objects, where the linker finds them.
 
     Returns:
-      the objects' files, which the phase ``hal`` reads.
+      The objects' files, which the phase ``hal`` reads.
     """
     contents = [unpack(batch) for batch in batches]
     paths = [folder / f"{name.decode()}.o" for name, *_ in contents]
@@ -335,7 +335,7 @@ def put_together(
         assert parts is not None
         symbol = ir.symbol(parts.export)
         _replace_export(ir, parts.export, frames[index].decode())
-        # One kernel alone is not linked with others, and keeps its name.
+        # A batch of one kernel is not linked, so the kernel keeps its name.
         suffix = "linked" if len(frames) > 1 else "0"
         library = f"{name.decode()}_{suffix}_library_query"
         _replace_code(ir, parts.module, _call(library, index, symbol, kernel.operands))
@@ -349,7 +349,7 @@ def _replace_export(ir: CompilerIR, export: int, frame: str) -> None:
     (compiled,) = (op for op in ir.nested(ir.operation_of(holder)) if ir.name(op) == _EXPORT)
     new = ir.clone(compiled)
     ir.insert_before(export, new)
-    # Those of the program, whose bindings they are.
+    # These attributes stay the program's, since they describe its bindings.
     for name in ("sym_name", "layout", "ordinal"):
         ir.set_attribute(new, name, ir.attribute(export, name))
     ir.erase(export)
@@ -365,7 +365,7 @@ def _replace_code(ir: CompilerIR, module: int, text: str) -> None:
 
 
 def _call(library: str, index: int, name: str, operands: Sequence[tuple[int, int]]) -> str:
-    """A module with a function that calls a kernel of a library with operands in place."""
+    """A module with a function that calls a kernel of a library on the program's operands."""
     arguments = "(!llvm.ptr, !llvm.ptr, !llvm.ptr)"
     lines = [
         f"%version = llvm.mlir.constant({_VERSION} : i32) : i32",
@@ -409,7 +409,7 @@ module {{
 
 
 def _loaded(name: str, base: str, index: int, element: str) -> list[str]:
-    """Lines that load a pointer from a place in memory."""
+    """Lines that load the pointer at an index from a base address."""
     return [
         f"%{name}_at = llvm.getelementptr {base}[{index}] : (!llvm.ptr) -> !llvm.ptr, {element}",
         f"%{name} = llvm.load %{name}_at : !llvm.ptr -> !llvm.ptr",

@@ -1,4 +1,4 @@
-"""How a program is compiled, and the choice by what it costs."""
+"""The options of a compilation, and their choice by the cost of the program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 __all__ = ["EXECUTION_MODELS", "CompileOptions", "ProgramCost", "choose_options"]
 
-# Ours, and IREE's name for it.
+# Our names of execution models, with IREE's.
 EXECUTION_MODELS = {
     "sync": "async-internal",
     "blocking": "async-internal",
@@ -39,15 +39,16 @@ class CompileOptions:
             on the thread pool, take a fence to wait for and one to signal, and return at once;
             "blocking" ones run on the thread pool and return when they are done.
         opt_level: "O0" to "O3".
-        data_tiling: packs the operands of matrix multiplications into tiles.
-        hoist_constants: computes what depends on literals alone once, when the program is loaded.
-            Not in programs with control flow: the compiler lays out the memory of hoisted loops
-            wrongly (``invalid Read access range``, or out of range when the program runs).
-        timeout_s: after so many seconds the compiler is stopped; 600, or what the environment's
-            `GNOMON_COMPILE_TIMEOUT_S` says.
-        kernels_apart: compiles the kernels of a program for this machine's processor apart from it,
-            in several processes, and finds those again that any program had before. So it is,
-            unless the environment's `GNOMON_KERNELS_APART` is `0`, `off` or `false`.
+        data_tiling: whether to pack the operands of matrix multiplications into tiles.
+        hoist_constants: whether to compute values that depend only on literals once, when the
+            program is loaded. It is off for programs with control flow, since the compiler lays out
+            the memory of hoisted loops wrongly (``invalid Read access range``, or an access out of
+            range when the program runs).
+        timeout_s: the number of seconds after which the compiler is stopped; by default the
+            environment's `GNOMON_COMPILE_TIMEOUT_S`, or 600.
+        kernels_apart: whether to compile the kernels of a program for this machine's processor
+            separately, in several processes, and to reuse kernels of earlier programs. True unless
+            the environment's `GNOMON_KERNELS_APART` is `0`, `off` or `false`.
     """
 
     execution_model: str = "sync"
@@ -91,7 +92,7 @@ class ProgramCost:
     product_flops: float = 0.0
 
 
-# Of one core: contractions, other operations, bytes that come from a cache as often as not.
+# The speed of one core: contractions, other operations, and bytes, about half of them from a cache.
 _PRODUCTS_PER_S = 3e10
 _FLOPS_PER_S = 4e9
 _BYTES_PER_S = 1.6e10
@@ -99,22 +100,22 @@ _BYTES_PER_S = 1.6e10
 _SYNC_DISPATCH_S = 0.7e-6
 _ASYNC_DISPATCH_S = 8e-6
 _ASYNC_CALL_S = 30e-6
-# Below this many operations packing costs what it gains (a 128 x 256 x 256 product: 3e7).
+# Below this many operations, packing costs as much as it gains (a 128 x 256 x 256 product: 3e7).
 _TILED_FLOPS = 3e7
 
 
 def choose_options(cost: ProgramCost) -> CompileOptions:
-    """Chooses between running inline and on the thread pool, and whether to tile.
+    """Choose between running inline and on the thread pool, and whether to tile.
 
-    A call on the thread pool costs about 30 us against 7 us inline, and each kernel after the first
-    up to ten microseconds more for waking threads, so only a program with enough work in each
-    kernel gains: a training step of a recurrent network (50 steps, batch 16, 64 wide) is 500
-    kernels of a few microseconds, and takes 3.4 ms inline and 7 to 10 on the pool.
+    A call on the thread pool costs about 30 us, against 7 us inline, and each kernel after the
+    first costs up to ten microseconds more for waking threads. So only programs with enough work in
+    each kernel gain. A training step of a recurrent network (50 steps, batch 16, 64 wide) has 500
+    kernels of a few microseconds, and takes 3.4 ms inline but 7 to 10 on the pool.
 
-    Data tiling pays where most of the time goes into matrix multiplications of some size: a
-    training step of a 784-512-512-10 perceptron takes 4.8 ms with it and 7.3 without. In loops it
-    gains nothing or packs the same weights again and again (a recurrent network: 17 ms against 4),
-    and where there are batched contractions the compiler may refuse the program.
+    Data tiling pays off if large matrix multiplications take most of the time: a training step of a
+    784-512-512-10 perceptron takes 4.8 ms with it and 7.3 without. In loops it gains nothing, or
+    packs the same weights in each iteration (a recurrent network: 17 ms against 4), and programs
+    with batched contractions may not compile with it.
 
     Example:
         >>> choose_options(ProgramCost(flops=1e3, bytes_accessed=1e4)).execution_model

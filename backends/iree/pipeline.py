@@ -1,15 +1,15 @@
-"""The pipeline: from a program of the gnomon dialect to what IREE's compiler is given.
+"""The pipeline from a program of the gnomon dialect to the input of IREE's compiler.
 
-`IreeBackend` compiles what `Pipeline.lower` returns, and `gnomon-opt --pipeline=iree` prints it.
-Each pass is observed by its name, each legalization among them.
+`IreeBackend` compiles the result of `Pipeline.lower`, and `gnomon-opt --pipeline=iree` prints it.
+An observer is called by name after each pass, and legalizations are passes.
 
-MLIR's own pass manager runs Python passes too (``PassManager.add``), and passes their exceptions
-on. It is not the runner here, for three reasons. The pipeline is no straight line: the cost is
-estimated, host functions are collected and a form of control flow is chosen between passes, and
-later forms start from the serialized artifact. Its IR printing and its timing write to standard
-error and, for printing, need a context without threads, while an observer gets the module. Its
-crash reproducers are textual pipelines, in which Python passes cannot be named. A run also costs
-13 us a pass, and 190 with its verifier, against less than one; a small program has 35 passes.
+MLIR's own pass manager also runs Python passes (``PassManager.add``), and propagates their
+exceptions. It is not used here, for these reasons. The pipeline is not a fixed sequence: between
+passes, the cost is estimated, host functions are collected and a form of control flow is chosen,
+and later forms start from the serialized artifact. Its IR printing and timing write to standard
+error, and printing needs a context without threads, while an observer gets the module. Its crash
+reproducers are textual pipelines, which cannot name Python passes. It also costs 13 us per pass,
+and 190 with its verifier, against less than one here, and a small program has 35 passes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ from gnomon.passes.pipeline import Pass
 
 __all__ = ["CompilerInput", "Lowered", "Pipeline", "legalization_passes", "legalize"]
 
-# The host runs a loop, a kernel or several for each iteration: what need not be in it is moved.
+# The host runs one or several kernels for each iteration of a loop, so ops that need not be in the
+# loop are moved out of it.
 _BEFORE_LOOPS_ARE_EXPANDED = (
     "hoist-invariants",
     "split-scans",
@@ -60,10 +61,10 @@ class CompilerInput:
     """The compiler's input for a program, besides flags.
 
     Attributes:
-      code: text, where control flow runs on the host, the device is described, or kernels are
-        written for the compiler; None for the portable artifact.
-      form: the form of its control flow; None where it has none.
-      stepped: whether Python takes steps of it, see `steps`.
+      code: text if control flow runs on the host, the device is described, or kernels are written
+        for the compiler; None for the portable artifact.
+      form: the form of its control flow; None if it has none.
+      stepped: whether Python runs steps of it, see `steps`.
     """
 
     code: str | None
@@ -77,9 +78,9 @@ class Lowered:
 
     Attributes:
       artifact: the portable artifact, with the program's cost.
-      given: what the compiler is given, control flow in the first form that can say it.
+      given: the compiler's input, with control flow in the first form that can express it.
       functions: the host functions that it calls.
-      ordered: the symbols of those whose calls keep their order.
+      ordered: the symbols of the host functions whose calls keep their order.
       unbounded: whether it has a loop that may run any number of times.
     """
 
@@ -91,7 +92,7 @@ class Lowered:
 
     @property
     def text(self) -> str:
-        """The program that the compiler is given, as text."""
+        """The compiler's input as text."""
         if self.given.code is not None:
             return self.given.code
         ensure_context()
@@ -100,11 +101,11 @@ class Lowered:
 
 
 class Pipeline:
-    """The way of programs to one target.
+    """The passes from programs to the compiler's input for one target.
 
     Args:
       target: the target.
-      legalizations: what is rewritten; all by default.
+      legalizations: the legalizations to run; all by default.
 
     Attributes:
       target: the target.
@@ -124,12 +125,12 @@ class Pipeline:
         """Lower a program, whose module is consumed.
 
         Args:
-          program: its public function is ``main``.
-          keep_stages: keep its text at each stage.
-          observe: called after each pass.
+          program: the program, whose public function is ``main``.
+          keep_stages: whether to keep its text at each stage.
+          observe: a function to call after each pass.
 
         Raises:
-          UnsupportedOnTarget: it has an op or a dtype that the target has no form of.
+          UnsupportedOnTarget: it has an op or a dtype that the target does not support.
         """
         lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
         lowering.expand(_BEFORE_LOOPS_ARE_EXPANDED)
@@ -167,13 +168,13 @@ class Pipeline:
         forms: Sequence[Form],
         module: ir.Module | None = None,
     ) -> Iterator[CompilerInput]:
-        """A program with its control flow in each of the forms that can say it.
+        """A program with its control flow in each of the forms that can express it.
 
         Args:
           artifact: the program.
           ordered: symbols of the host functions whose calls keep their order.
-          forms: what to try.
-          module: the program again, which is consumed.
+          forms: the forms to try.
+          module: the program as a module, which is consumed.
         """
         has_open_loops = False
         for form in forms:
@@ -184,7 +185,7 @@ class Pipeline:
                 module,
                 form,
                 ordered=ordered if Form.STEPS in self.forms else frozenset(),
-                # One thread runs a loop as fast as it can only where it is a CPU's.
+                # A kernel of a loop is a single thread, which is fast only on a CPU.
                 kernels=self.target.capabilities.host_memory,
                 finish=self._finish,
             )
@@ -195,14 +196,14 @@ class Pipeline:
             yield CompilerInput(written.text, form, written.stepped)
 
     def without_library(self, artifact: Artifact, ordered: frozenset[str]) -> CompilerInput | None:
-        """The code that the compiler is given for a program that must run without NumPy's BLAS.
+        """The compiler's input for a program that must run without NumPy's BLAS.
 
         Args:
           artifact: the program.
-          ordered: as for `in_forms`.
+          ordered: see `in_forms`.
 
         Returns:
-          None where the target's programs never call it.
+          The input; None if programs for the target never call the BLAS.
         """
         kept = tuple(one for one in self._legalizations if one.stage is not Stage.COMPILER_OPS)
         if not of_stage(self._legalizations, Stage.COMPILER_OPS, self.target):
@@ -248,7 +249,7 @@ class Pipeline:
 
 
 def _rewrite(program: Program, rules: Mapping[str, Rule], module: ir.Module) -> None:
-    # The program is the module's, and is kept because it numbers the functions that rules write.
+    # `program` wraps the module. It is passed on because it numbers the functions that rules write.
     rewrite(program, rules)
 
 
@@ -270,7 +271,7 @@ def legalize(
     """Rewrite a module of the gnomon dialect in place, by the stages before the lowering.
 
     Raises:
-      UnsupportedOnTarget: it has an op or a dtype that the target has no form of.
+      UnsupportedOnTarget: it has an op or a dtype that the target does not support.
     """
     for step in Pipeline(target, legalizations)._on_program(module):
         step.run(module)
@@ -279,9 +280,9 @@ def legalize(
 def legalization_passes(
     target: Target, legalizations: Sequence[Legalization] = LEGALIZATIONS
 ) -> dict[str, Pass]:
-    """The legalizations for a target, each as a pass of its own, by name.
+    """The legalizations for a target, each as a separate pass, by name.
 
-    Those of control flow leave StableHLO with ops of the dialects of the compiler.
+    Those of control flow produce StableHLO with ops of the compiler's dialects.
     """
     passes = [
         Pass(

@@ -1,4 +1,4 @@
-"""The life of the compiler's process: started late, kept warm, watched, replaced when it dies."""
+"""The compiler's process: started when needed, kept warm, watched, and replaced when it dies."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _LONGEST_WAIT_S = 3600.0
 _DIAGNOSTIC_BYTES = 1 << 20
 
 Reply = tuple[bool, bytes, str]
-"""Whether the compilation worked, the executable, and what the compiler printed."""
+"""Whether the compilation succeeded, the executable, and the compiler's output."""
 _Message = tuple[dict[str, object], bytes]
 Provide = Callable[[bytes, Callable[[dict[str, object], bytes], _Message]], _Message]
-"""Answers a request for kernels: takes their texts, and what asks the process itself."""
+"""Answers a request for kernels, from their texts and a function that asks the process itself."""
 
 
 class ProcessDiedError(Exception):
@@ -78,8 +78,8 @@ class _Worker:
             )
         self.process_flags = tuple(process_flags)
         self.ready = False
-        # A file, because it can be read after the process has died; opened for appending, so that
-        # the process and its linker go on at the start after it is truncated.
+        # A file, because it can be read after the process has died. It is opened for appending, so
+        # that the process and its linker write at the start again after it is truncated.
         self._folder = make_scratch_folder()
         handle, name = tempfile.mkstemp(dir=self._folder)
         os.close(handle)
@@ -98,13 +98,13 @@ class _Worker:
         self.send({"sys_path": paths, "process_flags": list(process_flags), "serve": serve})
 
     def send(self, header: dict[str, object], payload: bytes = b"") -> None:
-        """Sends a frame; a dead process is noticed when the answer is awaited."""
+        """Send a frame; a dead process is noticed when the answer is awaited."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             worker_program.write_frame(self._requests, header, payload)
 
     def receive(self, deadline: float) -> _Message:
-        """Waits for a frame until `deadline`, on the monotonic clock."""
-        # A frame follows its first byte at once, so only that byte is waited for by the clock.
+        """Wait for a frame until `deadline`, on the monotonic clock."""
+        # The rest of a frame follows its first byte at once, so only that byte has the deadline.
         while not select.select([self._replies], [], [], _wait_until(deadline))[0]:
             if time.monotonic() >= deadline:
                 raise ProcessTimeoutError(self.read_diagnostics())
@@ -119,26 +119,26 @@ class _Worker:
         return frame
 
     def clear_diagnostics(self) -> None:
-        """Forgets what was printed for the previous request."""
+        """Discard the output of the previous request."""
         os.truncate(self._diagnostics, 0)
 
     def read_diagnostics(self) -> str:
-        """Returns what was printed since the last `clear_diagnostics`."""
+        """The output since the last `clear_diagnostics`."""
         return os.pread(self._diagnostics, _DIAGNOSTIC_BYTES, 0).decode(errors="replace")
 
     def stop(self) -> None:
-        """Ends the process."""
+        """End the process."""
         self.process.kill()
         self.process.wait()
         self.remove_files()
         self.abandon()
 
     def remove_files(self) -> None:
-        """Removes what the compiler and its linker leave where they are interrupted."""
+        """Remove the files that an interrupted compiler or linker leaves."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def abandon(self) -> None:
-        """Closes our ends of the pipes and leaves the process alone."""
+        """Close our ends of the pipes, and leave the process alone."""
         for stream in (self._requests, self._replies):
             with contextlib.suppress(OSError):
                 stream.close()
@@ -148,27 +148,27 @@ class _Worker:
 
 
 def _wait_until(deadline: float) -> float:
-    """Seconds to wait at once for a deadline, which may be infinite."""
+    """The seconds of one wait for a deadline, which may be infinite."""
     return min(max(0.0, deadline - time.monotonic()), _LONGEST_WAIT_S)
 
 
 class CompilerProcess:
     """The compiler, as a process that starts when first needed and again after it died.
 
-    A process takes some flags only once, when it starts; programs that need others have a process
-    of their own, so that a user who compiles for a processor and a GPU in turn waits for neither.
+    A process accepts some flags only when it starts. There is one process for each set of these, so
+    that compiling for a CPU and a GPU in turn does not restart it.
 
-    Safe for threads, which take turns, and across forks: a child starts processes of its own. They
-    end with this one, however that ends.
+    It can be used from several threads, which take turns, and across forks: a child starts its own
+    processes. They end with this process, however that ends.
 
     Args:
-        serve: another compiler than IREE's, as `worker` takes it.
+        serve: a compiler other than IREE's, see `worker`.
     """
 
     def __init__(self, serve: str = "") -> None:
         self._serve = serve
         self._lock = threading.Lock()
-        # By the flags of the process; the one that was used last is the last.
+        # By the flags of the process, in the order of their last use.
         self._workers: dict[tuple[str, ...], _Worker] = {}
         self._closed = False
         atexit.register(self._at_exit)
@@ -178,7 +178,7 @@ class CompilerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The number of the process that was used last, if one runs."""
+        """The id of the process that was used last, if there is one."""
         worker = next(reversed(self._workers.values()), None)
         return worker.process.pid if worker is not None else None
 
@@ -190,12 +190,13 @@ class CompilerProcess:
         timeout_s: float,
         provide: Provide | None = None,
     ) -> Reply:
-        """Compiles one artifact.
+        """Compile one artifact.
 
         Args:
-            artifact, flags, process_flags: what and how.
-            timeout_s: after so many seconds the process is stopped.
-            provide: answers a request for kernels, where the flags make the process ask.
+            artifact: the artifact.
+            flags, process_flags: the flags for the program, and those of the process.
+            timeout_s: the number of seconds after which the process is stopped.
+            provide: answers a request for kernels, which some flags make the process send.
 
         Raises:
             ProcessDiedError: the process died.
@@ -222,14 +223,14 @@ class CompilerProcess:
         process_flags: Sequence[str],
         timeout_s: float,
     ) -> _Message:
-        """Sends the process one request and returns its reply; raises as `compile` does."""
+        """Send the process one request and return its reply; raises the errors of `compile`."""
         with self._conversation(process_flags) as worker:
             worker.send(header, payload)
             return worker.receive(time.monotonic() + timeout_s)
 
     @contextlib.contextmanager
     def _conversation(self, process_flags: Sequence[str]) -> Iterator[_Worker]:
-        """A process that is ready for a request; it is stopped where the block raises."""
+        """A process that is ready for a request; it is stopped if the block raises."""
         with self._lock:
             worker = self._running(process_flags)
             try:
@@ -238,14 +239,14 @@ class CompilerProcess:
                 worker.clear_diagnostics()
                 yield worker
             except BaseException:
-                # Also for an interrupt, which leaves an answer in the pipe that nobody would read.
+                # Interrupts, too, leave an answer in the pipe that nobody would read.
                 del self._workers[worker.process_flags]
                 worker.stop()
                 self._check_open()
                 raise
 
     def start(self, process_flags: Sequence[str]) -> None:
-        """Starts the process without waiting for it; does nothing where it runs or is in use."""
+        """Start the process without waiting for it; do nothing if it runs or is in use."""
         if self._lock.acquire(blocking=False):
             try:
                 self._running(process_flags)
@@ -253,7 +254,7 @@ class CompilerProcess:
                 self._lock.release()
 
     def stop(self) -> None:
-        """Ends the processes; the next compilation starts another."""
+        """End the processes; the next compilation starts another."""
         with self._lock:
             while self._workers:
                 self._workers.popitem()[1].stop()
@@ -284,7 +285,7 @@ class CompilerProcess:
         worker.ready = True
 
     def _at_exit(self) -> None:
-        # Without the lock, which a thread may hold in the middle of a compilation.
+        # Without the lock, which a thread may hold during a compilation.
         self._closed = True
         for worker in list(self._workers.values()):
             worker.process.kill()
@@ -295,9 +296,9 @@ class CompilerProcess:
         self._lock = threading.Lock()
         while self._workers:
             _, worker = self._workers.popitem()
-            # The process is the parent's. Holding its pipes would keep it alive after the parent.
+            # The process is the parent's; holding its pipes would keep it alive after the parent.
             worker.abandon()
-            # Not ours to wait for; without a return code, Popen's destructor would warn.
+            # Only the parent can wait for it, but Popen's destructor warns without a return code.
             worker.process.returncode = 0
 
 

@@ -33,15 +33,15 @@ class _Lost(Pending):
         return self._reason
 
     def wait(self) -> None:
-        """Raises what there is to say."""
+        """Raise the reason."""
         raise ExecutionError(self._reason)
 
 
 class RemoteBuffer(Buffer):
-    """An array in a device's own memory, perhaps not there or not computed yet.
+    """An array in a device's own memory, which may not be copied or computed yet.
 
-    The memory is freed with the buffer, as soon as the programs that use it have ended. What a
-    buffer holds is counted by its device.
+    The memory is freed with the buffer, as soon as the programs that use it have ended. The device
+    counts the memory of its buffers.
     """
 
     __slots__ = ("_counted", "_download", "_state")
@@ -63,7 +63,7 @@ class RemoteBuffer(Buffer):
         state.memory.add(self, self._counted)
 
     def copy_to_host_async(self) -> None:
-        """Starts to bring the value to the host; `to_numpy` then waits less."""
+        """Start copying the value to the host, so that `to_numpy` waits less."""
         self._check_alive()
         view, pending = self._view, self._pending
         if self._host is not None or self._download is not None or not (view and view.byte_length):
@@ -73,12 +73,12 @@ class RemoteBuffer(Buffer):
         except OutOfMemory:
             raise
         except RuntimeError as error:
-            # Whoever reads the value is told that its program failed.
+            # If its program failed, the error is raised where the value is read.
             if pending is None or pending.failure() is None:
                 raise execution_error("the value cannot be read", error, self._state) from error
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """Waits for the value and returns a read-only copy of it, always the same one.
+        """Wait for the value and return a read-only copy of it, always the same one.
 
         Raises:
             ExecutionError: the program that computes it failed.
@@ -103,13 +103,13 @@ class RemoteBuffer(Buffer):
         return host
 
     def delete(self, reason: str = "delete() was called on it") -> None:
-        """Lets go of the memory; any later use raises. Arrays from `to_numpy` stay valid."""
+        """Release the memory; any later use raises. Arrays from `to_numpy` stay valid."""
         super().delete(reason)
         self._download = None
         self._uncount()
 
     def view_for(self, state: DriverState) -> Any:
-        """Returns IREE's view of the buffer; where its device is gone, of what was read of it."""
+        """IREE's view of the buffer; if its device is gone, of the copy that was read before."""
         if self._view is None:
             self._check_alive()
             assert self._array is not None
@@ -119,13 +119,13 @@ class RemoteBuffer(Buffer):
         return self._view
 
     def is_lost(self) -> bool:
-        """Whether the device went away with the value on it."""
+        """Whether the value was lost with its device."""
         return isinstance(self._pending, _Lost)
 
     def abandon(self, reason: str) -> None:
-        """Makes the buffer one of a device that is gone: so is its value unless it was read before.
+        """Note that the device is gone; the value is lost unless it was read before.
 
-        Its memory is not freed, which would be done through a device that is not there.
+        Its memory is not freed, since that would need the device.
         """
         if self._deleted is None:
             self._state.memory.leak((self._view, self._pending, self._download))
@@ -144,12 +144,12 @@ class RemoteBuffer(Buffer):
 
 
 def put(array: np.ndarray[Any, Any], device: Device, state: DriverState) -> RemoteBuffer:
-    """Copies an array to a device, without waiting for the end of the copy.
+    """Copy an array to a device, without waiting for the end of the copy.
 
     Args:
-        array: of any layout, and of a dtype that IREE knows; it may be changed afterwards.
-        device: where to.
-        state: IREE's own device.
+        array: an array of any layout, of a dtype that IREE supports; it may be changed afterwards.
+        device: the device.
+        state: the state of IREE's device.
 
     Raises:
         TypeError: the dtype is not supported.
@@ -167,7 +167,7 @@ def put(array: np.ndarray[Any, Any], device: Device, state: DriverState) -> Remo
 
 
 def upload_and_wait(state: DriverState, array: np.ndarray[Any, Any]) -> Any:
-    """Copies an array to a device; IREE's view of it, which is ready."""
+    """Copy an array to a device, and return IREE's view of it, which is ready."""
     element = element_type(array.dtype)
     upload = Upload(state, array)
     if upload.semaphore is not None:
@@ -178,5 +178,5 @@ def upload_and_wait(state: DriverState, array: np.ndarray[Any, Any]) -> Any:
 def read(
     state: DriverState, view: Any, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> np.ndarray[Any, Any]:
-    """Waits for a copy of a value that is ready."""
+    """Copy a value that is ready, and wait for the copy."""
     return Download(state, view, None).finish(shape, dtype)

@@ -16,7 +16,7 @@ from gnomon.backends.iree.remote import RemoteBuffer, put
 
 __all__ = ["RemoteExecutable"]
 
-# Programs and copies that may wait for a device. Each of them holds memory that only its end frees.
+# The most programs and copies that wait for a device. Each holds memory until it has ended.
 _RUN_AHEAD = 64
 
 
@@ -28,13 +28,13 @@ class RemoteExecutable(Executable):
     """
 
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """Starts the program as a call does, for callers that know their buffers.
+        """Start the program without checking the arguments.
 
         Args:
-            buffers: of the declared number, shapes and dtypes, which is not checked.
+            buffers: the arguments, of the declared number, shapes and dtypes.
 
         Raises:
-            OutOfMemory: it needs more memory than is free once everything before it is done.
+            OutOfMemory: it needs more memory than is free after everything before it has ended.
         """
         state = self._load().state
         state.in_flight.hold_back(_RUN_AHEAD)
@@ -42,9 +42,9 @@ class RemoteExecutable(Executable):
             return super().run(buffers)
         except OutOfMemory:
             if self._loaded.host is not None:
-                # Python functions that it called would be called again.
+                # A second attempt would call its Python functions again.
                 raise
-        # Outside of the handler: its traceback holds the buffers of the attempt.
+        # Outside the handler, since the traceback keeps the buffers of the first attempt alive.
         state.make_room()
         return super().run(buffers)
 
@@ -59,7 +59,7 @@ class RemoteExecutable(Executable):
     def _wrap(
         self, results: Any, pending: Pending | None, may_alias: bool, state: DriverState
     ) -> list[Buffer]:
-        # A result that is an argument's memory is one more name for it: both are immutable.
+        # A result may share the memory of an argument, since both are immutable.
         get = results.get_as_object
         return [
             RemoteBuffer(

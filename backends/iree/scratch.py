@@ -1,8 +1,8 @@
-"""Private folders for files that live for a moment: libraries that are loaded, objects to link.
+"""Private folders for short-lived files: libraries that are loaded, objects to link.
 
-IREE's runtime and its compiler take the folder of the environment's `TMPDIR` as it is: one that is
-missing, full or read-only fails every program, and a name with a space or a quote reaches a shell.
-They are given a folder of our own choice by a name without such characters.
+IREE's runtime and compiler use the environment's `TMPDIR` without checks: every program fails if
+that folder is missing, full or read-only, and spaces and quotes in its name reach a shell. So we
+choose a folder that works, with a name without such characters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gnomon.backends.errors import BackendUnavailable
 
 __all__ = ["loading_libraries", "make_private_folder", "make_scratch_folder", "scratch_folder"]
 
-# A folder must have room for so much, which is more than nearly every program needs.
+# A folder must have room for this much, which is more than nearly every program needs.
 _PROBE_BYTES = 1 << 20
 _LIBRARY_PREFIX = "iree_dylib_"
 
@@ -44,10 +44,10 @@ def _candidates() -> Iterator[str]:
 
 
 def make_private_folder() -> str:
-    """Makes a folder that only this user can use, where files can be written and run.
+    """Make a folder that only this user can access, where files can be written and executed.
 
     Raises:
-        BackendUnavailable: there is no such place.
+        BackendUnavailable: there is no such folder.
     """
     reasons = []
     for parent in dict.fromkeys(map(os.path.abspath, _candidates())):
@@ -81,7 +81,7 @@ def _probe(folder: str) -> None:
 
 @functools.cache
 def scratch_folder() -> str:
-    """Returns this process's folder for libraries that are being loaded; usually it is empty."""
+    """This process's folder for libraries that are being loaded; usually it is empty."""
     folder = make_private_folder()
     owner = os.getpid()
 
@@ -95,7 +95,7 @@ def scratch_folder() -> str:
 
 
 def make_scratch_folder() -> str:
-    """Makes a private folder in `scratch_folder`, which whoever asks for it removes."""
+    """Make a private folder in `scratch_folder`, which the caller must remove."""
     _restore(scratch_folder())
     return tempfile.mkdtemp(dir=scratch_folder())
 
@@ -107,9 +107,9 @@ _has_loaded_a_library = False
 
 @contextlib.contextmanager
 def _redirected() -> Iterator[None]:
-    """Lets IREE's runtime find `scratch_folder` as `TMPDIR`: it asks once, for its first library.
+    """Set `TMPDIR` to `scratch_folder` for IREE, which reads it once, for its first library.
 
-    Python's own view of the environment stays as it is.
+    Python's own view of the environment does not change.
     """
     global _assignment  # noqa: PLW0603 - kept alive for ever
     if _has_loaded_a_library:
@@ -130,9 +130,9 @@ def _redirected() -> Iterator[None]:
 
 @contextlib.contextmanager
 def loading_libraries() -> Iterator[None]:
-    """A context in which IREE loads libraries and leaves neither files nor descriptors.
+    """A context in which IREE loads libraries without leaving files or descriptors.
 
-    IREE 3.13 writes a library to a file with an unused descriptor, and keeps both for ever.
+    IREE 3.13 writes a library to a file with an unused descriptor, and never releases either.
     """
     global _has_loaded_a_library  # noqa: PLW0603 - IREE settles its folder once for the process
     if not sys.platform.startswith("linux"):
@@ -148,13 +148,13 @@ def loading_libraries() -> Iterator[None]:
             for name in os.listdir(folder):
                 if name.startswith(_LIBRARY_PREFIX):
                     os.unlink(os.path.join(folder, name))
-                    # A program may have no library: one of a GPU, or one that returns its argument.
+                    # Some programs have no library: those of GPUs, or that return an argument.
                     _has_loaded_a_library = True
             _close_descriptors_of(os.path.join(folder, _LIBRARY_PREFIX))
 
 
 def _restore(folder: str) -> None:
-    """Makes sure that the folder is there, and private: the process that made it may have ended."""
+    """Make sure that the folder exists and is private; the process that made it may have ended."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
     if not is_private(folder):

@@ -1,9 +1,9 @@
-"""Modules that run without gnomon: compiled for a kind of processor or device, not for one process.
+"""Modules that run without gnomon, on any machine with a certain kind of processor or device.
 
-A call returns when the results are there, so the caller needs no fences. Of Python it calls at most
-the factorizations of `gnomon_runtime`, and the module names those. A module for this machine's
-processor is compiled for its level of the architecture and links no libraries, so that other
-machines of that level run it too.
+A call returns when the results are ready, so the caller needs no fences. The only Python functions
+that it calls are the factorizations of `gnomon_runtime`, which the module names. A module for this
+machine's processor is compiled for its level of the architecture and links no libraries, so that it
+runs on other machines of that level too.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2", "aarch64-linux", "riscv64-linu
 
 @dataclass(frozen=True)
 class StandaloneModule:
-    """A compiled program with what a runtime must know about it.
+    """A compiled program with everything that a runtime must know about it.
 
     Attributes:
       code: IREE's `.vmfb`.
       target: the target's name.
-      platform: of the devices that run it.
+      platform: the platform of the devices that run it.
       execution: ``"sync"`` for inline in the calling thread, ``"blocking"`` for a pool of threads
         or a device.
       machine, features: the processor that it needs, see `Target`.
-      versions: of the compiler.
+      versions: the versions of the compiler's packages.
       host: the functions of NumPy that it calls.
     """
 
@@ -67,10 +67,10 @@ class StandaloneModule:
 
 
 def level_of_this_machine() -> str:
-    """The name of the highest level of the architecture that this processor has.
+    """The name of the highest level of the architecture that this processor supports.
 
     Raises:
-        UnsupportedOnTarget: it has none of the levels that there are targets for.
+        UnsupportedOnTarget: it supports none of the levels for which there are targets.
     """
     by_name = {target.name: target for target in CPUS}
     for name in _LEVELS:
@@ -84,7 +84,7 @@ def level_of_this_machine() -> str:
 
 @functools.cache
 def _backend(target: str) -> IreeBackend:
-    """The backend of a target whose programs have NumPy beside them."""
+    """The backend of a target for programs that can call NumPy."""
     rows = [
         replace(row, rules=rules_beside_numpy) if row.name == "host-calls" else row
         for row in LEGALIZATIONS
@@ -100,7 +100,7 @@ def compile_standalone(program: Program, target: str) -> StandaloneModule:
       target: a name that `find_target` takes; ``"cpu"`` is the level of this machine.
 
     Raises:
-      UnsupportedOnTarget: the target has no form of an op or a dtype, or the program calls Python
+      UnsupportedOnTarget: the target does not support an op or a dtype, or the program calls Python
         for more than factorizations.
       CompilationError: the compiler failed.
     """

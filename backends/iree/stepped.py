@@ -1,8 +1,8 @@
 """Running stepped programs: loops and branches in Python around compiled pieces.
 
-Between the pieces values stay where they are, on the device; the host reads conditions and indices,
-one number each. A slot is emptied after its last use, so that a value's memory is freed when the
-compiled program would free it.
+Between pieces, values stay on the device. The host reads only conditions and indices, one number
+each. A slot is cleared after its last use, so that a value's memory is freed when a compiled
+program would free it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def read_steps(function: Any) -> Block | None:
 
 
 class Stepper:
-    """A loaded stepped program; call it as IREE calls a function.
+    """A loaded stepped program, with the calling convention of one of IREE's functions.
 
     Args:
       program: the steps; the block's arguments are the program's.
       module: the loaded module with the pieces.
-      context: what runs them.
+      context: IREE's context, which runs the pieces.
       calls: the host functions by name.
       state: the device.
     """
@@ -61,7 +61,7 @@ class Stepper:
 
 
 class _Preparation:
-    """Makes Python functions of steps."""
+    """Turns steps into Python functions."""
 
     def __init__(
         self, module: Any, context: Any, calls: Mapping[str, HostCall], state: DriverState

@@ -1,13 +1,13 @@
-"""Stepped programs: pieces of compiled code, and what is done between them as data.
+"""Stepped programs: compiled pieces of code, and the steps between them as data.
 
-IREE keeps the order of calls of Python only in straight code: beside loops and branches it moves
-them, and refuses some programs. So the loops and branches around such calls are taken out of a
-program (`legalize/control/pieces.py`). The code between them is compiled, each *piece* a function
-of its own. The loops, branches and calls are *steps*, which `stepped.py` takes from Python. Calls
-are then in the order of the program because the steps are.
+IREE keeps the order of calls of Python only in straight-line code: it moves them past loops and
+branches, and rejects some programs. So the loops and branches around such calls are taken out of
+the program (`legalize/control/pieces.py`). The code between them is compiled, each *piece* as a
+function. The loops, branches and calls become *steps*, which `stepped.py` runs in Python, in the
+order of the program.
 
-Values live in numbered *slots*, common to all blocks. The steps are written into the executable as
-reflection data of ``main``, like the table of host functions: a stepped program is one file.
+Values are in numbered *slots*, which all blocks share. The steps are stored in the executable as
+reflection data of ``main``, like the table of host functions, so a stepped program is one file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Piece:
 
     Attributes:
       function: its name in the executable.
-      takes, gives: slots of its arguments and results.
+      takes, gives: the slots of its arguments and results.
     """
 
     function: str
@@ -49,13 +49,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Loop:
-    """Run a body for as long as a condition holds.
+    """Run a body as long as a condition holds.
 
     Attributes:
-      initial: what the carries start from.
-      carries: what condition and body see, and, when the loop is done, its results.
-      cond: gives a bool.
-      body: gives the next carries.
+      initial: the slots of the initial carries.
+      carries: the slots of the carries, which condition and body read; after the loop, its results.
+      cond: the condition, whose result is a bool.
+      body: the body, whose results are the next carries.
     """
 
     initial: Slots
@@ -69,9 +69,9 @@ class Branch:
     """Run one of several blocks.
 
     Attributes:
-      index: an integer; one that is out of range means the last block.
-      blocks: what to choose from.
-      gives: slots of the results.
+      index: the slot of an integer; one that is out of range chooses the last block.
+      blocks: the blocks.
+      gives: the slots of the results.
     """
 
     index: int
@@ -84,12 +84,12 @@ Step: TypeAlias = "Piece | Call | Loop | Branch"
 
 @dataclass(frozen=True)
 class Block:
-    """Steps one after another.
+    """A sequence of steps.
 
     Attributes:
       arguments: slots that are filled before, and belong to the block.
-      steps: what to do.
-      results: slots of what it gives.
+      steps: the steps.
+      results: the slots of its results.
     """
 
     arguments: Slots

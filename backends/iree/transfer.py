@@ -1,9 +1,9 @@
 """Copies between NumPy's memory and a device's own, in the order of the device's queue.
 
-A copy goes by way of *staging* memory, which both sides reach: the driver makes it, so it needs no
-alignment or registration of NumPy's. Nothing here waits, except for a value that is asked for: an
-upload returns when the array's content is in staging memory, and a download is queued after the
-program that computes the value.
+A copy uses *staging* memory, which both sides can access. The driver allocates it, so NumPy's
+memory needs no alignment or registration. An upload returns when the array's content is in staging
+memory, and a download is queued after the program that computes the value; only `Download.finish`
+waits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Download", "Upload"]
 
 _OWN = int(rt.MemoryType.DEVICE_LOCAL)
 _OWN_USAGE = int(rt.BufferUsage.DEFAULT)
-# Cached by the processor: reading uncached memory costs a hundred times as much.
+# Cached by the processor, since reading uncached memory takes a hundred times as long.
 _STAGING = (
     int(rt.MemoryType.HOST_LOCAL)
     | int(rt.MemoryType.DEVICE_VISIBLE)
@@ -29,15 +29,15 @@ _STAGING = (
 )
 _STAGING_USAGE = int(rt.BufferUsage.TRANSFER) | int(rt.BufferUsage.MAPPING)
 
-# Staging memory up to this size is kept and used again: a driver takes long to make some, and may
-# wait for the device to free it. A larger piece is used once, by one array.
+# Staging memory up to this size is kept and reused, since a driver is slow to allocate it, and may
+# wait for the device before it frees it. A larger piece is used once, for one array.
 _KEPT_BYTES = 1 << 20
 _KEPT_PIECES = 8
 _SMALLEST_BYTES = 1 << 12
 
 
 def _take_staging(state: DriverState, nbytes: int) -> Any:
-    """Returns staging memory of at least so many bytes that no copy uses."""
+    """Staging memory of at least ``nbytes`` bytes that no copy uses."""
     if nbytes > _KEPT_BYTES:
         return _allocate(state, _STAGING, _STAGING_USAGE, nbytes)
     size = max(_SMALLEST_BYTES, 1 << (nbytes - 1).bit_length())
@@ -53,7 +53,7 @@ def _take_staging(state: DriverState, nbytes: int) -> Any:
 
 
 def _give_back(state: DriverState, memory: Any, semaphore: Any = None) -> None:
-    """Keeps staging memory for the next copy, which may use it when `semaphore` reaches 1."""
+    """Keep staging memory for another copy, which may use it when `semaphore` reaches 1."""
     idle = state.idle_staging.get(memory.byte_length())
     if idle is not None and len(idle) < _KEPT_PIECES:
         idle.append((memory, semaphore))
@@ -66,7 +66,7 @@ def _allocate(state: DriverState, memory_type: int, usage: int, nbytes: int) -> 
         lost = _if_lost(state, error)
         if lost:
             raise ExecutionError(f"{state.name} gives no memory: {error}{lost}") from error
-        # Finished programs and garbage may hold memory until somebody looks.
+        # Ended programs and garbage may still hold memory.
         state.make_room()
     try:
         return state.allocator.allocate_buffer(memory_type, usage, nbytes)
@@ -93,7 +93,7 @@ def _is_over(semaphore: Any) -> bool:
 def _queue_copy(
     state: DriverState, source: Any, target: Any, nbytes: int, wait_for: Any, keep_alive: object
 ) -> Any:
-    """Queues a copy after a fence; returns the semaphore that it raises to 1."""
+    """Queue a copy after a fence, and return the semaphore that it raises to 1."""
     commands = rt.HalCommandBuffer(state.device)
     commands.copy(source, target, 0, 0, nbytes, end=True)
     semaphore = state.device.create_semaphore(0)
@@ -101,7 +101,7 @@ def _queue_copy(
     try:
         state.device.queue_execute(commands, wait_for, [(semaphore, 1)])
     except RuntimeError as error:
-        # Nobody will raise the semaphore: what is held for it may go.
+        # Nothing will raise the semaphore, so the memory that is held until then can be released.
         semaphore.fail(str(error))
         what = f"a copy to or from {state.name} failed to start"
         raise ExecutionError(f"{what}: {error}{_if_lost(state, error)}") from error
@@ -113,11 +113,11 @@ class Upload:
 
     Args:
         state: the device.
-        array: of any layout; it may be changed as soon as this returns.
+        array: an array of any layout; it may be changed as soon as this returns.
 
     Attributes:
-        memory: IREE's buffer, which has the content when the copy is over.
-        semaphore: reaches 1 then; None where there is nothing to copy.
+        memory: IREE's buffer, which has the content when the copy has ended.
+        semaphore: the semaphore that reaches 1 then; None if there is nothing to copy.
 
     Raises:
         OutOfMemory: the device has no room for it.
@@ -142,11 +142,11 @@ class Download:
     Args:
         state: the device.
         view: IREE's buffer view, of at least one byte.
-        fence: of the program that computes it, or None if the value is there already.
+        fence: the fence of the program that computes it, or None if the value is ready.
 
     Raises:
         OutOfMemory: there is no room for a copy that the host can read.
-        RuntimeError: the program has failed already.
+        RuntimeError: the program has already failed.
     """
 
     __slots__ = ("_nbytes", "_semaphore", "_staging", "_state")
@@ -160,7 +160,7 @@ class Download:
         )
 
     def finish(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """Waits for the value; to be called once.
+        """Wait for the value; to be called once.
 
         Raises:
             RuntimeError: the copy, or the program before it, failed.
@@ -171,5 +171,5 @@ class Download:
         if self._nbytes <= _KEPT_BYTES:
             array = array.copy()
             _give_back(self._state, self._staging)
-        # Otherwise the array is in the staging memory for as long as it lives.
+        # A larger array stays in the staging memory as long as it lives.
         return array

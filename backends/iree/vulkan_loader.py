@@ -1,6 +1,6 @@
-"""The Vulkan loader that IREE uses: it signals in order, and its waits sleep.
+"""The Vulkan loader that IREE uses, which signals in order and sleeps while it waits.
 
-`backends/native/vulkan_loader.cpp` says what goes wrong otherwise.
+`backends/native/vulkan_loader.cpp` explains the faults that it avoids.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gnomon._native import __file__ as native_file
 
 __all__ = ["our_loader"]
 
-# By this IREE is told of a loader, as a file or as the folder of one.
+# The environment variable that names a loader for IREE, as a file or as its folder.
 _VARIABLE = "IREE_HAL_VULKAN_LIBVULKAN_PATH"
 _NAMES = ("libvulkan.so.1", "libvulkan.so")
 _OURS = os.path.join(os.path.dirname(native_file), "libgnomon_vulkan.so")
@@ -32,11 +32,11 @@ def _candidates() -> Iterator[str]:
 
 @contextmanager
 def our_loader() -> Iterator[None]:
-    """Has IREE take Vulkan's functions from our library, if the block makes its driver.
+    """Make IREE take Vulkan's functions from our library, if the block creates its driver.
 
-    Where no loader is found, IREE looks for one itself and says what it tried.
+    If no loader is found, IREE looks for one itself and reports what it tried.
     """
-    # IREE's other platforms have a driver of their own, or were never seen.
+    # IREE's other platforms have drivers of their own, or are untested.
     if not sys.platform.startswith("linux"):
         yield
         return

@@ -1,22 +1,21 @@
-"""The compiler's process: reads programs from a pipe, writes executables to another.
+"""The compiler's process: reads programs from a pipe, and writes executables to another.
 
-It runs as a script of its own and imports nothing of gnomon, so that it starts quickly and so that
-whatever the compiler does to its process (abort, segmentation fault, a pass that never ends) leaves
-the user's program untouched.
+It runs as a script and imports nothing of gnomon, so that it starts quickly. Failures of the
+compiler (an abort, a segmentation fault, a pass that never ends) do not affect the user's program.
 
 The conversation, in frames of a JSON header and a payload:
-    parent:  {"sys_path": [...], "process_flags": [...]}, or "serve" in the place of the flags
+    parent:  {"sys_path": [...], "process_flags": [...]}, or "serve" instead of the flags
     worker:  {"ready": true}
     parent:  {"flags": [...]}, the artifact
     worker:  {"ok": true}, the executable      or  {"ok": false, "stage": "..."}
-Where the flags say that kernels are compiled apart, the worker asks for them in between:
+If the flags say that kernels are compiled separately, the worker asks for them in between:
     worker:  {"kernels": n}, the texts
     parent:  {"batch": name}, some of them     any number of times, to this worker or to others
     worker:  {"ok": true}, the compiled batch  or  {"ok": false, "stage": "..."}
-    parent:  {"places": [...]}, the batches    or  {"places": null} to compile the program whole
-Another compiler than IREE's is named by "serve", a ``module:function`` that takes flags and payload
-of a request and returns header and payload of the reply.
-Diagnostics go to the standard error stream, which the parent gave as a file.
+    parent:  {"places": [...]}, the batches    or  {"places": null} to compile it as a whole
+"serve" names a compiler other than IREE's, as ``module:function``: it takes the flags and the
+payload of a request, and returns the header and the payload of the reply.
+Diagnostics go to standard error, for which the parent provides a file.
 """
 
 from __future__ import annotations
@@ -50,16 +49,16 @@ __all__ = [
 
 _START, _KERNELS_FORMED, _MEMORY_PLANNED, _END = b"start", b"flow", b"stream", b"end"
 _KERNELS_WRITTEN, _KERNELS_COMPILED = b"executable-sources", b"executable-targets"
-# What this worker does besides the compiler; flags that begin so are not the compiler's.
+# Flags with this prefix are for this worker, not for the compiler.
 OWN_FLAGS = "--gnomon-"
 # For programs in the memory of the host.
 ALLOCATE_AT_THE_CALL = "--gnomon-allocate-at-the-call"
 # For this machine's processor, with a linker; see `kernels`.
 KERNELS_APART = "--gnomon-kernels-apart"
-# Threads take turns at kernels. Of fewer, and before there are any, they only wait for each other:
-# a fifth of the time that a small program takes.
+# Threads compile kernels in parallel. With fewer kernels than this, and before kernels are formed,
+# they only wait for each other, which takes a fifth of the time of a small program.
 _KERNELS_FOR_THREADS = 4
-# To put a program together costs as much as one or two kernels.
+# With fewer kernels, splitting does not pay: assembling a program takes as long as one or two.
 _KERNELS_TO_PART = 4
 
 _Message = tuple[dict[str, object], bytes]
@@ -70,7 +69,7 @@ _ORPHAN_POLL_MS = 5000
 
 
 def write_frame(stream: BinaryIO, header: dict[str, object], payload: bytes = b"") -> None:
-    """Writes one frame and flushes."""
+    """Write one frame and flush."""
     text = json.dumps(header).encode()
     stream.write(_HEADER.pack(len(text), len(payload)) + text)
     stream.write(payload)
@@ -78,7 +77,7 @@ def write_frame(stream: BinaryIO, header: dict[str, object], payload: bytes = b"
 
 
 def read_frame(stream: BinaryIO) -> tuple[dict[str, object], bytes] | None:
-    """Reads one frame; None at the end of the stream."""
+    """Read one frame; None at the end of the stream."""
     sizes = stream.read(_HEADER.size)
     if len(sizes) < _HEADER.size:
         return None
@@ -92,7 +91,7 @@ def read_frame(stream: BinaryIO) -> tuple[dict[str, object], bytes] | None:
 
 
 def _exit_with_parent(requests: int) -> None:
-    """Ends this process as soon as the parent is gone, even in the middle of a compilation."""
+    """End this process as soon as the parent has ended, even during a compilation."""
     parent = os.getppid()
     poll = select.poll()
     poll.register(requests, 0)
@@ -104,7 +103,7 @@ def _exit_with_parent(requests: int) -> None:
 
 def _session(flags: Sequence[str]) -> tuple[Any, CompilerIR] | None:
     """A session of the compiler with flags, and access to its programs; None for wrong flags."""
-    # It can be found only after the handshake has told `sys.path`.
+    # The import works only after the handshake, which sets `sys.path`.
     from iree.compiler.api import Session, ctypes_dl  # noqa: PLC0415
 
     session = Session()
@@ -119,7 +118,7 @@ def _session(flags: Sequence[str]) -> tuple[Any, CompilerIR] | None:
 
 
 def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
-    """Compiles in parts, between which the module is changed."""
+    """Compile in several phases, and rewrite the module between them."""
     from iree.compiler.api import Output, Source  # noqa: PLC0415
 
     opened = _session(flags)
@@ -137,7 +136,8 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
             return {"ok": False, "stage": "compile"}, b""
         with ir.module_of(invocation._inv_p) as module:
             _drop_barriers(ir, module)
-        # Barriers kept values apart that are alike. Merged later on, they would share a buffer.
+        # Barriers kept equal values apart. If these were merged only later, they would share a
+        # buffer that `in_place` has not seen.
         if not ir.run_passes(invocation._inv_p, b"cse"):
             return {"ok": False, "stage": "compile"}, b""
         with ir.module_of(invocation._inv_p) as module:
@@ -169,7 +169,7 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
                 print(f"error: {error}", file=sys.stderr, flush=True)
                 return {"ok": False, "stage": "kernels"}, b""
             after = _KERNELS_COMPILED if objects else _KERNELS_WRITTEN
-        # The others have threads of their own: their processes.
+        # Kernels that were compiled separately had several processes instead of threads.
         ir.set_threads(not objects and count >= _KERNELS_FOR_THREADS)
         ir.set_phases(invocation._inv_p, after, _END)
         done = invocation.execute()
@@ -181,7 +181,7 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
 
 
 def _with_compiled_kernels(ir: CompilerIR, session: Any, invocation: Any, ask: _Ask) -> list[Path]:
-    """Gives a program kernels that were compiled apart; returns their files, none without them."""
+    """Replace the kernels of a program by separately compiled ones; the files of their objects."""
     room = _room("kernels")
     try:
         with ir.module_of(invocation._inv_p) as module:
@@ -207,7 +207,7 @@ def _with_compiled_kernels(ir: CompilerIR, session: Any, invocation: Any, ask: _
 
 
 def _compile_batch(ir: CompilerIR, session: Any, name: str, texts: bytes) -> _Message:
-    """Compiles some kernels."""
+    """Compile a batch of kernels."""
     room = _room("kernels")
     batch = room.compile_batch(
         ir,
@@ -220,7 +220,7 @@ def _compile_batch(ir: CompilerIR, session: Any, name: str, texts: bytes) -> _Me
 
 
 def _serve(header: dict[str, object], payload: bytes, ask: _Ask) -> _Message:
-    """Answers a request."""
+    """Answer a request."""
     flags = cast(list[str], header["flags"])
     if "batch" not in header:
         return _compile(flags, payload, ask)
@@ -233,7 +233,7 @@ def _serve(header: dict[str, object], payload: bytes, ask: _Ask) -> _Message:
 
 
 def _other_compiler(name: str) -> Callable[[dict[str, object], bytes, _Ask], _Message]:
-    """Another compiler than IREE's, which takes flags and payload of a request."""
+    """A compiler other than IREE's, as a function that answers requests."""
     module, _, function = name.partition(":")
     compile_ = getattr(importlib.import_module(module), function)
 
@@ -246,7 +246,7 @@ def _other_compiler(name: str) -> Callable[[dict[str, object], bytes, _Ask], _Me
 
 @functools.cache
 def _room(name: str) -> Any:
-    """A module of this folder, by its path: to import gnomon takes longer than to start."""
+    """A module of this folder, loaded by its path, since importing gnomon would be slow."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -271,11 +271,12 @@ def _count_kernels(ir: CompilerIR, module: int) -> int:
 
 
 def _drop_barriers(ir: CompilerIR, op: int) -> None:
-    """Take away the barriers after what kernels compute; in place.
+    """Remove the barriers after results of kernels, in place.
 
-    They have kept values out of the kernels of others. Left where they are they part the program:
-    the host waits at each. And IREE 3.13's Vulkan driver frees an allocation too early whose parts
-    are seen through barriers: others wrote where they still were.
+    They have done their work when kernels are formed: they kept values out of other kernels. Left
+    in place, they would split the program, since the host waits at each. IREE 3.13's Vulkan driver
+    also frees an allocation too early if its parts are used through barriers, and other values
+    overwrite it.
     """
     for block in ir.blocks(op):
         for inner in ir.operations(block):
@@ -289,7 +290,7 @@ def _drop_barriers(ir: CompilerIR, op: int) -> None:
 
 
 def _is_computed(ir: CompilerIR, value: int) -> bool:
-    """Whether a value, or what it is a view of, is the result of a kernel."""
+    """Whether a value, or the value of which it is a view, is the result of a kernel."""
     while op := ir.definition(value):
         if ir.name(op) != "flow.tensor.reshape":
             return ir.name(op) == "flow.dispatch"
@@ -298,18 +299,21 @@ def _is_computed(ir: CompilerIR, value: int) -> bool:
 
 
 def _rename_temporary_folder() -> None:
-    """Gives the temporary folder a name that a shell takes: the linker's command is not quoted."""
+    """Give the temporary folder a name without special characters for the linker.
+
+    IREE does not quote the linker's command.
+    """
     folder = os.environ["TMPDIR"]
     if re.search(r"[^A-Za-z0-9_./-]", folder) and os.path.isdir("/proc/self/fd"):
-        # The linker is a process of its own.
+        # The linker is another process, so "self" would not name this one.
         descriptor = os.open(folder, os.O_RDONLY)
         os.environ["TMPDIR"] = f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
 def main() -> None:
-    """Serves requests until the parent closes the pipe."""
+    """Serve requests until the parent closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What the compiler or its linker prints on standard output must not enter the conversation.
+    # Standard output of the compiler or its linker must not enter the conversation.
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -339,7 +343,7 @@ def main() -> None:
         write_frame(replies, header, payload)
         answer = read_frame(requests)
         if answer is None:
-            # The parent has closed the pipe: nobody waits for the program.
+            # The parent has closed the pipe, so nobody waits for the program.
             os._exit(1)
         return answer
 
