@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from gnomon.dialects.body import Body, operands_of, results_of
 from gnomon.dialects.contract import Op, bodies_of, lookup, params_of
+from gnomon.dialects.control_flow import while_
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
 
 # The trip count that is assumed for a loop whose trip count is not known.
 UNKNOWN_TRIP_COUNT = 100
-# A contraction is large if all three of its sizes are at least this.
+# A contraction is large if its rows, columns and contracted elements are all at least this many.
 LARGE = 64
 
 
@@ -25,7 +26,7 @@ class Cost:
       flops: arithmetic operations.
       bytes_accessed: bytes of operands and results, as if a fused kernel accessed each once.
       dispatches: the number of kernels, run one after another.
-      contraction_flops: flops in large unbatched contractions outside of loops.
+      contraction_flops: flops in large unbatched contractions outside of control flow.
       batched_flops: flops in batched contractions.
       product_flops: flops in all contractions.
     """
@@ -38,7 +39,7 @@ class Cost:
     product_flops: float = 0.0
 
     def add(self, other: Cost, times: float = 1.0) -> None:
-        """Add ``times`` the cost of the body of a loop or branch."""
+        """Add ``times`` another cost, except its ``contraction_flops``."""
         self.flops += times * other.flops
         self.bytes_accessed += times * other.bytes_accessed
         self.dispatches += times * other.dispatches
@@ -76,11 +77,11 @@ def estimate(body: Body) -> Cost:
 
 
 def operation_costs(body: Body, times: float = 1.0) -> Iterator[tuple[ir.Operation, Cost]]:
-    """Each operation of a body and of its loops, with the cost of all its executions.
+    """Yield each operation of a body, nested ones included, with the cost of all its executions.
 
     Args:
       body: without calls.
-      times: how many times it is executed.
+      times: the number of times that the body runs.
     """
     for op in body.operations:
         definition = lookup(op)
@@ -94,12 +95,13 @@ def operation_costs(body: Body, times: float = 1.0) -> Iterator[tuple[ir.Operati
 
 
 def _trip_count(op: ir.Operation, definition: Op) -> float:
-    unknown = UNKNOWN_TRIP_COUNT if len(list(bodies_of(op))) == 2 else 1
-    return float(params_of(op, definition).get("length", unknown))
+    if definition is while_:
+        return UNKNOWN_TRIP_COUNT
+    return float(params_of(op, definition).get("length", 1))
 
 
 def _cost_of(op: ir.Operation, definition: Op) -> Cost:
-    """The cost of an operation that is no control flow."""
+    """The cost of one execution of an operation other than control flow."""
     total = Cost()
     results = [type_of(r) for r in results_of(op)]
     operands = [type_of(o) for o in operands_of(op)]

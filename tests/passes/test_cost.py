@@ -14,6 +14,11 @@ from gnomon import lax
 from gnomon.backends.errors import CompilationFailed
 from gnomon.backends.iree import backend
 from gnomon.backends.iree.options import CompileOptions
+from gnomon.dialects.body import Body
+from gnomon.dialects.control_flow import switch
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import TensorType
+from gnomon.passes.cost import estimate
 
 
 def options_of(function: Callable[..., Any], *shapes: tuple[int, ...]) -> CompileOptions:
@@ -62,3 +67,13 @@ def test_a_program_that_cannot_be_tiled_is_compiled_without(
     y = gn.jit(lambda a, b: a @ b.T)(x, x)
     assert tried == [True, False]
     np.testing.assert_array_equal(y, np.full((256, 256), 128.0))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_branch_counts_once(count: int) -> None:
+    number = TensorType((), np.dtype(np.float32))
+    index = TensorType((), np.dtype(np.int32))
+    branches = [Body.build([number], lambda x: [ops.sin(x)]) for _ in range(count)]
+    body = Body.build([index, number], lambda i, x: switch.build([i, x], {}, branches))
+    assert estimate(body).flops == count
+    assert estimate(body).dispatches == 2 + count
