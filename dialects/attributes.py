@@ -105,7 +105,7 @@ SPECS = Kind(
     lambda v: ir.ArrayAttr.get([STRING_LISTS.encode(x) for x in v], context()),
     lambda a: tuple(STRING_LISTS.decode(x) for x in ir.ArrayAttr(a)),
 )
-"""For the leading dimensions of each value, the mesh axes that the dimension is split over."""
+"""The mesh axes that split each of the leading dimensions of each value."""
 DTYPE = Kind(
     "dtype",
     lambda v: ir.TypeAttr.get(types.element_type(v), context()),

@@ -19,8 +19,8 @@ from gnomon.dialects.types import TensorType, mlir_type, tensor_type
 TERMINATORS = frozenset({"gnomon.yield", "func.return"})
 PACK = "builtin.unrealized_conversion_cast"
 
-# Ops without regions whose numbers of operands and results are fixed; these are never packed.
-# `Op` adds its name here when that holds.
+# The names of ops without regions whose numbers of operands and results are fixed. Their operands
+# and results are never packed. Declaring such an `Op` adds its name.
 PLAIN: set[str] = {"func.call"}
 
 
@@ -74,7 +74,7 @@ class Body:
             self.block.erase_argument(i)
 
     def replace_results(self, results: Sequence[ir.Value]) -> None:
-        """Yield ``results`` in place of the values yielded so far."""
+        """Yield ``results`` instead of the current results."""
         location = self.terminator.location
         erase(self.terminator)
         self.close(results, location)
@@ -104,8 +104,8 @@ class Body:
     def operations(self) -> Iterator[ir.Operation]:
         """The operations before the terminator, in order; a snapshot, so the block may change.
 
-        Left out are the casts that pack and unpack tuples, and dead ops: those whose packed results
-        are never unpacked.
+        The casts that pack and unpack tuples are omitted, and so are ops whose packed results are
+        never unpacked, which makes these ops dead.
         """
         return iter([op.operation for op in self.block.operations if _is_shown(op)])
 
@@ -127,7 +127,7 @@ class Body:
         return [env[r] for r in self.results]
 
     def splice(self, operands: Sequence[ir.Value]) -> list[ir.Value]:
-        """Like `inline`, but moves the operations: for a detached body that is not used again."""
+        """Like `inline`, but moves the operations; the body must not be used again."""
         *moved, terminator = (op.operation for op in self.block.operations)
         given = dict(zip(self.block.arguments, operands, strict=True))
         results = [given.get(r, r) for r in operands_of(terminator)]

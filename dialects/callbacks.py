@@ -60,7 +60,7 @@ def callback_of(number: int) -> Callback:
     """The callback with a given number.
 
     Raises:
-      LookupError: the callback does not exist or is gone, as in a program of another process.
+      LookupError: the callback belongs to another process, or its last owner is gone.
     """
     try:
         return _callbacks[number]

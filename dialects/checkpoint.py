@@ -2,9 +2,9 @@
 
 ``gnomon.name`` names a value, for policies that select values by name.
 
-Linearizing a checkpoint gives two. The first computes the results and the values that the policy
-saves. The second is linear in the tangents: it takes the operands and the saved values, and
-recomputes the other residuals. The second has the attribute ``differentiated``: when it is
+Linearizing a checkpoint gives two checkpoints. The first computes the results and the values that
+the policy saves. The second is linear in the tangents: it takes the operands and the saved values,
+and recomputes the other residuals. The second has the attribute ``differentiated``: when it is
 inlined, its operands pass through an optimization barrier, so that the compiler neither merges it
 with the first nor runs it before the cotangents are available.
 """
@@ -100,9 +100,9 @@ def _parse(policy: str) -> list[tuple[Rule, list[str]]]:
 
 
 def _saveable(policy: str, program: Program) -> Callable[[ir.Value], bool]:
-    """A predicate: whether a policy saves a value.
+    """A predicate that tells whether a policy saves a value.
 
-    For a result of a loop, branch or call, the value that the body yields decides.
+    A result of a loop, branch or call is saved if the policy saves the value that the body yields.
     """
 
     return partial(_is_saved, policy, program)

@@ -1,8 +1,8 @@
-"""Groups of members: a collective over a named axis that acts within each group.
+"""Groups of members: a collective over a named axis may act within each group.
 
-Groups are lists of positions along the axis. No groups at all mean one group of all members.
-Groups of one size are handled together: the batch dimension is permuted and split into one of
-groups and one of their members, and the collective acts on the latter.
+Groups are lists of positions along the axis. An empty list of groups means one group of all
+members. Groups of equal size are handled together: the batch dimension is permuted and split into
+a dimension of groups and a dimension of members, and the collective acts along the second.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Groups = Sequence[Sequence[int]]
 
 
 def check_groups(op: str, groups: Groups, *, size: int | None = None) -> None:
-    """Check that groups cover the members once and, if ``size`` is given, that all have it."""
+    """Check that groups cover each member once and, if ``size`` is given, have that size."""
     members = sorted(i for group in groups for i in group)
     require(
         members == list(range(len(members))),
@@ -41,18 +41,18 @@ def apply_within_groups(
     """Apply a function within each group.
 
     Args:
-      x: a value with the batch dimension in front.
-      groups: cover the members.
+      x: a value with a leading batch dimension.
+      groups: the groups, which cover each member once.
       size: the number of members.
-      act: takes a value with two leading dimensions, groups and their members, and the size of
-        the latter; gives one with the same two leading dimensions.
+      act: takes a value whose two leading dimensions are groups and members, and the number of
+        members in a group; returns a value with the same two leading dimensions.
     Returns:
-      The results with the batch dimension in front.
+      The results, with a leading batch dimension.
     """
     require(
         sum(map(len, groups)) == size,
         "axis_index_groups",
-        f"the groups {groups} cover another number of members than the {size} of the axis",
+        f"the groups {groups} must cover the {size} members of the axis",
     )
     order: list[int] = []
     parts = []

@@ -1,8 +1,8 @@
 """The StableHLO forms of collectives, in a program that is partitioned over a mesh.
 
 Partitions are numbered in row-major order of the axes of the mesh. A collective over some axes acts
-within groups of partitions, those with the same positions along all other axes. The engine of the
-lowering tells the mesh (``engine.mesh``) and numbers the channels (``engine.channel()``).
+within groups of partitions that have the same positions along all other axes. The lowering engine
+provides the mesh (``engine.mesh``) and the numbers of channels (``engine.channel()``).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _replica_groups(inst: Instance) -> ir.Attribute:
         inst.engine.mesh, inst.params["axes"], inst.params.get("groups") or ()
     )
     width = max(map(len, groups))
-    # A group that is smaller than the largest one is filled with -1.
+    # Groups that are smaller than the largest one are padded with -1.
     return DENSE.encode(np.array([[*g, *[-1] * (width - len(g))] for g in groups], np.int64))
 
 
@@ -105,7 +105,7 @@ def _reducing(
 
 
 def lower_reduction(combine: Rule) -> Rule:
-    """The lowering of a reduction over named axes, by the reduction of two scalars."""
+    """The lowering of a reduction over named axes, given the combination of two scalars."""
 
     def lower(inst: Instance) -> ir.Value:
         (x,), (type_,) = inst.operands, inst.result_types
@@ -119,7 +119,7 @@ def _sized(shape: Sequence[int], dimension: int, size: int) -> tuple[int, ...]:
 
 
 def lower_all_gather(inst: Instance) -> list[ir.Value]:
-    """A gather along a new dimension, which each member has with size one."""
+    """Gather along a new dimension, in which the value of each member has size one."""
     (x,), (type_,), dimension = inst.operands, inst.result_types, inst.params["dimension"]
     one = type_.with_shape(_sized(type_.shape, dimension, 1))
     attributes = {
@@ -131,7 +131,7 @@ def lower_all_gather(inst: Instance) -> list[ir.Value]:
 
 
 def lower_psum_scatter(inst: Instance) -> list[ir.Value]:
-    """A scatter along a dimension of the number of members, which becomes one and is dropped."""
+    """Scatter along a dimension with one slice per member; each member drops the dimension."""
     (x,), (given,), dimension = inst.operands, inst.operand_types, inst.params["dimension"]
     one = given.with_shape(_sized(given.shape, dimension, 1))
     attributes = {**_attributes(inst), "scatter_dimension": _i64(dimension)}
@@ -140,7 +140,7 @@ def lower_psum_scatter(inst: Instance) -> list[ir.Value]:
 
 
 def lower_all_to_all(inst: Instance) -> list[ir.Value]:
-    """An exchange along the dimension that is split, which is moved to its place afterwards."""
+    """Exchange along the dimension that is split, then move that dimension to its position."""
     (x,), (given,), params = inst.operands, inst.operand_types, inst.params
     split, concat = params["split"], params["concat"]
     attributes = {
@@ -156,7 +156,7 @@ def lower_all_to_all(inst: Instance) -> list[ir.Value]:
 
 
 def lower_ppermute(inst: Instance) -> list[ir.Value]:
-    """A permutation within each group; a member without a source gets zeros."""
+    """Permute within each group; a member without a source gets zeros."""
     rows = partition_groups(inst.engine.mesh, inst.params["axes"])
     pairs = [
         (row[source], row[destination])
@@ -171,7 +171,7 @@ def lower_ppermute(inst: Instance) -> list[ir.Value]:
 
 
 def position(mesh: Mesh, axis: str) -> ir.Value:
-    """The position of this partition along an axis, from its number; an i32 scalar."""
+    """The position of this partition along an axis, from its partition id; an i32 scalar."""
     place = mesh.axes.index(axis)
     inner = int(np.prod(mesh.sizes[place + 1 :], dtype=np.int64))
     (number,) = stablehlo("partition_id", [], [TensorType((), _UINT32)])
@@ -181,7 +181,7 @@ def position(mesh: Mesh, axis: str) -> ir.Value:
 
 
 def lower_axis_index(inst: Instance) -> ir.Value:
-    """The position along an axis, as the engine computes it."""
+    """The position along an axis, which the engine computes."""
     (axis,) = inst.params["axes"]
     value: ir.Value = inst.engine.position(axis)
     assert type_of(value) == inst.result_types[0]

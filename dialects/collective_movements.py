@@ -1,7 +1,7 @@
 """Collectives over a named axis that move data: gathers, scatters, exchanges, permutations.
 
 Each takes one name; the frontend decomposes a movement over several names into one op per name,
-the last name first. See `collectives` on when they are defined.
+the last name first. See `collectives` for where collectives are defined.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from gnomon.dialects.emit import (
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
 
-# The rule of a movement under the vmap that binds its name. It takes the operand, the position of
-# its batch dimension (None: not batched), the axis size and the parameters; it returns the result
-# and the position of its batch dimension.
+# The batching rule of a movement under the vmap that binds its name. It takes the operand, the
+# position of its batch dimension (None: not batched), the axis size and the parameters; it returns
+# the result and the position of its batch dimension.
 Move: TypeAlias = (
     "Callable[[ir.Value, int | None, int, dict[str, Any]], tuple[ir.Value, int | None]]"
 )
@@ -55,17 +55,17 @@ def _movement(
     lower: Rule,
     example: str,
 ) -> Op:
-    """Declare a collective that is linear and takes one name.
+    """Declare a linear collective over one named axis.
 
     Args:
       name, doc, attributes, infer, lower, example: see `Op`.
-      move: the rule under the vmap that binds its name.
+      move: the batching rule under the vmap that binds the name.
       inner: the parameters for an operand with one more leading dimension.
       transposed: the cotangent of the operand.
     """
 
     def within(params: Params) -> Callable[[ir.Value, int], ir.Value]:
-        # The dimension of groups is, to the movement, one more dimension of each member.
+        # For the movement, the dimension of groups is one more dimension of each member's value.
         def act(x: ir.Value, size: int) -> ir.Value:
             return at_dim(*move(x, 1, size, inner(params)), size, 1)
 
@@ -131,7 +131,7 @@ def _infer_all_gather(
     x: TensorType, axes: tuple[str, ...], dimension: int, size: int, groups: Groups = ()
 ) -> TensorType:
     check_groups("all_gather", groups, size=size)
-    require(0 <= dimension <= x.rank, "all_gather", f"no position {dimension} in {x}")
+    require(0 <= dimension <= x.rank, "all_gather", f"{dimension} is not a position in {x}")
     return x.with_shape(_insert(x.shape, dimension, size))
 
 
@@ -170,7 +170,7 @@ def _own_slice(ct: ir.Value, params: Params) -> ir.Value:
 
 all_gather = _movement(
     "all_gather",
-    "the values of all members of a named axis, in a new dimension of its size",
+    "the values of all members of a named axis, stacked along a new dimension",
     {"dimension": INT, "size": INT, "groups": INT_LISTS},
     infer=_infer_all_gather,
     move=_move_all_gather,
@@ -181,7 +181,8 @@ all_gather = _movement(
 )
 all_gather_invariant = _movement(
     "all_gather_invariant",
-    "the values of all members of a named axis, in a new dimension, an invariant value",
+    "the values of all members of a named axis, stacked along a new dimension, as an invariant "
+    "value",
     {"dimension": INT, "size": INT},
     infer=_infer_all_gather,
     move=_move_all_gather,
@@ -210,7 +211,7 @@ def _infer_all_to_all(
 ) -> TensorType:
     check_groups("all_to_all", groups, size=size)
     _check_divided("all_to_all", x, split, size)
-    require(0 <= concat < x.rank, "all_to_all", f"no position {concat} in {x}")
+    require(0 <= concat < x.rank, "all_to_all", f"{concat} is not a position in {x}")
     return x.with_shape(_insert(_without(x.shape, split), concat, size))
 
 
@@ -269,7 +270,8 @@ def _move_ppermute(
 
 ppermute = _movement(
     "ppermute",
-    "the value of another member of a named axis, by pairs (source, destination); zero without one",
+    "the value of the source of each member of a named axis, given as pairs (source, destination); "
+    "zero for a member without a source",
     {"permutation": INT_LISTS},
     infer=_infer_ppermute,
     move=_move_ppermute,

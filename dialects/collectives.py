@@ -1,9 +1,9 @@
-"""Collectives over named axes: reductions, positions, and the cast between kinds of values.
+"""Collectives over named axes: reductions, positions, and the cast from invariant to varying.
 
-Collectives are defined under the `vmap` or the `shard_map` that binds the name. Mapping the axis
-replaces them: a `psum` of a batched value becomes a reduction over its batch dimension. In a
-program that is partitioned over a mesh, those of the mesh's axes stay, and become collectives of
-StableHLO. Any other collective that is left when a program is lowered names an unbound axis.
+A collective is defined under the `vmap` or the `shard_map` that binds the name of its axis. Mapping
+the axis replaces the collective: a `psum` of a batched value becomes a reduction over its batch
+dimension. In a program that is partitioned over a mesh, collectives over axes of the mesh become
+collectives of StableHLO. Any other collective in a program to lower names an unbound axis.
 
 Under a `shard_map` that checks varying axes, a value is *varying* over an axis if it may differ
 between its members, and *invariant* otherwise. Reductions whose names end in ``_invariant`` take
@@ -105,7 +105,7 @@ def _reduction(
 
     def infer(x: TensorType, axes: tuple[str, ...], groups: Groups = ()) -> TensorType:
         check_groups(name, groups)
-        require(not groups or len(axes) == 1, name, f"groups of members of several axes, {axes}")
+        require(not groups or len(axes) == 1, name, f"groups need a single axis, got {axes}")
         return x
 
     given = '{axes = ["i"]}' if invariant else '{axes = ["i"], groups = []}'
@@ -127,7 +127,7 @@ def _reduction(
 
 
 def _transposed_to(op: str) -> Any:
-    """The transpose rule of a collective whose transpose is another one with its parameters."""
+    """The transpose rule of a collective whose transpose is a collective of equal parameters."""
 
     def rule(inst: Instance, cotangents: Tangents, linear: Sequence[bool]) -> list[ir.Value | None]:
         (ct,) = cotangents
@@ -153,7 +153,7 @@ def _jvp_extremum(total: str) -> Any:
     return rule
 
 
-_INVARIANT = ", an invariant value"
+_INVARIANT = ", as an invariant value"
 
 
 def _sum(x: ir.Value, dim: int) -> ir.Value:
@@ -219,7 +219,7 @@ pmin_invariant = _reduction(
 def _batch_pvary(
     inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
 ) -> tuple[list[ir.Value], list[int | None]]:
-    # The members of an invariant value are equal: one is enough.
+    # All members hold the same invariant value, so it needs no batch dimension.
     (x,), (dim,) = operands, dims
     rest = remaining_axes(inst, axis)
     return [ops.pvary(x, axes=rest) if rest else x], [dim]

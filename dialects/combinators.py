@@ -94,7 +94,7 @@ def batch_elementwise(
 def to_front(
     operands: Values, dims: Sequence[int | None], axis: MappedAxis, only_batched: bool = False
 ) -> list[ir.Value]:
-    """Move batch dimensions to the front; repeat unbatched operands unless ``only_batched``."""
+    """Move batch dimensions to the front; broadcast unbatched operands unless ``only_batched``."""
     return [
         x if only_batched and d is None else at_dim(x, d, axis.size, 0)
         for x, d in zip(operands, dims, strict=True)
@@ -102,7 +102,7 @@ def to_front(
 
 
 def batch_structural(shift: Callable[[Mapping[str, Any], int], dict[str, Any]]) -> Rule:
-    """The batching rule of one-operand ops whose parameters only shift past a leading batch dim.
+    """The batching rule of one-operand ops that a leading batch dimension changes by a shift.
 
     ``shift(params, size)`` returns the parameters for an operand with a leading batch dimension.
     """
@@ -122,7 +122,7 @@ def batch_structural(shift: Callable[[Mapping[str, Any], int], dict[str, Any]]) 
 
 
 def jvp_linear(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
-    """The jvp of an op that is linear in all its operands together: the op itself."""
+    """The jvp of an op that is jointly linear in all its operands: the op itself."""
     full = [
         zeros(type_) if t is None else t
         for t, type_ in zip(tangents, inst.operand_types, strict=True)
@@ -152,7 +152,7 @@ Partial: TypeAlias = "Callable[..., ir.Value]"
 def jvp_partials(*partials: Partial | None) -> Rule:
     """The jvp of an elementwise op: each tangent times its partial derivative, summed.
 
-    A partial gets ``(*operands, out)``; ``None`` means a zero derivative by that operand.
+    A partial derivative is a function of ``(*operands, out)``, or ``None`` if it is zero.
     """
 
     def rule(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
@@ -230,7 +230,10 @@ def nary(
 def unary(
     name: str, *, jvp: Partial | Verdict | None = None, rule: Rule | None = None, **facets: Any
 ) -> Op:
-    """`nary` of one operand; ``jvp`` is ``(x, out) -> partial``, or a verdict, or see ``rule``."""
+    """`nary` of one operand; ``jvp`` is a partial ``(x, out) -> d`` or a verdict, or see ``rule``.
+
+    ``rule`` is a jvp rule for ops that are not described by a partial derivative.
+    """
     chosen: Facet = rule or (jvp if isinstance(jvp, Verdict) else jvp_partials(jvp))
     return nary(name, 1, jvp=chosen, **facets)
 
@@ -242,7 +245,10 @@ def binary(
     rule: Rule | None = None,
     **facets: Any,
 ) -> Op:
-    """`nary` of two operands; ``jvp`` is a pair of partials ``(x, y, out) -> d``, or a verdict."""
+    """`nary` of two operands; ``jvp`` is a pair of partials ``(x, y, out) -> d`` or a verdict.
+
+    ``rule`` is a jvp rule for ops that are not described by partial derivatives.
+    """
     if rule is None:
         if isinstance(jvp, Verdict):
             return nary(name, 2, jvp=jvp, **facets)
@@ -416,6 +422,6 @@ def _beyond(x: ir.Value, y: ir.Value, native: str, is_beyond: Rule) -> ir.Value:
         return stablehlo(native, [x, y], [type_])[0]
     x_real, y_real = lowered.real(x), lowered.real(y)
     tie = lowered.and_(lowered.eq(x_real, y_real), is_beyond(lowered.imag(x), lowered.imag(y)))
-    # An ordered comparison of one part does not notice a nan in the other: y must equal itself.
+    # Comparisons of real parts miss a nan in an imaginary part, so require y == y.
     first = lowered.and_(lowered.or_(is_beyond(x_real, y_real), tie), lowered.eq(y, y))
     return lowered.select(lowered.or_(first, lowered.ne(x, x)), x, y)

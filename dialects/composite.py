@@ -1,7 +1,7 @@
 """``gnomon.composite``: a named operation that is defined by its body.
 
-A compiler that knows the name may use a better implementation than the body. No backend here does:
-lowering replaces the op by its body.
+A compiler that knows the name may use a better implementation than the body. No backend of gnomon
+does: the op is replaced by its body before it is lowered.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ def _infer(
     keywords: str,
     bodies: Sequence[Body],
 ) -> tuple[TensorType, ...]:
-    require(0 <= consts <= len(types), "composite", f"{consts} constants of {len(types)}")
+    require(
+        0 <= consts <= len(types),
+        "composite",
+        f"consts is {consts}, but the op has {len(types)} operands",
+    )
     check_arguments("composite", "decomposition", types, bodies[0].argument_types, "its operands")
     return tuple(bodies[0].result_types)
 

@@ -59,7 +59,7 @@ class Verdict(enum.Enum):
     ZERO_TANGENT = "the result is constant, integer or boolean: its tangent is zero everywhere"
     NOT_LINEAR = "the op is not linear in any operand: it never occurs in a linear program"
     EXPANDED = "a pass replaces the op before this facet is needed"
-    ENGINE = "the transformation itself gives the rule: the op calls another function"
+    ENGINE = "the transformation handles the op itself, because the op calls another function"
     NO_DERIVATIVE = "no derivative is known: differentiation raises an error that names the op"
     NO_REVERSE = "the op has no transpose: reverse mode raises an error that names it"
     STRUCTURE = "the op is a part of its parent and is handled with it"
@@ -94,7 +94,7 @@ class MappedAxis:
 
 
 class Instance:
-    """One use of an op, as its rules see it.
+    """One operation, as the rules of its op see it.
 
     Attributes:
       op: the `Op`.
@@ -153,8 +153,8 @@ class Op:
       operands: operand names; ``...`` for any number.
       results: the number of results; ``None`` if it depends on the types or parameters.
       regions: region names; ``...`` for any number (each in a ``gnomon.branch``).
-      sharding: for types with shardings, how results are split, given a `sharding_rules.SplitUse`;
-        None: the op takes only operands that are not split.
+      sharding: for types with shardings, the rule that splits the results, given a
+        `sharding_rules.SplitUse`; ``None`` if the op takes only operands that are not split.
       linearize: for ops whose derivative recomputes the results (region ops, sorts), the rule that
         keeps primal and tangent ops apart, so that reverse mode can split them:
         ``linearize(inst, tangents) -> (outs, tangents_out)``. If it is given, ``jvp`` has the same
@@ -208,8 +208,8 @@ class Op:
         REGISTRY[self.full_name] = self
         if self.operands is not ... and self.results is not None and not self.regions:
             PLAIN.add(self.full_name)
-        types_tell_all = self.operands is not ... and not self.regions and self.resolve is None
-        if types_tell_all and HASHABLE.issuperset(self.attributes.values()):
+        is_closed = self.operands is not ... and not self.regions and self.resolve is None
+        if is_closed and HASHABLE.issuperset(self.attributes.values()):
             object.__setattr__(self, "_made", {})
 
     @property
@@ -282,7 +282,7 @@ class Op:
     def _make(
         self, operands: Sequence[ir.Value], params: Mapping[str, Any]
     ) -> tuple[list[ir.Type], dict[str, ir.Attribute]]:
-        """The result types and attributes of an op without regions, cached."""
+        """Infer and cache the result types and encode the attributes of an op without regions."""
         made = self._made
         key = None
         if made is not None:

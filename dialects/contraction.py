@@ -85,7 +85,7 @@ def _check_dtypes(lhs: TensorType, rhs: TensorType, dtype: np.dtype) -> None:
 
 
 def _split_precision(precision: str) -> tuple[str, str]:
-    """The precision of each operand; for an algorithm, itself and itself with operands swapped."""
+    """The precision of each operand; for an algorithm, the algorithm and its swapped form."""
     if is_algorithm(precision):
         return precision, str(algorithm_of(precision).swapped())
     parts = precision.split(",")
@@ -172,8 +172,8 @@ def _plan(
     lhs_dtype: np.dtype,
     dtype: np.dtype,
 ) -> _Plan:
-    # The pairs of contracting dims may come in any order; that of the larger operand lets it stay
-    # a view.
+    # The order of the contracting dims is free; in the order of the larger operand, that operand
+    # is not copied.
     by_lhs = _product(lhs) >= _product(rhs)
     pairs = sorted(
         zip(lhs_contracting, rhs_contracting, strict=True), key=lambda p: p[0 if by_lhs else 1]
@@ -228,7 +228,7 @@ def _multiplier(
 
 
 def _multiply_complex(multiply: Multiply, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A product whose infinities BLAS does not make nan: it multiplies sums by 1 + 0i."""
+    """A complex product that keeps infinities, which BLAS makes nan as it scales by 1 + 0i."""
     out = multiply(a, b)
     undefined = np.isnan(out)
     if not undefined.any():

@@ -31,12 +31,12 @@ from gnomon.dialects.types import INTEGER, NUMERIC, TensorType, is_complex, real
 def _batch_nothing(
     inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
 ) -> tuple[list[ir.Value], list[int | None]]:
-    """An op without operands is never batched: repeat it unchanged."""
+    """Copy an op without operands, which is never batched."""
     return inst.op.build([], inst.params), [None]
 
 
 def _creation(**facets: Any) -> Op:
-    """An op without operands: it has no tangent, is linear in nothing, and is never batched."""
+    """Declare an op without operands: its tangent is zero, and it is never batched."""
     return Op(
         operands=(),
         jvp=ZERO_TANGENT,
@@ -120,7 +120,7 @@ def _infer_iota(*, dtype: np.dtype, shape: tuple[int, ...], dimension: int) -> T
     require(
         0 <= dimension < len(shape),
         "iota",
-        f"dimension {dimension} is not one of shape {shape} of rank {len(shape)}",
+        f"dimension {dimension} is out of range for shape {shape} of rank {len(shape)}",
     )
     return type_
 
@@ -142,7 +142,7 @@ def _lower_iota(inst: Instance) -> list[ir.Value]:
 
 iota = _creation(
     name="iota",
-    doc="0, 1, 2, ... along one dimension, repeated along the others",
+    doc="0, 1, 2, ... along one dimension, broadcast along the others",
     example='%r = "gnomon.iota"() {dtype = i32, shape = array<i64: 2, 3>, dimension = 1 : i64} '
     ": () -> tensor<2x3xi32>",
     attributes={"dtype": DTYPE, "shape": INTS, "dimension": INT},

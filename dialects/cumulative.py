@@ -58,8 +58,9 @@ def _interleave(even: ir.Value, odd: ir.Value, axis: int) -> ir.Value:
 def prefix_scan(combine: Combine, parts: Values, axis: int) -> list[ir.Value]:
     """Cumulative results of an associative combination, in work linear in the size of the axis.
 
-    After G. E. Blelloch, Prefix Sums and Their Applications (1990): combine neighbours, scan the
-    pairs recursively, and combine each odd result with the next element for those in between.
+    After G. E. Blelloch, Prefix Sums and Their Applications (1990): combine neighbours in pairs,
+    scan the pairs recursively, which gives the results at odd positions, and combine each of these
+    with the next element to get the result at the even position after it.
     """
     n = type_of(parts[0]).shape[axis]
     if n < 2:
@@ -100,7 +101,7 @@ def _reversed(x: np.ndarray, axis: int) -> np.ndarray:
 def _reduce_window(
     x: ir.Value, axis: int, reverse: bool, identity: np.ndarray, combine: Rule
 ) -> ir.Value:
-    """Lower to a window that ends at each element, which compilers know as a cumulative op."""
+    """Lower to a window that ends at each element, which compilers recognize as cumulative."""
     type_ = type_of(x)
     n = type_.shape[axis]
     edges = np.zeros((type_.rank, 2), np.int64)
@@ -229,7 +230,7 @@ cumprod = _cumulative(
 
 
 def _extremum_rule(name: str) -> Combine:
-    """The tangent of the chosen side; the mean of both if they are equal; of a nan, 0."""
+    """The tangent of the side that is chosen; at a tie the mean of both, and for a nan 0."""
 
     def combine(before: Values, after: Values) -> list[ir.Value]:
         (x, t), (y, u) = before, after
@@ -244,7 +245,7 @@ def _extremum_rule(name: str) -> Combine:
 
 cummax = _cumulative(
     "cummax",
-    doc="cumulative maxima along an axis, starting at the end if reverse; nan from a nan on",
+    doc="cumulative maxima along an axis, starting at the end if reverse; nan after the first nan",
     dtypes=NUMERIC,
     ufunc=np.maximum,
     identity=lowest,
@@ -253,7 +254,7 @@ cummax = _cumulative(
 )
 cummin = _cumulative(
     "cummin",
-    doc="cumulative minima along an axis, starting at the end if reverse; nan from a nan on",
+    doc="cumulative minima along an axis, starting at the end if reverse; nan after the first nan",
     dtypes=NUMERIC,
     ufunc=np.minimum,
     identity=highest,
@@ -277,7 +278,7 @@ def logaddexp(build: Any, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _complex_logaddexp(build: Any, x: Any, y: Any) -> Any:
-    """The same for complex numbers; the imaginary part of the result is in [-pi, pi].
+    """`logaddexp` of complex numbers; the imaginary part of the result is in [-pi, pi].
 
     ``build`` may also be `evaluated`. If exp of one operand is zero, the result is the other.
     """

@@ -1,12 +1,13 @@
-"""``gnomon.custom_vmap``: a function with a batching rule of its own.
+"""``gnomon.custom_vmap``: a function with a custom batching rule.
 
-The op is defined by its body. Its rule is Python code, to which the program refers by the number
-of a `Callback`: the traced code depends on the size of the mapped axis and on which arguments are
-mapped, which only the transformation knows. A rule takes the size and a mask of the mapped
-arguments. It returns a function in a program of its own, which takes arguments with the mapped
-axis in front, and a mask of the mapped results.
+The op is defined by its body. Its rule is Python code, to which the program refers by the number of
+a `Callback`. The rule cannot be traced earlier, because it depends on the size of the mapped axis
+and on which arguments are mapped, which only the transformation knows. A rule takes the size and
+the mask of the mapped arguments. It returns a function in a separate program, which takes mapped
+arguments with the mapped axis leading, and the mask of the mapped results.
 
-Forward mode turns the op into one on primals and tangents, whose rule is the jvp of the rule.
+Forward mode turns the op into a custom_vmap of primals and tangents, whose batching rule is the jvp
+of the original rule.
 """
 
 from __future__ import annotations
@@ -45,7 +46,11 @@ BatchingRule = Callable[[int, Sequence[bool]], tuple[Program, str, list[bool]]]
 def _infer(
     *types: TensorType, consts: int, rule: int, name: str, bodies: Sequence[Body]
 ) -> tuple[TensorType, ...]:
-    require(0 <= consts <= len(types), "custom_vmap", f"{consts} constants of {len(types)}")
+    require(
+        0 <= consts <= len(types),
+        "custom_vmap",
+        f"consts is {consts}, but the op has {len(types)} operands",
+    )
     check_arguments("custom_vmap", "function", types, bodies[0].argument_types, "its operands")
     return tuple(bodies[0].result_types)
 
@@ -58,8 +63,8 @@ def _batch(
     front = in_front(operands, dims)
     if any(mapped[:consts]):
         raise TypeError(
-            f"vmap of the custom_vmap function {name} by a value that it closes over: its rule "
-            "takes arguments only. Pass the value as an argument"
+            f"vmap of the custom_vmap function {name} over a value that it closes over: its rule "
+            "takes only arguments. Pass the value as an argument"
         )
     if not any(mapped):
         # No operand is mapped: the op is batched because a collective in its body names the axis.
@@ -79,8 +84,9 @@ def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Va
     consts = inst.params["consts"]
     if any(t is not None for t in tangents[:consts]):
         raise TypeError(
-            f"differentiation of the custom_vmap function {inst.params['name']} by a value that it "
-            "closes over: its rule takes arguments only. Pass the value as an argument"
+            f"differentiation of the custom_vmap function {inst.params['name']} with respect to a "
+            "value that it closes over: its rule takes only arguments. Pass the value as an "
+            "argument"
         )
     nonzero = nonzero_mask(tangents)
     body, out_nonzero = inst.engine.jvp(inst.bodies[0], nonzero)
@@ -108,12 +114,12 @@ def _jvp_of(
     def derived(size: int, mapped: Sequence[bool]) -> tuple[Program, str, list[bool]]:
         primals, given = split(mapped, len(nonzero))
         tangents = spread(given, nonzero)
-        together = either(primals, [bool(t) for t in tangents])
-        program, function, out = rule(size, together)
+        mapped_pairs = either(primals, [bool(t) for t in tangents])
+        program, function, out = rule(size, mapped_pairs)
         inner, inner_nonzero = differentiator(program).jvp(
             program.body(function), nonzero, instantiate=out_nonzero
         )
-        wanted = [*together, *chosen(together, nonzero)]
+        wanted = [*mapped_pairs, *chosen(mapped_pairs, nonzero)]
         types = [
             t if has or not want else t.with_shape(t.shape[1:])
             for t, has, want in zip(inner.argument_types, mapped, wanted, strict=True)
@@ -151,7 +157,7 @@ _EXAMPLE = """\
 
 custom_vmap = Op(
     name="custom_vmap",
-    doc="a function with a batching rule of its own, a Python function",
+    doc="a function whose batching rule is a Python function",
     example=_EXAMPLE,
     attributes={"consts": INT, "rule": INT, "name": STRING},
     results=None,

@@ -1,13 +1,13 @@
-"""Functions with derivative rules of their own: ``custom_jvp``, ``custom_vjp`` and its tangents.
+"""Functions with custom derivative rules: ``custom_jvp``, ``custom_vjp`` and its tangents.
 
 The function and its rules are the closed bodies of one op, so a program is complete without the
-Python code from which it was traced. The op is defined by its first body, which replaces it once
-nothing is left to differentiate. An op that nothing can differentiate has only that body.
+Python code from which it was traced. The op is defined by its first body, which replaces it after
+differentiation. The rules are not traced if nothing differentiates the op; it then has one body.
 
 The first ``consts`` operands are the values that the bodies close over. A rule does not give the
-derivative with respect to these, so a tangent of one that the function reads is an error. One that
-only the rules read has no effect on the first derivative; for higher derivatives, the expanded
-rules are differentiated with respect to it.
+derivative with respect to these, so it is an error if one that the function reads has a tangent. A
+value that only the rules read does not affect the first derivative; for higher derivatives, the
+expanded rules are differentiated with respect to it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from gnomon.dialects.errors import UnexpectedTracerError
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_inexact, type_of
 
-# The errors that rules raised while they were traced, by the text in the op. The failure of a rule
-# is an error only if the rule is used; then the user's original exception is raised.
+# The errors that rules raised while they were traced, by their text, which is an attribute of the
+# op. A rule that failed matters only if it is used; then the user's original exception is raised.
 _failures: OrderedDict[str, Exception] = OrderedDict()
 _FAILURES_KEPT = 256
 
@@ -84,22 +84,22 @@ def _check_closed_over(inst: Instance, tangents: Tangents) -> None:
 
 
 _ADVICE = {
-    "custom_jvp": "give it a place in the rule",
-    "custom_vjp": "adapt the forward and backward rules",
+    "custom_jvp": "handle its tangent in the rule",
+    "custom_vjp": "return its cotangent from the backward rule",
 }
 
 
 def closed_over_error(kind: str, name: str) -> UnexpectedTracerError:
-    """The error for a tangent of a value that a function with rules closes over."""
+    """The error for a tangent of a value that a function with custom rules closes over."""
     return UnexpectedTracerError(
-        f"differentiation of the {kind} function {name} by a value that it closes over: its "
-        "rule gives the derivative by its arguments only. Pass the value as an argument, and "
-        f"{_ADVICE[kind]}."
+        f"differentiation of the {kind} function {name} with respect to a value that it closes "
+        "over: its rule gives only the derivative with respect to its arguments. Pass the value as "
+        f"an argument, and {_ADVICE[kind]}."
     )
 
 
 def _is_constant(inst: Instance, tangents: Tangents) -> bool:
-    """Whether the tangents of all results are zero: none goes in, or none can come out."""
+    """Whether all results have zero tangents: no argument has one, or no result is inexact."""
     given = tangents[inst.params["consts"] :]
     return all(t is None for t in given) or not _inexact(inst.result_types)
 
@@ -119,7 +119,8 @@ def _check_wrt(op: str, consts: int, wrt: Sequence[int], types: Sequence[TensorT
         require(
             0 <= i < len(arguments) and is_inexact(arguments[i].dtype),
             op,
-            f"argument {i} of wrt has no tangent among ({len(arguments)} arguments)",
+            f"wrt contains {i}, which is not an argument of an inexact dtype; the function has "
+            f"{len(arguments)} arguments",
         )
 
 
@@ -424,7 +425,7 @@ def _infer_tangents(
     require(
         backward.result_types == list(types[consts:]),
         "custom_vjp_tangents",
-        "the backward rule must return what the tangents are dual to",
+        "the results of the backward rule must have the types of the tangents",
     )
     return tuple(given[consts:])
 

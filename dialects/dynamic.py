@@ -128,7 +128,7 @@ def _batch_slice(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis)
 
 
 def _lower_slice(inst: Instance) -> list[ir.Value]:
-    if not inst.params["sizes"]:  # without indices there is nothing to choose
+    if not inst.params["sizes"]:  # the only slice of a rank-0 array is the array
         return [inst.operands[0]]
     sizes = INTS.encode(inst.params["sizes"])
     return stablehlo("dynamic_slice", inst.operands, inst.result_types, slice_sizes=sizes)

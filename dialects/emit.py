@@ -33,7 +33,7 @@ ops: Any = _Ops()
 
 
 def constant(value: Any) -> ir.Value:
-    """A literal array; complex values are stored as pairs of reals, for lack of MLIR bindings."""
+    """A literal array; complex values are stored as pairs, since the bindings lack complex ones."""
     array = np.asarray(value)
     dtype = array.dtype
     if is_complex(dtype):
@@ -42,7 +42,7 @@ def constant(value: Any) -> ir.Value:
 
 
 def constant_value(value: ir.Value) -> np.ndarray | None:
-    """The literal array of an SSA value, as stored (see `constant`); None if it is not one."""
+    """The literal array of a `constant`, as stored; None if another op defines the value."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "gnomon.constant":
         return None
@@ -105,7 +105,7 @@ def move_dim(x: ir.Value, source: int, destination: int) -> ir.Value:
 
 
 def broadcast_new_dim(x: ir.Value, size: int, dim: int = 0) -> ir.Value:
-    """Repeat ``x`` along a new dimension of ``size`` at ``dim``."""
+    """Broadcast ``x`` along a new dimension of ``size`` at ``dim``."""
     shape = type_of(x).shape
     new = (*shape[:dim], size, *shape[dim:])
     return ops.broadcast_in_dim(x, shape=new, dims=tuple(d for d in range(len(new)) if d != dim))
@@ -117,7 +117,7 @@ def broadcast_scalar(x: ir.Value, shape: Sequence[int]) -> ir.Value:
 
 
 def at_dim(x: ir.Value, dim: int | None, size: int, to: int = 0) -> ir.Value:
-    """``x`` with its batch dimension at ``to``; an unbatched ``x`` is repeated."""
+    """``x`` with its batch dimension at ``to``; an unbatched ``x`` is broadcast."""
     return broadcast_new_dim(x, size, to) if dim is None else move_dim(x, dim, to)
 
 

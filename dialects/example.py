@@ -85,7 +85,7 @@ def example_program(op: Op) -> Program:
 
 
 def _function(name: str, text: str, *, public: bool) -> str:
-    """A function whose arguments are the free values of an example, and its results the unused."""
+    """A function from the free values of an example to its unused results."""
     defined: dict[str, str] = {}
     arguments: dict[str, str] = {}
     used: set[str] = set()
@@ -115,7 +115,7 @@ def _outermost(text: str) -> str:
 
 
 def _names(text: str | None) -> list[str]:
-    """The values that a text names; ``%r:2`` gives ``%r#0`` and ``%r#1``."""
+    """The values that a text names; ``%r:2`` names ``%r#0`` and ``%r#1``."""
     names: list[str] = []
     for name, count in _VALUE.findall(text or ""):
         names += [f"{name}#{i}" for i in range(int(count))] if count else [name]

@@ -81,7 +81,7 @@ def _evaluate(x: np.ndarray, *, kind: str, lengths: Dims) -> np.ndarray:
 
 
 def _weights(x: ir.Value, length: int) -> ir.Value:
-    """How often each coefficient occurs in the full spectrum of a real signal: once or twice."""
+    """The multiplicity of each coefficient in the full spectrum of a real signal: one or two."""
     type_ = type_of(x)
     counts = np.full(half(length), 2, type_.dtype)
     counts[0] = 1

@@ -54,12 +54,13 @@ class Program:
         self._functions: dict[str, ir.Operation] = {}
         self._numbers: dict[str, int] = {}
         self._effects: dict[str, bool] = {}
-        # Functions that eager code runs compiled, and the functions derived from them; with whether
-        # their first calls are evaluated instead (None: as the caller's configuration says).
+        # The functions that eager code runs compiled, and the functions derived from them. The
+        # value says whether the first calls are evaluated instead; None leaves that to the
+        # caller's configuration.
         self.staged: dict[str, bool | None] = {}
-        # Where staged functions were imported from.
+        # For each staged function that was imported, the program and the name it came from.
         self._origins: dict[str, tuple[weakref.ref[Program], str]] = {}
-        # The Python functions that its functions call, kept alive with the program.
+        # The callbacks of the program, which it keeps alive.
         self.callbacks: list[Callback] = []
         for op in self.module.body.operations:
             if op.operation.name == "func.func":
@@ -100,7 +101,7 @@ class Program:
         return list(self._functions.values())
 
     def function(self, name: str) -> ir.Operation:
-        """The ``func.func`` of a name."""
+        """The ``func.func`` with a given name."""
         try:
             return self._functions[name]
         except KeyError:
@@ -177,7 +178,7 @@ class Program:
     def origin(self, name: str) -> tuple[Program, str] | None:
         """The program that a staged function was imported from, and its name there.
 
-        None where it was not imported, or that program is gone.
+        None if the function was not imported, or if that program no longer exists.
         """
         if name not in self._origins:
             return None
@@ -186,7 +187,7 @@ class Program:
         return None if source is None else (source, original)
 
     def import_body(self, source: Program, body: Body, imported: dict[str, str]) -> Body:
-        """Copy a body of another program together with the functions that it names.
+        """Copy a body of another program together with the functions that it calls.
 
         ``imported`` is as in `import_function`.
         """
@@ -219,7 +220,7 @@ def symbol_name(function: ir.Operation) -> str:
 
 
 def callee(op: ir.Operation) -> str:
-    """The function that a call or a transformation names."""
+    """The name of the function that an operation calls or transforms."""
     return str(SYMBOL.decode(op.attributes["callee"]))
 
 
@@ -241,7 +242,7 @@ def symbol_users(body: Body) -> list[ir.Operation]:
 
 
 def check_operands(op: str, expected: Sequence[TensorType], given: Sequence[TensorType]) -> None:
-    """Check that the operands of an op are what its callee takes."""
+    """Check that an op is given the operand types that its callee takes."""
     if tuple(expected) != tuple(given):
         raise TypeRuleError(
             f"{op}: the callee takes ({describe(expected)}), got ({describe(given)})"
@@ -279,7 +280,7 @@ def _infer_vjp(
 def _check_wrt(op: str, positions: tuple[int, ...], types: Sequence[TensorType]) -> None:
     for i in positions:
         if not 0 <= i < len(types):
-            raise TypeRuleError(f"{op}: position {i} is not one of {len(types)}")
+            raise TypeRuleError(f"{op}: position {i} is out of range for {len(types)} values")
         if not is_inexact(types[i].dtype):
             raise TypeRuleError(f"{op}: {types[i]} at position {i} has no tangent type")
 
@@ -301,7 +302,7 @@ def _infer_vmap(
         )
     for axis, type_ in zip((*in_axes, *out_axes), (*arguments, *results), strict=True):
         if not -1 <= axis <= type_.rank:
-            raise TypeRuleError(f"gnomon.vmap: {axis} is no axis of a mapped {type_}")
+            raise TypeRuleError(f"gnomon.vmap: {axis} is not an axis of a mapped {type_}")
     expected = [with_axis(t, a, axis_size) for t, a in zip(arguments, in_axes, strict=True)]
     check_operands("gnomon.vmap", expected, types)
     return tuple(with_axis(t, a, axis_size) for t, a in zip(results, out_axes, strict=True))

@@ -1,8 +1,8 @@
 """``gnomon.host_call``: an op that Python evaluates in the middle of a compiled program.
 
-A backend uses it in place of an op for which its compiler has no code (a callback) or LAPACK is
-faster (a factorization). The op's name, its encoded attributes and the types of the results are
-enough to call the op's ``evaluate`` facet in another process.
+A backend uses it in place of an op that its compiler cannot compile (a callback), or for which
+LAPACK is faster (a factorization). The op's name, its encoded attributes and the types of its
+results are enough to call the op's ``evaluate`` facet in another process.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ host_call = Op(
 
 
 def call_on_host(inst: Instance) -> list[ir.Value]:
-    """A rewrite rule that replaces an op by a host call of it.
+    """The rewrite rule that replaces an op by a host call.
 
     Raises:
       TypeError: the op has regions, whose evaluation needs the whole program.

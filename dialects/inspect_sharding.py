@@ -1,8 +1,7 @@
-"""``gnomon.inspect_sharding``: ask how a value is spread over devices.
+"""``gnomon.inspect_sharding``: report the sharding of a value to Python.
 
-Like a callback, it refers to a Python object by number: the `Callback` whose function is called
-with the sharding as soon as that is known, before the program runs. In the program that runs there
-is nothing left of it.
+Like a callback, the op refers to a Python object by number: the `Callback` whose function is called
+with the sharding as soon as the sharding is known, before the program runs. Lowering drops the op.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def _batch(
 
 inspect_sharding = Op(
     name="inspect_sharding",
-    doc="tell a Python function how the operand is spread over devices, before the program runs",
+    doc="call a Python function with the sharding of the operand, before the program runs",
     example='"gnomon.inspect_sharding"(%x) {callback = 0 : i64} : (tensor<4xf32>) -> ()',
     attributes={"callback": INT},
     operands=("x",),

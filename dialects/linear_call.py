@@ -86,8 +86,8 @@ def _transpose(
     fixed, name = _fixed(inst), inst.params["name"]
     if any(linear[:fixed]):
         raise TypeError(
-            f"the transpose of linear_call of {name} by its residual arguments does not exist: the "
-            "function is linear in the linear arguments only"
+            f"linear_call of {name} has no transpose with respect to its residual arguments: the "
+            "function is linear only in the linear arguments"
         )
     raise_failure(inst)
     seeds = instantiated(cotangents, inst.result_types, [True] * len(cotangents))

@@ -1,8 +1,8 @@
-"""``gnomon.custom_linear_solve``: the solution of a linear system, differentiated as one.
+"""``gnomon.custom_linear_solve``: the solution of a linear system, differentiated implicitly.
 
 The bodies are a solver and the linear map, followed by their transposes if the transposed system
-can be solved. The derivative does not depend on the solver: it follows from the equation
-``A x = b`` as ``A dx = db - dA x``, and the cotangent of ``b`` solves the transposed system.
+can be solved. The solver itself is not differentiated: the tangent satisfies ``A dx = db - dA x``,
+which follows from ``A x = b``, and the cotangent of ``b`` solves the transposed system.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _differentiate(
     outs = _solve(inst, inst.operands)
     solution = outs[:count]
     if any(t is not None for t in d_consts):
-        # The tangent of the linear map, kept apart from its value for reverse mode.
+        # Linearized, so that reverse mode can separate the tangent of the map from its value.
         parts = inst.engine.linearize(inst.bodies[1], [*nonzero_mask(d_consts), *[False] * count])
         residuals = parts.forward.inline([*consts, *solution])[len(parts.out_nonzero) :]
         change = spread(parts.linear.inline([*residuals, *present(d_consts)]), parts.out_nonzero)
@@ -124,8 +124,8 @@ _EXAMPLE = """\
 
 custom_linear_solve = Op(
     name="custom_linear_solve",
-    doc="the solution of a linear system by a solver (the first body); its derivative is that of "
-    "the equation with the linear map (the second body)",
+    doc="the solution of a linear system by a solver (the first body), differentiated implicitly "
+    "through the linear map (the second body)",
     example=_EXAMPLE,
     attributes={"consts": INT},
     results=None,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch_mlir._mlir_libs import _stablehlo as stablehlo
     from torch_mlir.dialects import ext, func, irdl
 else:
-    # The bindings would take a third of the time of `import gnomon`, and eager code needs none.
+    # Eager code does not need the bindings, and they would take a third of `import gnomon`'s time.
     ir = Deferred("torch_mlir.ir")
     passmanager = Deferred("torch_mlir.passmanager")
     _mlir = Deferred("torch_mlir._mlir_libs._mlir")
@@ -107,7 +107,7 @@ _users_of_other_dialects: list[None] = []
 def other_dialects(context: ir.Context) -> Iterator[None]:
     """Allow ops and attributes of dialects that the bindings do not know, such as the compiler's.
 
-    Threads share the context, so they stay allowed until the last thread leaves.
+    Threads share the context, so the dialects stay allowed until the last thread leaves.
     """
     with _lock:
         _users_of_other_dialects.append(None)

@@ -68,7 +68,7 @@ _COUNTS = [np.array(group + 1, UINT32) for group in range(GROUPS)]
 def _threefry_in_place(
     k0: np.ndarray, k1: np.ndarray, x0: np.ndarray, x1: np.ndarray, work: np.ndarray
 ) -> None:
-    """Overwrite the counters ``x0``, ``x1`` by their hashes; ``work`` is scratch space."""
+    """Overwrite the counters ``x0``, ``x1`` with their hashes; ``work`` is scratch space."""
     keys = (k0, k1, k0 ^ k1 ^ np.array(PARITY, UINT32))
     np.add(x0, k0, out=x0)
     np.add(x1, k1, out=x1)

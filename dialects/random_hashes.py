@@ -227,7 +227,7 @@ def _infer_generator(
         name,
         f"takes a state of four u32 words, got {key}",
     )
-    require(dtype.kind == "u", name, f"makes unsigned integers, got {dtype.name}")
+    require(dtype.kind == "u", name, f"generates unsigned integers, got {dtype.name}")
     require(
         algorithm in ALGORITHMS,
         name,
@@ -243,7 +243,7 @@ def _split_dimension(shape: Sequence[int]) -> int:
 
 
 def counters_used(shape: Sequence[int], dtype: np.dtype, algorithm: str) -> int:
-    """The number of counter values that generating an array uses up."""
+    """The number of counter values that an array consumes."""
     size = math.prod(shape)
     wide = dtype.itemsize == UINT64.itemsize
     if algorithm == "philox":
@@ -291,7 +291,7 @@ def _shape(x: Any) -> tuple[int, ...]:
 
 
 def _taken(f: Any, x: Any, shape: Sequence[int]) -> Any:
-    """Keep the first elements along each dimension, to ``shape``."""
+    """Crop to ``shape``: keep the first elements along each dimension."""
     if _shape(x) == tuple(shape):
         return x
     start, strides = (0,) * len(shape), (1,) * len(shape)
@@ -350,8 +350,8 @@ def _batch_generator(
 ) -> tuple[list[ir.Value], list[int]]:
     """Generate the bits of all batch elements from the first state; keep the other states.
 
-    This is JAX's rule. Hashing each state would double the cost, and the bits that the generator
-    gives are up to the compiler in any case.
+    This is JAX's rule. Hashing each state would double the cost, and which bits a state generates
+    is up to the compiler anyway.
     """
     (keys,), (dim,) = operands, dims
     assert dim is not None

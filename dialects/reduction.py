@@ -1,4 +1,4 @@
-"""Reductions: many elements into one, along whole dimensions."""
+"""Reductions over whole dimensions."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ reduce_sum = _reducer(
 
 
 def _jvp_prod(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    """The product rule along a tree of products; it does not divide, so zeros need no care."""
+    """The product rule along a tree of products; without divisions, zeros are no special case."""
     (x,), (t,), (type_,) = inst.operands, tangents, inst.operand_types
     axes = inst.params["axes"]
     if type_.size == 0:
@@ -247,7 +247,7 @@ reduce_xor = _reducer(
     combine=combiner("xor"),
 )
 
-# ------------------------------------------------------------------------------ places of extrema
+# --------------------------------------------------------------------------- positions of extrema
 
 
 def _arg_extremum(name: str, *, doc: str, method: str, direction: str, identity: Identity) -> Op:

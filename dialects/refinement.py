@@ -1,4 +1,4 @@
-"""Programs with symbolic dimensions, specialized for given sizes."""
+"""The specialization of programs with symbolic dimensions for given sizes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gnomon.dialects.types import tensor_type
 
 
 def refined(source: Program, values: Mapping[str, Any]) -> Program:
-    """A copy of a program with sizes in the place of the variables of its dimensions.
+    """A copy of a program in which sizes replace the variables of symbolic dimensions.
 
-    Operations are made anew: whether operands are packed depends on whether their types are equal,
-    and types that differ by symbolic dimensions may be equal for some sizes. The copy is verified,
+    Operations are rebuilt, not cloned: whether operands are packed depends on whether their types
+    are equal, and types with different symbolic dimensions may become equal. The copy is verified,
     so the type rule of each operation holds for the sizes.
 
     Args:
@@ -25,7 +25,7 @@ def refined(source: Program, values: Mapping[str, Any]) -> Program:
       values: the size of each variable, which may be symbolic itself.
 
     Raises:
-      ValueError: the program does not hold for the sizes.
+      ValueError: a type rule does not hold for the sizes.
     """
     substitution, target = Substitution(values), Program()
     for function in source.functions:
@@ -40,7 +40,7 @@ def refined(source: Program, values: Mapping[str, Any]) -> Program:
         target.module.operation.verify()
     except ir.MLIRError as error:
         given = ", ".join(f"{name} = {value}" for name, value in values.items())
-        raise ValueError(f"the program does not hold for {given}: {error}") from error
+        raise ValueError(f"the program is not valid for {given}: {error}") from error
     return target
 
 
@@ -57,7 +57,7 @@ def _copied(body: Body, substitution: Substitution) -> Body:
 
 
 def _copy(op: ir.Operation, values: dict[ir.Value, ir.Value], substitution: Substitution) -> None:
-    """Make an operation for the sizes at the current insertion point."""
+    """Rebuild an operation for the sizes at the current insertion point."""
     found = results_of(op)
     operands = [values[x] for x in operands_of(op)]
     types = [substitution.type(r.type) for r in found]

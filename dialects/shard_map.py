@@ -1,18 +1,18 @@
 """``gnomon.shard_map``: a function that runs once per member of a mesh, on the members' shards.
 
-The op names a function on local values. A spec gives, for the leading dimensions of a value, the
-mesh axes over which the dimension is split, the major one first; a value is the same for all
-members along the axes that its spec does not mention.
+The op names a function on local values. A spec gives, for each leading dimension of a value, the
+mesh axes over which the dimension is split, the major one first. Along the axes that its spec does
+not mention, a value is the same for all members.
 
-There are two ways down. In a program for one device, the pass ``expand-transformations`` maps the
-function over the manual axes with the vectorizer. In a program that is partitioned over a mesh (see
-`shardy`), the op stays, transformations derive the function that it names, and it becomes a manual
-computation. Values that the backward pass needs then leave the function of the forward pass along
-a leading dimension that all manual axes split.
+The op is lowered in one of two ways. In a program for one device, the pass
+``expand-transformations`` maps the function over the manual axes with the vectorizer. In a program
+that is partitioned over a mesh (see `shardy`), the op is kept: transformations derive functions
+from the one that it names, and it is lowered to a manual computation. The residuals are then
+results of the forward function, with a new leading dimension that is split over all manual axes.
 
-Without ``check_vma`` nothing says whether what the members hold is the same. The cotangent of an
-operand is then the sum over the axes that its spec leaves out, and each member gets its share of
-the cotangent of a result that its spec calls the same.
+Without ``check_vma``, it is not known which values are equal on all members. The cotangent of an
+operand is then summed over the axes that the operand's spec does not mention. The cotangent of a
+result is divided evenly among the members along the axes that the result's spec does not mention.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from gnomon.dialects.functions import Signature, check_operands, emit_call, reso
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
 
-# For the leading dimensions of a value, the mesh axes that each is split over.
+# The mesh axes that split each of the leading dimensions of a value.
 Spec = Sequence[Sequence[str]]
 
 
 class Partition(NamedTuple):
-    """How a value is split over the members of some axes of a mesh.
+    """The split of a value over the members of a mesh.
 
     Attributes:
       spec: the axes of each leading dimension.
@@ -58,7 +58,7 @@ class Partition(NamedTuple):
         return math.prod(self.sizes[name] for name in names)
 
     def whole(self, local: TensorType) -> TensorType:
-        """The type of the whole value, from that of a shard."""
+        """The type of the whole value, given the type of a shard."""
         return local.with_shape(tuple(n * self.parts(d) for d, n in enumerate(local.shape)))
 
     def split(self, x: ir.Value) -> ir.Value:
@@ -77,7 +77,7 @@ class Partition(NamedTuple):
         return reshape(transpose(x, inverse), whole)
 
     def _split_shape(self, whole: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-        """The shape with dimensions split into axes and a local rest, and the positions of both."""
+        """The shape with dimensions split into axes and local parts, and the positions of both."""
         shape: list[int] = []
         place: dict[str, int] = {}
         local = []
@@ -100,10 +100,10 @@ def partitions(
 
 def _check_spec(what: str, spec: Spec, rank: int, manual: Sequence[str]) -> None:
     names = [name for dimension in spec for name in dimension]
-    require(len(spec) <= rank, "shard_map", f"{what}: {spec} for a value of rank {rank}")
+    require(len(spec) <= rank, "shard_map", f"{what}: {spec} is too long for rank {rank}")
     require(len(set(names)) == len(names), "shard_map", f"{what}: {spec} repeats an axis name")
     unknown = [name for name in names if name not in manual]
-    require(not unknown, "shard_map", f"{what}: {unknown} are no manual axes of {list(manual)}")
+    require(not unknown, "shard_map", f"{what}: {unknown} are not manual axes {list(manual)}")
 
 
 def _infer(
@@ -119,10 +119,16 @@ def _infer(
 ) -> tuple[TensorType, ...]:
     name = "shard_map"
     arguments, results = signature
-    require(len(mesh_axes) == len(mesh_sizes), name, "a size for each axis of the mesh")
-    require(len(set(mesh_axes)) == len(mesh_axes), name, f"axes with one name: {mesh_axes}")
+    require(
+        len(mesh_axes) == len(mesh_sizes), name, f"the axes {mesh_axes} have the sizes {mesh_sizes}"
+    )
+    require(len(set(mesh_axes)) == len(mesh_axes), name, f"axis names must differ: {mesh_axes}")
     require(all(n > 0 for n in mesh_sizes), name, f"sizes must be positive: {mesh_sizes}")
-    require(set(manual_axes) <= set(mesh_axes), name, f"{manual_axes} are no axes of {mesh_axes}")
+    require(
+        set(manual_axes) <= set(mesh_axes),
+        name,
+        f"the manual axes {manual_axes} must be axes of the mesh, {mesh_axes}",
+    )
     require(
         len(in_specs) == len(arguments) and len(out_specs) == len(results),
         name,
@@ -242,7 +248,7 @@ def _transpose(
     constants = [not is_linear for is_linear in linear]
     found = chosen(ins, linear)
     if not inst.params["check_vma"]:
-        body = _shared(inst, body, sum(constants), chosen(outs, nonzero), found)
+        body = _with_shared_cotangents(inst, body, sum(constants), chosen(outs, nonzero), found)
     values = _apply(
         inst,
         body,
@@ -254,10 +260,10 @@ def _transpose(
     return spread(values, linear)
 
 
-def _shared(
+def _with_shared_cotangents(
     inst: Instance, body: Body, constants: int, given: Sequence[Spec], found: Sequence[Spec]
 ) -> Body:
-    """A transposed function that shares cotangents among members, and sums theirs."""
+    """Divide the cotangents that a function takes among members; sum those that it returns."""
     sizes = dict(zip(inst.params["mesh_axes"], inst.params["mesh_sizes"], strict=True))
 
     def others(spec: Spec) -> list[str]:
@@ -285,7 +291,8 @@ def _batch(
     require(
         not axis.name or axis.name not in inst.params["mesh_axes"],
         "shard_map",
-        f"a vmap around it has the name {axis.name!r} of an axis of the mesh; name it otherwise",
+        f"an enclosing vmap has the axis name {axis.name!r}, which is an axis of the mesh; rename "
+        "one of them",
     )
     mapped = [d is not None for d in dims]
     body, out_mapped = inst.engine.batch(_function(inst), mapped, axis)

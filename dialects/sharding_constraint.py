@@ -1,4 +1,4 @@
-"""``gnomon.sharding_constraint``: an identity that says how a value is spread over a mesh."""
+"""``gnomon.sharding_constraint``: an identity that constrains the sharding of a value."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _infer(
     count = int(np.prod(sizes, dtype=np.int64))
     check(
         len(devices) in (0, count),
-        f"the mesh has {count} devices, got the numbers of {len(devices)}",
+        f"the mesh has {count} devices, but {len(devices)} device ids are given",
     )
     check(len(spec) == x.rank, f"spec must have an entry for each dimension of {x}, got {spec}")
     used = [axis for entry in spec if entry != OPEN for axis in entry.split(",") if axis]
@@ -58,13 +58,13 @@ def _batch(
     (dim,) = dims
     assert dim is not None
     spec = list(inst.params["spec"])
-    # The axis that is mapped may be split in any way.
+    # The mapped dimension may be split in any way.
     spec.insert(dim, OPEN)
     return inst.op.build(operands, {**inst.params, "spec": tuple(spec)}), dims
 
 
 def _split(use: SplitUse) -> list[tuple[tuple[str, ...], ...]]:
-    """The axes of the spec that are explicit, whatever the operand's are."""
+    """The explicit axes of the spec, regardless of the sharding of the operand."""
     p = use.params
     explicit = {n for n, kind in zip(p["names"], p["types"], strict=True) if kind == "explicit"}
     entries = [() if entry == OPEN else tuple(entry.split(",")) for entry in p["spec"]]
@@ -80,7 +80,7 @@ def _lower(inst: Instance) -> Sequence[ir.Value]:
 
 sharding_constraint = Op(
     name="sharding_constraint",
-    doc="the operand, spread over the devices of a mesh: `spec` has the axes that split each "
+    doc="the operand, split over the devices of a mesh: `spec` has the axes that split each "
     'dimension, separated by commas, or "?" for a dimension that may be split in any way',
     example='%y = "gnomon.sharding_constraint"(%x) {names = ["data", "model"], '
     'sizes = array<i64: 2, 1>, types = ["auto", "auto"], devices = array<i64: 0, 1>, '

@@ -1,10 +1,10 @@
-"""Rules of shardings in types: how the results of an op are split, given its operands.
+"""Sharding rules for explicit mesh axes: the shardings of results from those of operands.
 
-They are the facet ``sharding`` of an op, for the axes of a mesh that are explicit. A rule never
-guesses: operands that disagree, or a result that could be split in several ways, are an error. An
-op without a rule takes only operands that are not split.
+The rules are the ``sharding`` facets of ops. A rule never guesses: it is an error if operands
+disagree, or if a result could be split in several ways. The operands of an op without a rule must
+not be split.
 
-(`gnomon.passes.propagate_shardings` follows the shardings of a whole program for automatic axes.)
+For automatic axes, `gnomon.passes.propagate_shardings` propagates shardings through whole programs.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class ShardingRuleError(Exception):
-    """The shardings of operands contradict each other, or do not determine that of a result."""
+    """The shardings of operands contradict each other, or do not determine a result's sharding."""
 
 
 @dataclass(frozen=True)
 class SplitUse:
-    """One use of an op.
+    """One operation, as a sharding rule sees it.
 
     Attributes:
       op: the name of the op without ``gnomon.``.
       params: its parameters.
-      operands, results: the shapes.
+      operands, results: their shapes.
       splits: the axes that split each dimension of each operand.
       sizes: the size of each axis of the mesh.
     """
@@ -71,15 +71,15 @@ class SplitUse:
         return math.prod(self.sizes[axis] for axis in axes)
 
     def typed(self, i: int) -> str:
-        """An operand in messages, as ``[8@x,4]``."""
+        """An operand as messages show it, such as ``[8@x,4]``."""
         return _typed(self.operands[i], self.splits[i])
 
     def all_typed(self) -> str:
-        """The operands in messages."""
+        """The operands as messages show them."""
         return ", ".join(map(self.typed, range(len(self.operands))))
 
     def fail(self, problem: str) -> ShardingRuleError:
-        """The error of a use that has a problem."""
+        """An error that says what is wrong with the op."""
         return ShardingRuleError(f"{self.op} {problem}")
 
 
@@ -100,7 +100,7 @@ def _checked(use: SplitUse, split: Sequence[Axes], shape: Shape) -> Split:
     if len(set(axes)) != len(axes):
         raise use.fail(
             f"of {use.all_typed()} would give {_typed(shape, tuple(split))}: an axis of the mesh "
-            "can split one dimension only"
+            "can split only one dimension"
         )
     for dimension, (size, of_dimension) in enumerate(zip(shape, split, strict=True)):
         if size % use.count(of_dimension):
@@ -134,7 +134,7 @@ def _agreed(use: SplitUse, given: Sequence[tuple[int, Axes]]) -> Axes:
 
 
 def _aligned(use: SplitUse, operands: Sequence[Sequence[Any]], result: Sequence[Any]) -> Split:
-    """The split of a result; each of its dimensions has the label of dimensions of operands."""
+    """The split of a result, each dimension split like the operand dimensions of equal label."""
     split = []
     for label in result:
         given = [
@@ -151,7 +151,7 @@ def _aligned(use: SplitUse, operands: Sequence[Sequence[Any]], result: Sequence[
 
 
 def elementwise(use: SplitUse) -> list[Split]:
-    """Operands have the shape of the results, or another shape and are not split."""
+    """Split each result like the operands of its shape; ignore the other operands."""
     made = []
     for shape in use.results:
         labels = [range(len(s)) if s == shape else (None,) * len(s) for s in use.operands]
@@ -160,12 +160,12 @@ def elementwise(use: SplitUse) -> list[Split]:
 
 
 def each_operand(use: SplitUse) -> list[Split]:
-    """Each result is split as the operand at its place."""
+    """Split each result like the operand at the same position."""
     return list(use.splits[: len(use.results)])
 
 
 def creation(use: SplitUse) -> list[Split]:
-    """Results that no operand decides are not split."""
+    """Leave the results whole: no operand determines their sharding."""
     return [((),) * len(shape) for shape in use.results]
 
 
@@ -180,30 +180,30 @@ def expanded(use: SplitUse) -> list[Split]:
 
 
 def transposed(use: SplitUse) -> list[Split]:
-    """A permutation of the dimensions."""
+    """`transpose`: the axes move with the dimensions."""
     return [tuple(use.splits[0][d] for d in use.params["permutation"])]
 
 
 def reduced(use: SplitUse) -> list[Split]:
-    """The dimensions that are left keep their axes."""
+    """The remaining dimensions keep their axes."""
     axes = use.params["axes"] if "axes" in use.params else (use.params["axis"],)
     return [tuple(a for d, a in enumerate(use.splits[0]) if d not in axes) for _ in use.results]
 
 
 def resized(use: SplitUse) -> list[Split]:
-    """The dimensions of the first operand with other sizes, which the axes must divide."""
+    """Split the results like the first operand, although their sizes may differ."""
     return [_checked(use, use.splits[0], shape) for shape in use.results]
 
 
 def along_axis(name: str) -> Callable[[SplitUse], list[Split]]:
-    """Ops along one axis, the parameter ``name``, that must not be split."""
+    """The rule of ops that work along the axis in parameter ``name``, which must not be split."""
 
     def rule(use: SplitUse) -> list[Split]:
         axis = use.params[name] % len(use.operands[0])
         for i, split in enumerate(use.splits):
             if axis < len(split) and split[axis]:
                 raise use.fail(
-                    f"takes operands that are not split along the axis {axis} that it works on, "
+                    f"works along axis {axis}, along which operands must not be split, "
                     f"got {use.typed(i)}"
                 )
         labels = [range(len(s)) for s in use.operands]
@@ -213,26 +213,29 @@ def along_axis(name: str) -> Callable[[SplitUse], list[Split]]:
 
 
 def concatenated(use: SplitUse) -> list[Split]:
-    """Operands that are split alike."""
+    """`concatenate`: all operands must have the same sharding."""
     if any(split != use.splits[0] for split in use.splits):
         raise use.fail(f"takes operands with the same sharding, got {use.all_typed()}")
     return resized(use)
 
 
 def updated(use: SplitUse) -> list[Split]:
-    """`dynamic_update_slice`: the update is split as the operand; full dimensions need not be."""
+    """`dynamic_update_slice`: split like the operand, and so is the update.
+
+    Dimensions of the update that cover the operand's need not be split.
+    """
     operand, update = use.operands[:2]
     for d, (old, new) in enumerate(zip(use.splits[0], use.splits[1], strict=True)):
         if old != new and (new or operand[d] != update[d]):
             raise use.fail(
-                "takes an update that is split as the operand, got "
+                "takes an update that is split like the operand, got "
                 f"{use.typed(0)} and {use.typed(1)}"
             )
     return [use.splits[0]]
 
 
 def batch_dimensions(use: SplitUse) -> list[Split]:
-    """Ops on matrices: only dimensions before the last two may be split."""
+    """The rule of ops on matrices: only batch dimensions may be split."""
     for i, (shape, split) in enumerate(zip(use.operands, use.splits, strict=True)):
         matrix = min(2, len(shape))
         if any(split[len(shape) - matrix :]):
@@ -249,7 +252,7 @@ def batch_dimensions(use: SplitUse) -> list[Split]:
 
 
 def dot(use: SplitUse) -> list[Split]:
-    """`dot_general`: at most one side of a contraction is split."""
+    """`dot_general`: a contracted dimension may be split in only one of the operands."""
     p = use.params
     lhs, rhs = use.splits
     for a, b in zip(p["lhs_contracting"], p["rhs_contracting"], strict=True):
@@ -257,13 +260,12 @@ def dot(use: SplitUse) -> list[Split]:
             continue
         if lhs[a] != rhs[b]:
             raise use.fail(
-                f"got operands with incompatible shardings, {use.all_typed()}: the dimensions that "
-                f"are contracted are split over {_names(lhs[a])} and over {_names(rhs[b])}"
+                f"got operands with incompatible shardings, {use.all_typed()}: the contracted "
+                f"dimensions are split over {_names(lhs[a])} and over {_names(rhs[b])}"
             )
         raise use.fail(
-            f"of {use.all_typed()}: the dimensions that are contracted are split over "
-            f"{_names(lhs[a])}, so it is ambiguous how the result is to be sharded. Say so by "
-            "out_sharding="
+            f"of {use.all_typed()}: the contracted dimensions are split over {_names(lhs[a])}, so "
+            "the sharding of the result is ambiguous. Specify it with out_sharding="
         )
     of_lhs: list[Any] = [("l", d) for d in range(len(lhs))]
     of_rhs: list[Any] = [("r", d) for d in range(len(rhs))]
@@ -280,14 +282,14 @@ def dot(use: SplitUse) -> list[Split]:
 
 
 def convolution(use: SplitUse) -> list[Split]:
-    """Images may be split along the batch and along space, kernels not at all."""
+    """Images may be split along the batch and spatial dimensions; kernels must not be split."""
     p = use.params
     images, kernel = use.splits
     batch, feature, *space = p["lhs_spec"]
     if any(kernel) or images[feature] or (images[batch] and p["batch_group_count"] != 1):
         raise use.fail(
-            "takes kernels that are not split, and images that are split along the batch or along "
-            f"space, got {use.all_typed()}"
+            "takes images that are split along batch or spatial dimensions only, and kernels that "
+            f"are not split, got {use.all_typed()}"
         )
     (result,) = use.results
     split: list[Axes] = [()] * len(result)
@@ -301,7 +303,7 @@ def convolution(use: SplitUse) -> list[Split]:
 
 
 def reshaped(use: SplitUse) -> list[Split]:
-    """One dimension becomes several, or several become one; others, and sizes of 1, are kept."""
+    """`reshape`: one split dimension may become several, or several may become one."""
     (shape,), (result,) = use.operands, use.results
     (given,) = use.splits
     split: list[Axes] = [()] * len(result)
@@ -335,7 +337,7 @@ def reshaped(use: SplitUse) -> list[Split]:
 def _unclear(use: SplitUse) -> ShardingRuleError:
     return use.fail(
         f"of {use.typed(0)} to {tuple(use.results[0])}: the sharding of the result does not follow "
-        "from that of the operand. Say it by out_sharding="
+        "from that of the operand. Specify it with out_sharding="
     )
 
 
@@ -363,7 +365,7 @@ def _groups(shape: Sequence[int], result: Sequence[int]) -> list[tuple[list[int]
 
 
 def _merged(use: SplitUse, axes: Sequence[Axes]) -> Axes:
-    """The axes of dimensions that become one: those of leading ones, outermost first."""
+    """The axes of the dimensions that become one; only leading ones may be split."""
     leading = 0
     while leading < len(axes) and axes[leading]:
         leading += 1
@@ -373,7 +375,7 @@ def _merged(use: SplitUse, axes: Sequence[Axes]) -> Axes:
 
 
 def _divided(use: SplitUse, axes: Axes, sizes: Sequence[int]) -> list[Axes]:
-    """The axes of a dimension for those that it becomes: the outermost ones take all they can."""
+    """Distribute the axes of a dimension over those that it becomes, outermost first."""
     made = []
     rest = axes
     for size in sizes:
@@ -391,18 +393,18 @@ def _divided(use: SplitUse, axes: Axes, sizes: Sequence[int]) -> list[Axes]:
 
 
 def _unsliced(use: SplitUse, split: Split, dimensions: Sequence[int], argument: str) -> None:
-    """Raise if a dimension that is indexed is split."""
+    """Raise an error if an indexed dimension is split."""
     for d in dimensions:
         if split[d]:
             raise use.fail(
                 f"of {use.typed(0)}: dimension {d}, which is indexed, is split over "
-                f"{_names(split[d])}. Say how the result is to be sharded: "
+                f"{_names(split[d])}. Specify the sharding of the result with "
                 f"x.at[...].{argument}(..., out_sharding=)"
             )
 
 
 def gathered(use: SplitUse) -> list[Split]:
-    """`gather`: dimensions that are taken whole keep their axes, and so do the indices'."""
+    """`gather`: dimensions that are taken whole keep their axes; indices must not be split."""
     p = use.params
     operand, indices = use.operands
     (result,) = use.results
@@ -426,14 +428,14 @@ def gathered(use: SplitUse) -> list[Split]:
             split[place] = _agreed(use, [(1, axes), (0, use.splits[0][of_batch[d]])])
         elif axes:
             raise use.fail(
-                f"of {use.typed(0)} at indices {use.typed(1)}: indices are not split, unless the "
-                "sharding of the result is given: x.at[...].get(out_sharding=)"
+                f"of {use.typed(0)} at indices {use.typed(1)}: indices must not be split, unless "
+                "the sharding of the result is given with x.at[...].get(out_sharding=)"
             )
     return [_checked(use, split, result)]
 
 
 def scattered(use: SplitUse) -> list[Split]:
-    """`scatter`: the result is split as the operand, which is not split where it is indexed."""
+    """`scatter`: split like the operand, whose indexed dimensions must not be split."""
     p = use.params
     operand = use.operands[0]
     update = use.operands[2]
@@ -451,10 +453,10 @@ def scattered(use: SplitUse) -> list[Split]:
 
 
 def require_unsplit(use: SplitUse) -> list[Split]:
-    """The rule of ops without one: operands that are not split."""
+    """The rule of ops without a rule of their own: no operand may be split."""
     if any(any(split) for split in use.splits):
         raise use.fail(
-            f"has no rule for shardings in types, and takes operands that are not split, got "
+            f"has no sharding rule, so its operands must not be split, got "
             f"{use.all_typed()}. Replicate them with gnomon.sharding.reshard, or call the function "
             "in gnomon.sharding.auto_axes"
         )
@@ -462,6 +464,6 @@ def require_unsplit(use: SplitUse) -> list[Split]:
 
 
 def bits(use: SplitUse) -> list[Split]:
-    """`bitcast_convert`: a last dimension, the parts of an element, is added or removed."""
+    """`bitcast_convert`: a last dimension for the parts of an element is added or removed."""
     (shape,) = use.results
     return [_checked(use, (*use.splits[0], ())[: len(shape)], shape)]

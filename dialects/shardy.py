@@ -1,15 +1,16 @@
-"""How programs tell XLA's partitioner, Shardy, their meshes, shardings and manual computations.
+"""Meshes, shardings and manual computations in the form that XLA's partitioner, Shardy, reads.
 
 StableHLO has no ops for these. Shardy reads them from attributes and custom calls:
 
 - the module's frontend attribute ``xla.sdy.meshes`` declares meshes by name;
-- ``xla.sdy.sharding`` of an argument of ``main`` says how it is split; of the custom call
-  ``Sharding``, how a value is to be split; of ``xla.sdy.FuncResultSharding``, how a result is;
+- ``xla.sdy.sharding`` is the sharding of an argument of ``main``, of a value on a custom call of
+  ``Sharding``, and of a result on a custom call of ``xla.sdy.FuncResultSharding``;
 - a manual computation is a call of a function on shards, between the custom calls
   ``xla.sdy.GlobalToLocalShape`` and ``xla.sdy.LocalToGlobalShape``.
 
-In the gnomon dialect, the module attribute ``gnomon.mesh`` marks a program that is partitioned, and
-``gnomon.split`` of an argument or result of ``main`` has the axes that split each dimension:
+In the gnomon dialect, the module attribute ``gnomon.mesh`` marks a program that is partitioned. The
+attribute ``gnomon.split`` of an argument or result of ``main`` has the axes that split each
+dimension:
 
     module attributes {gnomon.mesh = {axes = ["x", "y"], sizes = array<i64: 2, 2>,
                                       devices = array<i64: 0, 1, 2, 3>}} {
@@ -47,7 +48,7 @@ SPLIT = "gnomon.split"
 # The entry of a dimension that may be split in any way.
 OPEN = "?"
 
-# The functions of manual computations; Shardy recognizes them by this prefix.
+# The prefix by which Shardy recognizes the functions of manual computations.
 BODY_NAME = "xla.sdy.manual_computation_body"
 
 _FRONTEND = "mhlo.frontend_attributes"
@@ -61,7 +62,7 @@ class Mesh(NamedTuple):
 
     Attributes:
       axes, sizes: the names and the sizes of its axes.
-      devices: the ids of its devices, one for each partition; empty if they do not matter.
+      devices: the ids of its devices, one for each partition; empty if any devices will do.
     """
 
     axes: tuple[str, ...]
@@ -74,14 +75,14 @@ class Mesh(NamedTuple):
         return math.prod(self.sizes)
 
     def text(self, order: Sequence[int] = ()) -> str:
-        """The mesh as Shardy reads it; ``order`` are the partitions, if they are not in order."""
+        """The mesh in Shardy's syntax; ``order`` lists the partitions if they are permuted."""
         axes = ", ".join(f'"{name}"={n}' for name, n in zip(self.axes, self.sizes, strict=True))
         ids = f", device_ids={list(order)}" if tuple(order) != tuple(range(len(order))) else ""
         return f"#sdy.mesh<[{axes}]{ids}>"
 
 
 def mesh_of(module: ir.Module) -> Mesh | None:
-    """The mesh of a partitioned program; None for one that is not partitioned."""
+    """The mesh of a partitioned program; None if the program is not partitioned."""
     attributes = module.operation.attributes
     if MESH not in attributes:
         return None
@@ -94,12 +95,12 @@ def mesh_of(module: ir.Module) -> Mesh | None:
 def annotate(
     module: ir.Module, mesh: Mesh, arguments: Sequence[Split], results: Sequence[Split]
 ) -> None:
-    """Mark a program as partitioned over a mesh, and how ``main`` takes and gives its values.
+    """Mark a program as partitioned over a mesh, and annotate ``main`` with shardings.
 
     Args:
       module: the program; it is changed.
-      mesh: with the ids of the devices.
-      arguments, results: how each argument and result of ``main`` is split.
+      mesh: the mesh, with the ids of the devices.
+      arguments, results: the sharding of each argument and result of ``main``.
     """
     module.operation.attributes[MESH] = ir.DictAttr.get(
         {
@@ -125,7 +126,7 @@ def _main(module: ir.Module) -> ir.Operation:
 
 
 def splits_of(function: ir.Operation, attribute: str) -> list[tuple[str, ...] | None]:
-    """How the arguments (``arg_attrs``) or results (``res_attrs``) of a function are split."""
+    """The shardings of the arguments (``arg_attrs``) or results (``res_attrs``) of a function."""
     if attribute not in function.attributes:
         return []
     found: list[tuple[str, ...] | None] = []
@@ -163,7 +164,7 @@ def _dimension(entry: str, *, open_: bool) -> str:
 
 
 def _sharding(mesh: str, split: Split, *, open_: bool = False) -> str:
-    """A sharding over a mesh; ``open_``: dimensions may be split over further axes."""
+    """A sharding over a mesh; if ``open_``, dimensions may be split over further axes."""
     dimensions = ", ".join(_dimension(entry, open_=open_) for entry in split)
     return f"<@{mesh}, [{dimensions}]>"
 
@@ -201,7 +202,7 @@ def _custom_call(
     *,
     effect: bool,
 ) -> list[ir.Value]:
-    """A custom call with frontend attributes; with an effect, it is neither merged nor dropped."""
+    """A custom call with frontend attributes; an effect keeps it from being merged or dropped."""
     given: dict[str, ir.Attribute] = {
         "call_target_name": ir.StringAttr.get(target, context()),
         **_frontend(attributes),
@@ -218,7 +219,7 @@ def _custom_call(
 
 
 def constrain(x: ir.Value, type_: TensorType, mesh: str, split: Split, *, result: bool) -> ir.Value:
-    """The value, split in a way: inside of a program, or as a result of ``main``."""
+    """Constrain the sharding of a value in a program or, if ``result``, of a result of ``main``."""
     (constrained,) = _custom_call(
         "xla.sdy.FuncResultSharding" if result else "Sharding",
         [x],
@@ -240,7 +241,7 @@ def manual_computation(
     *,
     open_: bool,
 ) -> list[ir.Value]:
-    """A call of a function on shards.
+    """Emit a manual computation: a call of a function on shards.
 
     Args:
       body: the function's name, which begins with `BODY_NAME`.
@@ -248,8 +249,8 @@ def manual_computation(
       local: the types of the function's arguments and results.
       whole: the types of the whole results.
       mesh: the mesh's name.
-      manual: the axes over which values are split by hand.
-      splits: how the operands and the results are split over these.
+      manual: the manual axes.
+      splits: the shardings of the operands and of the results over the manual axes.
       open_: whether there are other axes, which may split the values further.
     """
     axes = "#sdy<manual_axes{" + ", ".join(f'"{name}"' for name in manual) + "}>"

@@ -59,7 +59,7 @@ _F32 = np.dtype(np.float32)
 
 
 def take_along(x: ir.Value, positions: ir.Value, dimension: int, *, unique: bool) -> ir.Value:
-    """Take the elements of ``x`` at positions along a dimension, as ``np.take_along_axis``."""
+    """Take the elements of ``x`` at positions along a dimension, like ``np.take_along_axis``."""
     others = [d for d in range(type_of(x).rank) if d != dimension]
     return take(x, positions, dimension, others, unique=unique)
 
@@ -95,7 +95,7 @@ def ordered_integers(x: np.ndarray, *, total: bool) -> np.ndarray:
 
 
 def _packed(keys: np.ndarray, dimension: int) -> np.ndarray:
-    """Pack keys of at most 32 bits above their positions, so that one sort is stable by itself."""
+    """Pack keys of at most 32 bits above their positions, so that any sort of them is stable."""
     shape = tuple(-1 if d == dimension else 1 for d in range(keys.ndim))
     numbers = keys.astype(np.int64)
     # Shift unsigned 32-bit keys into the range of signed ones.
@@ -161,7 +161,7 @@ def _evaluate_top_k(x: np.ndarray, *, k: int, axis: int) -> tuple[np.ndarray, np
 
 
 def _first_of_row(row: np.ndarray, k: int) -> np.ndarray:
-    """The positions of the k smallest elements in order; of equal ones the first come first."""
+    """The positions of the k smallest elements in order; equal elements keep their order."""
     limit = np.partition(row, k - 1)[k - 1]
     candidates = np.flatnonzero(row <= limit)
     return candidates[np.argsort(row[candidates], kind="stable")][:k]
@@ -185,7 +185,7 @@ def _infer(
     require(
         0 <= dimension < first.rank,
         "sort",
-        f"dimension {dimension} is not one of {describe(types)}",
+        f"dimension {dimension} is out of range for {describe(types)}",
     )
     require(
         1 <= num_keys <= len(types),

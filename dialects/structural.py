@@ -113,7 +113,7 @@ def _lower_broadcast(inst: Instance) -> list[ir.Value]:
 
 broadcast_in_dim = Op(
     name="broadcast_in_dim",
-    doc="repeat along new dimensions and along dimensions of size 1",
+    doc="x broadcast along new dimensions and along dimensions of size 1",
     example='%r = "gnomon.broadcast_in_dim"(%x) {shape = array<i64: 2, 4>, dims = array<i64: 1>} '
     ": (tensor<4xf32>) -> tensor<2x4xf32>",
     attributes={"shape": INTS, "dims": INTS},
@@ -223,14 +223,14 @@ def _infer_concatenate(*parts: TensorType, dimension: int) -> TensorType:
     require(
         0 <= dimension < first.rank,
         "concatenate",
-        f"dimension {dimension} is not one of {first}",
+        f"dimension {dimension} is out of range for {first}",
     )
     others = [(*t.shape[:dimension], *t.shape[dimension + 1 :]) for t in parts]
     require(
         all(t.dtype == first.dtype and t.rank == first.rank for t in parts)
         and all(o == others[0] for o in others),
         "concatenate",
-        f"operands must have one dtype and agree in all dimensions but {dimension}, "
+        f"operands must have one dtype and agree in all dimensions except {dimension}, "
         f"got {describe(parts)}",
     )
     total = sum(t.shape[dimension] for t in parts)
@@ -269,7 +269,7 @@ _EXAMPLE_CONCATENATE = """\
 
 concatenate = Op(
     name="concatenate",
-    doc="operands one after the other along a dimension",
+    doc="the operands, concatenated along a dimension",
     example=_EXAMPLE_CONCATENATE,
     attributes={"dimension": INT},
     operands=...,
@@ -395,7 +395,7 @@ def _infer_pad(
         "pad",
         f"one number is needed for each of the {x.rank} dimensions of {x}, got {given}",
     )
-    require(all(i >= 0 for i in interior), "pad", f"interior padding is not negative, got {given}")
+    require(all(i >= 0 for i in interior), "pad", f"interior padding must be >= 0, got {given}")
     shape = tuple(map(_padded, x.shape, low, high, interior))
     require(
         all(n >= 0 for n in shape),

@@ -1,6 +1,6 @@
-"""Types of values, a shape and a NumPy dtype, in bijection with MLIR tensor types.
+"""Types of values: a shape and a NumPy dtype, in bijection with MLIR tensor types.
 
-A symbolic dimension is ``?`` in the MLIR type, whose encoding holds the expressions.
+A symbolic dimension is ``?`` in the MLIR type; the type's encoding holds the expression.
 """
 
 from __future__ import annotations

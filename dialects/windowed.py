@@ -437,7 +437,7 @@ def first_of_two(build: Any, beyond: str, a: Values, b: Values) -> list[ir.Value
 def _place_of_extremum(
     name: str, *, doc: str, identity: Callable[[np.dtype], np.ndarray], beyond: str
 ) -> Op:
-    """Declare the op that gives the position of the extremum of each window."""
+    """Declare the op that computes the position of the extremum of each window."""
     numpy_beyond = np.greater if beyond == "gt" else np.less
 
     def infer(x: TensorType, **params: Any) -> TensorType:

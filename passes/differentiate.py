@@ -5,7 +5,7 @@ Reverse mode is linearize and transpose:
 
 * *linearize* runs forward mode, then partitions the ops. Those that depend on a tangent form the
   linear body, the others the forward body. The forward values that the linear body uses are the
-  residuals. Region ops keep the two parts separate with their own ``linearize`` rule.
+  residuals. The ``linearize`` rules of region ops split the regions in the same way.
 * *transpose* walks the linear body backwards and passes each op's cotangents to its transpose rule.
 
 A tangent of ``None`` is a symbolic zero, for which no code is emitted. This module names no op.
@@ -58,7 +58,7 @@ def _mask(flags: bool | Sequence[bool], count: int) -> list[bool]:
 
 
 class Differentiator:
-    """Differentiates the bodies of one program; each derived function is added to it only once."""
+    """Differentiates the bodies of one program, to which it adds each derived function once."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -191,7 +191,7 @@ class Differentiator:
         return values[:count], [next(outgoing) if nz else None for nz in parts.out_nonzero]
 
     def linearize_function(self, name: str, nonzero: Mask) -> tuple[str, str, Linearized]:
-        """The forward and the linear function of a function, derived only once."""
+        """The names of a function's forward and linear functions, and the split; cached."""
         key = (name, nonzero)
         if key not in self._linearized_functions:
             parts = self.linearize(self.program.body(name), nonzero)
@@ -235,7 +235,7 @@ class Differentiator:
     def _backward(
         self, body: Body, operands: Sequence[Tangent], cotangents: Sequence[Tangent]
     ) -> list[Tangent]:
-        """The cotangents of the arguments; operands are ``None`` for the linear ones."""
+        """The cotangents of the arguments; ``operands`` is ``None`` for each linear argument."""
         env: dict[ir.Value, ir.Value] = {
             a: v for a, v in zip(body.arguments, operands, strict=True) if v is not None
         }
@@ -304,7 +304,7 @@ class Differentiator:
         return [next(found) if is_linear else None for is_linear in linear]
 
     def transpose_function(self, name: str, linear: Mask, nonzero: Mask) -> str:
-        """The transpose of a function, derived only once."""
+        """The name of the transpose of a function; cached."""
         key = (name, linear, nonzero)
         if key not in self._transposed_functions:
             body = self.transpose(self.program.body(name), linear, nonzero)
@@ -314,9 +314,12 @@ class Differentiator:
     # ------------------------------------------------------------------------------ reverse mode
 
     def vjp(self, body: Body, wrt: Sequence[int], outputs: Sequence[int]) -> Body:
-        """A body that maps arguments and cotangents of ``outputs`` to results and cotangents.
+        """A body that also takes cotangents of results and returns cotangents of arguments.
 
-        The cotangents in the results are those of the arguments ``wrt``.
+        Args:
+          body: the body to differentiate; it is not changed.
+          wrt: the indices of the arguments whose cotangents follow the results.
+          outputs: the indices of the results whose cotangents follow the arguments.
         """
         types, result_types = body.argument_types, body.result_types
         parts = self.linearize(body, [i in set(wrt) for i in range(len(types))])
@@ -339,7 +342,7 @@ class Differentiator:
 def _split_tangents(
     values: Sequence[ir.Value], out_nonzero: Sequence[bool]
 ) -> tuple[list[ir.Value], list[Tangent]]:
-    """Split the values of a differentiated body into results and tangents."""
+    """Split the values of a forward-mode body into results and tangents."""
     count = len(out_nonzero)
     tangents = iter(values[count:])
     return list(values[:count]), [next(tangents) if nz else None for nz in out_nonzero]
@@ -348,8 +351,8 @@ def _split_tangents(
 def split_linear(joint: Body, primal_count: int, out_nonzero: list[bool]) -> Linearized:
     """Split a forward-mode body by dependence on the tangent arguments.
 
-    Ops that cost nothing to recompute (those without operands: a constant, an iota) are duplicated
-    in the linear body, not passed as residuals. The joint body becomes the forward body.
+    Ops without operands, such as a constant or an iota, cost nothing to recompute: the linear body
+    repeats them and takes no residuals for them. The joint body becomes the forward body.
     """
     arguments = joint.arguments
     primals, tangents = arguments[:primal_count], arguments[primal_count:]
@@ -375,12 +378,12 @@ def split_linear(joint: Body, primal_count: int, out_nonzero: list[bool]) -> Lin
     live_ops = _live(linear_ops, out_tangents)
     used = [v for op in live_ops for v in operands_of(op)]
     residuals: dict[ir.Value, None] = {}
-    remade: dict[ir.Value, ir.Operation] = {}
+    recomputed: dict[ir.Value, ir.Operation] = {}
     for value in (*used, *out_tangents):
         if value in linear:
             continue
         if value in cheap:
-            remade[value] = value.owner
+            recomputed[value] = value.owner
         else:
             residuals[value] = None
 
@@ -388,7 +391,7 @@ def split_linear(joint: Body, primal_count: int, out_nonzero: list[bool]) -> Lin
 
     def emit_linear(*given: ir.Value) -> list[ir.Value]:
         env = dict(zip((*residuals, *tangents), given, strict=True))
-        for op in remade.values():
+        for op in recomputed.values():
             clone_into(op.operation, env)
         for op in live_ops:
             with op.location:

@@ -1,8 +1,8 @@
-"""Drop the casts to varying values of a body all of whose operands vary already.
+"""Drop ``gnomon.pvary`` casts from a body whose operands are already varying.
 
-A branch that the members of an axis choose differently must not have a cast inside: the transpose
-of a cast is a sum over members, and not all members take the branch. Its operands are cast before
-the branch, and the casts inside are dropped.
+Members of a mesh axis may take different branches of a switch. Such a branch must contain no cast,
+because the transpose of a cast sums over all members, some of which take another branch. The
+operands of the switch are cast before it instead, and the casts in its branches are dropped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gnomon.dialects.functions import Program, callee, symbol_users
 
 
 def drop_casts(program: Program, body: Body, axes: Collection[str]) -> None:
-    """Drop the casts over some axes in a body, and in copies of the functions that it names."""
+    """Drop the casts over some axes in a body, and in copies of the functions that it calls."""
     _drop(body, axes)
     for op in symbol_users(body):
         if _has_casts(program, program.body(callee(op)), axes):

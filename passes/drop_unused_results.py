@@ -1,10 +1,9 @@
 """``drop-unused-results``: narrow region ops to the results that are used.
 
-Upstream's dead-code elimination either drops an op or keeps it whole. A loop with one used carry
-still computes the others and stacks every result, such as the primal results of a differentiated
-scan. This pass removes from ``gnomon.switch``, ``gnomon.while`` and ``gnomon.scan`` the unused
-results, the carries on which only unused results depend, and the operands that no body reads any
-more.
+Upstream's dead-code elimination drops an op or keeps it whole. A loop with one used carry still
+computes the others and stacks every result, such as the primal results of a differentiated scan.
+This pass removes from ``gnomon.switch``, ``gnomon.while`` and ``gnomon.scan`` the unused results,
+the carries on which only unused results depend, and then the operands that no body reads.
 """
 
 from __future__ import annotations
@@ -63,13 +62,13 @@ def _narrow(body: Body) -> bool:
 def _is_dead(op: ir.Operation) -> bool:
     if any(map(is_used, op.results)) or op.name in TERMINATORS:
         return False
-    # The unpacking of a tuple represents the op that produced the tuple.
+    # An unpacking cast has no effects itself; the op that produced the tuple may have some.
     maker = op.operands[0].owner.operation if is_unpacking(op) else op
     return not has_effects(maker) and (maker.name in _RULES or len(op.results) > 0)
 
 
 def _replace(op: ir.Operation, values: list[ir.Value], kept: Sequence[bool]) -> ir.Operation | None:
-    """Replace the kept results of ``op`` by values; return the operation that defines these."""
+    """Replace the kept results of ``op`` by values; return the operation that defines them."""
     olds = results_of(op)
     for old, new in zip(chosen(olds, kept), values, strict=True):
         old.replace_all_uses_with(new)
@@ -87,7 +86,7 @@ Narrowed: TypeAlias = "tuple[list[ir.Value], list[bool]]"
 
 
 def _body(body: Body, arguments: Sequence[bool], results: Sequence[bool]) -> Body:
-    """A copy of a body with only the arguments and the results in two masks."""
+    """A copy of a body with only the arguments and results that the masks select."""
     wanted = chosen(body.results, results)
     return Body.build(
         chosen(body.argument_types, arguments),

@@ -2,7 +2,7 @@
 
 Inner transformations are expanded first, before the function that contains them is transformed.
 The engines therefore never encounter a transformation, except ``gnomon.shard_map`` in a program
-that is partitioned over a mesh: there it stays, and has rules of its own.
+that is partitioned over a mesh: it is not expanded there, and has rules of its own.
 """
 
 from __future__ import annotations

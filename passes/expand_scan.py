@@ -3,7 +3,7 @@
 Stacked inputs become constants of the loop, which are read at the counter. Stacked results become
 carries, which are written at the counter. Each iteration of the loop runs ``unroll`` iterations of
 the scan with one read and one write for all of them; the remainder is emitted after the loop. A
-scan of one iteration, or of at most ``unroll``, needs no loop.
+scan of at most ``unroll`` iterations needs no loop.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Scan:
         return [*state, *ys]
 
     def _loop(self, looped: int) -> tuple[list[ir.Value], list[ir.Value]]:
-        """Emit a loop over blocks of ``unroll`` iterations; ``looped`` is a multiple of it."""
+        """Emit a loop over the first ``looped`` iterations, a multiple of ``unroll``."""
         unroll, consts = self.unroll, [*self.consts, *self.xs]
         carry = [constant(np.int32(0)), *self.carry, *(zeros(t) for t in self.y_types)]
         carry_types = [type_of(v) for v in carry]
@@ -114,7 +114,7 @@ class _Scan:
         state: Sequence[ir.Value],
         blocks: Sequence[ir.Value],
     ) -> tuple[list[ir.Value], list[ir.Value]]:
-        """Emit consecutive iterations; return the state after them and the results of each."""
+        """Emit consecutive iterations; return the final carries and the stacked results."""
         state = list(state)
         rows: list[list[ir.Value]] = [[] for _ in range(size)]
         for i in reversed(range(size)) if self.reverse else range(size):
@@ -137,12 +137,12 @@ def _starts(x: ir.Value, start: ir.Value) -> list[ir.Value]:
 
 
 def _read(x: ir.Value, start: ir.Value, size: int) -> ir.Value:
-    """Read ``size`` slices of ``x``, beginning at ``start``."""
+    """Read ``size`` slices of ``x`` from position ``start``."""
     return ops.dynamic_slice(x, *_starts(x, start), sizes=(size, *type_of(x).shape[1:]))
 
 
 def _write(x: ir.Value, block: ir.Value, start: ir.Value) -> ir.Value:
-    """Replace slices of ``x``, beginning at ``start``."""
+    """Write a block of slices into ``x`` at position ``start``."""
     return ops.dynamic_update_slice(x, block, *_starts(x, start))
 
 

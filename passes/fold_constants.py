@@ -1,8 +1,8 @@
 """``fold-constants``: evaluate expressions whose operands are small literals.
 
-Such expressions are frequent in derivatives: the cotangent 1 is divided by the number of elements
-of a mean, and summed where one element was broadcast. A compiler would make a kernel of such an
-expression, which takes as much time to compile as any other kernel.
+Derivatives contain many such expressions: the transpose of a mean divides the cotangent 1 by the
+number of elements, and the transpose of a broadcast sums equal elements. A compiler would make a
+kernel of each, which takes as long to compile as any other kernel.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
-# Literals of up to this many elements are small.
+# The maximum number of elements of a small literal.
 _SMALL = 4
-# Reductions of up to this many equal elements are evaluated.
+# The maximum number of elements of a splat whose reduction is evaluated.
 _EVALUATED = 1 << 20
-# Ops of which all elements of the result are equal if those of the operand are.
+# Ops whose result is a splat if their operand is one.
 _VIEWS = ("gnomon.rev", "gnomon.slice", "gnomon.transpose")
 _SPREADS = ("gnomon.reshape", "gnomon.broadcast_in_dim", *_VIEWS)
 _REDUCTIONS = frozenset(
@@ -39,19 +39,19 @@ def fold_constants(program: Program) -> None:
         _fold(program.body(symbol_name(function)))
 
 
-# The deferred bindings must not be loaded by an import.
+# A forward reference, because an import must not load the deferred MLIR bindings.
 _Values = dict["ir.Value", np.ndarray]
 
 
-def _fold(body: Body, known: _Values | None = None, equal: _Values | None = None) -> None:
+def _fold(body: Body, known: _Values | None = None, splats: _Values | None = None) -> None:
     """Fold the constants of a body.
 
     Args:
       body: the body.
-      known: the values of small arguments that are known.
-      equal: the numbers that all elements of larger arguments equal, where they are known.
+      known: the values of the small arguments that are constant.
+      splats: the elements of the larger arguments that are constant splats.
     """
-    known, equal = known or {}, equal or {}
+    known, splats = known or {}, splats or {}
     for op in body.operations:
         name = op.name
         definition = REGISTRY.get(name)
@@ -59,7 +59,7 @@ def _fold(body: Body, known: _Values | None = None, equal: _Values | None = None
             continue
         if name not in PLAIN:
             for inner, sources in _sources(op) if definition.is_control_flow else ():
-                _fold(inner, *_of_arguments(inner, sources, known, equal))
+                _fold(inner, *_of_arguments(inner, sources, known, splats))
             continue
         if name == "gnomon.constant":
             (result,) = op.results
@@ -69,22 +69,22 @@ def _fold(body: Body, known: _Values | None = None, equal: _Values | None = None
         results = results_of(op)
         if len(results) != 1:
             continue
-        if name == "gnomon.select" and (chosen := _chosen(op, known, equal)) is not None:
+        if name == "gnomon.select" and (chosen := _chosen(op, known, splats)) is not None:
             results[0].replace_all_uses_with(chosen)
             erase(op)
             continue
-        value = _value_of(op, definition, known, equal)
+        value = _value_of(op, definition, known, splats)
         if value is None:
             continue
         type_ = type_of(results[0])
         large = type_.size > _SMALL
         if large and name not in _VIEWS:
-            equal[results[0]] = value
+            splats[results[0]] = value
             continue
         with ir.InsertionPoint(op), op.location:
-            # IREE 3.13 refuses updates of a splat that is reversed in steps.
+            # IREE 3.13 rejects updates of a splat reversed with a stride, as in ``zeros(8)[::-2]``.
             folded = full(type_, value) if large else constant(value)
-        (equal if large else known)[folded] = value
+        (splats if large else known)[folded] = value
         results[0].replace_all_uses_with(folded)
         erase(op)
 
@@ -125,35 +125,35 @@ def _of_arguments(
     body: Body,
     sources: Sequence[ir.Value | None],
     known: Mapping[ir.Value, np.ndarray],
-    equal: Mapping[ir.Value, np.ndarray],
+    splats: Mapping[ir.Value, np.ndarray],
 ) -> tuple[_Values, _Values]:
-    """The arguments of a body that are known, and those whose elements all equal one number."""
+    """The arguments of a body that are known, and those that are splats."""
     known_inside: _Values = {}
-    equal_inside: _Values = {}
+    splats_inside: _Values = {}
     for argument, source in zip(body.arguments, sources, strict=True):
-        if source is None or (source not in known and source not in equal):
+        if source is None or (source not in known and source not in splats):
             continue
         type_ = type_of(argument)
         if type_ == type_of(source):
-            inside, values = (equal_inside, equal) if source in equal else (known_inside, known)
+            inside, values = (splats_inside, splats) if source in splats else (known_inside, known)
             inside[argument] = values[source]
-        elif (number := _number(source, known, equal)) is not None:
+        elif (number := _number(source, known, splats)) is not None:
             # Each slice of a scanned splat is a splat.
             if type_.size > _SMALL:
-                equal_inside[argument] = number
+                splats_inside[argument] = number
             else:
                 known_inside[argument] = np.broadcast_to(number, type_.shape)
-    return known_inside, equal_inside
+    return known_inside, splats_inside
 
 
 def _chosen(
     op: ir.Operation,
     known: Mapping[ir.Value, np.ndarray],
-    equal: Mapping[ir.Value, np.ndarray],
+    splats: Mapping[ir.Value, np.ndarray],
 ) -> ir.Value | None:
-    """The operand that a select chooses for all elements; None if that is not known."""
+    """The operand from which a select takes all elements; None if that is not known."""
     predicate, on_true, on_false = operands_of(op)
-    values = equal.get(predicate, known.get(predicate))
+    values = splats.get(predicate, known.get(predicate))
     if values is None or not values.size or values.any() != values.all():
         return None
     return on_true if values.all() else on_false
@@ -163,22 +163,22 @@ def _value_of(
     op: ir.Operation,
     definition: Op,
     known: Mapping[ir.Value, np.ndarray],
-    equal: Mapping[ir.Value, np.ndarray],
+    splats: Mapping[ir.Value, np.ndarray],
 ) -> np.ndarray | None:
-    """The value of an op, or of each element if it is large; None if it is not known."""
+    """The value of an op, or the element of a large splat; None if it is not known."""
     operands = operands_of(op)
     type_ = type_of(results_of(op)[0])
-    if not operands or any(x not in known and x not in equal for x in operands):
+    if not operands or any(x not in known and x not in splats for x in operands):
         return None
     if op.name in _REDUCTIONS:
         shape = type_of(operands[0]).shape
         if type_.size > _SMALL or math.prod(shape) > _EVALUATED:
             return None
         # Reductions have one operand.
-        number = _number(operands[0], known, equal)
+        number = _number(operands[0], known, splats)
         values = [known[operands[0]] if number is None else np.broadcast_to(number, shape)]
     elif op.name in _SPREADS:
-        number = _number(operands[0], known, equal)
+        number = _number(operands[0], known, splats)
         if number is not None:
             return number if type_.size > _SMALL else np.broadcast_to(number, type_.shape)
         if type_.size > _SMALL:
@@ -187,7 +187,7 @@ def _value_of(
     elif definition.batch is not batch_elementwise:
         return None
     elif type_.size > _SMALL:
-        numbers = [_number(x, known, equal) for x in operands]
+        numbers = [_number(x, known, splats) for x in operands]
         values = [n for n in numbers if n is not None]
         if len(values) < len(numbers):
             return None
@@ -199,11 +199,11 @@ def _value_of(
 
 
 def _number(
-    value: ir.Value, known: Mapping[ir.Value, np.ndarray], equal: Mapping[ir.Value, np.ndarray]
+    value: ir.Value, known: Mapping[ir.Value, np.ndarray], splats: Mapping[ir.Value, np.ndarray]
 ) -> np.ndarray | None:
-    """The number that all elements of a value are equal to, as a rank-0 array."""
-    if value in equal:
-        return equal[value]
+    """The element of a splat or of a one-element value, as a rank-0 array; otherwise None."""
+    if value in splats:
+        return splats[value]
     return known[value].reshape(()) if known[value].size == 1 else None
 
 

@@ -1,8 +1,8 @@
 """Functionalize checks: turn them into additional results of a body.
 
 The state that is threaded through the body consists of the number of the first failed check (0 for
-none) and the payload of every check. All checks of the body and of its callees are counted first.
-The state therefore has one type, which loops carry and branches return as a whole.
+none) and the payload of every check. All checks of the body and of its callees are counted first,
+so that the state has one type, which loops carry and branches return as a whole.
 
 In addition to the user's own checks, checks of ops can be added: results are not nan, divisors are
 not zero, indices are in bounds.
@@ -36,7 +36,7 @@ USER, NAN, DIVISION, INDEX = "user", "nan", "division", "index"
 _I32 = np.dtype(np.int32)
 _CODE = TensorType((), _I32)
 
-# Ops that give nan only if an operand is nan: they move numbers and compute none.
+# Ops that return nan only if an operand is nan.
 _NO_NEW_NAN = frozenset(
     f"gnomon.{name}"
     for name in (
@@ -61,7 +61,7 @@ Finding: TypeAlias = "tuple[ir.Value, list[ir.Value]]"
 
 
 class Checked(NamedTuple):
-    """A body with its checks as values.
+    """A body that returns the outcome of its checks.
 
     Attributes:
       body: returns the number of the first failed check, counted from 1, or 0; then the payload of
@@ -152,7 +152,7 @@ class _Functionalizer:
             sites.append(Site(Callback(lambda: (text,)), ()))
         return sites
 
-    # ------------------------------------------------------------------------------------- making
+    # ----------------------------------------------------------------------------------- emission
 
     def run(
         self, body: Body, arguments: Sequence[ir.Value], state: list[ir.Value]
@@ -269,7 +269,7 @@ class _Functionalizer:
     def _while(
         self, op: ir.Operation, operands: list[ir.Value], state: list[ir.Value]
     ) -> tuple[list[ir.Value], list[ir.Value]]:
-        """The loop with its condition as a carry, so that the condition is checked once."""
+        """Rebuild a loop with its condition as a carry: a condition region returns no state."""
         params = params_of(op)
         for_cond, for_body, carry = split(operands, params["cond_consts"], params["body_consts"])
         cond, body = bodies_of(op)
@@ -308,7 +308,7 @@ _FILE_AND_LINE = re.compile(r'"([^"]*)":(\d+):')
 
 
 def _where(location: ir.Location) -> str:
-    """The user's line, as the end of a message."""
+    """The user's file and line, to append to a message."""
     found = _FILE_AND_LINE.search(str(location))
     return f" ({found[1]}:{found[2]})" if found else ""
 
@@ -379,7 +379,14 @@ def _indexed(op: ir.Operation) -> Callable[[list[ir.Value]], Finding] | None:
 def _finding(
     indices: ir.Value, axes: Sequence[int], shape: Sequence[int], taken: Sequence[int]
 ) -> Finding:
-    """Whether a start index is out of bounds; its last dimension runs over the axes."""
+    """Whether a start index is out of bounds; the payload is the first such index and its axis.
+
+    Args:
+      indices: the start indices; the last dimension runs over ``axes``.
+      axes: the dimensions of the operand that are indexed.
+      shape: the shape of the operand.
+      taken: the shape of the slices.
+    """
     type_ = type_of(indices)
     count = math.prod(type_.shape)
     last = np.asarray([shape[a] - taken[a] for a in axes], np.int32)

@@ -7,7 +7,7 @@ loop would become a residual and be saved once per iteration. There are two rewr
 * a carry that the body returns unchanged becomes a constant of the loop;
 * an op all of whose operands are constants of the loop moves before the loop.
 
-An op that may not terminate stays inside of a loop that may run zero times.
+An op that may not terminate stays in a loop that may run zero times.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _merged(mask: Sequence[bool], on_true: list[ir.Value], on_false: list[ir.Val
 def _with_constants(
     body: Body, consts: int, constant: Sequence[bool], *, gives_carry: bool
 ) -> Body:
-    """A body whose carries in the mask are turned into constants, after the existing ones."""
+    """A body that takes the carries in the mask as constants, after the existing ones."""
     changing = [not c for c in constant]
     types = split(body.argument_types, consts, len(constant))
     taken = [*types[0], *chosen(types[1], constant), *chosen(types[1], changing), *types[2]]

@@ -30,7 +30,7 @@ def inline_calls(program: Program) -> None:
     for name in program.names:
         if not inliner.is_moved(name):
             inliner.visit(name)
-    # Functions that are still here are called in a cycle; visiting them raises the error.
+    # The functions that are left are in a cycle of calls; visiting one raises the error.
     for name in program.names:
         if name in program:
             inliner.visit(name)
@@ -40,7 +40,7 @@ class _Inliner:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._done: set[str] = set()
-        # The functions that are being visited, each called by the previous one.
+        # The stack of functions that are being visited, each called by the previous one.
         self._callers: dict[str, None] = {}
         names = program.names
         users = Counter(callee(op) for n in names for op in symbol_users(program.body(n)))
@@ -95,7 +95,7 @@ class _Inliner:
         _replace(op, results)
 
     def _move(self, call: ir.Operation) -> list[ir.Operation]:
-        """Replace the only call of a function by its operations; return these."""
+        """Replace the only call of a function by its operations, and return them."""
         name = callee(call)
         self._enter(name)
         body = self.program.body(name)

@@ -1,7 +1,8 @@
 """``lower-to-stablehlo``: replace every op by its StableHLO form, the facet ``lower``.
 
-A program with a mesh (see `dialects.shardy`) becomes one for all its devices. The functions that
-``gnomon.shard_map`` names become manual computations, in which collectives are those of StableHLO.
+A program with a mesh (see `dialects.shardy`) becomes one SPMD program for all devices of the mesh.
+The callees of ``gnomon.shard_map`` become manual computations, in which a collective lowers to the
+StableHLO collective.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ class Lowering:
 
     Args:
       program: the program.
-      mesh: the mesh that the program is partitioned over, if it is.
+      mesh: the mesh over which the program is partitioned, if any.
 
     Attributes:
-      mesh: that mesh; inside of a manual computation, its own one.
-      manual: the axes of the mesh that are manual in what is being lowered.
+      mesh: that mesh; while a manual computation is lowered, the mesh of the computation.
+      manual: the axes of the mesh that are manual in the function that is being lowered.
     """
 
     def __init__(self, program: Program, mesh: Mesh | None = None) -> None:
         self.program = program
         self.mesh = mesh
         self.manual: tuple[str, ...] = ()
-        # The meshes of the program as Shardy reads them, by name.
+        # The text of each mesh in Shardy's syntax, by the name of the mesh.
         self.meshes: dict[str, str] = {}
         self._devices = () if mesh is None else mesh.devices
         self._partitions = 1 if mesh is None else mesh.size
@@ -118,17 +119,18 @@ class Lowering:
             )
 
     def channel(self) -> int:
-        """A new channel of collectives."""
+        """The number of a new channel for a collective."""
         return next(self._channels)
 
     def mesh_name(self, axes: Sequence[str], sizes: Sequence[int], devices: Sequence[int]) -> str:
-        """The name of a mesh, which is declared at its first use.
+        """The name of a mesh; the first use declares it.
 
         Args:
-          axes, sizes: its axes.
-          devices: the ids of its devices; empty: those of the program, in its order.
+          axes, sizes: the names and sizes of the axes of the mesh.
+          devices: the ids of the devices of the mesh; if empty, the devices of the program in the
+            program's order.
         Raises:
-          LoweringError: its devices are not those of the program.
+          LoweringError: the devices of the mesh are not those of the program.
         """
         mesh = Mesh(tuple(axes), tuple(sizes))
         order = tuple(devices) or self._devices
@@ -147,22 +149,23 @@ class Lowering:
         return name
 
     def constrain(self, inst: Instance) -> ir.Value:
-        """A ``gnomon.sharding_constraint``."""
+        """Lower a ``gnomon.sharding_constraint``."""
         p = inst.params
         (x,), (type_,) = inst.operands, inst.result_types
         used = {axis for entry in p["spec"] for axis in entry.split(",")}
         if used & set(self.manual):
             raise LoweringError(
-                f"gnomon.sharding_constraint with the spec {list(p['spec'])} inside of a shard_map "
-                f"over {list(self.manual)}: there, each device holds its own value"
+                f"gnomon.sharding_constraint with the spec {list(p['spec'])} in a shard_map over "
+                f"{list(self.manual)}: in a shard_map, each device holds its own value along the "
+                "manual axes, which a sharding cannot mention"
             )
         if set(p["names"]) <= set(self.manual):
-            return x  # Nothing is left to the partitioner.
+            return x  # The partitioner splits along no axis.
         name = self.mesh_name(p["names"], p["sizes"], p["devices"])
         return shardy.constrain(x, type_, name, p["spec"], result=False)
 
     def manual_computation(self, inst: Instance) -> list[ir.Value]:
-        """A ``gnomon.shard_map``, whose function is lowered on its own."""
+        """Lower a ``gnomon.shard_map``; its callee is lowered as a function of its own."""
         p = inst.params
         name = self.mesh_name(p["mesh_axes"], p["mesh_sizes"], ())
         signature = self.program.signature(p["callee"])
@@ -188,8 +191,8 @@ class Lowering:
     def position(self, axis: str) -> ir.Value:
         """The position of this partition along a manual axis.
 
-        A partition has a number only where all axes are manual. Where some are not, a manual
-        computation over those computes the position.
+        A partition has a number only if all axes are manual. If some are not, the position is
+        computed by a manual computation over those axes.
         """
         mesh = self.mesh
         assert mesh is not None
@@ -310,7 +313,7 @@ def _mark_function(
             [shardy.argument_attributes(split, name) for split in splits], context()
         )
     if manual:
-        # The call is a manual computation: merged with its caller it would lose its meaning.
+        # The call marks the manual computation; inlined, the body would run on whole values.
         attributes["no_inline"] = ir.UnitAttr.get(context())
 
 

@@ -2,8 +2,9 @@
 
 Each manual axis of the mesh becomes a batch dimension, the last axis of the mesh first, so that the
 batch dimensions of a value are in the order of the mesh. An operand is split into its shards along
-the axes that its spec mentions; for the other axes it has no batch dimension, and neither have the
-values that depend on such operands only. Collectives become what vectorization makes of them.
+the axes that its spec mentions. It has no batch dimensions for the other axes, and neither have the
+values that depend only on such operands. The batching rules of collectives replace them by
+reductions and movements along the batch dimensions.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def map_over_mesh(vectorizer: Vectorizer, body: Body, params: dict[str, Any]) ->
     Args:
       vectorizer: the vectorizer of the program.
       body: the callee of the op; it is not changed.
-      params: of the op.
+      params: the parameters of the op.
     Raises:
       ValueError: the op checks varying axes, and a result differs between the members of an axis
         that its spec does not mention.
@@ -60,7 +61,7 @@ def map_over_mesh(vectorizer: Vectorizer, body: Body, params: dict[str, Any]) ->
 
 
 def _first_members(body: Body, mask: Sequence[bool]) -> Body:
-    """A body that gives, of the results in the mask, the value of the first member."""
+    """A body that returns only the first member's value of each result in the mask."""
     if not any(mask):
         return body
 

@@ -78,7 +78,7 @@ def _python(run: Callable[[Program], None]) -> Callable[[ir.Module], None]:
 
 
 def _has_calls(program: Program) -> bool:
-    """Whether any function is called, that is, whether there are private functions."""
+    """Whether the program may contain calls, which need a second function."""
     return len(program.functions) > 1
 
 

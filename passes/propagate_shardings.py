@@ -1,13 +1,12 @@
-"""Propagation of shardings: how the values of a program are split, given its arguments.
+"""Propagation of shardings from the arguments of a program to its values.
 
 The sharding of a value is a tuple with the names of the mesh axes that split each dimension. The
-rule of an op relates dimensions of its results to dimensions of its operands; a dimension of a
-result is split as those of operands that relate to it. A dimension that no rule speaks of is not
-split, and neither is one where operands disagree. An `Inspected` is reported for each value whose
-sharding the program asks for.
+rule of an op relates dimensions of its results to dimensions of its operands, and a dimension of a
+result is split like the related dimensions of the operands. A dimension is not split if no operand
+dimension is related to it, or if the operands disagree. Explicit axes are stricter: the
+``sharding`` facets of ops raise errors in these cases (see `gnomon.dialects.sharding_rules`).
 
-(For explicit axes the facet ``sharding`` of ops is strict about both: see
-`gnomon.dialects.sharding_rules`.)
+An `Inspected` is reported for each value whose sharding the program asks for.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = [
 
 Split = tuple[tuple[str, ...], ...]
 Shape = tuple[int, ...]
-# For each dimension of a value, what it is; dimensions with the same label are split alike.
+# One label for each dimension of a value; dimensions with equal labels are split alike.
 Labels = Sequence[Any]
 
 
@@ -42,8 +41,8 @@ class Inspected:
     """A value whose sharding a program asks for (``gnomon.inspect_sharding``).
 
     Attributes:
-      callback: the number of the callback that is told.
-      split: how the value is split.
+      callback: the number of the callback that receives the sharding.
+      split: the sharding of the value.
     """
 
     callback: int
@@ -52,15 +51,15 @@ class Inspected:
 
 @dataclass
 class Use:
-    """One use of an op, as the rules see it.
+    """One operation, as the propagation rules see it.
 
     Attributes:
       name: the name of the op without ``gnomon.``.
       params: its parameters.
-      operands, results: the shapes.
-      splits: how the operands are split.
+      operands, results: their shapes.
+      splits: the shardings of the operands.
       sizes: the size of each axis of the mesh.
-      findings: what the rule finds is added here.
+      findings: a list to which rules append.
     """
 
     name: str
@@ -72,7 +71,7 @@ class Use:
     findings: list[Inspected] = field(default_factory=list)
 
     def count(self, axes: Sequence[str]) -> int:
-        """The number of parts that axes split a dimension in."""
+        """The number of parts into which axes split a dimension."""
         return math.prod(self.sizes.get(axis, 1) for axis in axes)
 
 
@@ -82,10 +81,10 @@ def unsplit(shape: Shape) -> Split:
 
 
 def _merge(use: Use, operands: Sequence[Labels], result: Labels, shape: Shape) -> Split:
-    """The sharding of a result whose dimensions have the labels of dimensions of operands.
+    """The sharding of a result, each dimension split like operand dimensions of the same label.
 
-    A dimension that operands split over different axes is not split, unless one of them only
-    splits it further than the other.
+    If operands split a dimension over different axes, the dimension is not split, unless the axes
+    of one operand begin with those of the other: then the longer list is taken.
     """
     found: dict[Any, tuple[str, ...]] = {}
     for labels, split in zip(operands, use.splits, strict=True):
@@ -116,7 +115,7 @@ def _kept(use: Use, split: Sequence[tuple[str, ...]], shape: Shape) -> Split:
 
 
 def _same_dimensions(use: Use) -> list[Split]:
-    """Operands and results of one shape; operands of another shape do not matter."""
+    """Split each result like the operands of its shape; ignore the other operands."""
     found = []
     for shape in use.results:
         labels = range(len(shape))
@@ -173,8 +172,8 @@ def _reshape(use: Use) -> list[Split]:
     (shape,), (result,) = use.operands, use.results
     split: list[tuple[str, ...]] = [()] * len(result)
     for dims, others in _groups(shape, result):
-        # The axes of the outermost dimension stay with the outermost one; those of dimensions
-        # inside of it would no longer split one range each.
+        # Only the axes of the outermost dimension carry over: a shard of an inner dimension is
+        # not one contiguous range of the reshaped dimension.
         wide = [d for d in dims if shape[d] > 1]
         targets = [d for d in others if result[d] > 1]
         if wide and targets:
@@ -208,7 +207,7 @@ def _groups(shape: Shape, result: Shape) -> list[tuple[list[int], list[int]]]:
 
 
 def _resized(use: Use) -> list[Split]:
-    """Results of the rank of the first operand, dimension by dimension, of other sizes."""
+    """Split each result like the operands of its rank, even if the sizes differ."""
     result = use.results[0]
     given = [
         range(len(shape)) if len(shape) == len(result) else (None,) * len(shape)
@@ -224,7 +223,7 @@ def _top_k(use: Use) -> list[Split]:
 
 
 def _dynamic_slice(use: Use) -> list[Split]:
-    """Dimensions that are taken whole; the others, at a place that is not known, are not split."""
+    """Split the dimensions that are taken whole; the start indices of the others are unknown."""
     shape, result = use.operands[0], use.results[0]
     labels = [d if n == m else None for d, (n, m) in enumerate(zip(shape, result, strict=True))]
     given = [labels, *((None,) * len(s) for s in use.operands[1:])]
@@ -232,7 +231,7 @@ def _dynamic_slice(use: Use) -> list[Split]:
 
 
 def _first_operand(use: Use) -> list[Split]:
-    """The result is split as the first operand: it is that operand, updated."""
+    """Split the results like the first operand, of which they are updated copies."""
     return [_kept(use, use.splits[0], shape) for shape in use.results]
 
 
@@ -259,7 +258,7 @@ def _gather(use: Use) -> list[Split]:
 
 
 def _batch_dimensions(use: Use) -> list[Split]:
-    """Ops on matrices: only the dimensions before the matrix stay split."""
+    """Split the batch dimensions of an op on matrices, but not the matrices."""
     rank = min((len(s) for s in use.operands if s), default=0)
     batch = range(max(rank - 2, 0))
     given = [[d if d in batch else None for d in range(len(s))] for s in use.operands]
@@ -274,7 +273,7 @@ def _creation(use: Use) -> list[Split]:
 
 
 def constraint_split(params: Mapping[str, Any], split: Split) -> Split:
-    """The sharding that a constraint asks for, of a value that is split in some way."""
+    """The sharding after a constraint of a value whose sharding before it is ``split``."""
     asked = [None if entry == "?" else _axes(entry) for entry in params["spec"]]
     fixed = {axis for axes in asked if axes for axis in axes}
     return tuple(
@@ -294,7 +293,7 @@ def _inspect_sharding(use: Use) -> list[Split]:
 
 def _sharding_constraint(use: Use) -> list[Split]:
     if dict(zip(use.params["names"], use.params["sizes"], strict=True)) != dict(use.sizes):
-        return [unsplit(shape) for shape in use.results]  # It is of another mesh.
+        return [unsplit(shape) for shape in use.results]  # The constraint is on another mesh.
     return [_kept(use, constraint_split(use.params, use.splits[0]), use.results[0])]
 
 
@@ -332,7 +331,7 @@ _RULES: dict[str, Callable[[Use], list[Split]]] = {
 
 
 def propagate_op(use: Use) -> list[Split]:
-    """How the results of an op without bodies are split."""
+    """The shardings of the results of an op without bodies."""
     return _RULES.get(use.name, _same_dimensions)(use)
 
 
@@ -345,7 +344,7 @@ def propagate(
     sizes: Mapping[str, int],
     findings: list[Inspected] | None = None,
 ) -> list[Split]:
-    """How the results of a body without calls are split, given its arguments."""
+    """The shardings of the results of a body without calls, given those of its arguments."""
     found: dict[ir.Value, Split] = dict(zip(body.arguments, splits, strict=True))
     reported: list[Inspected] = [] if findings is None else findings
     for op in body.operations:
@@ -382,7 +381,7 @@ def _of_operation(
 
 
 def joined(first: Split, second: Split) -> Split:
-    """The first of two shardings of a value, completed by the second where it does not split."""
+    """The first of two shardings; the second splits the dimensions that the first leaves whole."""
     used = {axis for axes in first for axis in axes}
     united = []
     for mine, other in zip(first, second, strict=True):
@@ -395,7 +394,7 @@ def joined(first: Split, second: Split) -> Split:
 def _stable(
     step: Callable[[list[Split]], list[Split]], carry: list[Split]
 ) -> tuple[list[Split], list[Split]]:
-    """The shardings of a loop's carry that a step of the loop leaves alone."""
+    """The fixed point of the shardings of a loop's carries, and the results of the last step."""
     while True:
         results = step(carry)
         new = [joined(old, made) for old, made in zip(carry, results, strict=False)]

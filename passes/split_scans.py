@@ -13,7 +13,7 @@ contractions by one large one:
   over the iterations as well.
 
 Large contractions stay in the loop: they would gain nothing, and their operands would have to be
-stacked. The rewrites change the order of summation.
+stacked. The rewrites change the order of summation, and so the rounding.
 """
 
 from __future__ import annotations
@@ -105,12 +105,12 @@ class _Scan:
         given: Sequence[ir.Value],
         ys: Sequence[ir.Value],
     ) -> tuple[list[ir.Value], list[ir.Value]]:
-        """Build the scan with some of its carries, more inputs, and other stacked results.
+        """Rebuild the scan with a subset of its carries, more inputs, and other stacked results.
 
         Args:
           carried: positions of the carries to keep.
           xs: additional stacked inputs.
-          given: the values of the body that are the slices of ``xs``.
+          given: the values of the body that the slices of ``xs`` replace.
           ys: the values of the body to stack.
 
         Returns:
@@ -136,7 +136,7 @@ class _Scan:
 def _needed(
     body: Body, given: Container[ir.Value], wanted: Iterable[ir.Value], *, effects: bool = False
 ) -> list[ir.Operation]:
-    """The ops, in order, on which values of a body depend in addition to given values.
+    """The ops, in order, that compute the wanted values of a body from given values.
 
     Args:
       effects: whether to include ops with effects in any case.
@@ -201,8 +201,8 @@ def _before(loop: _Scan, vectorizer: Vectorizer) -> list[ir.Value] | None:
         return None
     taken = [*loop.const_arguments, *loop.x_arguments]
     mapped = [*(False for _ in loop.consts), *(True for _ in loop.xs)]
-    in_front, _ = _for_all(loop, vectorizer, taken, mapped, found)
-    stacked = in_front.inline([*loop.consts, *loop.xs])
+    before_loop, _ = _for_all(loop, vectorizer, taken, mapped, found)
+    stacked = before_loop.inline([*loop.consts, *loop.xs])
     final, ys = loop.rebuilt(range(len(loop.carry)), stacked, found, loop.ys)
     return [*final, *ys]
 
@@ -215,13 +215,16 @@ def _for_all(
     wanted: Sequence[ir.Value],
     force: bool | Sequence[bool] = False,
 ) -> tuple[Body, list[bool]]:
-    """A body that computes values of all iterations at once, and the mask of those that differ.
+    """A body that computes values of the loop's body for all iterations at once.
 
     Args:
-      taken: the values of the loop's body that are arguments; those in ``mapped`` are given for all
-        iterations.
-      wanted: the values of the loop's body that are results.
-      force: the mask of the results to return for all iterations even if they do not differ.
+      taken: the values of the loop's body that become arguments; those in ``mapped`` are stacked
+        over the iterations.
+      wanted: the values of the loop's body to return.
+      force: the mask of the results to stack even if they are the same in every iteration.
+
+    Returns:
+      The body, and the mask of the results that are stacked.
     """
     one = Body.build(
         [type_of(v) for v in taken],
@@ -234,7 +237,7 @@ def _for_all(
 
 
 class _Sum(NamedTuple):
-    """A carry to which iterations only add: its index, the addend, and the addition."""
+    """A carry to which the iterations only add: its index, the addend, and the addition."""
 
     at: int
     term: ir.Value
@@ -265,14 +268,14 @@ def _after(loop: _Scan, vectorizer: Vectorizer) -> list[ir.Value] | None:
     frontier = [v for v in used if v not in known]
     available = known | set(frontier)
     sums = [s for s in sums if _is_made_of(s.term, available)]
-    going = [i for i, y in enumerate(loop.ys) if y in results]
-    if not (sums or going) or loop.nbytes(frontier) > MAX_STACKED:
+    moved_ys = [i for i, y in enumerate(loop.ys) if y in results]
+    if not (sums or moved_ys) or loop.nbytes(frontier) > MAX_STACKED:
         return None
 
     summed = {s.at for s in sums}
     carried = [i for i in range(len(loop.carry)) if i not in summed]
-    staying = [i for i in range(len(loop.ys)) if i not in going]
-    stacked = [*(loop.ys[i] for i in staying), *frontier]
+    kept_ys = [i for i in range(len(loop.ys)) if i not in moved_ys]
+    stacked = [*(loop.ys[i] for i in kept_ys), *frontier]
     final, ys = loop.rebuilt(carried, [], [], stacked)
 
     given = dict(zip(loop.const_arguments, loop.consts, strict=True))
@@ -284,7 +287,7 @@ def _after(loop: _Scan, vectorizer: Vectorizer) -> list[ir.Value] | None:
     given |= for_all
     mapped |= dict.fromkeys(for_all, True)
     leaves = [leaf for s in sums for leaf in _leaves(s.term, results)]
-    wanted = dict.fromkeys(leaves, False) | {loop.ys[i]: True for i in going}
+    wanted = dict.fromkeys(leaves, False) | {loop.ys[i]: True for i in moved_ys}
     after_loop, differs = _for_all(
         loop, vectorizer, list(given), list(mapped.values()), list(wanted), list(wanted.values())
     )
@@ -294,8 +297,8 @@ def _after(loop: _Scan, vectorizer: Vectorizer) -> list[ir.Value] | None:
     carries = dict(zip(carried, final, strict=True))
     for s in sums:
         carries[s.at] = ops.add(loop.carry[s.at], _total(s.term, results, values, loop.length))
-    outs = dict(zip(staying, ys, strict=False))
-    outs |= {i: values[loop.ys[i]][0] for i in going}
+    outs = dict(zip(kept_ys, ys, strict=False))
+    outs |= {i: values[loop.ys[i]][0] for i in moved_ys}
     return [*(carries[i] for i in range(len(carries))), *(outs[i] for i in range(len(outs)))]
 
 
@@ -336,7 +339,7 @@ def _is_made_of(value: ir.Value, available: set[ir.Value]) -> bool:
 
 
 def _leaves(value: ir.Value, moved: set[ir.Value]) -> list[ir.Value]:
-    """The values that `_total` of a value needs for all iterations."""
+    """The values, of all iterations, from which `_total` computes the sum of a value."""
     name = _maker(value, moved)
     if name == _ADD or name in _MOVES:
         return [leaf for v in value.owner.operands for leaf in _leaves(v, moved)]
@@ -376,7 +379,7 @@ def _total(
 def _contracted(
     op: ir.Operation, lhs: tuple[ir.Value, bool], rhs: tuple[ir.Value, bool], length: int
 ) -> ir.Value:
-    """A contraction summed over the iterations, the leading dimension of operands that differ."""
+    """A contraction summed over the iterations, the leading dimension of each stacked operand."""
     params = params_of(op)
     if lhs[1] and rhs[1]:
         for side in ("lhs", "rhs"):

@@ -1,4 +1,4 @@
-"""Vectorization: turn a body that is mapped along an axis into one body on batched values.
+"""Vectorization: turn a body that is mapped along an axis into a body on batched values.
 
 The walk tracks the position of each value's batch dimension, if it has one. An op without batched
 operands is not changed; the others are rewritten by their batching rules. This module names no op.
@@ -18,7 +18,7 @@ Mask = tuple[bool, ...]
 
 
 class Vectorizer:
-    """Vectorizes the bodies of one program; each derived function is added to it only once."""
+    """Vectorizes the bodies of one program, to which it adds each derived function once."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -31,13 +31,13 @@ class Vectorizer:
         axis: MappedAxis,
         force: bool | Sequence[bool] = False,
     ) -> tuple[Body, list[bool]]:
-        """A body on values whose batch dimension, if they have one, is the leading one.
+        """A body on batched values, whose batch dimension is the leading one.
 
         Args:
           body: the body to vectorize; it is not changed.
           mapped: the mask of the batched arguments.
           axis: the size and name of the mapped axis.
-          force: the mask of the results that must be batched; unbatched ones are repeated.
+          force: the mask of the results that must be batched; unbatched ones are broadcast.
 
         Returns:
           The new body and the mask of its batched results.

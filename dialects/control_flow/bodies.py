@@ -1,4 +1,4 @@
-"""Helpers of the rules of region ops: partitions, fixed points, and masks of bodies."""
+"""Building blocks of the rules of region ops: partitions, fixed points, and masks of bodies."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def least_fixed_point(
 
 
 def rebuild(inst: Instance) -> list[ir.Value]:
-    """Create the same op on ``inst.operands`` at the current insertion point; its results."""
+    """Rebuild the op on ``inst.operands`` at the current insertion point; return its results."""
     return inst.op.build(inst.operands, inst.params, [body.clone() for body in inst.bodies])
 
 
@@ -139,7 +139,7 @@ def inline_values(
     return [env[v] for v in wanted]
 
 
-# ------------------------------------------------------------ ops that mean what their body says
+# ------------------------------------------------------------ ops that are defined by their body
 
 
 def evaluate_body(
@@ -188,7 +188,7 @@ def check_carry(
     if len(entering) > len(leaving):
         raise TypeRuleError(
             f"gnomon.{op}: the {body} must return the {len(entering)} carries "
-            f"({describe(entering)}), it returns ({describe(leaving)})"
+            f"({describe(entering)}), but it returns ({describe(leaving)})"
         )
     for i, (before, after) in enumerate(zip(entering, leaving, strict=False)):
         if before != after:
@@ -213,7 +213,7 @@ def dependent_results(body: Body, arguments: Sequence[bool]) -> list[bool]:
 def may_not_end(op: ir.Operation, program: Program | None = None) -> bool:
     """Whether an op contains a ``gnomon.while`` at any depth, so that it may not terminate.
 
-    Callees are examined if the program is given; otherwise a call counts as one that may not.
+    Callees are examined if the program is given; otherwise any call may not terminate.
     """
     if op.name == "gnomon.while":
         return True
@@ -231,12 +231,12 @@ def body_may_not_end(body: Body, program: Program | None = None) -> bool:
 
 
 class Partition(NamedTuple):
-    """A body split in two by dependence on its late arguments.
+    """A body that was split by dependence on its late arguments.
 
     Attributes:
       early: maps the early arguments to the requested results, followed by the crossing values.
       late: maps early arguments, crossing values and late arguments to all results of the body.
-      crossing: the types of the values from early ops that late ops or results use.
+      crossing: the types of the values that early ops compute and that late ops or results use.
     """
 
     early: Body
@@ -336,7 +336,7 @@ def without_effects(body: Body) -> Body:
                 raise TypeRuleError(
                     f"{op.name} has effects and would have to run twice, once for the values of "
                     f"the loop around it and once for their derivatives ({op.location}). Use "
-                    "lax.scan, or keep it out of the loop"
+                    "lax.scan, or move the effect out of the loop"
                 )
         return [env[r] for r in body.results]
 

@@ -1,10 +1,10 @@
-"""The residuals that a differentiated loop saves per iteration, and those that it recomputes.
+"""Rematerialization: which residuals a differentiated loop saves, and which it recomputes.
 
 A saved value is written and read once per iteration, and this memory traffic dominates the backward
-pass of a loop. A value is therefore recomputed if a few elementwise ops give it from values that
-are available in any case: the loop's constants and inputs, its stacked results, and other saved
-values. For example, ``1 - h * h`` is recomputed from ``h``, and ``s * (1 - s)`` from ``s``. A value
-that is a broadcast of a smaller one is saved as the smaller one.
+pass of a loop. A value is therefore recomputed if a few elementwise ops compute it from values that
+are available anyway: the loop's constants and inputs, its stacked results, and other saved values.
+For example, ``1 - h * h`` is recomputed from ``h``, and ``s * (1 - s)`` from ``s``. If a value is a
+broadcast of a smaller one, the smaller one is saved.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from gnomon.dialects.body import Body, clone_into, operands_of, results_of
 from gnomon.dialects.contract import is_literal
 from gnomon.dialects.mlir import ir
 
-__all__ = ["Remade", "remake"]
+__all__ = ["Rematerialized", "rematerialize"]
 
-_REPEATS = "gnomon.broadcast_in_dim"
+_BROADCAST = "gnomon.broadcast_in_dim"
 # Elementwise ops that are cheaper than writing a value to memory and reading it back.
 _CHEAP = frozenset(
     f"gnomon.{name}"
@@ -29,15 +29,15 @@ _CHEAP = frozenset(
         "broadcast_in_dim",
     )
 )
-_MOST_OPS = 8
+_MAX_OPS = 8
 
 
-class Remade(NamedTuple):
-    """How the backward pass obtains a value.
+class Rematerialized(NamedTuple):
+    """The way in which the backward pass obtains a residual.
 
     Attributes:
-      value: the value.
-      operations: the ops that recompute it, in order; empty if the value itself is saved.
+      value: the residual.
+      operations: the ops that recompute it, in order; empty if the residual itself is saved.
       leaves: the values on which those ops depend.
     """
 
@@ -53,12 +53,14 @@ class Remade(NamedTuple):
         return env[self.value]
 
 
-def remake(body: Body, values: Sequence[ir.Value], free: Iterable[ir.Value]) -> list[Remade]:
-    """Choose how to obtain values of a body while saving as few as possible.
+def rematerialize(
+    body: Body, values: Sequence[ir.Value], free: Iterable[ir.Value]
+) -> list[Rematerialized]:
+    """Choose which residuals to save and which to recompute.
 
     Args:
-      body: the body that computes the values.
-      values: the values.
+      body: the body that computes the residuals.
+      values: the residuals.
       free: values that are available at no cost.
     """
     place: dict[ir.Value, int] = dict.fromkeys(body.arguments, -1)
@@ -66,50 +68,50 @@ def remake(body: Body, values: Sequence[ir.Value], free: Iterable[ir.Value]) -> 
     for i, op in enumerate(body.operations):
         for result in results_of(op):
             place[result], maker[result] = i, op
-    there = set(free)
-    made: dict[ir.Value, Remade] = {}
+    available = set(free)
+    made: dict[ir.Value, Rematerialized] = {}
     # In program order, so that a value's operands are decided before the value.
     for value in sorted(dict.fromkeys(values), key=place.__getitem__):
-        chain = _chain(value, there, maker)
+        chain = _chain(value, available, maker)
         if chain is None:
-            chain = _repetition(value, maker)
-            there.add(chain[0].operands[0] if chain else value)
+            chain = _broadcasts(value, maker)
+            available.add(chain[0].operands[0] if chain else value)
         inside = {r for op in chain for r in results_of(op)}
         used = dict.fromkeys(v for op in chain for v in operands_of(op) if v not in inside)
-        made[value] = Remade(value, chain, list(used) if chain else [value])
+        made[value] = Rematerialized(value, chain, list(used) if chain else [value])
     return [made[value] for value in values]
 
 
 def _chain(
-    value: ir.Value, there: set[ir.Value], maker: dict[ir.Value, ir.Operation]
+    value: ir.Value, available: set[ir.Value], maker: dict[ir.Value, ir.Operation]
 ) -> list[ir.Operation] | None:
-    """The cheap ops that compute a value from available ones; None if it takes others or many."""
+    """The cheap ops that compute a value from available ones; None if a few do not suffice."""
     found: dict[ir.Operation, None] = {}
-    is_cheap = _collect_chain(value, there, maker, found)
-    return list(found) if is_cheap and len(found) <= _MOST_OPS else None
+    is_cheap = _collect_chain(value, available, maker, found)
+    return list(found) if is_cheap and len(found) <= _MAX_OPS else None
 
 
 def _collect_chain(
     value: ir.Value,
-    there: set[ir.Value],
+    available: set[ir.Value],
     maker: dict[ir.Value, ir.Operation],
     found: dict[ir.Operation, None],
 ) -> bool:
-    if value in there:
+    if value in available:
         return True
     op = maker.get(value)
-    if op is None or not (op.name in _CHEAP or is_literal(op)) or len(found) > _MOST_OPS:
+    if op is None or not (op.name in _CHEAP or is_literal(op)) or len(found) > _MAX_OPS:
         return False
-    if all(_collect_chain(operand, there, maker, found) for operand in operands_of(op)):
+    if all(_collect_chain(operand, available, maker, found) for operand in operands_of(op)):
         found[op] = None
         return True
     return False
 
 
-def _repetition(value: ir.Value, maker: dict[ir.Value, ir.Operation]) -> list[ir.Operation]:
-    """The ops, in order, that broadcast a smaller value to a value."""
+def _broadcasts(value: ir.Value, maker: dict[ir.Value, ir.Operation]) -> list[ir.Operation]:
+    """The chain of broadcasts, in order, that makes a value from a smaller one."""
     found: list[ir.Operation] = []
-    while (op := maker.get(value)) is not None and op.name == _REPEATS:
+    while (op := maker.get(value)) is not None and op.name == _BROADCAST:
         found.append(op)
         (value,) = op.operands
     return found[::-1]

@@ -33,7 +33,7 @@ from gnomon.dialects.control_flow.bodies import (
     split,
     spread,
 )
-from gnomon.dialects.control_flow.residuals import remake
+from gnomon.dialects.control_flow.residuals import rematerialize
 from gnomon.dialects.emit import at_dim, move_dim, ops, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import exceeds
@@ -59,7 +59,7 @@ def _build(
     *,
     reverse: bool | None = None,
 ) -> tuple[list[ir.Value], list[ir.Value]]:
-    """Build a scan of the same length over other values; return final carries, stacked results.
+    """Build a scan of the same length over other values; return its carries and stacked results.
 
     ``emit(consts, carry, slices)`` returns the values that the body yields.
     """
@@ -186,7 +186,7 @@ def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Va
 
 
 class _Residual(NamedTuple):
-    """The source of a residual of the linear scan: ``consts``, ``xs`` or ``ys``, and an index."""
+    """The source of a residual of the linear scan: ``consts``, ``xs`` or ``ys``, and its index."""
 
     source: str
     place: int
@@ -224,9 +224,9 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
         kept.setdefault(value, i)
     yielded = list(values[:result_count])
     free = [*inner.arguments[: len(all_consts)], *inner.arguments[first_x:], *kept]
-    remade = remake(inner, values[result_count:], free)
+    rematerialized = rematerialize(inner, values[result_count:], free)
     residuals: dict[ir.Value, _Residual] = {}
-    for leaf in (leaf for made in remade for leaf in made.leaves):
+    for leaf in (leaf for made in rematerialized for leaf in made.leaves):
         at = argument_at.get(leaf)
         if at is not None and at < len(all_consts):
             residuals[leaf] = _Residual("consts", at)
@@ -255,7 +255,7 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
 
     tangent_consts, tangent_xs = present(d_consts), present(d_xs)
     linear_arguments = split(
-        parts.linear.arguments, len(remade), len(tangent_consts), len(entering)
+        parts.linear.arguments, len(rematerialized), len(tangent_consts), len(entering)
     )
     # A constant that the loop does not use would carry a sum of zeros through the backward pass.
     const_used = [is_used(a) for a in linear_arguments[1]]
@@ -269,7 +269,7 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
         found = dict(zip([*constant, *per_slice], [*constant_values, *slice_values], strict=True))
         tangents_in = [*spread(t_consts, const_used), *carry_, *spread(t_xs, x_used)]
         leaves = {leaf: found[r] for leaf, r in residuals.items()}
-        given = [made.emit(leaves) for made in remade]
+        given = [made.emit(leaves) for made in rematerialized]
         return parts.linear.inline([*given, *tangents_in])
 
     final_tangents, ys_tangents = _build(
@@ -351,7 +351,7 @@ def _transpose(
 def _carried_values(inst: Instance, linear: Sequence[bool]) -> list[ir.Value]:
     """The stacked values of the nonlinear carries at the start of each iteration.
 
-    The transposed scan runs the iterations in reverse order, so it needs these values beforehand.
+    The transposed scan runs the iterations in reverse order, so these values are computed first.
     """
     _, carry_linear, _ = _parts(inst, linear)
     fixed = [i for i, is_linear in enumerate(carry_linear) if not is_linear]

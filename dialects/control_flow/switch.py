@@ -78,7 +78,7 @@ def _evaluate(
 def _with_zeros(
     tangents: Values, nonzero: Sequence[bool], wanted: Sequence[bool], types: Sequence[TensorType]
 ) -> list[ir.Value]:
-    """The tangents of a branch, with zeros for those that only other branches have."""
+    """The tangents of a branch, with zeros for tangents that only other branches have."""
     return [
         zeros(type_) if tangent is None else tangent
         for tangent, type_, keep in zip(spread(tangents, nonzero), types, wanted, strict=True)
@@ -259,9 +259,9 @@ def _batch_by_element(
 
 
 def _shield(predicate: ir.Value, values: Values, mapped: Sequence[bool]) -> list[ir.Value]:
-    """The same values, with no cotangent for elements that do not choose the branch.
+    """Stop the gradient of the elements that do not choose the branch.
 
-    Otherwise these elements would get zero times a derivative that may be infinite: nan.
+    Otherwise their cotangent would be zero times a derivative that may be infinite: nan.
     """
     return [
         select_elements(predicate, v, ops.stop_gradient(v))
@@ -274,7 +274,7 @@ def _shield(predicate: ir.Value, values: Values, mapped: Sequence[bool]) -> list
 def _run_if_any(
     switch_op: Op, body: Body, predicate: ir.Value, values: Values, mapped: Sequence[bool]
 ) -> list[ir.Value]:
-    """Run a branch that may not terminate; elements that do not choose it are replaced."""
+    """Run a branch that may not terminate, with the elements that do not choose it replaced."""
     some = ops.reduce_or(predicate, axes=(0,))
     result_types = body.result_types
 
@@ -327,7 +327,7 @@ _EXAMPLE = """\
 
 switch = Op(
     name="switch",
-    doc="run on the operands the branch with the given index, clamped to the range of branches",
+    doc="run the branch with the given index, clamped to the number of branches, on the operands",
     example=_EXAMPLE,
     results=None,
     regions=...,

@@ -69,14 +69,14 @@ def _infer(
     require(
         tested == [_PREDICATE],
         "while",
-        f"the condition must return one {_PREDICATE}, it returns ({describe(tested)})",
+        f"the condition must return one {_PREDICATE}, but it returns ({describe(tested)})",
     )
     leaving = body.result_types
     check_carry("while", "body", carry, leaving)
     require(
         len(leaving) == len(carry),
         "while",
-        f"the body must return the {len(carry)} carries, it returns ({describe(leaving)})",
+        f"the body must return the {len(carry)} carries, but it returns ({describe(leaving)})",
     )
     return tuple(carry)
 

@@ -26,7 +26,7 @@ _FEW_VECTORS = 64
 def evaluate(
     lhs: np.ndarray, rhs: np.ndarray, *, dtype: np.dtype, precision: str, **params: Any
 ) -> np.ndarray:
-    """The op's meaning."""
+    """Evaluate the op; see `conv_general_dilated`."""
     geometry = Geometry.of(params)
     shape = geometry.out_shape(lhs.shape, rhs.shape)
     if 0 in shape or geometry.terms(rhs.shape) == 0 or 0 in lhs.shape:
@@ -100,7 +100,7 @@ def _windows(geometry: Geometry, x: np.ndarray, kernel: Dims, out: Dims) -> np.n
 
 
 def _is_of_vectors(geometry: Geometry, x: np.ndarray, w: np.ndarray) -> bool:
-    """Whether this is a few plain convolutions of two vectors."""
+    """Whether the op consists of a few plain convolutions of two vectors."""
     if geometry.rank != 1 or geometry.rhs_dilation != (1,):
         return False
     return w.shape[1] == w.shape[2] == 1 and x.shape[0] * x.shape[1] <= _FEW_VECTORS
@@ -170,7 +170,7 @@ def _by_products(
 
 
 def _run(x: np.ndarray, dims: Sequence[int]) -> tuple[int, int]:
-    """A measure of how close in memory the elements along some dimensions are; larger is closer."""
+    """A measure of how close in memory the elements along dimensions are; larger is closer."""
     strides = [(-x.strides[d], x.shape[d]) for d in dims if x.shape[d] > 1]
     return max(strides, default=(-x.itemsize * x.size - 1, 0))
 

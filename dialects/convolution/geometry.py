@@ -100,7 +100,7 @@ class Geometry:
             require(
                 dilated(size, dilation) + sum(pads) >= 0,
                 OP,
-                f"padding {pads} takes more away than the dilated size {dilated(size, dilation)} "
+                f"padding {pads} removes more than the dilated size {dilated(size, dilation)} "
                 f"of {lhs}",
             )
 

@@ -1,7 +1,7 @@
 """``conv_general_dilated``: every convolution, and every derivative of one.
 
 Batch groups, feature groups, dilation of both operands and padding of either sign make the op
-closed under differentiation by either operand and under batching.
+closed under batching and under differentiation with respect to either operand.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ def _split_dim(x: ir.Value, dim: int, groups: int) -> ir.Value:
 
 
 def _merge_dim(x: ir.Value, dim: int, into: int) -> ir.Value:
-    """Move dimension ``dim`` and merge it as the major part into dimension ``into`` of the rest."""
+    """Merge dimension ``dim``, as the major part, into dimension ``into`` of the others."""
     moved = move_dim(x, dim, into)
     shape = type_of(moved).shape
     return reshape(moved, (*shape[:into], shape[into] * shape[into + 1], *shape[into + 2 :]))
 
 
 def _by_lhs(inst: Instance, cotangent: ir.Value, rhs: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The cotangent of ``lhs``: convolve the cotangent, dilated, with the reversed kernel.
+    """The cotangent of ``lhs``: convolve the cotangent with the reversed kernel.
 
     The cotangent is dilated by the window strides.
     """
@@ -196,7 +196,7 @@ def _transpose(
     if 0 in (own.size, other.size, inst.type.size):
         found[which] = zeros(own)
         return found
-    # The result dtype may be wider or narrower than the operands'; the wider one represents both.
+    # The result dtype may be wider or narrower than the operands'; compute in the wider one.
     dtype = max(inst.type.dtype, other.dtype, key=lambda d: d.itemsize)
     rule = _by_rhs if which else _by_lhs
     result = rule(inst, convert(cotangent, dtype), convert(inst.operands[1 - which], dtype), dtype)
@@ -242,7 +242,7 @@ def _batch(
 
 
 def _merge_within(x: ir.Value, dim: int, into: int, groups: int) -> ir.Value:
-    """Merge the batch dimension into a grouped one, inside its groups: (group, batch, rest)."""
+    """Merge the batch dimension into a grouped dimension, within each group."""
     moved = move_dim(x, dim, into)  # [..., stack, (group, rest), ...]
     shape = type_of(moved).shape
     size, whole = shape[into], shape[into + 1]

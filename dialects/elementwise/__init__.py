@@ -1,4 +1,4 @@
-"""Elementwise ops: the result at an index depends on the operands at that index only.
+"""Elementwise ops: the result at an index depends only on the operands at that index.
 
 Importing this package registers all of them.
 """

@@ -196,8 +196,8 @@ rem = binary(
 )
 
 
-# The square of x + iy is (x - y)(x + y) + 2xyi: where the squares of x and y overflow, their
-# difference has no sign.
+# The square of x + iy is (x - y)(x + y) + 2xyi; the real part as x² - y² would be nan if both
+# squares overflow.
 @same_dtype
 def _evaluate_square(x: np.ndarray) -> np.ndarray:
     if not is_complex(x.dtype):

@@ -13,7 +13,11 @@ import numpy as np
 
 from gnomon.dialects.combinators import nary
 from gnomon.dialects.elementwise.expansion import in_f64
-from gnomon.dialects.elementwise.gamma_integrals import log1p_rest, only_by, stirling_rest
+from gnomon.dialects.elementwise.gamma_integrals import (
+    jvp_known_partials,
+    log1p_rest,
+    stirling_rest,
+)
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import FLOATING
@@ -152,6 +156,6 @@ regularized_incomplete_beta = nary(
     3,
     doc="the cumulative distribution function at z of the beta distribution of parameters x and y",
     dtypes=FLOATING,
-    jvp=only_by("a parameter", "regularized_incomplete_beta", (None, None, _density)),
+    jvp=jvp_known_partials("a parameter", "regularized_incomplete_beta", (None, None, _density)),
     **in_f64("regularized_incomplete_beta", _betainc),
 )

@@ -101,7 +101,7 @@ ge = _comparison("ge", ">=", np.greater_equal, REAL)
 
 
 def _share(x: ir.Value, y: ir.Value, out: ir.Value) -> ir.Value:
-    """The derivative of max or min by x: 1 if x is the result, 0 if y is, 0.5 if both are."""
+    """The derivative of max or min in x: 1 if x is the result, 0 if y is, 0.5 if both are."""
     one = full_like(x, 1)
     taken = ops.select(ops.eq(x, out), one, full_like(x, 0))
     return ops.div(taken, ops.select(ops.eq(y, out), full_like(x, 2), one))
@@ -231,7 +231,7 @@ def _jvp_clamp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Valu
         v if type_of(v).shape == shape else broadcast_scalar(v, shape) for v in inst.operands
     )
     regions = (
-        # Where the bounds cross, the result is high, wherever the operand is.
+        # If low > high, the result is high for every operand.
         lambda: ops.and_(ops.lt(x, low), ops.lt(low, high)),
         lambda: ops.and_(ops.gt(x, low), ops.lt(x, high)),
         lambda: ops.gt(x, high),

@@ -1,4 +1,4 @@
-"""Lowering of ops that StableHLO lacks to ops that it has.
+"""The lowering of ops that StableHLO lacks to ops that it has.
 
 An expansion is a function of SSA values written with `lowered`. Its operands are f32, f64, or the
 real and imaginary parts of a complex number, never a narrower type.
@@ -152,7 +152,7 @@ def both(
     Args:
         name: the name of the op.
         algorithm: a function of a namespace of ops and of the operands.
-        wide: whether f32 is computed in f64 as well.
+        wide: whether f32 is also computed in f64.
         first: see `Series`.
     """
     series = SERIES[f"gnomon.{name}"] = Series(algorithm, wide, first)
@@ -235,7 +235,7 @@ def _loop_emitted(
 
 
 class _Emitted:
-    """The same for the dialect itself, for backends that cannot use the StableHLO form."""
+    """The ops of the dialect as functions: `lowered` for backends that cannot use StableHLO's."""
 
     loop = staticmethod(_loop_emitted)
     full_like = staticmethod(emit.full_like)

@@ -103,7 +103,7 @@ exp2 = unary(
 )
 expm1 = unary(
     "expm1",
-    doc="e to the power x, minus 1, accurate next to 0",
+    doc="e to the power x, minus 1, accurate near 0",
     dtypes=INEXACT,
     evaluate=_evaluate_expm1,
     jvp=lambda x, out: ops.add(out, full_like(out, 1)),
@@ -119,7 +119,7 @@ log = unary(
 )
 log1p = unary(
     "log1p",
-    doc="natural logarithm of 1 + x, accurate next to 0",
+    doc="natural logarithm of 1 + x, accurate near 0",
     dtypes=INEXACT,
     evaluate=_evaluate_log1p,
     rule=lambda inst, outs, tangents: [
@@ -177,7 +177,7 @@ cbrt = unary(
 
 def _pow_by_base(x: ir.Value, y: ir.Value, out: ir.Value) -> ir.Value:
     # If y is 0, the power is 1 for every x including zero, so its derivative is 0, not 0 * inf.
-    # The exponent is replaced only there, because this expression is differentiated by y in turn.
+    # The exponent is replaced only there, because this expression is itself differentiated in y.
     zero, one = full_like(y, 0), full_like(y, 1)
     at_origin = ops.and_(ops.eq(x, zero), ops.eq(y, zero))
     return ops.mul(y, ops.pow(x, ops.select(at_origin, one, ops.sub(y, one))))

@@ -1,4 +1,4 @@
-"""The incomplete gamma functions and their derivatives by the parameter.
+"""The incomplete gamma functions and their derivatives with respect to the parameter.
 
 P is the regularized lower function, Q = 1 - P the upper one, and p = x**a exp(-x) / (gamma(a) x)
 the density of the gamma distribution. There are three regions:
@@ -9,7 +9,7 @@ the density of the gamma distribution. There are three regions:
 - otherwise: a continued fraction of Q.
 
 Each method computes quantities without the factor p, which may underflow: P / (x p) or Q / (x p),
-and the derivative of P by a over -p. The latter is the derivative of a sample by a.
+and (dP/da) / -p. The last is the derivative of a sample with respect to a.
 
 NIST Digital Library of Mathematical Functions, sections 8.7, 8.9, 8.12; M. Figurnov, S. Mohamed,
 A. Mnih, Implicit Reparameterization Gradients (2018).
@@ -97,7 +97,7 @@ def _series(o: Any, a: Value, x: Value) -> Value:
 
 
 def _series_moved(o: Any, a: Value, x: Value) -> Value:
-    """The derivative of P by a over -p, by the power series and the derivative of each term."""
+    """(dP/da) / -p, by the power series and the derivative of each term."""
     one, zero = o.div(a, a), o.sub(a, a)
 
     def step(a: Value, x: Value, *carries: Value) -> list[Value]:
@@ -151,7 +151,7 @@ def _fraction(o: Any, a: Value, x: Value) -> Value:
 
 
 def _fraction_moved(o: Any, a: Value, x: Value) -> Value:
-    """The derivative of P by a over -p, by Lentz's method and the derivatives of its terms."""
+    """(dP/da) / -p, by Lentz's method and the derivatives of its terms."""
     one, zero = o.div(a, a), o.sub(a, a)
 
     def step(a: Value, x: Value, *carries: Value) -> list[Value]:
@@ -160,7 +160,7 @@ def _fraction_moved(o: Any, a: Value, x: Value) -> Value:
         n = o.add(n, one)
         above = o.mul(n, o.sub(a, n))
         below = o.add(o.sub(x, a), o.add(o.add(n, n), one))
-        # The derivative of `above` by a is n, that of `below` is -1.
+        # d above / da = n, d below / da = -1.
         slope = o.sub(o.add(o.mul(n, d), o.mul(above, dd)), one)
         d = o.div(one, o.add(o.mul(above, d), below))
         dd = o.neg(o.mul(slope, o.mul(d, d)))
@@ -260,9 +260,9 @@ def _expansion(o: Any, a: Value, x: Value, sign: int) -> Value:
 
 
 def _expansion_moved(o: Any, a: Value, x: Value) -> Value:
-    """The derivative of P by a over -p by Temme's expansion."""
+    """(dP/da) / -p, by Temme's expansion."""
     m, eta, total, _ = _at_eta(o, a, x)
-    # The derivative of the sum by a, through eta and through the powers of a.
+    # The derivative of the sum with respect to a, through eta and through the powers of a.
     by_eta, slope = _ratio(o, m, eta), _number(o, a, 0)
     for k in reversed(range(len(_TEMME))):
         derivative = horner(o, eta, [n * c for n, c in enumerate(_TEMME[k])][1:])
@@ -294,7 +294,7 @@ def _chosen(
 ) -> Value:
     """Choose the method for the region of each pair of positive finite numbers.
 
-    Each method gets harmless numbers in place of those outside of its region.
+    Each method gets harmless numbers instead of those outside its region.
     """
     one = o.div(a, a)
     below = o.lt(x, o.add(a, one))
@@ -346,7 +346,7 @@ def _q(o: Any, a: Value, x: Value) -> Value:
 
 
 def _moved(o: Any, a: Value, x: Value) -> Value:
-    """The derivative of P by a over -p, by the method for the region."""
+    """(dP/da) / -p, by the method for the region."""
     return _chosen(
         o,
         a,
@@ -385,7 +385,7 @@ def _igamma_grad_a(o: Any, a: Value, x: Value) -> Value:
     def slope(a: Value, x: Value) -> Value:
         return o.neg(o.mul(_moved(o, a, x), o.div(_weight(o, a, x), x)))
 
-    # At a = 0 the function begins: it has no derivative there.
+    # The domain begins at a = 0, where there is no derivative.
     begins = o.eq(a, _number(o, a, 0))
     return o.select(begins, _number(o, a, np.nan), _at_ends(o, a, x, 0, 0, slope))
 
@@ -398,19 +398,27 @@ def _random_gamma_grad(o: Any, a: Value, x: Value) -> Value:
 
 
 def density(a: ir.Value, x: ir.Value) -> ir.Value:
-    """The density of the gamma distribution at x: the derivative of P by x."""
+    """The density of the gamma distribution at x: dP/dx."""
     one = full_like(x, 1)
     logarithm = ops.mul(ops.sub(a, one), ops.log(x))
     return ops.exp(ops.sub(ops.sub(logarithm, x), ops.lgamma(a)))
 
 
 def _score(a: ir.Value, x: ir.Value) -> ir.Value:
-    """The derivative of the log-density by a."""
+    """The derivative of the log-density with respect to a."""
     return ops.sub(ops.log(x), ops.digamma(a))
 
 
-def only_by(name: str, op: str, partials: tuple[Callable[..., ir.Value] | None, ...]) -> Any:
-    """A jvp rule of partial derivatives; raises for tangents of operands with ``None``."""
+def jvp_known_partials(
+    name: str, op: str, partials: tuple[Callable[..., ir.Value] | None, ...]
+) -> Any:
+    """`jvp_partials`, except that a tangent of an operand whose partial is ``None`` is an error.
+
+    Args:
+      name: the operands whose partial is ``None``, for the message.
+      op: the name of the op.
+      partials: for each operand, a function of ``(*operands, out)``, or ``None``.
+    """
 
     def rule(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
         total: ir.Value | None = None
@@ -419,8 +427,8 @@ def only_by(name: str, op: str, partials: tuple[Callable[..., ir.Value] | None, 
                 continue
             if partial is None:
                 raise NotImplementedError(
-                    f"gnomon.{op} has no derivative by operand {position}, {name}, in closed "
-                    "form; apply stop_gradient to it"
+                    f"gnomon.{op} has no closed-form derivative with respect to operand "
+                    f"{position}, {name}; apply stop_gradient to it"
                 )
             slope = partial(*inst.operands, outs[0])
             total = add_tangents(total, ops.mul(tangent, slope))
@@ -448,9 +456,9 @@ igammac = binary(
 )
 igamma_grad_a = binary(
     "igamma_grad_a",
-    doc="the derivative of igamma by its first operand",
+    doc="the derivative of igamma with respect to its first operand",
     dtypes=FLOATING,
-    rule=only_by(
+    rule=jvp_known_partials(
         "the parameter",
         "igamma_grad_a",
         (None, lambda a, x, out: ops.mul(density(a, x), _score(a, x))),
@@ -459,9 +467,9 @@ igamma_grad_a = binary(
 )
 random_gamma_grad = binary(
     "random_gamma_grad",
-    doc="the derivative by x of a gamma distributed sample y of parameter x",
+    doc="the derivative with respect to x of a sample y of the gamma distribution of parameter x",
     dtypes=FLOATING,
-    rule=only_by(
+    rule=jvp_known_partials(
         "the parameter",
         "random_gamma_grad",
         (
@@ -502,7 +510,7 @@ gamma_sample = nary(
     "gamma_sample",
     2,
     doc="y, a sample (or its logarithm) of the gamma distribution of parameter x, differentiable "
-    "by x",
+    "with respect to x",
     dtypes=FLOATING,
     attributes={"log_space": BOOL},
     evaluate=lambda a, sample, log_space: sample,

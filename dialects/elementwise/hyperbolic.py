@@ -95,7 +95,7 @@ tanh = unary(
 
 
 def _is_huge(x: ir.Value) -> ir.Value:
-    """A mask of the x so large that ``x² + 1`` rounds to ``x²``, which may overflow."""
+    """The mask of the x so large that ``x² + 1`` rounds to ``x²``, which may overflow."""
     return lowered.gt(x, literal(x, 2.0 ** (np.finfo(type_of(x).dtype).nmant + 3)))
 
 

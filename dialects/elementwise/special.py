@@ -97,7 +97,7 @@ def _erfc(o: Any, x: Value) -> Value:
 
 
 def _erf_inv_place(o: Any, x: Value) -> Value:
-    """The argument of the polynomials, which are well conditioned in it."""
+    """The variable in which the polynomials of ``erf_inv`` are well conditioned."""
     one = _number(o, x, 1)
     return o.neg(o.log(o.mul(o.sub(one, x), o.add(one, x))))
 
@@ -286,9 +286,9 @@ def _zeta(o: Any, x: Value, q: Value) -> Value:
     one, zero = _number(o, x, 1), _number(o, x, 0)
     nan, inf = _number(o, x, np.nan), _number(o, x, np.inf)
     is_negative = o.lt(q, zero)
-    # The bases are q, q + 1, ... Those that are negative equal, up to the sign of an integer power,
-    # the numbers from the fraction of -q up to -q: a difference of two sums. The others start at
-    # the fraction of q.
+    # The bases are q, q + 1, ... The absolute values of the negative ones run from the fraction of
+    # -q up to -q, and their integer powers differ only in sign from those of the bases, so their
+    # sum is a difference of two sums. The other bases start at the fraction of q.
     mirrored = o.neg(q)
     first = o.sub(mirrored, o.floor(mirrored))
     whole, above = _zeta_positive(o, x, first), _zeta_positive(o, x, o.sub(one, q))
@@ -313,10 +313,10 @@ def _zeta(o: Any, x: Value, q: Value) -> Value:
 
 
 def _zeta_by_exponent(o: Any, x: Value, q: Value) -> Value:
-    """The derivative by the exponent for q > 0, term by term as in `_zeta_positive`."""
+    """The derivative in the exponent for q > 0, term by term as in `_zeta_positive`."""
 
     def falling(base: Value) -> tuple[Value, Value]:
-        """A power and its derivative by x."""
+        """A power and its derivative with respect to x."""
         power = o.pow(base, o.neg(x))
         return power, o.neg(o.mul(o.log(base), power))
 
@@ -344,8 +344,8 @@ def _zeta_by_exponent(o: Any, x: Value, q: Value) -> Value:
 def _polygamma(o: Any, n: Value, x: Value) -> Value:
     one, zero = _number(o, x, 1), _number(o, x, 0)
     order = o.add(n, one)
-    # The algorithms themselves, not the ops: a backend that expands this op legalizes elementary
-    # functions afterwards, not series.
+    # Call the algorithms, not the ops: a backend that expands this op afterwards legalizes only
+    # elementary functions, not series.
     magnitude = o.mul(o.exp(_lgamma(o, order)), _zeta(o, order, x))
     half = o.mul(n, _number(o, x, 0.5))
     is_even = o.eq(half, o.floor(half))
@@ -362,8 +362,8 @@ def _zeta_by_base(x: Value, q: Value, out: Value) -> Value:
 def _jvp_polygamma(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
     if tangents[0] is not None:
         raise NotImplementedError(
-            "gnomon.polygamma has no derivative by its first operand, the order; apply "
-            "stop_gradient to it, or differentiate by the second operand only"
+            "gnomon.polygamma has no derivative with respect to its first operand, the order; "
+            "apply stop_gradient to it, or differentiate only with respect to the second operand"
         )
     slope = _polygamma_slope(*inst.operands)
     return [None if tangents[1] is None else ops.mul(tangents[1], slope)]
@@ -420,7 +420,8 @@ def _slope_of_i1e(x: ir.Value, out: ir.Value) -> ir.Value:
     total = full_like(x, _I1_SERIES[-1])
     for coefficient in reversed(_I1_SERIES[:-1]):
         total = ops.add(ops.mul(total, square), full_like(x, coefficient))
-    # Not with abs, whose derivative at zero is one, while that of an even function is zero.
+    # x * sign(x) rather than abs(x): at zero the derivative of abs is one, but that of an even
+    # function is zero.
     series = ops.mul(total, ops.exp(ops.neg(ops.mul(near, ops.sign(near)))))
     quotient = ops.div(out, ops.select(is_near, one, x))
     quotient = ops.select(is_near, series, quotient)

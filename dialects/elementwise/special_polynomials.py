@@ -13,7 +13,7 @@ Polynomial = dict[np.dtype, tuple[float, ...]]
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
-# erf(x) / x - 1 by x**2 in [0, 1]
+# erf(x) / x - 1 as a function of x**2 in [0, 1]
 ERF: Polynomial = {
     _F32: (
         -0.0345312613,
@@ -41,7 +41,7 @@ ERF: Polynomial = {
     ),
 }
 
-# (1 + 2 x) exp(x**2) erfc(x) by (x - 4) / (x + 4), x in [0, inf]
+# (1 + 2 x) exp(x**2) erfc(x) as a function of (x - 4) / (x + 4), x in [0, inf]
 ERFCX: Polynomial = {
     _F32: (
         1.23299515,
@@ -89,7 +89,7 @@ ERFCX: Polynomial = {
     ),
 }
 
-# erf_inv(x) / x by w = -log(1 - x**2) in [0, 6.25]
+# erf_inv(x) / x as a function of w = -log(1 - x**2) in [0, 6.25]
 ERFINV_CENTER: Polynomial = {
     _F32: (
         1.65365458,
@@ -136,7 +136,7 @@ ERFINV_CENTER: Polynomial = {
     ),
 }
 
-# erf_inv(x) / x by sqrt(w) in [2.5, 4.25]
+# erf_inv(x) / x as a function of sqrt(w) in [2.5, 4.25]
 ERFINV_MIDDLE: Polynomial = {
     _F32: (
         3.20962024,
@@ -177,7 +177,7 @@ ERFINV_MIDDLE: Polynomial = {
     ),
 }
 
-# erf_inv(x) / x by sqrt(w) in [4.25, 6.25]
+# erf_inv(x) / x as a function of sqrt(w) in [4.25, 6.25]
 ERFINV_TAIL: Polynomial = {
     _F64: (
         5.102469766505421,
@@ -202,7 +202,7 @@ ERFINV_TAIL: Polynomial = {
     ),
 }
 
-# lgamma(x) / ((x - 1) (x - 2)) by x in [1.5, 2.5]
+# lgamma(x) / ((x - 1) (x - 2)) as a function of x in [1.5, 2.5]
 LGAMMA: Polynomial = {
     _F32: (
         0.422784328,
@@ -239,7 +239,7 @@ LGAMMA: Polynomial = {
     ),
 }
 
-# exp(-x) I0(x) by x in [0, 8]
+# exp(-x) I0(x) as a function of x in [0, 8]
 I0E_NEAR: Polynomial = {
     _F32: (
         0.207001925,
@@ -298,7 +298,7 @@ I0E_NEAR: Polynomial = {
     ),
 }
 
-# sqrt(x) exp(-x) I0(x) by 8 / x in [0, 1]
+# sqrt(x) exp(-x) I0(x) as a function of 8 / x in [0, 1]
 I0E_FAR: Polynomial = {
     _F32: (
         0.402176499,
@@ -340,7 +340,7 @@ I0E_FAR: Polynomial = {
     ),
 }
 
-# exp(-x) I1(x) / x by x in [0, 8]
+# exp(-x) I1(x) / x as a function of x in [0, 8]
 I1E_NEAR: Polynomial = {
     _F32: (
         0.0446877107,
@@ -398,7 +398,7 @@ I1E_NEAR: Polynomial = {
     ),
 }
 
-# sqrt(x) exp(-x) I1(x) by 8 / x in [0, 1]
+# sqrt(x) exp(-x) I1(x) as a function of 8 / x in [0, 1]
 I1E_FAR: Polynomial = {
     _F32: (
         0.389398456,

@@ -74,8 +74,7 @@ def _integer_limits(dtype: np.dtype) -> tuple[int, int]:
 def _encode_scalar(value: Any) -> ir.Attribute:
     if value is None:
         raise TypeRuleError(
-            "gnomon.gather: fill_value must be a number, got None; where the mode is not 'fill' "
-            "it may be 0"
+            "gnomon.gather: fill_value must be a number, got None; pass 0 if the mode is not 'fill'"
         )
     array = np.asarray(value)
     # MLIR's bindings cannot represent complex elements, so the parts are stored.

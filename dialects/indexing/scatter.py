@@ -172,13 +172,13 @@ def _sizes_of(inst: Instance) -> Dims:
 
 
 def _writes_nothing(inst: Instance) -> bool:
-    """Whether the result is the operand because there are no updates."""
+    """Whether there are no updates, so that the result is the operand."""
     operand, _, updates = inst.operand_types
     return operand.size == 0 or updates.size == 0
 
 
 def _read_back(inst: Instance, source: ir.Value, fill: Any) -> ir.Value:
-    """The gather that mirrors the scatter: the elements of ``source`` at each update's target."""
+    """Gather the elements of ``source`` at the positions to which the scatter writes."""
     params = inst.params
     return ops.gather(
         source,
@@ -285,10 +285,10 @@ def _transpose_set(
 def _require_unique(inst: Instance) -> None:
     if not inst.params["unique_indices"]:
         raise NotImplementedError(
-            "gnomon.scatter_mul has a derivative by its updates only where unique_indices is true: "
-            "the derivative by one factor depends on the other factors of the same element. Pass "
-            "unique_indices=True if no index repeats, or multiply by the exponential of a "
-            "scatter_add of logarithms"
+            "gnomon.scatter_mul is differentiable with respect to its updates only if "
+            "unique_indices is true: the derivative with respect to one factor depends on the "
+            "other factors of the same element. Pass unique_indices=True if no index repeats, or "
+            "multiply by the exponential of a scatter_add of logarithms"
         )
 
 
@@ -340,7 +340,7 @@ def _jvp_extremal(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.V
 
 
 def _attains(x: ir.Value, extremum: ir.Value) -> ir.Value:
-    """A mask that is true where ``x`` is the extremum; a NaN always is."""
+    """The mask of the elements that attain the extremum; a nan always does."""
     return ops.or_(ops.eq(x, extremum), ops.ne(x, x))
 
 

@@ -1,7 +1,7 @@
 """Windows: the dimension numbers of gather and scatter, resolved once per signature.
 
 The two families have different names for the same five lists; `Dimensions` has one name for each.
-The type rules, the evaluation and the lowerings of all six ops build on it.
+The type rules, the evaluation and the lowerings of all six ops build on this module.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ class Dimensions(NamedTuple):
         )
 
     def with_leading_batch(self, operand_dim: int | None) -> Dimensions:
-        """The same with one more leading dimension of the indices and of the result.
+        """The same dimension numbers with a new leading dimension of the indices and the result.
 
-        ``operand_dim`` is the operand dimension that is batched with it; the other numbers already
-        count that dimension.
+        ``operand_dim`` is the operand dimension that is batched with it, which the other numbers
+        already count.
         """
         pairs = zip(self.operand_batching, self.indices_batching, strict=True)
         along = [(o, i + 1) for o, i in pairs]
@@ -143,7 +143,7 @@ def check_dimensions(
     require(
         is_integer(indices.dtype) and indices.rank > 0,
         op,
-        "indices must be integers of rank 1 or more, their last dimension the index rows; "
+        "indices must be integers of rank 1 or more, with index rows along the last dimension; "
         f"got {indices}",
     )
     of = f"the operand {operand}"
@@ -426,7 +426,7 @@ def clamped(starts: ir.Value, bounds: Sequence[int]) -> ir.Value:
 
 
 def mask_in_bounds(starts: ir.Value, bounds: Sequence[int]) -> ir.Value:
-    """One bool per index row: whether the whole window is in bounds."""
+    """The mask of the index rows whose whole window is in bounds."""
     type_ = type_of(starts)
     mask_type = type_.with_dtype(BOOL)
     sides = [

@@ -83,9 +83,9 @@ def _combine_windows(
     positions: np.ndarray,
     updates: np.ndarray,
 ) -> np.ndarray:
-    """Combine windows that are equal or disjoint: first updates of each, then second ones, etc.
+    """Combine windows that are equal or disjoint, one update of each window per round.
 
-    Returns the updates that are left, at positions with more updates than there are rounds.
+    Returns the updates that are left at positions with more updates than there are rounds.
     """
     order = np.argsort(positions, kind="stable")
     in_order = positions[order]

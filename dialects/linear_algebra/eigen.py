@@ -78,10 +78,10 @@ def _jvp_eig(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]
     vectors_asked = params["compute_left"] or params["compute_right"]
     if vectors_asked and not params["enable_eigvec_derivs"]:
         raise NotImplementedError(
-            "the derivative of eigenvectors of a general matrix is defined only for distinct "
-            "eigenvalues and vectors of one largest component, which cannot be checked here; "
-            "gnomon.lax.linalg.eig(..., enable_eigvec_derivs=True) takes it on trust, and the "
-            "derivative of the eigenvalues alone needs compute_left_eigenvectors=False and "
+            "the derivative of eigenvectors of a general matrix is defined only if the eigenvalues "
+            "are distinct and each vector has a single largest component, which cannot be checked "
+            "here; gnomon.lax.linalg.eig(..., enable_eigvec_derivs=True) assumes it. To "
+            "differentiate only the eigenvalues, pass compute_left_eigenvectors=False and "
             "compute_right_eigenvectors=False"
         )
     values = outs[0]

@@ -1,4 +1,4 @@
-"""The StableHLO form of factorizations without a StableHLO op: a custom call with our name.
+"""The StableHLO form of factorizations that StableHLO lacks: a custom call that names the op.
 
 A backend that runs such a program evaluates the op on the host or maps it to a library.
 """

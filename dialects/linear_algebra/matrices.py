@@ -1,7 +1,7 @@
-"""Helpers for linear algebra: type rules, batching, and matrices in IR.
+"""Building blocks for linear algebra: type rules, batching, and matrices in IR.
 
-The last two dimensions of an operand are those of a matrix, and all dimensions before them are
-batch dimensions. Batching an op therefore only moves the mapped dimension to the front.
+The last two dimensions of an operand are the rows and columns of a matrix, and all dimensions
+before them are batch dimensions. Batching an op only moves the mapped dimension to the front.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def check_square(op: str, type_: TensorType) -> int:
     """Check that an operand is a batch of square matrices; return their size."""
     rows, columns = check_matrix(op, type_)
     require(
-        rows == columns, op, f"takes square matrices, equal in the last two dimensions; got {type_}"
+        rows == columns, op, f"takes square matrices, whose last two dimensions agree; got {type_}"
     )
     return rows
 
@@ -52,7 +52,7 @@ def batch_leading(
 def fold_into_columns(
     x: ir.Value, dim: int, apply: Callable[[ir.Value], ir.Value], side: int = -1
 ) -> ir.Value:
-    """Batch a function that acts on columns independently, by applying it to one wide matrix.
+    """Batch a function of independent columns by applying it to one wide matrix.
 
     Args:
       x: matrices with one more dimension, at ``dim``.

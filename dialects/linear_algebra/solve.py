@@ -1,7 +1,7 @@
 """``solve`` and the determinants, which use a factorization without exposing it.
 
-Their derivatives are implicit, so the factors are not differentiated: the derivative of a solution
-is another solution, and that of a determinant needs a solution or the matrix of cofactors.
+They are differentiated implicitly, not through the factors: the derivative of a solution is another
+solution, and the derivative of a determinant needs a solution or the matrix of cofactors.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _infer_slogdet(a: TensorType) -> tuple[TensorType, TensorType]:
 
 
 def _jvp_slogdet(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    """``d log det A = tr(A^-1 dA)``; the real part is for the logarithm, the other for the sign."""
+    """``d log det A = tr(A^-1 dA)``: the real part moves the logarithm, the imaginary the sign."""
     sign, _ = outs
     (da,) = tangents
     change = trace(_solved(inst.operand, da))
@@ -177,7 +177,8 @@ def _jvp_cofactors(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.
 
 cofactors = Op(
     name="cofactors",
-    doc="the derivative of the determinant by each element of the matrix, det(a) a^-T; any rank",
+    doc="the derivative of the determinant with respect to each element, det(a) a^-T; a may be "
+    "singular",
     example='%r = "gnomon.cofactors"(%a) : (tensor<3x3xf32>) -> tensor<3x3xf32>',
     operands=("a",),
     infer=_infer_cofactors,

@@ -1,1 +1,1 @@
-"""Symbolic dimensions: integer expressions of variables in the place of sizes."""
+"""Symbolic dimensions: sizes that are integer expressions of variables."""

@@ -1,8 +1,9 @@
-"""Bounds of polynomials of dimension variables, which are from 1 to 2**31 - 1, under constraints.
+"""Bounds of polynomials of dimension variables under constraints.
 
-Bounds are correct, but not always tight. They come from the intervals of the terms, and from
-subtracting multiples of polynomials that are known not to be negative: those of the user's
-constraints, and those of the definitions of quotients, remainders, maxima and minima.
+Variables are from 1 to 2**31 - 1. Bounds are correct, but not always tight. They come from the
+intervals of the terms, and from subtracting multiples of polynomials that are known not to be
+negative, either by a constraint of the user or by the definition of a quotient, remainder, maximum
+or minimum.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Terms = dict[Monomial, Fraction]
 # Calls check this limit, so that indices fit into 32 bits.
 LARGEST = 2**31 - 1
 
-# How many constraints are combined to prove one bound.
+# The maximum number of constraints that are combined to prove one bound.
 _DEPTH = 3
 
 
@@ -49,12 +50,12 @@ class Bounds:
         self._found: dict[Polynomial, tuple[Number, Number]] = {}
 
     def __call__(self, poly: Polynomial) -> tuple[Number, Number]:
-        """A lower and an upper bound; infinite where none is known."""
+        """A lower and an upper bound; infinite if none is known."""
         value = constant_value(poly)
         if value is not None:
             return Fraction(value), Fraction(value)
         if poly not in self._found:
-            # While the constraints of its own atoms are gathered, nothing is known about it.
+            # Collecting the definitions may ask for this bound again, when nothing is known yet.
             self._found[poly] = (-math.inf, math.inf)
             known = [*self._constraints, *_unique(self._definitions(poly))]
             terms = {m: Fraction(c) for m, c in poly}
@@ -125,7 +126,7 @@ class Bounds:
         return -math.inf, math.inf
 
     def _definitions(self, poly: Polynomial) -> Iterator[Polynomial]:
-        """Polynomials that are not negative, by the definitions of the atoms of one."""
+        """Yield polynomials that are not negative by the definitions of a polynomial's atoms."""
         for monomial, _ in poly:
             if sum(power for _, power in monomial) > 1:
                 yield from self._products(monomial)
@@ -149,7 +150,7 @@ class Bounds:
                     yield subtract(x, itself)
 
     def _products(self, monomial: Monomial) -> Iterator[Polynomial]:
-        """A product is at least what is left when a factor that is at least 1 is dropped."""
+        """Yield that a product of factors >= 1 does not grow if one factor is dropped."""
         if all(self._atom(which)[0] >= 1 for which, _ in monomial):
             for which, power in monomial:
                 rest = tuple((a, p - (a == which)) for a, p in monomial if a != which or power > 1)
@@ -161,7 +162,7 @@ def _unique(found: Iterator[Polynomial]) -> list[Polynomial]:
 
 
 def _all_atoms(polynomials: Sequence[Polynomial]) -> list[Atom]:
-    """All atoms of polynomials, those inside of operations too."""
+    """All atoms of polynomials, including those in arguments of operations."""
     found: dict[Atom, None] = {}
     work = list(polynomials)
     while work:

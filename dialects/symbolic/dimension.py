@@ -1,4 +1,4 @@
-"""Symbolic dimensions, and the scopes that their variables belong to."""
+"""Symbolic dimensions, and the scopes of their variables."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class SymbolicScope:
     Equal names in one scope are equal dimensions. Dimensions of different scopes cannot be mixed.
 
     Args:
-      constraints_str: relations between expressions, by ``==``, ``>=`` or ``<=``. Each variable is
-        at least 1 anyway.
+      constraints_str: relations between expressions: ``==``, ``>=`` or ``<=``. Each variable is at
+        least 1 without a constraint.
 
     Example:
       >>> from gnomon import export
@@ -45,7 +45,7 @@ class SymbolicScope:
         self.constraints = tuple(constraints_str)
         # Programs name their scope by a number that no other process uses.
         self.number = secrets.randbits(62) if number is None else number
-        # For a monomial: a factor, and the polynomial that equals the product of the two.
+        # For each monomial: a factor, and the polynomial that equals the product of both.
         self._rules: dict[poly.Monomial, tuple[int, Polynomial]] = {}
         self.relations: list[tuple[str, Polynomial, Polynomial]] = []
         known: list[Polynomial] = []
@@ -62,7 +62,7 @@ class SymbolicScope:
         _scopes[self.number] = self
 
     def _equality(self, left: Polynomial, right: Polynomial) -> list[Polynomial]:
-        """Have `normalize` replace one side by the other if possible; else, return constraints."""
+        """Make `normalize` replace one side by the other; if it cannot, return constraints."""
         for one, other in ((left, right), (right, left)):
             if len(one) == 1 and one[0][1] == 1 and one[0][0]:
                 ((monomial, _),) = one
@@ -75,7 +75,7 @@ class SymbolicScope:
         return [difference, poly.scale(difference, -1)]
 
     def _divisible(self, monomial: poly.Monomial, other: Polynomial) -> None:
-        """Where the equality says ``x % n == 0``, note that ``n * (x // n)`` is ``x``."""
+        """If the equality is ``x % n == 0``, add the rule that ``n * (x // n)`` is ``x``."""
         ((which, power), *more) = monomial
         if other or more or power > 1 or isinstance(which, str) or which.kind != "mod":
             return
@@ -104,7 +104,7 @@ class SymbolicScope:
         return polynomial
 
     def dimension(self, polynomial: Polynomial) -> Any:
-        """A polynomial as a dimension of this scope: an int where it is a constant."""
+        """A polynomial as a dimension of this scope; an int if it is constant."""
         polynomial = self.normalize(polynomial)
         value = poly.constant_value(polynomial)
         if value is not None:
@@ -130,7 +130,7 @@ def _occurs(which: poly.Atom, polynomial: Polynomial) -> bool:
 
 
 def scope_numbered(number: int, constraints: Sequence[str] = ()) -> SymbolicScope:
-    """The scope of a number; made with the constraints if this process does not have it yet."""
+    """The scope with a number; created from the constraints if the process does not have it."""
     return _scopes.get(number) or SymbolicScope(constraints, number=number)
 
 
@@ -154,7 +154,7 @@ def _binary(
 
 def _undecided(kind: str, left: Any, right: Any) -> InconclusiveDimensionOperation:
     return InconclusiveDimensionOperation(
-        f"Symbolic dimension comparison '{left}' {kind} '{right}' is inconclusive: it holds for "
+        f"Symbolic dimension comparison '{left}' {kind} '{right}' is inconclusive: it may hold for "
         "some sizes and not for others. Add a constraint to symbolic_shape(..., constraints=[...]) "
         "that decides it"
     )
@@ -163,18 +163,18 @@ def _undecided(kind: str, left: Any, right: Any) -> InconclusiveDimensionOperati
 class Dimension:
     """A size that is an expression of variables, never a constant.
 
-    Arithmetic with integers and dimensions of the same scope gives dimensions, or integers where
-    the variables cancel out; with anything else it gives arrays. ``==`` is False where it does not
-    hold for all values of the variables; ``<`` and its like raise `InconclusiveDimensionOperation`
-    where bounds do not decide them.
+    Arithmetic with integers and dimensions of the same scope gives dimensions, or integers if the
+    variables cancel out; with anything else it gives arrays. ``==`` is False unless the operands
+    are equal for all values of the variables. Order comparisons such as ``<`` raise
+    `InconclusiveDimensionOperation` if the bounds do not decide them.
     """
 
     __slots__ = ("_hash", "polynomial", "scope")
 
     as_array: ClassVar[Callable[[Any], Any] | None] = None
-    """How a dimension becomes an array; set by the frontend."""
+    """Converts a dimension to an array; the frontend sets it."""
 
-    # NumPy leaves operators to this class.
+    # Makes NumPy defer to the operators of this class.
     __array_ufunc__ = None
 
     def __init__(self, polynomial: Polynomial, scope: SymbolicScope) -> None:
@@ -183,13 +183,13 @@ class Dimension:
         self._hash = hash((polynomial, scope.number))
 
     def _operand(self, other: Any) -> Polynomial | None:
-        """The other operand as a polynomial; None if it is no integer."""
+        """The other operand as a polynomial; None if it is not an integer."""
         if isinstance(other, Dimension):
             if other.scope is not self.scope:
                 raise ValueError(
-                    f"Invalid mixing of symbolic scopes: '{self}' is of {self.scope}, and "
-                    f"'{other}' is of {other.scope}. Make them by one call of symbolic_shape, or "
-                    "give both calls the same scope="
+                    f"Invalid mixing of symbolic scopes: '{self}' belongs to {self.scope}, and "
+                    f"'{other}' belongs to {other.scope}. Create them in one call of "
+                    "symbolic_shape, or pass the same scope= to both calls"
                 )
             return other.polynomial
         if isinstance(other, (int, np.integer)):
@@ -296,10 +296,9 @@ class Dimension:
 
     def _no_integer(self) -> Any:
         raise InconclusiveDimensionOperation(
-            f"Symbolic dimension '{self}' used in a context that requires a constant: an integer "
-            "that Python knows. A program with symbolic dimensions is traced once for all sizes; "
-            "use a loop of gnomon.lax in place of range(n), or gnomon.numpy.array(n) to compute "
-            "with the size"
+            f"Symbolic dimension '{self}' used in a context that requires a constant integer. A "
+            "program with symbolic dimensions is traced once for all sizes; use a loop of "
+            "gnomon.lax instead of range(n), or gnomon.numpy.array(n) to compute with the size"
         )
 
     def __index__(self) -> int:
@@ -311,7 +310,7 @@ class Dimension:
         return found
 
     def bit_length(self) -> int:
-        """Raise: the value is not known."""
+        """Raise an error, because the value is not known."""
         found: int = self._no_integer()
         return found
 
@@ -338,19 +337,20 @@ def is_symbolic_dim(p: Any) -> bool:
 
 
 def as_size(n: Any) -> Any:
-    """A size: a symbolic dimension as it is, anything else by ``operator.index``."""
+    """Convert a size with ``operator.index``; return a symbolic dimension unchanged."""
     return n if isinstance(n, Dimension) else operator.index(n)
 
 
 def any_symbolic(sizes: Sequence[Any]) -> bool:
-    """Whether one of some sizes is symbolic."""
+    """Whether any of the sizes is symbolic."""
     return any(isinstance(n, Dimension) for n in sizes)
 
 
 def exceeds(size: Any, limit: int) -> bool:
     """Whether a dimension of an array is larger than a limit.
 
-    Symbolic ones of arrays are at most `LARGEST` in every call, whatever their bounds say.
+    Calls check that symbolic dimensions of arrays are at most `LARGEST`, so the bounds need not
+    prove it.
     """
     if isinstance(size, Dimension) and limit >= LARGEST:
         return False
@@ -358,12 +358,12 @@ def exceeds(size: Any, limit: int) -> bool:
 
 
 def larger(x: Any, y: Any) -> Any:
-    """The maximum of sizes: an expression where bounds do not decide it."""
+    """The maximum of two sizes; symbolic if the bounds do not decide it."""
     return _extremum("max", x, y)
 
 
 def smaller(x: Any, y: Any) -> Any:
-    """The minimum of sizes: an expression where bounds do not decide it."""
+    """The minimum of two sizes; symbolic if the bounds do not decide it."""
     return _extremum("min", x, y)
 
 

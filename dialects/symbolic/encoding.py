@@ -1,4 +1,4 @@
-"""Sizes as attributes: of operations, and as the encoding of tensor types.
+"""Sizes as MLIR attributes, for parameters of operations and encodings of tensor types.
 
 ``{gnomon.dims = ["b", 3], gnomon.scope = 5 : i64}`` is a shape, ``{gnomon.dim = "2*b", gnomon.scope
 = 5 : i64}`` a size.
@@ -31,30 +31,30 @@ def _part(size: Any) -> ir.Attribute:
 
 
 def encode_sizes(sizes: Sequence[Any]) -> ir.Attribute:
-    """Sizes, at least one of which is symbolic.
+    """Encode sizes, at least one of which is symbolic.
 
     Raises:
-      ValueError: two of them are of different scopes.
+      ValueError: two of them belong to different scopes.
     """
     symbolic = [n for n in sizes if isinstance(n, Dimension)]
     for size in symbolic[1:]:
-        symbolic[0] - size  # raises where the scopes differ
+        symbolic[0] - size  # raises if the scopes differ
     listed = ir.ArrayAttr.get([_part(n) for n in sizes], context())
     found = {_SHAPE: listed, _SCOPE: _number(symbolic[0].scope.number)}
     return ir.DictAttr.get(found, context())
 
 
 def encode_size(size: Dimension) -> ir.Attribute:
-    """A symbolic size."""
+    """Encode a symbolic size."""
     found = {_SIZE: _part(size), _SCOPE: _number(size.scope.number)}
     return ir.DictAttr.get(found, context())
 
 
 def decode_sizes(attr: ir.Attribute) -> tuple[Any, ...]:
-    """The sizes of an attribute.
+    """Decode sizes.
 
     Raises:
-      TypeError: it is no attribute that `encode_sizes` made.
+      TypeError: `encode_sizes` did not make the attribute.
     """
     if not _is(attr, _SHAPE):
         raise TypeError(f"expected sizes, got {attr}")
@@ -66,7 +66,7 @@ def decode_sizes(attr: ir.Attribute) -> tuple[Any, ...]:
 
 
 def decode_size(attr: ir.Attribute) -> Any:
-    """The size of an attribute; raises ``TypeError`` for what `encode_size` did not make."""
+    """Decode a size; raises ``TypeError`` if `encode_size` did not make the attribute."""
     if not _is(attr, _SIZE):
         raise TypeError(f"expected a size, got {attr}")
     scope = scope_numbered(int(ir.IntegerAttr(attr[_SCOPE]).value))
@@ -102,7 +102,7 @@ class Substitution:
         return [self._size(n) for n in ir.ArrayAttr(attr[_SHAPE])]
 
     def attribute(self, attr: ir.Attribute) -> ir.Attribute:
-        """An attribute with sizes in the place of variables."""
+        """An attribute with its variables replaced by sizes."""
         found = self._attributes.get(attr)
         if found is None:
             found = self._attributes[attr] = self._new_attribute(attr)
@@ -127,7 +127,7 @@ class Substitution:
         return attr
 
     def type(self, type_: ir.Type) -> ir.Type:
-        """A type with sizes in the place of variables."""
+        """A type with its variables replaced by sizes."""
         found = self._types.get(type_)
         if found is None:
             found = self._types[type_] = self._new_type(type_)
@@ -145,11 +145,11 @@ class Substitution:
         with ir.Location.unknown(context()):
             sizes = self._sizes(type_.encoding)
             for size, part in zip(sizes, type_.encoding[_SHAPE], strict=True):
-                # Indices into symbolic dimensions are of 32 bits.
+                # Indices into symbolic dimensions have 32 bits.
                 if not is_symbolic_dim(size) and not 0 <= size <= LARGEST:
                     raise ValueError(
-                        f"the dimension {part} of an array would be {size}, and a symbolic "
-                        "dimension is from 0 to 2**31 - 1"
+                        f"the dimension {part} of an array would be {size}, but a symbolic "
+                        "dimension must be in [0, 2**31 - 1]"
                     )
             if not any(map(is_symbolic_dim, sizes)):
                 return ir.RankedTensorType.get(sizes, type_.element_type)

@@ -1,4 +1,4 @@
-"""Text of symbolic shapes and of constraints: ``"a, 2*b + 1, max(a, 3), mod(b, 2)"``."""
+"""The parser of symbolic shapes and constraints: ``"a, 2*b + 1, max(a, 3), mod(b, 2)"``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Normalize = Callable[[Polynomial], Polynomial]
 
 
 class _Parser:
-    """A parser by recursive descent; ``what`` begins the messages of its errors."""
+    """A recursive-descent parser; ``what`` names the input in error messages."""
 
     def __init__(self, text: str, what: str, normalize: Normalize) -> None:
         self._text, self._what, self._normalize = text, what, normalize
@@ -24,8 +24,6 @@ class _Parser:
             number, name, symbol, other = match.groups()
             kind = "number" if number else "name" if name else "symbol"
             self._tokens.append((kind, number or name or symbol or other, match.end()))
-            if other:
-                kind = "unknown"
         self._tokens.append(("end", "the end", len(text)))
         self._at = 0
         self.dimension: int | None = None
@@ -81,7 +79,7 @@ class _Parser:
         return total
 
     def power(self) -> Polynomial:
-        """An atom, and its power."""
+        """An atom, or a power of one."""
         base = self.atom()
         if self.take("^"):
             exponent, total = self.number(), poly.constant(1)
@@ -126,10 +124,10 @@ def _same(polynomial: Polynomial) -> Polynomial:
 
 
 def parse_dimension(text: str, normalize: Normalize = _same) -> Polynomial:
-    """One expression.
+    """Parse one expression.
 
     Raises:
-      ValueError: the text is no expression.
+      ValueError: the text is not an expression.
     """
     parser = _Parser(text, "dimension", normalize)
     found = parser.expression()
@@ -141,10 +139,10 @@ def parse_dimension(text: str, normalize: Normalize = _same) -> Polynomial:
 def parse_shape(
     text: str | None, like: Sequence[Any] | None, normalize: Normalize
 ) -> list[Polynomial | Any]:
-    """The dimensions of a shape: polynomials, and sizes that are taken from ``like``.
+    """Parse a shape into polynomials and sizes that are taken from ``like``.
 
     Raises:
-      ValueError: the text is no shape, or needs a ``like`` that is not given or does not fit.
+      ValueError: the text is not a shape, or it needs a ``like`` that is missing or does not fit.
     """
     text = "..." if text is None else text
     parser = _Parser(text, "symbolic shape", normalize)
@@ -175,21 +173,21 @@ def parse_shape(
 
 def _rest(parser: _Parser, found: list[Any], like: Sequence[Any] | None) -> list[Any]:
     if like is None:
-        raise parser.error("an expression, as no shape was given by like=")
+        raise parser.error("an expression, because like= was not given")
     return [_size_like(parser, i, like) for i in range(len(found), len(like))]
 
 
 def _size_like(parser: _Parser, dimension: int, like: Sequence[Any] | None) -> Any:
     if like is None or dimension >= len(like) or like[dimension] is None:
-        raise parser.error(f"an expression, as like= gives no size of dimension {dimension}")
+        raise parser.error(f"an expression, because like= has no size for dimension {dimension}")
     return like[dimension]
 
 
 def parse_constraint(text: str, normalize: Normalize) -> tuple[Polynomial, str, Polynomial]:
-    """A constraint as its left side, ``==``, ``>=`` or ``<=``, and its right side.
+    """Parse a constraint into its left side, its relation and its right side.
 
     Raises:
-      ValueError: the text is no constraint.
+      ValueError: the text is not a constraint.
     """
     found = re.fullmatch(r"([^<>=]*)(==|>=|<=)([^<>=]*)", text)
     if found is None:

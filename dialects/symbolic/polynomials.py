@@ -1,8 +1,8 @@
 """Integer polynomials of variables, quotients, remainders, maxima and minima, in a normal form.
 
-A polynomial is a tuple of pairs of a monomial and a coefficient that is not 0, in a fixed order. A
-monomial is a tuple of pairs of an atom and a power. An atom is the name of a variable, or an
-`Operation` on polynomials. Equal polynomials are equal tuples.
+A polynomial is a tuple of pairs (monomial, nonzero coefficient) in a fixed order. A monomial is a
+tuple of pairs (atom, power). An atom is the name of a variable, or an `Operation` on polynomials.
+Equal polynomials are equal tuples.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def constant(value: int) -> Polynomial:
 
 
 def atom(which: Atom) -> Polynomial:
-    """A variable or an operation by itself."""
+    """The polynomial that consists of one variable or operation."""
     return ((((which, 1),), 1),)
 
 
 def constant_value(poly: Polynomial) -> int | None:
-    """The value of a polynomial of degree 0; None for others."""
+    """The value of a constant polynomial; None if it is not constant."""
     if not poly:
         return 0
     return poly[0][1] if len(poly) == 1 and not poly[0][0] else None
@@ -97,7 +97,7 @@ def multiply(x: Polynomial, y: Polynomial) -> Polynomial:
 
 
 def quotient(x: Monomial, y: Monomial) -> Monomial | None:
-    """``x / y``, or None where ``y`` does not divide ``x``."""
+    """``x / y``, or None if ``y`` does not divide ``x``."""
     powers = dict(x)
     for which, power in y:
         left = powers.get(which, 0) - power
@@ -140,7 +140,7 @@ def floor_divide(x: Polynomial, y: Polynomial) -> Polynomial:
         return whole
     if divisor is None:
         return atom(Operation("floordiv", (x, y)))
-    # What the divisor divides can be taken out of the floor.
+    # Terms that the divisor divides can be moved out of the floor.
     out = collected([(m, c // divisor) for m, c in x if m and c % divisor == 0])
     rest = subtract(x, scale(out, divisor))
     number = dict(rest).get((), 0)
@@ -174,7 +174,7 @@ def remainder(x: Polynomial, y: Polynomial) -> Polynomial:
 
 
 def operate(kind: str, x: Polynomial, y: Polynomial) -> Polynomial:
-    """An operation by its name."""
+    """Apply the operation with a given name."""
     if kind == "floordiv":
         return floor_divide(x, y)
     if kind == "mod":
@@ -188,7 +188,7 @@ def operate(kind: str, x: Polynomial, y: Polynomial) -> Polynomial:
 
 
 def atoms(poly: Polynomial) -> Iterator[Atom]:
-    """The atoms of a polynomial, not those inside of operations."""
+    """The atoms of a polynomial, without those in arguments of operations."""
     for monomial, _ in poly:
         for which, _ in monomial:
             yield which
@@ -210,8 +210,8 @@ def evaluate(poly: Polynomial, values: Mapping[str, Any], operate: Callable[...,
 
     Args:
       poly: the polynomial.
-      values: by name.
-      operate: computes an operation, from its name and two values.
+      values: the value of each variable, by name.
+      operate: computes an operation from its name and two values.
     """
     total: Any = 0
     for monomial, coefficient in poly:
@@ -236,7 +236,7 @@ def _atom_text(which: Atom) -> str:
 
 
 def text(poly: Polynomial) -> str:
-    """A polynomial as `parsing` reads it."""
+    """A polynomial in the syntax that `parsing` reads."""
     parts = []
     for monomial, coefficient in poly:
         factors = [

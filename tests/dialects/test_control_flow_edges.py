@@ -92,7 +92,7 @@ def test_while_names_what_is_wrong() -> None:
     with pytest.raises(TypeRuleError, match=r"carry 0 enters the body as f64\[\] and leaves it as"):
         while_of(true, Body.build([S], lambda x: [ops.convert(x, dtype=F32)]))
     with pytest.raises(
-        TypeRuleError, match=r"condition must return one bool\[\], it returns \(f64"
+        TypeRuleError, match=r"condition must return one bool\[\], but it returns \(f64"
     ):
         while_of(Body.build([S], lambda x: [x]), Body.build([S], lambda x: [x]))
     with pytest.raises(TypeRuleError, match="must return the 1 carries"):

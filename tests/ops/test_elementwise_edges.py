@@ -272,6 +272,6 @@ def test_errors_name_the_op_and_what_it_takes() -> None:
 def test_the_order_of_polygamma_has_no_derivative() -> None:
     x = np.full(3, 2.0, np.float32)
     with pytest.raises(
-        NotImplementedError, match=r"gnomon\.polygamma has no derivative by its first"
+        NotImplementedError, match=r"gnomon\.polygamma has no derivative with respect to its first"
     ):
         _tangent("polygamma", [x, x], 0)

@@ -63,7 +63,7 @@ func.func @f(%x: tensor<i32>, %dx: tensor<i32>) -> tensor<i32> {
 
 // -----
 
-// expected-error {{['j'] are no manual axes of ['i']}}
+// expected-error {{['j'] are not manual axes ['i']}}
 func.func private @f(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %x : tensor<2xf32>
 }
