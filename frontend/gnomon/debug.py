@@ -219,7 +219,7 @@ def breakpoint(*, ordered: bool = False, **kwargs: Any) -> None:
 
     Args:
       ordered: see `callback`.
-      kwargs: taken for compatibility (``backend``, ``filter_frames``, ``num_frames``, ``token``).
+      kwargs: ``backend``, ``filter_frames``, ``num_frames`` and ``token``, which are ignored.
     """
     unknown = kwargs.keys() - {"backend", "filter_frames", "num_frames", "token"}
     if unknown:

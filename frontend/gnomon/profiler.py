@@ -98,7 +98,7 @@ def start_trace(
     Args:
       log_dir: the folder for profiles. Each becomes a folder ``plugins/profile/TIME`` in it, with
         ``HOST.xplane.pb`` for TensorBoard and ``HOST.trace.json.gz`` for Perfetto.
-      create_perfetto_link: taken for compatibility: nothing is served; open the file instead.
+      create_perfetto_link: accepted for compatibility: nothing is served; open the file instead.
       create_perfetto_trace: write ``perfetto_trace.json.gz`` too, the same under the name that
         JAX's users look for.
       profiler_options: see `ProfileOptions`.
@@ -275,7 +275,7 @@ def start_server(port: int, requires_backend: bool = True) -> ProfilerServer:
 
     Args:
       port: of this machine; 0 for any that is free.
-      requires_backend: taken for compatibility.
+      requires_backend: accepted for compatibility.
     Raises:
       ValueError: a server is there already.
     """

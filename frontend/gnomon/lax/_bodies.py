@@ -1,4 +1,4 @@
-"""The functions of branches and loops: how they are traced."""
+"""Tracing of the functions that branches and loops take."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def trace_body(
     avals: Sequence[ShapedArray],
     program: Program | None = None,
 ) -> Traced:
-    """Trace a branch or a part of a loop, into ``program`` unless a trace is in progress."""
+    """Trace a branch or the body of a loop; ``program`` is used if no trace is in progress."""
 
     def call(tracers: list[Any]) -> tuple[Any, Any]:
         return fun(*tree_util.tree_unflatten(in_tree, tracers)), None
@@ -40,7 +40,7 @@ def captures_first(traced: Traced, types: Sequence[TensorType]) -> Body:
 
 
 def leaves_of(tree: Any, what: str) -> tuple[list[Array], Any]:
-    """Leaves of a pytree as arrays, and its structure; raises ``TypeError`` for other leaves."""
+    """The leaves of a pytree as arrays, and its structure; ``TypeError`` if a leaf is no array."""
     leaves, structure = tree_util.tree_flatten(tree)
     try:
         return [as_operand(leaf) for leaf in leaves], structure
@@ -49,7 +49,7 @@ def leaves_of(tree: Any, what: str) -> tuple[list[Array], Any]:
 
 
 def path_to(tree: Any, index: int) -> str:
-    """The path of a leaf in a tree, for messages; empty where the tree is the leaf."""
+    """The path of a leaf in a tree, for messages; empty if the tree is a single leaf."""
     dummy = tree_util.tree_unflatten(tree, list(range(tree.num_leaves)))
     path = tree_util.tree_flatten_with_path(dummy)[0][index][0]
     return tree_util.keystr(path)

@@ -48,8 +48,8 @@ def switch(
       branches: functions of ``operands`` whose results agree in structure, shapes and dtypes.
       operands: arguments of the branches.
     Returns:
-      What ``branches[index](*operands)`` returns. All branches are traced; one is executed, unless
-      `vmap` maps ``index``: then all are, and the results selected.
+      The result of ``branches[index](*operands)``. All branches are traced and one is executed.
+      If `vmap` maps ``index``, all branches are executed and their results are selected.
     Raises:
       TypeError: the index is not an integer scalar, or the branches' results differ in type.
     """
@@ -90,12 +90,12 @@ def cond(
     """Apply one of two functions, chosen by a predicate.
 
     Args:
-      pred: a scalar; a number counts as true where it is not zero.
+      pred: a scalar; a number is true if it is not zero.
       true_fun, false_fun: functions of ``operands`` whose results agree in structure, shapes and
         dtypes.
       operands: arguments of both.
     Returns:
-      The result of the function that was chosen; see `switch`.
+      The result of the chosen function; see `switch`.
     Raises:
       TypeError: the predicate is not a scalar number, or the results differ in type.
 

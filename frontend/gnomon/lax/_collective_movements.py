@@ -43,7 +43,7 @@ def _groups_and_sizes(what: str, axis_name: AxisName, groups: Any) -> tuple[Grou
 
 
 def _divided(name: str, x: Array, dimension: int, size: int, tiled: bool) -> int:
-    """The size of a dimension divided by that of the named axes; it must be a multiple of it."""
+    """The size of a dimension divided by that of the named axes; ``ValueError`` if not whole."""
     length = x.shape[dimension]
     if length % size or (not tiled and length != size):
         wanted = "a multiple of the size of" if tiled else "the same size as"
@@ -55,12 +55,12 @@ def _divided(name: str, x: Array, dimension: int, size: int, tiled: bool) -> int
 
 
 def _split(x: Array, dimension: int, *sizes: int) -> Array:
-    """A dimension as several."""
+    """Split one dimension into several."""
     return reshape(x, (*x.shape[:dimension], *sizes, *x.shape[dimension + 1 :]))
 
 
 def _merge(x: Array, dimension: int, count: int) -> Array:
-    """Several adjacent dimensions as one."""
+    """Merge several adjacent dimensions into one."""
     size = math.prod(x.shape[dimension : dimension + count])
     return reshape(x, (*x.shape[:dimension], size, *x.shape[dimension + count :]))
 
@@ -88,8 +88,8 @@ def all_gather(
       axis_index_groups: lists of members of one size; each group acts by itself.
       axis: the dimension of the result that enumerates the members.
       tiled: False makes a new dimension; True concatenates along an existing one.
-      to: ``"varying"``, or ``"invarying"`` for a result whose type says that it is the same for
-        all members, where types say so (`pcast`).
+      to: ``"varying"``; or ``"invarying"``, which gives the result a type that says that it is the
+        same for all members (see `pcast`).
     Raises:
       NameError: the name is not bound.
 
@@ -131,7 +131,7 @@ def psum_scatter(
     axis_index_groups: Sequence[Sequence[int]] | None = None,
     tiled: bool = False,
 ) -> Any:
-    """The sum over the members of a mapped axis, of which each member keeps its own slice.
+    """The sum over the members of a mapped axis; each member keeps its own slice of it.
 
     Args:
       x: a pytree of arrays.
@@ -230,7 +230,7 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
     Args:
       x: a pytree of arrays.
       axis_name: a bound name, or a tuple of names, whose members are counted in row-major order.
-      perm: pairs (source, destination) of members. A member that is no destination gets zeros.
+      perm: pairs (source, destination) of members. Members that are not a destination get zeros.
     Raises:
       NameError: the name is not bound.
       ValueError: a source or a destination occurs twice, or there is no such member.
@@ -272,7 +272,7 @@ def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
       x, axis_name: as of `ppermute`.
       perm: each member once.
     Raises:
-      ValueError: ``perm`` is no permutation.
+      ValueError: ``perm`` is not a permutation.
     """
     sources = [operator.index(source) for source in perm]
     if sorted(sources) != list(range(len(sources))):
@@ -355,14 +355,14 @@ def ragged_all_to_all(
             )
 
     def from_each(vector: Array) -> Array:
-        """The value that each member has for this one."""
+        """For each member, the value that it holds for this member."""
         return all_to_all(vector, axis_name, 0, 0, axis_index_groups=axis_index_groups, tiled=True)
 
     starts = from_each(vectors["input_offsets"])
     lengths = from_each(vectors["send_sizes"])
     places = from_each(vectors["output_offsets"])
     rows = all_gather(source, axis_name, axis_index_groups=axis_index_groups)
-    # For each row of the result: whether a member wrote it, and which of that member's rows.
+    # For each row of the result: whether a member sent it, and the number of the row there.
     row = np.arange(target.shape[0], dtype=np.int32)[:, None]
     written = (row >= places) & (row < places + lengths)
     chosen = starts + row - places

@@ -34,19 +34,19 @@ _INT32 = np.dtype(np.int32)
 
 
 def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
-    """Values that are the same for all members of mesh axes, as values that may differ.
+    """Cast values that are the same for all members of mesh axes to values that may differ.
 
-    `shard_map` with ``check_vma`` tracks in types over which axes a value may differ between
-    members (`typeof`, ``vma``). Operations convert their operands by themselves; loops do not, so
-    that a carry that starts with zeros and becomes varying needs the cast.
+    With ``check_vma``, `shard_map` tracks in types over which axes a value may differ between
+    members (`typeof`, ``vma``). Operations cast their operands where necessary, but loops do not:
+    a carry that starts as zeros and becomes varying needs this cast.
 
     Args:
       x: a pytree of arrays.
       axis_name: an axis of the mesh, or a tuple of axes.
       to: ``"varying"``.
     Returns:
-      The same values. The derivative is the sum of the members' cotangents. Without ``check_vma``
-      nothing is tracked, and the result is ``x``.
+      The same values. The cotangent of ``x`` is the sum of the members' cotangents. Without
+      ``check_vma`` nothing is tracked, and the result is ``x``.
     Raises:
       ValueError: ``x`` varies over the axes already, or ``to`` is something else.
       NameError: the name is not bound.
@@ -88,14 +88,14 @@ def pvary(x: Any, axis_name: AxisName) -> Any:
 
 
 def _reduce(kind: str, dimensions: Op, x: Any, axis_name: AxisName, groups: Any) -> Any:
-    """A reduction over named axes, and over dimensions of the operand, which are given as ints."""
+    """Reduce over named axes, and over dimensions of the operand, which are given as ints."""
     entries = entries_of(axis_name)
     names = tuple(str(axis) for axis in entries if not is_dimension(axis))
     places = [axis for axis in entries if is_dimension(axis)]
     for name in names:
         innermost_axis([name])
     given = groups_of(kind, entries, groups)
-    # Members of different groups get different values, so that with groups none is invariant.
+    # Members of different groups get different values, so no result is invariant with groups.
     checked = () if given else checked_axes(names)
     others = tuple(name for name in names if name not in checked)
 
@@ -119,11 +119,11 @@ def psum(
     """The sum of ``x`` over the members of a mapped axis.
 
     Args:
-      x: a pytree of arrays. For a Python number the result is it times the axis size, a Python
-        number. Booleans are counted.
+      x: a pytree of arrays. The sum of a Python number is the Python number times the size of the
+        axis. Booleans are counted.
       axis_name: a name that an enclosing `shard_map`, `pmap` or ``vmap(..., axis_name=...)``
-        binds, or a tuple of names. Ints among them are dimensions of ``x``, which are summed over
-        too.
+        binds, or a tuple of names. The tuple may also hold ints, which are dimensions of ``x`` to
+        sum over.
       axis_index_groups: lists of members; each member gets the sum over its own group.
     Returns:
       The sums, the same for all members (of a group).

@@ -1,4 +1,4 @@
-"""`composite`: an operation made of others, under a name that a compiler may know."""
+"""`composite`: an operation made of others, with a name that a compiler may know."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from gnomon.dialects.emit import ops
 
 
 def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
-    """Give an operation that is made of others a name.
+    """Give a name to an operation that is made of others.
 
     Args:
-      decomposition: what it means: a function of arrays, by position, and of attributes, by
-        keyword, which are no arrays of the program.
-      name: its name, in the program's text.
-      version: of its meaning.
+      decomposition: a function that computes the operation. Its positional arguments are arrays;
+        its keyword arguments are attributes, which are part of the program.
+      name: the name of the operation in the text of the program.
+      version: the version of its definition.
     Returns:
-      A function like ``decomposition``. It can be mapped by `vmap`; to be differentiated it needs
-      a `custom_jvp` or `custom_vjp` around it.
+      A function like ``decomposition``. `vmap` can map it; it can only be differentiated inside of
+      a `custom_jvp` or `custom_vjp`.
     Raises:
       UnexpectedTracerError: an attribute is a traced value.
       ValueError: the function is differentiated.

@@ -46,7 +46,7 @@ DotDimensionNumbers = tuple[
 class Precision(enum.Enum):
     """How precisely an accelerator multiplies matrices.
 
-    On the CPU all are computed in the operands' dtype.
+    On the CPU, all modes compute in the dtype of the operands.
 
     Attributes:
       DEFAULT: the fastest mode: on a TPU bfloat16, on a GPU possibly tensorfloat32.
@@ -93,10 +93,10 @@ PrecisionLike = (
 
 
 def canonical_precision(precision: PrecisionLike) -> str:
-    """The op's precision from what a caller may give.
+    """The precision attribute of an op, from the argument ``precision`` of a function.
 
     Raises:
-      ValueError: it is none of the accepted values.
+      ValueError: ``precision`` is none of the accepted values.
     """
     algorithm = algorithm_text(precision)
     if algorithm is not None:
@@ -114,14 +114,14 @@ def canonical_precision(precision: PrecisionLike) -> str:
 
 
 def chosen_precision(precision: PrecisionLike) -> str:
-    """The op's precision: what the caller gives, or what the configuration says."""
+    """The precision attribute from the argument, or from the configuration if that is None."""
     if precision is None:
         precision = config.default_matmul_precision
     return "default" if precision is None else canonical_precision(precision)
 
 
 def chosen_mode(precision: PrecisionLike) -> str:
-    """`chosen_precision` of an op that takes no algorithm: the mode that is nearest to it."""
+    """`chosen_precision` for ops that take no algorithm; an algorithm becomes the nearest mode."""
     chosen = chosen_precision(precision)
     return mode_of(chosen) if is_algorithm(chosen) else chosen
 
@@ -144,10 +144,10 @@ def dot_general(
     Args:
       lhs, rhs: arrays.
       dimension_numbers: ``((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))``: the
-        dimensions that are summed over, and those that run along together.
+        dimensions that are summed over, and the batch dimensions that both operands share.
       precision: see `Precision`; one value, a pair for the two operands, or a `DotAlgorithm`.
-      preferred_element_type: the dtype in which products are summed, and that of the result; that
-        which the operands promote to by default.
+      preferred_element_type: the dtype in which products are summed, which is the dtype of the
+        result; by default the dtype that the operands promote to.
     Returns:
       An array: batch dimensions first, then the others of ``lhs``, then the others of ``rhs``.
     Raises:
@@ -179,7 +179,7 @@ def dot_general(
         precise = for_operands(precise, x.dtype, y.dtype)
         whole = higher_precision(x.dtype, y.dtype)
         if not is_floating(whole):
-            # An algorithm takes floating point numbers, and gives them.
+            # Algorithms take and return floating point numbers.
             wide = np.dtype(np.float64 if whole.itemsize > 4 else np.float32)
             left, right = (bind(ops.convert, v, dtype=wide) for v in (x, y))
             product = dot_general(left, right, numbers, precision)
@@ -188,7 +188,7 @@ def dot_general(
     if preferred is not None:
         common = higher_precision(x.dtype, y.dtype)
         if _loses_kind(common, preferred):
-            # The sums are converted, not what is summed: 0.5 * 4 is 2 as an integer too.
+            # Convert the sums and not the operands: as an integer, 0.5 * 4 must be 2.
             sums = dot_general(x, y, numbers, precision, _WITH_ALL_OF.get(common, common))
             return converted(sums, preferred, False)
     work, params = _resolved(x.aval.type, y.aval.type, numbers, precise, preferred)
@@ -243,7 +243,7 @@ def _resolved(
         "precision": precision,
     }
     if lhs.dtype != rhs.dtype and _precision_rank(lhs.dtype)[:3] == _precision_rank(rhs.dtype)[:3]:
-        # Of two formats of one width neither holds the other's numbers.
+        # Of two formats with the same width, neither holds all numbers of the other.
         common = _WITH_ALL_OF.get(common, common)
     return _operand_dtype(common, dtype), params
 
@@ -251,7 +251,8 @@ def _resolved(
 def higher_precision(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of a product of two dtypes in XLA.
 
-    Complex before floating before integer, then the wider, then the one of wider range.
+    Complex dtypes win over floating ones and these over integers, then the wider dtype wins, then
+    the one with the larger range.
     """
     return max(a, b, key=_precision_rank)
 

@@ -60,7 +60,7 @@ def conv_general_dilated(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """The general convolution (without a reversal of the kernel) over any number of dimensions.
+    """A convolution over any number of spatial dimensions; the kernel is not reversed.
 
     Args:
       lhs: the input, with ``n`` spatial dimensions, a batch and a feature dimension.
@@ -69,14 +69,15 @@ def conv_general_dilated(
       window_strides: how far apart windows are, in each spatial dimension.
       padding: "SAME", "SAME_LOWER", "VALID" (see `padtype_to_pads`), or ``(low, high)`` in each
         spatial dimension; negative padding takes elements away.
-      lhs_dilation, rhs_dilation: distances of the elements of the input and of the kernel; zeros
-        fill the holes.
+      lhs_dilation, rhs_dilation: the distance between neighbouring elements of the input and of
+        the kernel; zeros fill the gaps.
       dimension_numbers: see `conv_dimension_numbers`.
-      feature_group_count: the input features are split into so many groups, and each makes its
-        share of the output features.
+      feature_group_count: the number of groups that the input features are split into; each group
+        computes its share of the output features.
       batch_group_count: the same for the batch.
       precision: see `Precision`.
-      preferred_element_type: the dtype of sums and of the result; the operands' by default.
+      preferred_element_type: the dtype of the sums and of the result; by default that of the
+        operands.
     Returns:
       An array with dimensions as ``dimension_numbers`` says.
     Raises:
@@ -127,7 +128,7 @@ def conv_general_dilated(
     )
     same_dtype("conv_general_dilated", (x, w))
     if x.dtype == BOOL:
-        # The or of ands: whether there is one, or how many there are.
+        # Products of bools are ands; their sum is an or, or a count.
         counts = conv_general_dilated(
             converted(x, _INT32, False),
             converted(w, _INT32, False),
@@ -162,7 +163,7 @@ def _named_pads(
 
 
 def _check_preferred(given: np.dtype[Any], preferred: np.dtype[Any]) -> None:
-    """Raise ``TypeError`` unless sums of products of one dtype may be formed in another."""
+    """Raise ``TypeError`` unless products of one dtype may be summed in another."""
     widening = _dtypes.itemsize_bits(preferred) >= _dtypes.itemsize_bits(given)
     if is_integer(given) and is_floating(preferred):
         fits = widening
@@ -248,17 +249,17 @@ def conv_transpose(
 
     Args:
       lhs, rhs: input and kernel; features come last by default (``NHWC``, ``HWIO``).
-      strides: how much larger the result is, in each spatial dimension.
-      padding: "SAME" or "VALID": that of the convolution whose transpose this is, so that the
-        result has its input's size; or ``(low, high)`` pairs: the padding of the dilated input,
-        or, with ``use_consistent_padding``, of that convolution too.
+      strides: the factor by which the result is larger, in each spatial dimension.
+      padding: "SAME" or "VALID", which mean the padding of the convolution whose transpose this is,
+        so that the result has the size of its input; or ``(low, high)`` pairs, which mean the
+        padding of the dilated input, or with ``use_consistent_padding`` that of the convolution.
       rhs_dilation, dimension_numbers, precision, preferred_element_type: see
         `conv_general_dilated`.
-      transpose_kernel: reverse the kernel and exchange its features, which makes this the gradient
-        of the convolution with the same kernel.
+      transpose_kernel: reverse the kernel and exchange its features. The result is then the
+        gradient of the convolution with the same kernel.
     Raises:
-      ValueError: four or more spatial dimensions without dimension numbers; as
-        `conv_general_dilated`.
+      ValueError: there are four or more spatial dimensions and no dimension numbers.
+      TypeError, ValueError: see `conv_general_dilated`.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -326,7 +327,8 @@ def conv_general_dilated_patches(
       window_strides, padding, lhs_dilation, rhs_dilation: as in `conv_general_dilated`.
       dimension_numbers, precision, preferred_element_type: as in `conv_general_dilated`.
     Returns:
-      An array with a feature for each input feature and each place in the window, in this order.
+      An array with one feature for each pair of an input feature and a position in the window, in
+      row-major order.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -356,14 +358,14 @@ def conv_general_dilated_patches(
 
 
 def _for_patches(precision: Any) -> Any:
-    """The precision of the input, by kernels of ones and zeros."""
+    """The precision with which kernels of ones and zeros keep the values of the input."""
     if precision is None or isinstance(precision, DotAlgorithm | DotAlgorithmPreset):
         return precision
     return (precision, Precision.DEFAULT)
 
 
 def _unit_kernels(features: int, window: Shape, dtype: np.dtype[Any]) -> np.ndarray:
-    """One kernel for each place of the window, that reads it; the same for each feature."""
+    """One kernel for each position in the window that selects it; the same for each feature."""
     places = math.prod(window)
     unit = np.broadcast_to(np.eye(places).astype(dtype), (features, places, places))
     return unit.reshape(features * places, 1, *window)
@@ -380,12 +382,12 @@ def conv_general_dilated_local(
     dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
     precision: PrecisionLike = None,
 ) -> Array:
-    """A convolution with a kernel of its own at each place of the result.
+    """A convolution with a different kernel at each position of the result.
 
     Args:
       lhs: the input.
-      rhs: the kernels: the spatial dimensions are those of the result, the input features count
-        ``features * places in the window``, as `conv_general_dilated_patches` orders them.
+      rhs: the kernels. Their spatial dimensions are those of the result; their input features are
+        those that `conv_general_dilated_patches` returns.
       filter_shape: the sizes of the windows.
       window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision: see
         `conv_general_dilated`.
@@ -414,7 +416,7 @@ def conv_general_dilated_local(
     places = tuple(p for p, _ in along), tuple(k for _, k in along)
     summed = (numbers.out_spec[1],), (numbers.rhs_spec[1],)
     products = dot_general(patches, w, (summed, places), precision)
-    # [*places, batch, feature] to the result's order.
+    # From [*spatial, batch, feature] to the order of the result.
     order: list[int] = list(range(len(along)))
     for place, source in sorted(
         ((numbers.out_spec[0], len(along)), (numbers.out_spec[1], len(along) + 1))

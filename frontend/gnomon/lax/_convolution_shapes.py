@@ -1,4 +1,4 @@
-"""Dimension numbers of convolutions, padding by name, and the shapes of results."""
+"""Dimension numbers of convolutions, named paddings, and the shapes of results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Pads = tuple[tuple[int, int], ...]
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """The places of the dimensions of a convolution.
+    """The positions of the dimensions of a convolution.
 
     Attributes:
       lhs_spec: ``(batch, feature, *spatial)`` dimensions of ``lhs``.
@@ -41,7 +41,7 @@ def conv_dimension_numbers(
         ``N`` batch, ``C`` feature of ``lhs`` and the result, ``O`` and ``I`` the features of
         ``rhs``, any others the spatial ones; or None for ``('NCHW', 'OIHW', 'NCHW')``.
     Raises:
-      TypeError: they are something else, or do not fit the shapes.
+      TypeError: the dimension numbers are none of these, or do not fit the shapes.
 
     Example:
       >>> conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 4), ("NHWC", "HWIO", "NHWC"))
@@ -78,7 +78,7 @@ def conv_dimension_numbers(
 
 
 def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[Shape, Shape, Shape]:
-    """The specs of three strings; spatial dimensions in the order of the middle one.
+    """The specs of three strings, with spatial dimensions in the order of the middle string.
 
     Raises:
       TypeError: a letter is missing or doubled, or the spatial letters differ.
@@ -112,14 +112,16 @@ def padtype_to_pads(
     window_strides: Sequence[int],
     padding: str,
 ) -> list[tuple[int, int]]:
-    """Padding by name as a pair of sizes for each dimension.
+    """The sizes of a named padding, as a pair for each dimension.
 
     Args:
-      in_shape, window_shape, window_strides: of the spatial dimensions.
-      padding: "VALID": none. "SAME": as much as makes the result ``ceil(in_shape / strides)``, an
-        odd one at the end; "SAME_LOWER": an odd one at the beginning.
+      in_shape, window_shape, window_strides: one number for each spatial dimension.
+      padding: "VALID" means no padding. "SAME" means as much as makes the sizes of the result
+        ``ceil(in_shape / strides)``; if the number is odd, the end gets one more. "SAME_LOWER" is
+        the same, but the beginning gets one more.
     Raises:
-      RuntimeError: ``padding`` is another string. TypeError: it is no string.
+      RuntimeError: ``padding`` is another string.
+      TypeError: ``padding`` is not a string.
 
     Example:
       >>> padtype_to_pads((8,), (4,), (1,), "SAME")
@@ -141,7 +143,7 @@ def padtype_to_pads(
 
 
 def explicit_pads(function: str, padding: Any) -> Pads:
-    """Padding by sizes, as pairs of ints; raises ``ValueError`` where it is something else."""
+    """Padding that is given as pairs of ints; ``ValueError`` if it is anything else."""
     try:
         return tuple((operator.index(low), operator.index(high)) for low, high in padding)
     except (TypeError, ValueError) as error:
@@ -157,7 +159,7 @@ def dilated_size(size: int, dilation: int) -> int:
 
 
 def transposed_pads(window: int, stride: int, padding: Any) -> tuple[int, int]:
-    """The padding of a transposed convolution, from that of the convolution."""
+    """The padding of a transposed convolution, computed from that of the convolution."""
     if padding == "SAME":
         total = window + stride - 2
         low = window - 1 if stride > window - 1 else -(-total // 2)
@@ -185,7 +187,8 @@ def conv_shape_tuple(
     """The shape of a convolution's result, all shapes in canonical order.
 
     Raises:
-      TypeError: the number of pads does not fit. ValueError: a pad takes more away than there is.
+      TypeError: the number of pads does not fit.
+      ValueError: a negative pad removes more elements than there are.
 
     Example:
       >>> conv_shape_tuple((1, 3, 8, 8), (4, 3, 3, 3), (1, 1), "VALID")

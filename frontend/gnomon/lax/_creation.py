@@ -1,4 +1,4 @@
-"""Arrays from a value or from nothing, and arrays as other dtypes."""
+"""New arrays, and conversion of arrays to other dtypes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from gnomon.lax._operands import NUMBER, argument, as_shape, broadcast, describe
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
-    """An array as another dtype.
+    """Convert the values of an array to another dtype.
 
-    Floating point numbers become integers towards zero; what is out of range goes to the ends, and
-    nan to 0. Complex numbers become real by their real part, with a warning.
+    Floating point numbers are rounded towards zero to integers; numbers out of range become the
+    smallest or largest integer, and nan becomes 0. Of complex numbers, a real dtype keeps the real
+    part, with a warning.
 
     Args:
       operand: an array or scalar.
@@ -35,7 +36,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     Returns:
       An array of that dtype, not weakly typed.
     Raises:
-      TypeError: ``operand`` is not an array, ``new_dtype`` not a dtype.
+      TypeError: ``operand`` is not an array, or ``new_dtype`` is not a dtype.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -46,7 +47,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
 
 
 def converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
-    """`convert_element_type` to a canonical dtype, with the weak type as given."""
+    """`convert_element_type` to a canonical dtype, with the given weak-type flag."""
     if type(x) is int:
         # An int may be larger than the default integer and still fit the new dtype.
         with np.errstate(all="ignore"):
@@ -75,14 +76,15 @@ def converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
-    """The bits of an array as another dtype.
+    """Reinterpret the bits of an array as another dtype.
 
     Args:
       operand: an array or scalar.
-      new_dtype: a dtype. Where it is narrower, the result has one more dimension, the last, for the
-        parts of each element; where it is wider, the last dimension of the operand is taken up.
+      new_dtype: a dtype. If it is narrower, the result has an additional last dimension for the
+        parts of each element. If it is wider, the last dimension of the operand is combined into
+        one element.
     Raises:
-      ValueError: the last dimension does not make one element of a wider dtype.
+      ValueError: the last dimension does not fit one element of the wider dtype.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -158,7 +160,7 @@ def full_like(
       fill_value: a scalar.
       dtype, shape: replace those of ``x``.
       sharding: the sharding of the result, or a spec of the mesh that is set. By default the
-        result is where ``x`` is, if it has its shape and ``x`` was put there.
+        result is in the place of ``x``, if it has the same shape and ``x`` is committed.
     """
     if sharding is not None:
         return with_out_sharding(
@@ -180,7 +182,7 @@ def full_like(
 
 
 def _placed_like(made: Array, x: Array) -> Array:
-    """A new array on the devices that another is committed to, or split as the other's type is."""
+    """Put a new array on the devices of another that is committed, or split it like its type."""
     if is_tracer(x):
         explicit = x.aval.explicit
         placed: Array = made if explicit is None else reshard(made, explicit)
@@ -190,7 +192,7 @@ def _placed_like(made: Array, x: Array) -> Array:
 
 
 def empty(shape: ShapeLike, dtype: DTypeLike, *, out_sharding: OutSharding | None = None) -> Array:
-    """An array whose values nobody should rely on; they are zeros."""
+    """An array of unspecified values (they are zeros, but do not rely on it)."""
     if out_sharding is not None:
         return with_out_sharding("lax.empty", out_sharding, lambda: empty(shape, dtype))
     return full(shape, 0, dtype)
@@ -201,7 +203,7 @@ def iota(dtype: DTypeLike, size: int) -> Array:
 
     Args:
       dtype: an integer, floating point or complex dtype.
-      size: how many.
+      size: the number of elements.
 
     Example:
       >>> iota(int, 4)
@@ -218,7 +220,7 @@ def broadcasted_iota(
     Args:
       dtype: an integer, floating point or complex dtype.
       shape: the shape of the result.
-      dimension: the one along which the numbers grow; not negative.
+      dimension: the dimension along which the numbers grow; not negative.
       out_sharding: the sharding of the result, or a spec of the mesh that is set.
     Raises:
       TypeError: the dtype is bool, or a size is negative.

@@ -1,4 +1,4 @@
-"""How products are to be computed: `DotAlgorithm`, and `DotAlgorithmPreset`, those with names."""
+"""The algorithms of matrix products: `DotAlgorithm`, and the named ones of `DotAlgorithmPreset`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _BY_NAME = {short_name(d): d for d in FLOATING}
 class DotAlgorithm(NamedTuple):
     """The dtypes that a product rounds its operands to and accumulates in.
 
-    It is given to `dot`, `dot_general`, ``numpy.matmul``, ... as ``precision``. The result has the
-    dtype that it has without it. Where an algorithm has more than one operation, its pieces make up
-    for the rounding: here operands stay what they are, in the dtype of the sums.
+    An algorithm is passed as ``precision`` to `dot`, `dot_general`, ``numpy.matmul`` and so on. It
+    does not change the dtype of the result. An algorithm of several operations splits the operands
+    into pieces to avoid the rounding; gnomon then keeps the operands in the dtype of the sums.
 
     Attributes:
       lhs_precision_type, rhs_precision_type: floating point dtypes.
       accumulation_type: a floating point dtype.
-      lhs_component_count, rhs_component_count: into how many pieces operands are split.
-      num_primitive_operations: how many products of pieces are summed.
+      lhs_component_count, rhs_component_count: the number of pieces of each operand.
+      num_primitive_operations: the number of products of pieces that are summed.
       allow_imprecise_accumulation: whether some steps may be summed in fewer bits.
 
     Example:
@@ -48,10 +48,10 @@ class DotAlgorithm(NamedTuple):
 
 
 class DotAlgorithmPreset(enum.Enum):
-    """Algorithms with names, which ``precision`` takes too: ``LHS_RHS_ACCUMULATION``.
+    """Named algorithms, which ``precision`` accepts, too: ``LHS_RHS_ACCUMULATION``.
 
-    ``X3``, ``X6`` and ``X9`` say how many products of pieces emulate the accumulation's precision;
-    ``ANY_F8`` takes every 8-bit floating point dtype as it is.
+    ``X3``, ``X6`` and ``X9`` are the number of products of pieces that emulate the precision of
+    the accumulation. ``ANY_F8`` accepts every 8-bit floating point dtype without a conversion.
     """
 
     DEFAULT = enum.auto()
@@ -79,7 +79,7 @@ class DotAlgorithmPreset(enum.Enum):
 
     @property
     def accumulation_type(self) -> Any:
-        """The dtype in which products are summed; None where the operands' dtypes decide."""
+        """The dtype in which products are summed; None if it depends on the operands."""
         form = PRESETS.get(self.name)
         if form is None or self.name.startswith("ANY_F8_ANY_F8_ANY"):
             return None
@@ -87,7 +87,7 @@ class DotAlgorithmPreset(enum.Enum):
 
     @property
     def supported_lhs_types(self) -> tuple[Any, ...] | None:
-        """The dtypes that operands keep, the one first that others are converted to; None: all."""
+        """The dtypes that operands keep; others become the first one. None means all dtypes."""
         form = PRESETS.get(self.name)
         if form is None or form.lhs == ANY_F8:
             return None
@@ -101,7 +101,7 @@ class DotAlgorithmPreset(enum.Enum):
         return self.supported_lhs_types
 
     def supported_output_types(self, lhs_dtype: Any, rhs_dtype: Any) -> tuple[Any, ...] | None:
-        """The dtypes of results that products have by themselves; None: all."""
+        """The dtypes of results that need no conversion; None means all dtypes."""
         form, accumulated = PRESETS.get(self.name), self.accumulation_type
         if form is None or accumulated is None:
             return None
@@ -113,7 +113,7 @@ class DotAlgorithmPreset(enum.Enum):
 
 
 def algorithm_text(precision: Any) -> str | None:
-    """The op's precision of an algorithm; None where it is none (a preset's name is one)."""
+    """The precision attribute of an algorithm, a preset or its name; None for other values."""
     if isinstance(precision, str):
         precision = DotAlgorithmPreset.__members__.get(precision)
     if isinstance(precision, DotAlgorithmPreset):
@@ -130,10 +130,11 @@ def algorithm_text(precision: Any) -> str | None:
 
 
 def for_operands(text: str, lhs: np.dtype[Any], rhs: np.dtype[Any]) -> str:
-    """An algorithm as it is written for operands of given dtypes.
+    """The precision attribute of an algorithm for operands of given dtypes.
 
     Raises:
-      ValueError: it takes 8-bit floats, and an operand is something else, or complex.
+      ValueError: an operand is complex, or the algorithm takes 8-bit floats and an operand has
+        another dtype.
     """
     if is_complex(lhs) or is_complex(rhs):
         raise ValueError(
@@ -151,7 +152,7 @@ def for_operands(text: str, lhs: np.dtype[Any], rhs: np.dtype[Any]) -> str:
 
 
 def mode_of(text: str) -> str:
-    """The mode of the hardware next to an algorithm, for ops that take no algorithm."""
+    """The `Precision` that is nearest to an algorithm, for ops that take no algorithm."""
     algorithm = algorithm_of(text) if ANY_F8 not in text else None
     if algorithm is None or (algorithm.rounds and algorithm.lhs not in ("tf32", "f32", "f64")):
         return "default"

@@ -1,6 +1,6 @@
 """Elementwise functions: one op each, on operands of one dtype.
 
-The easy ones are rows of data: the name, the op, the accepted dtypes, what it computes.
+The simple ones are rows of data: the name, the op, the accepted dtypes, a description.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Binary = Callable[[ArrayLike, ArrayLike], Array]
 
 
 class Transcendental(Protocol):
-    """A unary function that takes an accuracy."""
+    """The type of a unary function with a parameter ``accuracy``."""
 
     def __call__(self, x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
         """Apply the function to each element."""
@@ -55,7 +55,7 @@ REAL_NUMBER: Dtypes = REAL - {BOOL}
 
 
 class AccuracyMode(enum.Enum):
-    """How accurate a transcendental function is to be. Both are what every backend here gives."""
+    """How accurate a transcendental function must be. Every backend computes both alike."""
 
     HIGHEST = 1
     DEFAULT = 2
@@ -68,7 +68,7 @@ class Tolerance:
       atol, rtol: absolute and relative error.
       ulps: error in units in the last place.
     Raises:
-      ValueError: one is negative, or none is positive.
+      ValueError: a tolerance is negative, or none is positive.
     """
 
     def __init__(self, atol: float = 0.0, rtol: float = 0.0, ulps: int = 0) -> None:
@@ -119,7 +119,7 @@ def _unary(name: str, op: str, dtypes: Dtypes, summary: str) -> Unary:
 
 
 def _with_accuracy(name: str, summary: str) -> Transcendental:
-    """A transcendental function: it takes JAX's ``accuracy`` as well."""
+    """Add JAX's parameter ``accuracy`` to a transcendental function."""
 
     def function(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
         _check_accuracy(name, accuracy)
@@ -241,7 +241,7 @@ def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Ar
     Args:
       x, y: arrays or scalars of one dtype. Shapes are equal, or one is a scalar's, or ranks are
         equal and sizes are equal or one.
-      out_dtype: of the product; the operands are converted to it before.
+      out_dtype: the dtype of the product; the operands are converted to it first.
     Returns:
       An array of the operands' shape.
     Raises:
@@ -300,11 +300,11 @@ shift_right_logical = _binary(
 )
 
 
-# Functions whose arguments have names of their own.
+# Functions whose parameters have special names.
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Elementwise next representable number after ``x1`` towards ``x2``; both are floating."""
+    """Elementwise next representable number after ``x1`` towards ``x2`` (floating point)."""
     return _of_two("nextafter", "nextafter", FLOAT, x1, x2)
 
 
@@ -347,11 +347,11 @@ gt = _binary("gt", "gt", REAL, "Elementwise :math:`x > y`, a bool.")
 ge = _binary("ge", "ge", REAL, "Elementwise :math:`x \\geq y`, a bool.")
 
 
-# ------------------------------------------------------------------------- what is not one op each
+# ----------------------------------------------------------------- functions of more than one op
 
 
 class RoundingMethod(enum.IntEnum):
-    """How `round` decides halves."""
+    """How `round` rounds halves."""
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1
@@ -362,7 +362,7 @@ def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FR
 
     Args:
       x: a floating point array.
-      rounding_method: where halves go: away from zero, or to the even neighbour.
+      rounding_method: whether halves are rounded away from zero or to the even neighbour.
     Returns:
       An array of the shape and dtype of ``x``.
     Raises:
@@ -387,12 +387,12 @@ def conj(x: ArrayLike) -> Array:
     Args:
       x: a complex array, or one of float32 or float64, which becomes complex.
     Raises:
-      TypeError: another dtype.
+      TypeError: ``x`` has another dtype.
     """
     x = argument("conj", x)
     accept("conj", x, COMPLEX_ONLY | PARTS)
     if not is_complex(x.dtype):
-        # The conjugate of x + 0i: JAX gives the zero a positive sign.
+        # The conjugate of x + 0i: its imaginary part is positive zero, as in JAX.
         return bind(ops.complex, x, constant_like(x, 0))
     return bind(ops.conj, x)
 
@@ -429,7 +429,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
 
     Args:
       x: a floating point or complex array or scalar.
-      y: one of the same dtype, or of integers.
+      y: an array or scalar of the same dtype, or of an integer dtype.
     Returns:
       An array of the dtype of ``x``.
     Raises:
@@ -445,7 +445,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Elementwise upper half of the product of two integers, which has twice their bits.
+    """Elementwise upper half of the product of two integers (which has twice their bits).
 
     Args:
       x, y: integer arrays of one dtype.
@@ -488,8 +488,8 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
     Args:
       a, b: parameters, not negative.
-      x: where; from 0 to 1. All three have one floating point dtype. The function is differentiable
-        by ``x``.
+      x: the upper limit of integration, from 0 to 1. All three have the same floating point dtype.
+        The function is differentiable in ``x``.
     Returns:
       An array of the operands' shape; nan where an operand is out of range.
     Raises:
@@ -524,7 +524,7 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
 
 @takes_extended_arrays("on_true", "on_false")
 def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
-    """Elementwise choice: ``on_true`` where ``pred`` holds, ``on_false`` elsewhere.
+    """Elementwise choice: ``on_true`` where ``pred`` is true, ``on_false`` elsewhere.
 
     Args:
       pred: a bool array of the choices' shape, or a scalar.

@@ -22,10 +22,10 @@ class FftType(enum.IntEnum):
     """The kinds of Fourier transform.
 
     Attributes:
-      FFT: of complex numbers.
-      IFFT: its inverse.
-      RFFT: of real numbers: the first half of the spectrum.
-      IRFFT: its inverse.
+      FFT: the transform of complex numbers.
+      IFFT: the inverse of FFT.
+      RFFT: the first half of the transform of real numbers.
+      IRFFT: the inverse of RFFT.
     """
 
     FFT = 0
@@ -34,7 +34,7 @@ class FftType(enum.IntEnum):
     IRFFT = 3
 
 
-# dtypes that are transformed in double precision.
+# The dtypes that are transformed in double precision.
 _DOUBLE = (np.dtype(np.float64), np.dtype(np.complex128))
 
 
@@ -49,8 +49,8 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     Returns:
       A complex array (for IRFFT a real one). The inverse kinds divide by the number of points.
     Raises:
-      TypeError: ``fft_type`` is neither. ValueError: unknown name, complex numbers for RFFT, or
-        lengths that do not fit.
+      TypeError: ``fft_type`` is neither an `FftType` nor a string.
+      ValueError: the name is unknown, RFFT gets complex numbers, or the lengths do not fit.
 
     Example:
       >>> import gnomon.numpy as gnp

@@ -1,8 +1,8 @@
-"""Reductions by any computation: of whole dimensions, and of windows that slide.
+"""Reductions by any computation, over whole dimensions and over sliding windows.
 
-A computation that is one of the known monoids becomes the op of that reduction. Any other one is
-applied to halves of the data, all elements of them at once, in their order; so it must be
-associative, and it differentiates and maps like the ops that it is made of.
+If the computation is a known monoid, the reduction becomes the op for it. Any other computation
+combines the data pairwise, half of it with the other half, in order. So it must be associative, and
+it can be differentiated and mapped like the ops that it is made of.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ Arrays = list[Array]
 
 
 class _Computation:
-    """A function of two trees of scalars, checked; it combines lists of arrays.
+    """A checked function of two trees of scalars, which can combine lists of arrays.
 
     Attributes:
-      monoid: the op that it is, if it is just that.
+      monoid: the op that the function consists of, if it is a single known op.
     """
 
     def __init__(self, what: str, fun: Callable[[Any, Any], Any], operands: Arrays, tree: Any):
@@ -96,12 +96,12 @@ class _Computation:
 
 
 def _strong(x: Any, like: Array) -> Array:
-    """A result that the computation gave as a Python number, as an array."""
+    """A result as an array without weak type, also if the computation returned a number."""
     return x if isinstance(x, Array) else converted(argument("reduce", x), like.dtype)
 
 
 def _single_op(body: Body) -> str | None:
-    """The name of the op that is all of a body of two arguments, taken in either order."""
+    """The name of the op, if the body is a single op of its two arguments, in either order."""
     operations = list(body.operations)
     if len(operations) != 1 or len(body.arguments) != 2:
         return None
@@ -116,7 +116,7 @@ def _single_op(body: Body) -> str | None:
 
 
 def _trees(what: str, operands: Any, init_values: Any) -> tuple[Arrays, Arrays, Any]:
-    """Operands, their initial values in the same dtypes, and the structure of both."""
+    """The operands, their initial values in the same dtypes, and the structure of both."""
     leaves, tree = tree_util.tree_flatten(operands)
     inits, init_tree = tree_util.tree_flatten(init_values)
     if tree != init_tree:
@@ -138,7 +138,7 @@ def _trees(what: str, operands: Any, init_values: Any) -> tuple[Arrays, Arrays, 
 
 
 def _matching(what: str, arrays: Arrays, scalars: Arrays) -> Arrays:
-    """Initial values in the dtypes of the operands."""
+    """The initial values, converted to the dtypes of the operands."""
     for x, scalar in zip(arrays, scalars, strict=True):
         kinds = "biufc"
         weak = scalar.aval.weak_type and kinds.find(_kind(scalar)) <= kinds.find(_kind(x))
@@ -177,17 +177,19 @@ def reduce(
     dimensions: Sequence[int],
     out_sharding: OutSharding | None = None,
 ) -> Any:
-    """Combine all elements along dimensions, and an initial value with them.
+    """Combine an initial value and all elements along dimensions.
 
     Args:
       operands: an array, or a pytree of arrays of one shape that are reduced together.
       init_values: scalars of the same structure and dtypes.
       computation: takes two such structures of scalars and returns one. It must be associative.
-      dimensions: which to reduce; distinct and not negative. Without any the operands return.
+      dimensions: the dimensions to reduce; distinct and not negative. If there are none, the
+        operands are returned.
     Returns:
-      The structure of arrays without those dimensions; over no elements the initial values.
+      The structure of arrays without those dimensions. A reduction over no elements gives the
+      initial values.
     Raises:
-      TypeError: dtypes differ, or the computation returns something else than it takes.
+      TypeError: dtypes differ, or the types that the computation returns are not those it takes.
       ValueError: structures or shapes differ, or dimensions do not exist.
 
     Example:
@@ -225,7 +227,7 @@ def reduce(
 
 
 def _reduce_rows(rows: Arrays, combine: _Computation) -> Arrays:
-    """All rows combined into one, neighbours first."""
+    """Combine all rows into one, neighbours first."""
     while (n := rows[0].shape[0]) > 1:
         even = [slice_in_dim(x, 0, n - 1, 2) for x in rows]
         odd = [slice_in_dim(x, 1, n, 2) for x in rows]
@@ -248,7 +250,7 @@ def _window_parameters(
     base_dilation: Any,
     window_dilation: Any,
 ) -> dict[str, tuple[int, ...]]:
-    """Checked parameters of the window ops."""
+    """Check the parameters of the window ops."""
     rank = len(shape)
     window = ints("reduce_window", "window_dimensions", window_dimensions)
     if len(window) != rank:
@@ -317,22 +319,23 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
-    """Combine the elements of every window that slides over arrays, and an initial value with them.
+    """Combine an initial value and the elements of each window of a sliding window.
 
     Args:
       operand: an array, or a pytree of arrays of one shape that are reduced together.
       init_value: scalars of the same structure and dtypes.
       computation: takes two such structures of scalars and returns one. It must be associative.
       window_dimensions: the size of the window in each dimension.
-      window_strides: how far it moves from one result to the next; 1 by default.
+      window_strides: the distance between neighbouring windows; 1 by default.
       padding: ``"VALID"``, ``"SAME"``, ``"SAME_LOWER"`` (see `padtype_to_pads`), or a pair of
-        numbers for each dimension; negative ones cut off. What is in the padding takes no part.
+        numbers for each dimension; negative numbers remove elements. Padding itself is not
+        combined.
       base_dilation, window_dilation: the distance between elements of the operand, and between
         elements of the window; 1 by default.
     Returns:
       The structure of arrays with one element for each window.
     Raises:
-      TypeError: numbers do not fit the rank or are not positive, or dtypes differ.
+      TypeError: a parameter does not fit the rank or is not positive, or dtypes differ.
       ValueError: structures or shapes differ.
 
     Example:
@@ -363,7 +366,7 @@ def reduce_window(
         if not _is_identity(monoid, start, x.dtype):
             reduced = combine([broadcast(start, reduced[0].shape)], reduced)
         return tree_util.tree_unflatten(tree, reduced)
-    # Without an identity, padding must not take part: a mask marks the elements that do.
+    # Without an identity, padding cannot be combined: a mask marks the actual elements.
     present = full(shape, True, BOOL)
 
     def combine_present(left: Sequence[Array], right: Sequence[Array]) -> Arrays:

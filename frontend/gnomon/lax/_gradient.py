@@ -13,12 +13,12 @@ from gnomon.lax._operands import argument
 
 def _stop(x: Any) -> Any:
     array = argument("stop_gradient", x)
-    # Integers and bools have no tangents: they pass as they are.
+    # Integers and bools have no tangents and are returned as they are.
     return bind(ops.stop_gradient, array) if is_inexact(array.dtype) else x
 
 
 def stop_gradient(x: Any) -> Any:
-    """The argument, through which no derivative flows.
+    """The identity with a derivative of zero.
 
     Args:
       x: an array or a pytree of arrays.

@@ -25,7 +25,7 @@ def _slice(x: Array, axis: int, start: int, limit: int, stride: int = 1) -> Any:
 
 
 class _Line:
-    """Cutting and joining along an axis; with ``reverse``, elements are counted from the end."""
+    """Slice and join arrays along an axis; with ``reverse``, elements count from the end."""
 
     def __init__(self, axis: int, reverse: bool) -> None:
         self.axis = axis
@@ -41,12 +41,12 @@ class _Line:
         return _slice(x, self.axis, start, limit, stride)
 
     def join(self, first: Array, second: Array) -> Any:
-        """The elements of one array, then those of another."""
+        """Join the elements of one array and those of another."""
         parts = (second, first) if self.reverse else (first, second)
         return bind(ops.concatenate, *parts, dimension=self.axis)
 
     def interleave(self, even: Array, odd: Array) -> Any:
-        """Alternate two arrays, of which the first may be longer by one."""
+        """Alternate the elements of two arrays; the first one may be longer by one."""
         axis, count = self.axis, odd.shape[self.axis]
         shape = odd.shape
         pair = (*shape[: axis + 1], 1, *shape[axis + 1 :])
@@ -66,8 +66,8 @@ def associative_scan(
     """All partial results of an associative operation, in a logarithmic number of steps.
 
     Args:
-      fn: ``fn(a, b)`` combines two pytrees like ``elems``, along the whole axis at once, and is
-        associative.
+      fn: an associative function ``fn(a, b)`` of two pytrees like ``elems``. It combines all
+        elements along the axis at once.
       elems: a pytree of arrays of one size along ``axis``.
       reverse: combine from the last element to the first.
       axis: the axis to scan along.
@@ -114,7 +114,7 @@ def associative_scan(
         return [line.cut(x, start, limit, stride) for line, x in zip(lines, values, strict=True)]
 
     def scan(values: list[Any], size: int) -> list[Any]:
-        """Combine pairs, scan those, and fill in what lies between."""
+        """Combine pairs, scan the combined pairs, and fill in the elements between them."""
         if size < 2:
             return values
         pairs = combine(cut(values, 0, size - 1, 2), cut(values, 1, size, 2))
@@ -132,14 +132,14 @@ def associative_scan(
 def platform_dependent(
     *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
 ) -> Any:
-    """Apply the function that is meant for the platform that the program runs on.
+    """Apply the function for the platform that the program runs on.
 
     Args:
       args: arguments of the functions.
       default: the function for platforms that are not named.
       per_platform: functions by platform: ``cpu=``, ``cuda=``, ``tpu=``.
     Raises:
-      NotImplementedError: there is none for this platform.
+      NotImplementedError: there is no function for this platform and no default.
     """
     platform = platform_of(tree_util.tree_leaves(args), "platform_dependent")
     chosen = per_platform.get(platform, default)

@@ -28,7 +28,7 @@ from gnomon.lax._gradient import stop_gradient
 
 
 def _of_structure(what: str, out: Any, expected: Any) -> Any:
-    """The result of a function, after a check of its structure."""
+    """Call a function and check the structure of its result."""
     tree, wanted = tree_util.tree_structure(out), tree_util.tree_structure(expected)
     if tree != wanted:
         raise TypeError(f"{what} must return a pytree of structure {wanted}, got {tree}")
@@ -36,7 +36,7 @@ def _of_structure(what: str, out: Any, expected: Any) -> Any:
 
 
 def _like(what: str, out: Any, expected: Any) -> Any:
-    """A solver's result, after a check of its structure, shapes and dtypes."""
+    """Check the structure, shapes and dtypes of the result of a solver, and return it."""
     _of_structure(what, out, expected)
     pairs = zip(tree_util.tree_leaves(out), tree_util.tree_leaves(expected), strict=True)
     for a, b in ((as_operand(x), as_operand(y)) for x, y in pairs):
@@ -56,16 +56,17 @@ def custom_root(
     """A root of a function, differentiated by the implicit function theorem.
 
     Args:
-      f: the function whose root is looked for; the derivative is by the values that it closes over.
-      initial_guess: where the solver starts; no derivative flows through it.
-      solve: ``solve(f, initial_guess)`` returns the root, with ``has_aux`` a pair of it and
-        auxiliary data. It may be anything: Python's loops, `lax.while_loop`.
+      f: the function whose root is sought. The root is differentiated with respect to the values
+        that ``f`` closes over.
+      initial_guess: the start of the solver; its derivative is zero.
+      solve: ``solve(f, initial_guess)`` returns the root, or with ``has_aux`` a pair of the root
+        and auxiliary data. It may use Python loops or `lax.while_loop`.
       tangent_solve: ``tangent_solve(g, y)`` solves ``g(x) = y`` for a linear ``g``; for scalars
         ``lambda g, y: y / g(1.0)``.
     Returns:
-      What ``solve`` returns.
+      The result of ``solve``.
     Raises:
-      TypeError, ValueError: the root is not of the structure, or of the shapes, of the guess.
+      TypeError, ValueError: the structure or the shapes of the root are not those of the guess.
 
     Example:
       >>> import gnomon as gn
@@ -121,18 +122,18 @@ def custom_linear_solve(
     """The solution of a linear system by any solver, differentiated by the equation.
 
     Args:
-      matvec: the linear map ``A``; the derivative is by the values that it closes over, and by
-        ``b``.
+      matvec: the linear map ``A``. The solution is differentiated with respect to ``b`` and the
+        values that ``matvec`` closes over.
       b: the right-hand side, a pytree of arrays.
-      solve: ``solve(matvec, b)`` returns ``x`` with ``matvec(x) = b``, with ``has_aux`` a pair of
-        it and auxiliary data.
-      transpose_solve: likewise for the transposed map; needed for reverse mode.
-      symmetric: promises that the map is its own transpose, so that ``solve`` serves both.
+      solve: ``solve(matvec, b)`` returns ``x`` with ``matvec(x) = b``, or with ``has_aux`` a pair
+        of ``x`` and auxiliary data.
+      transpose_solve: the same for the transposed map; needed for reverse mode.
+      symmetric: a promise that the map is its own transpose; ``solve`` is then used for both.
     Returns:
-      What ``solve`` returns.
+      The result of ``solve``.
     Raises:
-      TypeError, ValueError: a solution is not of the structure, or of the shapes, of ``b``.
-      TypeError: (in reverse mode) ``transpose_solve`` is missing.
+      TypeError, ValueError: the structure or the shapes of a solution are not those of ``b``.
+      TypeError: ``transpose_solve`` is missing in reverse mode.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -187,7 +188,7 @@ def custom_linear_solve(
     operands = [*consts.values(), *sides]
     vma = varying_axes(operands)
     if varying_axes(sides) != vma:
-        # The cotangents of the right-hand side vary where those of the matrix do.
+        # The cotangents of the right-hand side vary over the axes over which the matrix varies.
         return custom_linear_solve(
             matvec,
             tree_util.tree_unflatten(tree, varying(sides, vma)),

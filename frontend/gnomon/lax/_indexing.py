@@ -119,7 +119,7 @@ _SCATTER_MODES = {
 
 
 def _checked(function: str, op: Op, arrays: Sequence[Array], params: dict[str, Any]) -> Array:
-    """Check an op by its type rule, then apply it: dimension numbers are easy to get wrong."""
+    """Apply an op after checking its operands by its type rule, which gives better errors."""
     try:
         op.infer_types([x.aval.type for x in arrays], params)
     except TypeRuleError as error:
@@ -145,7 +145,7 @@ def gather(
     mode: str | GatherScatterMode | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """Windows of an array, at computed places.
+    """Gather windows of an array at computed positions.
 
     Args:
       operand: an array.
@@ -154,11 +154,11 @@ def gather(
       slice_sizes: the window's size in each dimension of the operand.
       unique_indices, indices_are_sorted: promises that a backend may use.
       mode: see `GatherScatterMode`; None means ``"clip"``.
-      fill_value: what mode ``"fill"`` gives out of bounds: by default nan, or the smallest
-        integer (the largest of unsigned ones).
+      fill_value: the value of elements out of bounds in the mode ``"fill"``; by default nan, or for
+        integers the smallest one (for unsigned integers the largest one).
     Raises:
       TypeError: dimension numbers do not fit the shapes.
-      ValueError: indices are not integers, or unknown mode.
+      ValueError: indices are not integers, or the mode is unknown.
     """
     x, rows = argument("gather", operand), _index_rows("gather", start_indices)
     chosen = GatherScatterMode.CLIP if mode is None else GatherScatterMode.from_any(mode)
@@ -276,7 +276,7 @@ def scatter_sub(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """Subtract windows from an array, at computed places; arguments as in `scatter_add`."""
+    """Subtract windows from an array at computed positions; for arguments see `scatter_add`."""
     new = argument("scatter_sub", updates, 2)
     accept("scatter_sub", new, NUMBER, 2)
     return scatter_add(
@@ -291,7 +291,7 @@ def scatter_sub(
 
 
 def index_take(src: ArrayLike, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
-    """Slices of size one at rows of indices.
+    """Gather slices of size one at rows of indices.
 
     Args:
       src: an array.

@@ -67,10 +67,10 @@ def _check_carry(
 def _promote(
     leaves: list[Array], avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]
 ) -> list[Array] | None:
-    """The initial carry, weakly typed leaves promoted to the body's results; ``None``: no change.
+    """Promote weakly typed leaves of the initial carry to the dtypes of the body's results.
 
-    So a loop may start with a Python number and go on with arrays. A weakly typed leaf whose dtype
-    comes out again is left alone, whatever becomes of its weak type.
+    So a loop may start with a Python number and go on with arrays. A weakly typed leaf keeps its
+    type if the body returns the same dtype, weak or not. None means that nothing changes.
     """
     promoted = list(leaves)
     for i, (a, b) in enumerate(zip(avals, outs, strict=True)):
@@ -86,7 +86,7 @@ def _cast(array: Array, aval: ShapedArray) -> Any:
 
 
 def _strong(array: Any) -> Any:
-    """An array without weak type."""
+    """The array without its weak type."""
     return with_weak_type(array, False)
 
 
@@ -99,9 +99,9 @@ def scan(
     unroll: int | bool = 1,
     _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
-    """Carry a value through a function along the leading axis of arrays.
+    """Apply a function to slices along the leading axis of arrays, and carry a value along.
 
-    The meaning, in Python::
+    In Python::
 
         carry, ys = init, []
         for x in xs: carry, y = f(carry, x); ys.append(y)
@@ -112,14 +112,14 @@ def scan(
         output.
       init: the first carry.
       xs: a pytree of arrays of one leading size, or None.
-      length: the number of steps; needed where ``xs`` has no arrays.
-      reverse: run from the last slice to the first (outputs keep their places).
-      unroll: taken for compatibility: the compiler chooses.
+      length: the number of steps; needed if ``xs`` has no arrays.
+      reverse: run from the last slice to the first; outputs are in the order of the slices.
+      unroll: accepted for compatibility; the compiler decides.
     Returns:
       ``(carry, ys)``.
     Raises:
-      TypeError: the carry changes its structure, shape or dtype, or ``f`` returns no pair.
-      ValueError: leading sizes differ, or no length is known.
+      TypeError: the carry changes its structure, shape or dtype, or ``f`` does not return a pair.
+      ValueError: leading sizes differ, or the length is not known.
     """
     check_callable(f, "scan")
     carry, carry_tree = leaves_of(init, "scan's init")
@@ -170,12 +170,12 @@ def scan(
     results = bind_bodies(ops.scan, traced.program, operands, [body], params)
     stacked = [_stacked_aval(aval, steps) for aval in traced.avals[count:]]
     outs = with_avals(results, [*traced.avals[:count], *stacked])
-    # A list, if the function returned a list.
+    # The function may return a list, and so does the scan.
     return tree_util.tree_unflatten(traced.tree, outs)
 
 
 def _slice_aval(aval: ShapedArray) -> ShapedArray:
-    """The type of one of the slices that a scan goes over."""
+    """The type of one slice of an array that a scan iterates over."""
     sharding = aval.explicit
     if sharding is not None:
         if aval.split[0]:
@@ -188,7 +188,7 @@ def _slice_aval(aval: ShapedArray) -> ShapedArray:
 
 
 def _stacked_aval(aval: ShapedArray, steps: int) -> ShapedArray:
-    """The type of what a scan stacks."""
+    """The type of the stacked outputs of a scan."""
     sharding = aval.explicit
     if sharding is not None:
         sharding = sharding.update(spec=PartitionSpec(None, *aval.split))
@@ -203,7 +203,7 @@ def _scan_in_python(
     steps: int,
     reverse: bool,
 ) -> tuple[Any, Any]:
-    """The scan as its definition says, for `disable_jit`."""
+    """Run a scan as a Python loop, for `disable_jit`."""
     if steps == 0:
         raise ValueError(
             "zero-length scan is not supported in disable_jit() mode because the output type is "
@@ -231,7 +231,7 @@ def _trace_pair(
     avals: Sequence[ShapedArray],
     carry_tree: Any,
 ) -> tuple[Traced, int]:
-    """Trace a scan's body; the trees of its carry and its output are the trace's extra data."""
+    """Trace the body of a scan; the structures of carry and output are the trace's extra data."""
 
     def call(tracers: list[Any]) -> tuple[Any, Any]:
         out: Any = f(*tree_util.tree_unflatten(in_tree, tracers))
@@ -276,18 +276,18 @@ def _scan_length(slices: Sequence[Array], tree: Any, length: int | None) -> int:
 def while_loop(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
 ) -> Any:
-    """Apply a function to a value for as long as a condition on it holds.
+    """Apply a function to a value repeatedly while a condition holds.
 
     Args:
-      cond_fun: from the carry to a boolean scalar.
-      body_fun: from the carry to a carry of the same type.
+      cond_fun: maps the carry to a boolean scalar.
+      body_fun: maps the carry to a carry of the same type.
       init_val: the first carry, a pytree of arrays.
     Returns:
       The carry for which ``cond_fun`` is false. Forward-mode differentiation works; reverse mode
       raises, because the number of steps is not known: use `scan`, or `fori_loop` with static
       bounds.
     Raises:
-      TypeError: the condition is no boolean scalar, or the carry changes its type.
+      TypeError: the condition is not a boolean scalar, or the carry changes its type.
     """
     check_callable(cond_fun, "while_loop")
     check_callable(body_fun, "while_loop")
@@ -322,7 +322,7 @@ def while_loop(
     params = {"cond_consts": len(condition.captures), "body_consts": len(traced.captures)}
     operands = [*condition.captures, *traced.captures, *carry]
     results = bind_bodies(ops.while_, traced.program, operands, bodies, params)
-    # Members that go on longer have other values.
+    # Members that take more steps have other values.
     decides = condition.avals[0].vma
     final = [aval.update(vma=aval.vma | decides) for aval in traced.avals]
     return tree_util.tree_unflatten(tree, with_avals(results, final))
@@ -344,11 +344,11 @@ def fori_loop(
     """Apply ``body_fun(i, value)`` for ``i`` from ``lower`` to ``upper - 1``.
 
     Args:
-      lower, upper: integer scalars. Where both are known at tracing, the loop is a `scan` and can
-        be differentiated in reverse mode too; else it is a `while_loop`.
-      body_fun: from the index and the value to a value of the same type.
+      lower, upper: integer scalars. If both are known during tracing, the loop is a `scan`, which
+        can be differentiated in reverse mode; otherwise it is a `while_loop`.
+      body_fun: maps the index and the value to a value of the same type.
       init_val: the first value.
-      unroll: taken for compatibility where the bounds are known; an error where they are not.
+      unroll: accepted for compatibility if the bounds are known; an error otherwise.
     Returns:
       The last value.
     Raises:
@@ -370,7 +370,7 @@ def fori_loop(
                 "fori_loop: lower and upper must have equal dtypes, got "
                 f"{low.dtype.name} and {high.dtype.name}"
             )
-    # Under grad, outside of jit, a bound that is computed has a value too.
+    # Outside of jit, a bound that is computed under grad still has a value.
     values = [concrete_value(b) for b in (low, high)]
     if all(v is not None for v in values):
         first, last = (int(v) for v in values)  # type: ignore[arg-type]
@@ -381,7 +381,7 @@ def fori_loop(
 
         if config.disable_jit and last <= first:
             return init_val
-        # Known bounds are Python's integers, so values computed with the index keep their dtype.
+        # Known bounds become Python integers, which keep the dtypes of results.
         start = as_operand(first)
         (_, final), _ = scan(
             step, (start, init_val), None, length=max(last - first, 0), unroll=unroll or 1
@@ -405,14 +405,14 @@ def _successor(i: Array) -> Any:
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
-    """Apply a function to each slice along the leading axis, one after another, and stack.
+    """Apply a function to the slices along the leading axis one by one, and stack the results.
 
     Args:
-      f: from a slice of ``xs`` to a pytree of arrays.
+      f: maps a slice of ``xs`` to a pytree of arrays.
       xs: a pytree of arrays of one leading size.
-      batch_size: how many slices to take at once, by `vmap`; None and 0: one after another.
+      batch_size: the number of slices that `vmap` processes at once; None and 0 mean one by one.
     Raises:
-      ValueError: leading sizes differ, or there are none.
+      ValueError: leading sizes differ, or there are no arrays.
     """
     if not batch_size:
         return scan(lambda _, x: ((), f(x)), (), xs)[1]

@@ -1,4 +1,4 @@
-"""Mapped axes as all collectives see them: names, sizes, varying axes, groups of members."""
+"""The mapped axes of collectives: names, sizes, varying axes, groups of members."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ AxisName = Any
 
 
 def entries_of(axis_name: AxisName) -> tuple[Any, ...]:
-    """An axis or several as a tuple."""
+    """One axis or several axes as a tuple."""
     return tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
 
 
 def names_of(axis_name: AxisName) -> tuple[str, ...]:
-    """A name or several as a tuple of strings."""
+    """One name or several names as a tuple of strings."""
     return tuple(str(name) for name in entries_of(axis_name))
 
 
@@ -37,10 +37,11 @@ def is_dimension(axis: Any) -> bool:
 
 
 def _anchor(trace: Trace, axis: NamedAxis) -> None:
-    """Make operations that are traced inside of the vmap of an axis a part of that vmap.
+    """Make operations that are traced inside of the vmap of an axis depend on that vmap.
 
-    By its arguments alone it may be none: a jitted function of constants, say. It captures a value
-    of the vmap, so nothing evaluates it outside or keeps it for a vmap of another size.
+    Its arguments alone may not make them depend on it, for example those of a jitted function of
+    constants. So capture a value of the vmap: then nothing evaluates the operations outside of the
+    vmap, or reuses them for a vmap of another size.
     """
     if axis.anchor is None:
         with axis.trace.ip, user_location():
@@ -49,7 +50,7 @@ def _anchor(trace: Trace, axis: NamedAxis) -> None:
 
 
 def bind_over(op: Op, names: tuple[str, ...], operand: Any, **params: Any) -> Any:
-    """Bind a collective, inside of the vmap that binds its axes even for unmapped operands."""
+    """Bind a collective inside of the vmap that binds its axes, even if no operand is mapped."""
     axes = [innermost_axis([name]) for name in names]
     trace = trace_for((operand,))
     innermost = innermost_axis(names).trace
@@ -62,7 +63,7 @@ def bind_over(op: Op, names: tuple[str, ...], operand: Any, **params: Any) -> An
 
 
 def axis_size(axis_name: AxisName) -> int:
-    """The size of a mapped axis, or of several together."""
+    """The size of a mapped axis, or the product of the sizes of several axes."""
     return math.prod(sizes_of(names_of(axis_name)))
 
 
@@ -81,7 +82,7 @@ def checked_axes(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def with_vma(array: Any, vma: frozenset[str]) -> Any:
-    """A traced array with other varying axes in its type."""
+    """A traced array with the given varying axes in its type."""
     if array.aval.vma == vma:
         return array
     return array._trace.tracer(
@@ -90,7 +91,7 @@ def with_vma(array: Any, vma: frozenset[str]) -> Any:
 
 
 def varying_over(array: Any, names: Sequence[str]) -> Any:
-    """An array as one that varies over those of some axes that are tracked."""
+    """Cast an array to vary over those of the given axes that types track."""
     missing = tuple(sorted(set(checked_axes(names)) - array.aval.vma))
     if not missing:
         return array
@@ -104,10 +105,10 @@ Groups = tuple[tuple[int, ...], ...]
 
 
 def groups_of(what: str, names: Sequence[Any], groups: Any, *, equal: bool = False) -> Groups:
-    """Groups of members as tuples; none for None.
+    """The groups of members as tuples; an empty tuple for None.
 
     Raises:
-      ValueError: they do not cover the members once each, or must be and are not of one size.
+      ValueError: the groups do not cover each member once, or differ in size where they must not.
     """
     if groups is None:
         return ()
@@ -128,12 +129,12 @@ def groups_of(what: str, names: Sequence[Any], groups: Any, *, equal: bool = Fal
 
 
 def group_size(what: str, axis_name: AxisName, groups: Any) -> int:
-    """The number of members of a group; of an axis, where there are no groups."""
+    """The number of members of a group, or of the axis if there are no groups."""
     if groups is None:
         return axis_size(axis_name)
     return len(groups_of(what, entries_of(axis_name), groups)[0])
 
 
 def each_leaf(function: Callable[[Array], Any], x: Any) -> Any:
-    """Apply a function to each leaf of a pytree as an array."""
+    """Apply a function to each leaf of a pytree, converted to an array."""
     return tree_util.tree_map(lambda leaf: function(as_operand(leaf)), x)

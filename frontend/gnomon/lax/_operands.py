@@ -1,7 +1,7 @@
 """Checks of the operands of `gnomon.lax`: arrays or scalars of accepted dtypes.
 
-Functions of `lax` do no promotion. Operands must have one dtype; a scalar meets an array of any
-shape, and dimensions of size one meet others if the ranks are equal.
+Functions of `lax` do not promote. Operands must have the same dtype. A scalar may be combined with
+an array of any shape, and dimensions of size one with others if the ranks are equal.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _GROUPS = (
 
 
 def describe_dtypes(dtypes: Collection[np.dtype[Any]]) -> str:
-    """Accepted dtypes in a message, whole groups by name."""
+    """A description of accepted dtypes for a message, with whole groups by name."""
     left, words = set(dtypes), []
     for name, group in _GROUPS:
         if group <= left:
@@ -64,10 +64,10 @@ def describe_dtypes(dtypes: Collection[np.dtype[Any]]) -> str:
 
 
 def argument(function: str, x: Any, position: int | None = None) -> Array:
-    """An array of an argument.
+    """Convert an argument to an array.
 
     Raises:
-      TypeError: it is neither an array nor a scalar.
+      TypeError: the argument is neither an array nor a scalar.
     """
     if isinstance(x, Array):
         return x
@@ -98,7 +98,7 @@ def accept(
         )
 
 
-# Functions of gnomon.numpy that promote, where they are called otherwise than in lax.
+# Functions of gnomon.numpy that promote, if they have another name than in lax.
 _PROMOTING = {
     "div": "true_divide",
     "rem": "remainder",
@@ -142,10 +142,10 @@ def same_dtype(function: str, arrays: Sequence[Array]) -> None:
 
 
 def spread(function: str, arrays: Sequence[Array]) -> list[Array]:
-    """The arrays in one shape: scalars repeated, dimensions of size one stretched.
+    """Broadcast arrays to one shape: scalars, and dimensions of size one.
 
     Raises:
-      TypeError: the ranks differ, or sizes do that are not one.
+      TypeError: the ranks differ, or sizes differ and neither is one.
     """
     shapes = {x.shape for x in arrays}
     if len(shapes) == 1:
@@ -168,7 +168,7 @@ def spread(function: str, arrays: Sequence[Array]) -> list[Array]:
 
 
 def broadcast(x: Array, shape: tuple[int, ...]) -> Array:
-    """``x`` repeated to a shape whose last dimensions are its own; ``x`` itself where it fits."""
+    """Repeat ``x`` to a shape that ends with its shape; return ``x`` itself if it has the shape."""
     if x.shape == shape:
         return x
     dims = tuple(range(len(shape) - x.ndim, len(shape)))
@@ -176,9 +176,10 @@ def broadcast(x: Array, shape: tuple[int, ...]) -> Array:
 
 
 def repeated(x: Array, shape: tuple[int, ...]) -> Array:
-    """`broadcast` beside an operand on a device.
+    """`broadcast` a value that is combined with an operand on a device.
 
-    One number of the host stays one in memory, so that no more than that is brought to the device.
+    A single number on the host stays a single number in memory, so that only this number has to be
+    copied to the device.
     """
     if x.ndim or not isinstance(x, ConcreteArray) or x._value is None or x.committed or staging():
         return broadcast(x, shape)
@@ -186,7 +187,7 @@ def repeated(x: Array, shape: tuple[int, ...]) -> Array:
 
 
 def listed(numbers: Any) -> tuple[Any, ...]:
-    """One number, or a sequence of them, as a tuple; an array of one dimension is a sequence."""
+    """A number or a sequence of numbers as a tuple; a 1-d array is a sequence."""
     alone = hasattr(numbers, "__index__") and not getattr(numbers, "ndim", 0)
     return (numbers,) if alone else tuple(numbers)
 
@@ -195,7 +196,7 @@ def as_shape(function: str, shape: ShapeLike) -> tuple[int, ...]:
     """A shape from an int or a sequence of ints.
 
     Raises:
-      TypeError: it is something else, or has a negative size.
+      TypeError: the shape is neither, or has a negative size.
     """
     try:
         sizes = tuple(as_size(n) for n in listed(shape))
@@ -211,6 +212,6 @@ def as_shape(function: str, shape: ShapeLike) -> tuple[int, ...]:
 
 
 def constant_like(x: Array, value: Any) -> Array:
-    """One value everywhere, in the shape, dtype and weak type of ``x``."""
+    """An array filled with one value, with the shape, dtype and weak type of ``x``."""
     scalar = wrap(np.asarray(value).astype(x.dtype), x.aval.weak_type)
     return (repeated if isinstance(x, PlacedArray) else broadcast)(scalar, x.shape)

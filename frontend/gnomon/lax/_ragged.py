@@ -34,7 +34,7 @@ class RaggedDotDimensionNumbers:
     Attributes:
       dot_dimension_numbers: see `dot_general`.
       lhs_ragged_dimensions: the one dimension of ``lhs`` that is cut into groups.
-      rhs_group_dimensions: the dimension of ``rhs`` that holds a matrix for each group, where the
+      rhs_group_dimensions: the dimension of ``rhs`` that holds a matrix for each group, if the
         ragged dimension is neither contracted nor a batch dimension.
     """
 
@@ -64,12 +64,12 @@ def ragged_dot(
     group_offset: ArrayLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Products of rows with one of several matrices: the first rows with the first, and so on.
+    """Multiply groups of rows by one matrix each: the first rows by the first, and so on.
 
     Args:
       lhs: an array of shape ``(m, k)``: the rows.
       rhs: an array of shape ``(g, k, n)``: a matrix for each group.
-      group_sizes: integers of shape ``(g,)``: how many rows belong to each group.
+      group_sizes: integers of shape ``(g,)``: the number of rows of each group.
       precision, preferred_element_type: see `dot_general`.
       group_offset: must be None.
       out_sharding: the sharding of the result, or a spec of the mesh that is set.
@@ -122,18 +122,17 @@ def ragged_dot_general(
 ) -> Array:
     """A `dot_general` in which one dimension of ``lhs`` is cut into groups.
 
-    With g groups, and with batch dimensions ``b...``, it depends on the ragged dimension what that
-    means:
+    With g groups and batch dimensions ``b...``, there are three cases:
 
-    - it is contracted: one product for each group, over its part of the dimension. The result has a
-      leading dimension of size g.
-    - it is a batch dimension: the same as `dot_general`.
-    - else ``rhs`` has a dimension of size g with the operand of each group; see `ragged_dot`.
+    - The ragged dimension is contracted: there is one product for each group, over its part of the
+      dimension. The result has a leading dimension of size g.
+    - The ragged dimension is a batch dimension: the result is that of `dot_general`.
+    - Otherwise, ``rhs`` has a dimension of size g with the operand of each group; see `ragged_dot`.
 
     Args:
       lhs, rhs: arrays.
-      group_sizes: integers of shape ``(g,)``, or ``(b..., x..., g)`` for different groups along the
-        batch dimensions and those of the ragged dimension's own kind that precede it.
+      group_sizes: integers of shape ``(g,)``; or of shape ``(b..., x..., g)``, if the groups differ
+        along the batch dimensions and along earlier dimensions of the kind of the ragged one.
       ragged_dot_dimension_numbers: see `RaggedDotDimensionNumbers`.
       precision, preferred_element_type: see `dot_general`.
       group_offset: must be None.
@@ -224,7 +223,7 @@ def _outer_dimensions(
 
 
 def _group_sizes(sizes: Array, outer: tuple[int, ...]) -> Array:
-    """Sizes of shape ``(*outer, g)``."""
+    """The sizes of the groups in the shape ``(*outer, g)``."""
     if sizes.ndim == 0:
         raise TypeError("ragged_dot_general: expected rank of group_sizes to be >=1.")
     shape = (*outer, sizes.shape[-1])
@@ -238,7 +237,7 @@ def _group_sizes(sizes: Array, outer: tuple[int, ...]) -> Array:
 
 
 def _by_group(x: Array, ragged: int, sizes: Array, outer: tuple[int, ...]) -> Array:
-    """A copy of an array for each group, in front, with zeros outside of the group."""
+    """Copies of an array along a new leading dimension, with zeros outside of each group."""
     sizes = converted(sizes, np.dtype(np.int32))
     ends = cumsum(sizes, sizes.ndim - 1)
     starts = bind(ops.sub, ends, sizes)
@@ -270,14 +269,14 @@ def scaled_dot(
 ) -> Array:
     """The product of arrays that have a scale for each block: ``(lhs * scale) @ (rhs * scale)``.
 
-    Operands and scales are converted to bfloat16 and multiplied there.
+    Operands are converted to bfloat16 and multiplied by their scales in bfloat16.
 
     Args:
       lhs, rhs: arrays of one rank.
-      lhs_scale, rhs_scale: arrays like the operands, but that along contracted dimensions one
-        element serves for two or more of the operand; None for no scale.
+      lhs_scale, rhs_scale: arrays of the rank of the operands. Along contracted dimensions, each
+        element is the scale of two or more elements of the operand. None means no scale.
       dimension_numbers: see `dot_general`; by default the last two dimensions are those of matrices
-        and all before are batch dimensions.
+        and all others are batch dimensions.
       preferred_element_type: the dtype of the sums and of the result, by default bfloat16.
     Raises:
       TypeError: shapes do not fit.
@@ -346,9 +345,10 @@ def _scaled(side: str, x: Array, scale: Any, sums: Sequence[int]) -> Array:
 
 
 def optimization_barrier(operand: ArrayLike, /) -> Any:
-    """The argument, which the compiler may not look through.
+    """The identity, which the compiler may not see through.
 
-    All of it is computed before anything that uses the result, and not optimized together with it.
+    The whole argument is computed before anything that uses the result, and the two are not
+    optimized together.
 
     Args:
       operand: a pytree of arrays.

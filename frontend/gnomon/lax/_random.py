@@ -1,4 +1,4 @@
-"""Random bits by a generator with a state, as XLA has it."""
+"""Random bits of a generator with an explicit state, as in XLA."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def rng_bit_generator(
     *,
     out_sharding: OutSharding | None = None,
 ) -> tuple[Array, Array]:
-    """Random bits from a state, and the state that follows.
+    """Random bits from a state, and the next state.
 
     Most programs should use `gnomon.random`. The definition is XLA's ``RngBitGenerator``; the
-    default algorithm is Philox-4x32 on every device. Under `vmap` the first state of a batch gives
-    the bits of all, as in JAX.
+    default algorithm is Philox-4x32 on every device. Under `vmap`, the bits of the whole batch are
+    generated from its first state, as in JAX.
 
     Args:
-      key: the state, uint32[4]: the lower and the upper word of a key, then of a counter. Under x64
-        uint64[2] too.
+      key: the state, uint32[4]: the lower and the upper word of a key, then of a counter. With x64,
+        it may be uint64[2].
       shape: the shape of the bits.
       dtype: an unsigned integer dtype.
       algorithm: a `RandomAlgorithm`.
@@ -63,7 +63,7 @@ def rng_bit_generator(
     Returns:
       The new state, of the type of ``key``, and an array of bits.
     Raises:
-      TypeError: another dtype or state.
+      TypeError: the dtype is not unsigned, or the state has another type.
 
     Example:
       >>> import gnomon.numpy as gnp

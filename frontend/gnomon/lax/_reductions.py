@@ -33,7 +33,7 @@ from gnomon.lax._structural import ints
 
 
 def reduction_axes(function: str, x: Array, axes: Any) -> tuple[int, ...]:
-    """Checked axes of a reduction.
+    """Check the axes of a reduction.
 
     Raises:
       ValueError: an axis does not exist, or is named twice.
@@ -189,7 +189,7 @@ cumlogsumexp = _cumulative("cumlogsumexp", FLOAT_OR_COMPLEX, "logarithm of the s
 
 
 def index_dtype_for(size: int) -> np.dtype[Any]:
-    """The dtype of indices into a dimension: the default integer dtype, if it holds the size."""
+    """The dtype of indices into a dimension: the default integer dtype, if it can hold them."""
     dtype = _dtypes.default_int_dtype()
     if exceeds(size, np.iinfo(dtype).max):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""`scatter_apply`: a function applied to elements at computed places."""
+"""`scatter_apply`: a function applied to elements at computed positions."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def scatter_apply(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """Apply a function to the elements of windows, as often as windows cover them.
+    """Apply a function to each element once for each window that covers it.
 
     Args:
       operand: an array.
       scatter_indices: integers; the last dimension holds the index rows.
       func: takes and returns a scalar of the operand's dtype.
       dimension_numbers: see `ScatterDimensionNumbers`.
-      update_shape: the shape that updates would have: it tells the size of the windows.
+      update_shape: the shape that updates would have, which determines the size of the windows.
       indices_are_sorted, unique_indices: promises that a backend may use.
       mode: see `GatherScatterMode`; None means ``"drop"``.
     Returns:
-      An array like ``operand``. It is differentiable where ``unique_indices`` is true; else the
-      function is applied in a loop, which has forward mode only.
+      An array like ``operand``. It is differentiable if ``unique_indices`` is true; otherwise the
+      function is applied in a loop, which supports only forward mode.
     Raises:
       TypeError: dimension numbers do not fit, or ``func`` does not return such a scalar.
 

@@ -1,4 +1,4 @@
-"""`with_sharding_constraint`: where values of a program are to be."""
+"""`with_sharding_constraint`: the shardings of values inside of a program."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from gnomon._trees.prefixes import broadcast_prefix
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
-    """Demand that arrays be spread over devices in a given way.
+    """Constrain the sharding of arrays inside of a program.
 
     Args:
       x: a pytree of arrays.
       shardings: a `gnomon.sharding.Sharding`, a `gnomon.P` of the mesh that is set, or a pytree of
-        those that is a prefix of ``x``. Arrays with values are moved.
+        those that is a prefix of ``x``. Concrete arrays are moved.
     Returns:
       ``x``.
     Raises:
-      ValueError: ``shardings`` is None or no prefix of ``x``, or a spec has more dimensions than an
-        array.
-      TypeError: it holds something that is not a sharding.
-      RuntimeError: it holds a spec, and no mesh is set.
+      ValueError: ``shardings`` is None or not a prefix of ``x``, or a spec has more entries than an
+        array has dimensions.
+      TypeError: ``shardings`` holds something that is not a sharding.
+      RuntimeError: ``shardings`` holds a spec, and no mesh is set.
       AssertionError: all axes of the mesh are explicit, and the type of an array has another
         sharding: see `gnomon.sharding.reshard`.
 
@@ -64,7 +64,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
 
 def _constrained(x: Any, sharding: Any) -> Any:
-    """One array with a constraint."""
+    """Constrain one array."""
     sharding = resolved(sharding, "with_sharding_constraint")
     if not isinstance(sharding, Sharding):
         raise TypeError(
@@ -98,7 +98,7 @@ def _constrained(x: Any, sharding: Any) -> Any:
 
 
 def _assert_type(x: Any, sharding: NamedSharding) -> None:
-    """Raise ``AssertionError`` unless the type of an array has a sharding."""
+    """Raise ``AssertionError`` unless the type of an array has the given sharding."""
     wanted = x.aval.replicated().update(sharding=explicit_sharding(sharding, x.ndim))
     if not split_alike(x.aval, wanted):
         raise AssertionError(

@@ -1,4 +1,4 @@
-"""Slices with static and with computed places."""
+"""Slices at static and at computed positions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def slice(
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> Array:
-    """The elements from start to below limit, strides apart, in each dimension.
+    """The elements from ``start`` up to but excluding ``limit``, in each dimension.
 
     Args:
       operand: an array.
@@ -113,13 +113,13 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     return result if keepdims else squeeze(result, (axis,))
 
 
-# -------------------------------------------------------------------------------- computed places
+# ------------------------------------------------------------------------------ computed positions
 
 
 def _start_indices(
     function: str, x: Array, start_indices: ArraysLike, allow_negative: Any
 ) -> list[Array]:
-    """One rank-0 integer array for each dimension; negative ones counted from the end."""
+    """One 0-d integer array for each dimension; negative indices count from the end."""
     indices: Sequence[Any]
     if isinstance(start_indices, Array | np.ndarray):
         if start_indices.ndim != 1:
@@ -175,7 +175,7 @@ def _as_dtype(index: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _from_start(index: Array, size: int, allow_negative: bool) -> Array:
-    """An index with negative values counted from the end."""
+    """Convert an index whose negative values count from the end."""
     if not allow_negative or index.dtype.kind == "u":
         return index
     if type(index) is ConcreteArray and index._value is not None:
@@ -201,12 +201,12 @@ def dynamic_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:
-    """A slice of static size at a computed place.
+    """A slice of static size at a computed position.
 
     Args:
       operand: an array.
-      start_indices: one integer scalar for each dimension, or a 1-d array of them. The place is
-        moved so that the slice lies inside of the operand.
+      start_indices: one integer scalar for each dimension, or a 1-d array of them. The position is
+        clamped so that the slice lies inside of the operand.
       slice_sizes: the shape of the slice.
       allow_negative_indices: count negative indices from the end (for all, or each dimension).
     Raises:
@@ -237,9 +237,9 @@ def dynamic_slice(
 def _known_starts(
     indices: Sequence[Array], shape: Sequence[int], sizes: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """Where a slice starts, if that is known.
+    """The start of a slice, if it is known.
 
-    A program that is traced takes one out of bounds as it is, so that `checkify` sees it.
+    In a traced program, a start that is out of bounds is not clamped, so that `checkify` sees it.
     """
     starts = []
     for index, length, size in zip(indices, shape, sizes, strict=True):
@@ -282,7 +282,7 @@ def dynamic_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """The slice at a computed index along one dimension; the index is moved into bounds.
+    """The slice at a computed index along one dimension; the index is clamped to the bounds.
 
     Args:
       operand: an array.
@@ -303,7 +303,7 @@ def dynamic_update_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:
-    """An array with a slice at a computed place replaced.
+    """Replace a slice of an array at a computed position.
 
     Args:
       operand: an array.
@@ -361,12 +361,12 @@ def dynamic_update_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """An array with the slice at a computed index along one dimension replaced.
+    """Replace the slice of an array at a computed index along one dimension.
 
     Args:
       operand: an array.
       update: the new slice, with that dimension of size one or without it.
-      index: an integer scalar; it is moved into bounds.
+      index: an integer scalar; it is clamped to the bounds.
       axis: which dimension.
     """
     x = argument("dynamic_update_index_in_dim", operand)

@@ -35,14 +35,14 @@ def sort(
 ) -> Array | tuple[Array, ...]:
     """Sort one array, or several of one shape together, along a dimension.
 
-    Numbers are in their order, -0 equal to 0, all nans last and equal; complex numbers by real
-    part, then by imaginary part; False before True.
+    Numbers ascend; -0 equals 0, and all nans are equal and last. Complex numbers are ordered by
+    real part, then by imaginary part. False comes before True.
 
     Args:
       operand: an array, or a sequence of arrays of one shape.
       dimension: which dimension; negative ones count from the last.
       is_stable: rows of equal keys keep their order.
-      num_keys: how many of the arrays, from the first on, are compared, lexicographically.
+      num_keys: the number of leading arrays that are compared, lexicographically.
     Returns:
       An array; for a sequence a tuple of arrays.
     Raises:
@@ -76,7 +76,7 @@ def sort(
 def sort_key_val(
     keys: Any, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Array, Array]:
-    """Sort ``keys`` along a dimension, and ``values`` by them; see `sort`."""
+    """Sort ``keys`` along a dimension, and permute ``values`` in the same way; see `sort`."""
     first, second = sort((keys, values), dimension, is_stable)
     return first, second
 
@@ -84,14 +84,14 @@ def sort_key_val(
 def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     """The ``k`` largest elements along an axis, in descending order, and their indices.
 
-    Of equal elements the first comes first. nan counts as larger than infinity.
+    Equal elements keep their order. nan counts as larger than infinity.
 
     Args:
       operand: an array of real numbers or bools.
-      k: how many; at most the size of the axis.
+      k: the number of elements; at most the size of the axis.
       axis: which dimension; negative ones count from the last.
     Returns:
-      The elements, and their positions along the axis as int32.
+      The elements, and their indices along the axis as int32.
     Raises:
       ValueError: the operand is complex or a scalar, or ``k`` does not fit.
 
@@ -151,13 +151,14 @@ def approx_max_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Array, Array]:
-    """The ``k`` largest elements along a dimension, and their positions; here exact: `top_k`.
+    """The ``k`` largest elements along a dimension, and their indices, exactly as by `top_k`.
 
     Args:
       operand: an array of floating dtype.
       k, reduction_dimension: as ``k`` and ``axis`` of `top_k`.
-      recall_target: the share of the true largest that an approximation must find.
-      reduction_input_size_override, aggregate_to_topk: for approximations; the second must be True.
+      recall_target: the fraction of the true largest elements that an approximation must find.
+      reduction_input_size_override: ignored, since the result is exact.
+      aggregate_to_topk: must be True.
     """
     return _approximate(
         "approx_max_k", operand, k, reduction_dimension, recall_target, aggregate_to_topk, 1

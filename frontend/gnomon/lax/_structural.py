@@ -27,7 +27,7 @@ def ints(function: str, name: str, values: Any) -> Shape:
     """A tuple of Python ints from a sequence of integers.
 
     Raises:
-      TypeError: it is something else.
+      TypeError: the argument is not a sequence of integers.
     """
     try:
         return tuple(as_size(v) for v in values)
@@ -54,10 +54,11 @@ def canonical_axis(axis: Any, rank: int, name: str = "axis") -> int:
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
-    """The shape that shapes are broadcast to together, by NumPy's rules.
+    """The common shape that shapes are broadcast to, by NumPy's rules.
 
     Raises:
-      ValueError: they do not fit together. TypeError: one is no shape.
+      ValueError: the shapes cannot be broadcast together.
+      TypeError: an argument is not a shape.
 
     Example:
       >>> broadcast_shapes((2, 1), (3,))
@@ -120,7 +121,7 @@ def broadcast_in_dim(
     Args:
       operand: an array or scalar.
       shape: the shape of the result.
-      broadcast_dimensions: for each dimension of the operand, which one of the result it is.
+      broadcast_dimensions: for each dimension of the operand, the matching dimension of the result.
     Raises:
       TypeError: the dimensions are not increasing, do not exist, or sizes do not fit.
 
@@ -174,7 +175,7 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
 
 
 def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
-    """An array broadcast, by NumPy's rules, to the shape of another."""
+    """Broadcast an array, by NumPy's rules, to the shape of another."""
     x, like = argument("broadcast_like", arr), argument("broadcast_like", like_arr)
     if x.shape == like.shape:
         return x
@@ -196,10 +197,10 @@ def reshape(
     Args:
       operand: an array or scalar.
       new_sizes: the new shape.
-      dimensions: an order of the operand's dimensions in which the elements are taken.
+      dimensions: the order of the operand's dimensions in which its elements are read.
     Raises:
       TypeError: the shape has another number of elements or a negative size, or ``dimensions`` is
-        no permutation.
+        not a permutation.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -236,7 +237,7 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
 
     Args:
       array: an array.
-      dimensions: which; negative ones count from the back.
+      dimensions: the dimensions to remove; negative ones count from the back.
     Raises:
       ValueError: a dimension is not of size one, does not exist, or is named twice.
     """
@@ -259,7 +260,7 @@ def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
 
     Args:
       array: an array or scalar.
-      dimensions: their places in the result; negative ones count from the end.
+      dimensions: their positions in the result; negative ones count from the end.
     Raises:
       ValueError: a dimension does not exist in the result, or is named twice.
     """
@@ -287,8 +288,8 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
 
     Args:
       operand: an array.
-      start_dimension, stop_dimension: the first one, and the one after the last (default: all that
-        follow); negative ones count from the back.
+      start_dimension, stop_dimension: the first dimension, and the one after the last (by default
+        all that follow); negative ones count from the back.
     """
     x = argument("collapse", operand)
     start, stop, _ = slice(start_dimension, stop_dimension).indices(x.ndim)
@@ -303,7 +304,7 @@ def transpose(operand: ArrayLike, permutation: Sequence[int] | np.ndarray[Any, A
     """Permute dimensions: dimension i of the result is ``permutation[i]`` of the operand.
 
     Raises:
-      TypeError: it is no permutation of the operand's dimensions.
+      TypeError: ``permutation`` is not a permutation of the operand's dimensions.
     """
     x = argument("transpose", operand)
     order = ints("transpose", "permutation", permutation)
@@ -337,11 +338,11 @@ def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
 
 @takes_extended_arrays()
 def concatenate(operands: ArraysLike, dimension: int) -> Array:
-    """Arrays one after the other along a dimension.
+    """Join arrays along a dimension.
 
     Args:
-      operands: arrays of one dtype and rank that agree in all other sizes.
-      dimension: which; not negative.
+      operands: arrays of one dtype and rank that agree in the sizes of all other dimensions.
+      dimension: the dimension; not negative.
     Raises:
       ValueError: there are no arrays.
       TypeError: dtypes, ranks or sizes differ, or there is no such dimension.
@@ -374,7 +375,7 @@ def concatenate(operands: ArraysLike, dimension: int) -> Array:
 
 
 def stack(operands: Sequence[Any], axis: int = 0) -> Array:
-    """Arrays of one shape and dtype along a new dimension."""
+    """Join arrays of one shape and dtype along a new dimension."""
     arrays = [argument("stack", x, i) for i, x in enumerate(operands)]
     if not arrays:
         raise ValueError("lax.stack requires a non-empty sequence of arrays")
@@ -426,7 +427,7 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
 
     Args:
       operand: an array.
-      reps: how often, for each dimension.
+      reps: the number of repetitions for each dimension.
     Raises:
       TypeError: there is not one number for each dimension.
     """
@@ -448,13 +449,13 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
 def pad(
     operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]
 ) -> Array:
-    """Put a value around an array and between its elements; negative numbers cut elements off.
+    """Pad an array with a value around and between its elements; negative numbers remove elements.
 
     Args:
       operand: an array.
       padding_value: a scalar of the same dtype.
-      padding_config: for each dimension (low, high, interior): how many before the first element,
-        after the last one, and between neighbours.
+      padding_config: for each dimension ``(low, high, interior)``: the number of values before the
+        first element, after the last one, and between neighbours.
     Raises:
       TypeError: the dtypes differ.
       ValueError: the configuration does not fit the operand.

@@ -398,7 +398,7 @@ from gnomon.numpy._ufuncs import (
 ndarray = Array
 dtype = _numpy.dtype
 
-# The abstract scalar types, for `issubdtype`.
+# The abstract scalar types for `issubdtype`.
 generic, number, inexact = _numpy.generic, _numpy.number, _numpy.inexact
 floating, complexfloating = _numpy.floating, _numpy.complexfloating
 integer, signedinteger = _numpy.integer, _numpy.signedinteger
@@ -421,7 +421,7 @@ float8_e5m2 = _FLOAT8["float8_e5m2"]
 float8_e5m2fnuz = _FLOAT8["float8_e5m2fnuz"]
 float8_e8m0fnu = _FLOAT8["float8_e8m0fnu"]
 
-# How arrays are printed, which is NumPy's way.
+# Arrays are printed by NumPy.
 get_printoptions = _numpy.get_printoptions
 printoptions = _numpy.printoptions
 set_printoptions = _numpy.set_printoptions

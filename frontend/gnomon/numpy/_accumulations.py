@@ -1,4 +1,4 @@
-"""Running sums and products along an axis, and what undoes them: differences of neighbours."""
+"""Cumulative sums and products along an axis, and their inverse: differences of neighbours."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _cumulative(
         wanted = _dtypes.check_user_dtype(dtype, name)
     else:
         wanted = _dtypes.default_int_dtype() if x.dtype == BOOL else x.dtype
-    if wanted == BOOL:  # Truth values are counted, so that they do not cancel.
+    if wanted == BOOL:  # Bools are counted, so that they do not cancel.
         return converted(op(converted(truth_of(name, x), _dtypes.default_int_dtype()), place), BOOL)
     return op(converted(x, wanted), place)
 
@@ -39,14 +39,14 @@ def _cumulative(
 def cumsum(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """Sums of all elements up to each, along an axis; without one, of the flat array."""
+    """Cumulative sums along an axis, or of the flat array if there is no axis."""
     return _cumulative("cumsum", lax.cumsum, a, axis, dtype, out)
 
 
 def cumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """Products of all elements up to each, along an axis; without one, of the flat array."""
+    """Cumulative products along an axis, or of the flat array if there is no axis."""
     return _cumulative("cumprod", lax.cumprod, a, axis, dtype, out)
 
 
@@ -58,7 +58,7 @@ def _cumulative_of_array_api(
     dtype: Any,
     initial: int | None,
 ) -> Array:
-    """An accumulation in the array API's form; ``initial``, if any, comes first."""
+    """An accumulation with the signature of the array API; ``initial``, if any, comes first."""
     array = as_array(name, x)
     if axis is None:
         if array.ndim != 1:
@@ -80,10 +80,10 @@ def cumulative_sum(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """`cumsum` in the array API's form; with ``include_initial`` a zero comes first.
+    """`cumsum` with the signature of the array API; with ``include_initial``, a zero comes first.
 
     Raises:
-      ValueError: no axis is given for an array of other than one dimension.
+      ValueError: no axis is given, and the array does not have exactly one dimension.
     """
     wanted = sum_dtype(as_array("cumulative_sum", x).dtype) if dtype is None else dtype
     initial = 0 if include_initial else None
@@ -98,10 +98,10 @@ def cumulative_prod(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """`cumprod` in the array API's form; with ``include_initial`` a one comes first.
+    """`cumprod` with the signature of the array API; with ``include_initial``, a one comes first.
 
     Raises:
-      ValueError: no axis is given for an array of other than one dimension.
+      ValueError: no axis is given, and the array does not have exactly one dimension.
     """
     initial = 1 if include_initial else None
     return _cumulative_of_array_api("cumulative_prod", cumprod, x, axis, dtype, initial)
@@ -114,7 +114,7 @@ def diff(
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Array:
-    """Differences of neighbours along an axis, ``n`` times."""
+    """The ``n``-th differences of neighbours along an axis."""
     x = as_array("diff", a)
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")

@@ -1,4 +1,4 @@
-"""Functions that have several names: each name is a function of its own, and knows its name."""
+"""Functions with several names: each name is a separate function with this name."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def name_aliases(namespace: dict[str, Any], names: Iterable[str], module: str) -
 
     Args:
       namespace: functions by name; changed in place.
-      names: which of them to look at.
-      module: where the copies are found.
+      names: the names to examine.
+      module: the module of the copies.
     """
     for name in names:
         function = namespace[name]

@@ -18,10 +18,10 @@ from gnomon.lax._structural import canonical_axis
 
 
 def as_array(function: str, x: ArrayLike, position: int = 0) -> Array:
-    """An array of an argument.
+    """Convert an argument to an array.
 
     Raises:
-      TypeError: it is neither an array nor a scalar.
+      TypeError: the argument is neither an array nor a scalar.
     """
     if isinstance(x, Array):
         return x
@@ -35,10 +35,10 @@ def as_array(function: str, x: ArrayLike, position: int = 0) -> Array:
 
 
 def promoted(function: str, *xs: Any, inexact: bool = False) -> list[Array]:
-    """Arguments as arrays of their common dtype.
+    """Convert arguments to arrays of their common dtype.
 
     Args:
-      function: the caller, for messages.
+      function: the name of the caller in messages.
       xs: the arguments.
       inexact: integers and booleans become the default float dtype.
     """
@@ -61,7 +61,7 @@ def axis_tuple(function: str, axis: Any, rank: int) -> tuple[int, ...]:
 
 
 def static_shape(function: str, shape: Any) -> tuple[int, ...]:
-    """A shape given by the caller; ``-1`` is left in."""
+    """The shape that the caller gives, as ints; ``-1`` is kept."""
     try:
         return tuple(n if is_symbolic_dim(n) else int(n.__index__()) for n in listed(shape))
     except AttributeError as error:

@@ -39,14 +39,14 @@ from gnomon.numpy._ufuncs import absolute, logical_and, maximum, minimum
 
 
 def _floor_divide(x1: Any, x2: Any) -> Array:
-    """Elementwise quotient rounded down; of integers by zero it is no number to rely on.
+    """Elementwise quotient rounded down; integers divided by zero give an unspecified number.
 
     Args:
       x1, x2: arrays or scalars of real numbers that can be broadcast together.
     Returns:
       An array of the promoted dtype and the broadcast shape.
     Raises:
-      TypeError: complex numbers.
+      TypeError: an argument is complex.
     """
     x, y = promoted_operands("floor_divide", NUMERIC_KIND, x1, x2)
     reject_complex("floor_divide", x)
@@ -62,7 +62,7 @@ def _floor_divide(x1: Any, x2: Any) -> Array:
 
 
 def _evaluate_floor_divide(x: Any, y: Any) -> Any:
-    """`floor_divide` of NumPy's values."""
+    """`floor_divide` of NumPy values."""
     if np.result_type(x, y).kind in "iu":
         return np.floor_divide(x, y) if np.all(y) else NotImplemented
     rest = np.fmod(x, y)
@@ -75,7 +75,7 @@ def _evaluate_floor_divide(x: Any, y: Any) -> Any:
 def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
     zero = zero_like(x)
     mod = bind(ops.rem, x, y)
-    # x - mod is a multiple of y but for rounding: the quotient rounds to the exact integer.
+    # Except for rounding, x - mod is a multiple of y, so the quotient rounds to the exact integer.
     exact = select_op(bind(ops.eq, y, zero), x, bind(ops.sub, x, mod))
     quotient = bind(ops.div, exact, y)
     signs_differ = bind(ops.ne, bind(ops.sign, y), bind(ops.sign, mod))
@@ -93,7 +93,7 @@ def _remainder(x1: Any, x2: Any) -> Array:
     Returns:
       An array of the promoted dtype and the broadcast shape; integers modulo zero give 0.
     Raises:
-      TypeError: complex numbers.
+      TypeError: an argument is complex.
     """
     x, y = promoted_operands("remainder", NUMERIC_KIND, x1, x2)
     reject_complex("remainder", x)
@@ -106,7 +106,7 @@ def _remainder(x1: Any, x2: Any) -> Array:
 
 
 def _evaluate_remainder(x: Any, y: Any) -> Any:
-    """`remainder` of NumPy's values: integers' is NumPy's, floats keep the sign of a zero."""
+    """`remainder` of NumPy values: as NumPy for integers; floats keep the sign of a zero."""
     if np.result_type(x, y).kind in "iu":
         return np.remainder(x, y)
     rest = np.fmod(x, y)
@@ -135,14 +135,14 @@ def _nonzero_divisor(y: Array) -> Array:
 
 
 def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Elementwise remainder with the sign of the dividend: the quotient is rounded to zero.
+    """Elementwise remainder with the sign of the dividend: the quotient is rounded towards zero.
 
     Args:
       x1, x2: arrays or scalars of real numbers that can be broadcast together.
     Returns:
       An array of the promoted dtype and the broadcast shape; integers modulo zero give 0.
     Raises:
-      TypeError: complex numbers.
+      TypeError: an argument is complex.
     """
     x, y = promoted_operands("fmod", NUMERIC_KIND, x1, x2)
     reject_complex("fmod", x)
@@ -164,16 +164,16 @@ def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
 def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Elementwise power :math:`x_1^{x_2}`.
 
-    An integer exponent that is one known number gives products, with exact derivatives; so do
-    powers of integers, which wrap around on overflow.
+    If the exponent is a single integer whose value is known, the power is computed by products and
+    has exact derivatives. So are powers of integers, which wrap around on overflow.
 
     Args:
       x1, x2: arrays or scalars that can be broadcast together.
     Returns:
-      An array of the promoted dtype and the broadcast shape. Negative powers of integers in an
-      array of exponents are rounded to zero.
+      An array of the promoted dtype and the broadcast shape. If an array of exponents holds
+      negative ones, powers of integers are rounded towards zero.
     Raises:
-      TypeError: integers to a negative power that is one known number.
+      TypeError: ``x1`` is an integer array and ``x2`` is a single known negative number.
     """
     if type(x2) is int and type(x1) is ConcreteArray and not staging():
         value = x1._value
@@ -198,7 +198,7 @@ pow = power
 
 
 def _known_integer(x: Any) -> int | None:
-    """The integer of an exponent without dimensions whose value is known."""
+    """The value of a 0-d integer exponent as a Python int, if it is known."""
     if type(x) is int:
         return x
     if is_tracer(x) or (type(x) is ConcreteArray and (x.ndim or x.dtype not in INTEGERS)):
@@ -210,7 +210,7 @@ def _known_integer(x: Any) -> int | None:
 
 
 def _integer_power(x: Array, y: Array) -> Array:
-    """By squaring, a bit of the exponent at a time."""
+    """Powers by repeated squaring, one bit of the exponent at a time."""
     zero, one = zero_like(x), constant_like(x, 1)
     bits = _dtypes.itemsize_bits(x.dtype)
     signed = x.dtype not in UNSIGNED
@@ -223,8 +223,8 @@ def _integer_power(x: Array, y: Array) -> Array:
         result = select_op(odd, bind(ops.mul, result, base), result)
     if not signed:
         return result
-    # 1 and -1 to a negative power are integers, by the parity of the exponent; of the others the
-    # fraction is rounded to zero.
+    # Negative powers of 1 and -1 are integers, which depend on the parity of the exponent; all
+    # others are rounded towards zero.
     unit = bind(ops.eq, bind(ops.abs, x), one)
     odd = bind(ops.eq, bind(getattr(ops, "and"), y, one), one)
     fraction = select_op(unit, select_op(odd, x, one), zero)
@@ -232,12 +232,12 @@ def _integer_power(x: Array, y: Array) -> Array:
 
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    r"""Elementwise :math:`\sqrt{x_1^2 + x_2^2}` without overflow on the way; inf where one is.
+    r"""Elementwise :math:`\sqrt{x_1^2 + x_2^2}` without intermediate overflow; inf where one is.
 
     Args:
       x1, x2: arrays or scalars of real numbers that can be broadcast together.
     Raises:
-      ValueError: complex numbers.
+      ValueError: an argument is complex.
     """
     x, y = promoted_operands("hypot", INEXACT_KIND, x1, x2)
     if is_complex(x.dtype):
@@ -249,10 +249,10 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     infinite = bind(getattr(ops, "or"), bind(ops.eq, x, inf), bind(ops.eq, y, inf))
     large, small = maximum(x, y), minimum(x, y)
     is_zero = bind(ops.eq, large, zero_like(x))
-    # The division by zero is kept out of the derivative, too.
+    # Keep the division by zero out of the derivative, too.
     ratio = bind(ops.div, small, select_op(is_zero, one, large))
     root = bind(ops.sqrt, bind(ops.add, one, bind(ops.square, ratio)))
-    # The root less 1, to which large is added last: the product with the root loses a digit more.
+    # Add large last to its product with root - 1: a product with the root loses a digit.
     beyond = bind(ops.div, ratio, bind(ops.add, one, root))
     result = select_op(is_zero, large, bind(ops.add, large, bind(ops.mul, small, beyond)))
     return select_op(infinite, inf, result)
@@ -274,7 +274,7 @@ def _scaled_logarithm(name: str, x: Any, base: float) -> Array:
 
 def _divided_by_log(x: Array, base: float) -> Array:
     if base == 2:
-        # log 2, rounded to the dtype, divides its multiples exactly.
+        # Dividing by log 2, rounded to the dtype, is exact for its multiples.
         return bind(ops.div, x, bind(ops.log, constant_like(x, 2)))
     return bind(ops.mul, x, constant_like(x, np.log10(np.e)))
 
@@ -290,7 +290,7 @@ def log10(x: ArrayLike, /) -> Array:
 
 
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    r"""Elementwise :math:`\log(e^{x_1} + e^{x_2})` without overflow on the way.
+    r"""Elementwise :math:`\log(e^{x_1} + e^{x_2})` without intermediate overflow.
 
     Args:
       x1, x2: arrays or scalars that can be broadcast together.
@@ -299,7 +299,7 @@ def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    r"""Elementwise :math:`\log_2(2^{x_1} + 2^{x_2})` without overflow on the way.
+    r"""Elementwise :math:`\log_2(2^{x_1} + 2^{x_2})` without intermediate overflow.
 
     Args:
       x1, x2: arrays or scalars that can be broadcast together.
@@ -325,7 +325,7 @@ def _power_of(base: int) -> Any:
 
 
 def _per_nat(base: int) -> float:
-    """The factor from natural logarithms to those to a base; the base 0 means e."""
+    """The factor that converts natural logarithms to those to a base; the base 0 means e."""
     return float(1 / np.log(base)) if base else 1.0
 
 
@@ -336,10 +336,10 @@ def _log_base(base: int, x: Array) -> Array:
 
 
 def _smaller_part(base: int, x: Array, y: Array) -> tuple[Array, Array, Array]:
-    """Whether x >= y, whether both are the same infinity, and the smaller power by the larger.
+    """Whether x >= y, whether both are the same infinity, and the smaller power over the larger.
 
-    The two are chosen rather than computed by max and min: all derivatives are right at ties.
-    Infinities of the same sign have no difference and count as equal; nan stays nan.
+    The larger and the smaller one are selected and not computed by max and min, so that derivatives
+    are right at ties. Infinities of the same sign count as equal; nan stays nan.
     """
     first = bind(ops.ge, x, y)
     high, low = select_op(first, x, y), select_op(first, y, x)
@@ -359,7 +359,7 @@ _log_add_reals = custom_jvp(_log_add_of_reals, nondiff_argnums=(0,))
 
 @_log_add_reals.defjvp
 def _log_add_jvp(base: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """Weight each tangent: the difference of infinite ones, which composition takes, is nan."""
+    """Weight each tangent; a composition would subtract infinities, which gives nan."""
     (x, y), (t, u) = primals, tangents
     first, _, part = _smaller_part(base, x, y)
     total = bind(ops.add, constant_like(part, 1), part)
@@ -370,7 +370,7 @@ def _log_add_jvp(base: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 def _principal(x: Array, bound: float) -> Array:
-    """Complex numbers with the imaginary part brought into [-bound, bound)."""
+    """Complex numbers whose imaginary part is reduced to [-bound, bound)."""
     imag = bind(ops.imag, x)
     half, period = constant_like(imag, bound), constant_like(imag, 2 * bound)
     wrapped = bind(ops.sub, remainder(bind(ops.add, imag, half), period), half)
@@ -395,7 +395,7 @@ def sinc(x: ArrayLike, /) -> Array:
         )
     if is_complex(x.dtype):
         return select_op(is_zero, series, bind(ops.div, bind(ops.sin, safe), safe))
-    # The sine of what is left of whole numbers, which are subtracted exactly.
+    # Subtract whole numbers, which is exact, and take the sine of the rest.
     whole = bind(ops.round, x, rounding_method="TO_NEAREST_EVEN")
     sine = bind(ops.sin, bind(ops.mul, bind(ops.sub, x, whole), constant_like(x, np.pi)))
     half = bind(ops.mul, whole, constant_like(x, 0.5))
@@ -405,13 +405,13 @@ def sinc(x: ArrayLike, /) -> Array:
 
 
 def deg2rad(x: ArrayLike, /) -> Array:
-    """Elementwise angle in radians of one in degrees."""
+    """Elementwise conversion of angles from degrees to radians."""
     (x,) = promoted_dtypes("deg2rad", INEXACT_KIND, x)
     return bind(ops.mul, x, constant_like(x, np.pi / 180))
 
 
 def rad2deg(x: ArrayLike, /) -> Array:
-    """Elementwise angle in degrees of one in radians."""
+    """Elementwise conversion of angles from radians to degrees."""
     (x,) = promoted_dtypes("rad2deg", INEXACT_KIND, x)
     return bind(ops.mul, x, constant_like(x, 180 / np.pi))
 
@@ -420,7 +420,7 @@ radians, degrees = deg2rad, rad2deg
 
 
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Elementwise step function: 0 where ``x1 < 0``, 1 where ``x1 > 0``, ``x2`` where it is 0."""
+    """Elementwise step function: 0 if ``x1 < 0``, 1 if ``x1 > 0``, and ``x2`` if ``x1 == 0``."""
     x, y = promoted_operands("heaviside", INEXACT_KIND, x1, x2)
     accept("heaviside", x, FLOAT)
     zero = zero_like(x)

@@ -11,7 +11,7 @@ from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.dtypes import isdtype
 from gnomon._sharding.device import Device
 
-# The version whose functions and signatures these are.
+# The version of the standard that defines these functions and signatures.
 VERSION = "2024.12"
 
 _NAMED = (
@@ -32,8 +32,8 @@ class ArrayNamespaceInfo:
     """
 
     def capabilities(self) -> dict[str, Any]:
-        """Whether shapes may depend on values, masks are indices, and how many dimensions are."""
-        # As they are in programs: outside of them both work.
+        """Whether masks can be indices and shapes depend on values; the maximum of dimensions."""
+        # The capabilities inside of traced programs; outside of them, both work.
         return {
             "boolean indexing": False,
             "data-dependent shapes": False,
@@ -41,14 +41,14 @@ class ArrayNamespaceInfo:
         }
 
     def default_device(self) -> None:
-        """None: arrays are where `gnomon.default_device` says."""
+        """None, which means the device that `gnomon.default_device` sets."""
 
     def devices(self) -> list[Device | None]:
         """The default device, which is None, and the devices of the default platform."""
         return [None, *devices()]
 
     def default_dtypes(self, *, device: Device | None = None) -> dict[str, np.dtype[Any]]:
-        """The dtypes of arrays made without one."""
+        """The dtypes of arrays that are made without a dtype."""
         return {
             "real floating": _dtypes.default_float_dtype(),
             "complex floating": _dtypes.default_complex_dtype(),
@@ -57,11 +57,11 @@ class ArrayNamespaceInfo:
         }
 
     def dtypes(self, *, device: Device | None = None, kind: Any = None) -> dict[str, Any]:
-        """The dtypes that the standard names, those of 64 bits under x64 only.
+        """The dtypes of the standard; those of 64 bits only with x64.
 
         Args:
-          device: all have the same.
-          kind: a kind or several, as of `gnomon.numpy.isdtype`; None is all.
+          device: ignored, since all devices support the same dtypes.
+          kind: one or several kinds, as in `gnomon.numpy.isdtype`; None means all.
         """
         named = {name: np.dtype(name) for name in _NAMED}
         return {
@@ -72,12 +72,12 @@ class ArrayNamespaceInfo:
 
 
 def check_version(api_version: str | None) -> None:
-    """Refuse a version of the standard that is not followed here.
+    """Check that a version of the standard is supported.
 
     Raises:
-      ValueError: it is another than `VERSION`.
+      ValueError: the version is not `VERSION`.
     """
     if api_version not in (None, VERSION):
         raise ValueError(
-            f"api_version={api_version!r} of the array API is not followed, {VERSION} is"
+            f"api_version={api_version!r} of the array API is not supported, {VERSION} is"
         )

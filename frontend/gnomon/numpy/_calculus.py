@@ -54,18 +54,18 @@ def gradient(
     axis: int | Sequence[int] | None = None,
     edge_order: int | None = None,
 ) -> Array | list[Array]:
-    """Derivatives by central differences, one-sided ones at the ends.
+    """Derivatives by central differences; at the ends by one-sided differences.
 
     Args:
       f: samples of a function.
-      varargs: the distance of samples or their coordinates: one for all axes, or one for each.
+      varargs: the distance of the samples or their coordinates; one for all axes, or one for each.
       axis: the axes; all of them by default.
       edge_order: not supported.
     Returns:
-      An array; a list of arrays where there are several axes.
+      An array, or a list of arrays if there are several axes.
     Raises:
-      ValueError: fewer than two samples along an axis, or coordinates that do not fit.
-      TypeError: another number of distances than of axes.
+      ValueError: an axis has fewer than two samples, or coordinates do not fit.
+      TypeError: the number of distances is not that of axes.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -122,8 +122,8 @@ def trapezoid(
 
     Args:
       y: samples.
-      x: their coordinates; or
-      dx: their distance.
+      x: the coordinates of the samples; None if they are equidistant.
+      dx: the distance of the samples, if there are no coordinates.
       axis: the axis to integrate along.
 
     Example:
@@ -150,10 +150,10 @@ def trapezoid(
 def unwrap(
     p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * np.pi
 ) -> Array:
-    """Angles without their jumps: differences beyond ``discont`` are reduced by whole periods.
+    """Remove jumps from angles: differences beyond ``discont`` are reduced by whole periods.
 
     Raises:
-      ValueError: complex numbers.
+      ValueError: an argument is complex.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -201,19 +201,20 @@ def cov(
     aweights: ArrayLike | None = None,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """The matrix of covariances of variables, from observations of them.
+    """The covariance matrix of variables, estimated from observations.
 
     Args:
-      m: a row for each variable, a column for each observation.
+      m: an array with a row for each variable and a column for each observation.
       y: more variables.
-      rowvar: False: a column is a variable.
-      bias: divide by the number of observations instead of one less; ``ddof`` says how many less.
-      fweights: how often each observation counts.
+      rowvar: False means that the columns are variables.
+      bias: divide by the number of observations instead of one less; ``ddof``, if it is given, is
+        the number that is subtracted.
+      fweights: the number of times that each observation counts.
       aweights: the weight of each observation.
-      dtype: of the computation.
+      dtype: the dtype of the computation.
     Raises:
-      ValueError: more than two dimensions; a dtype that is not inexact. RuntimeError, TypeError:
-        weights that do not fit.
+      ValueError: an array has more than two dimensions, or the dtype is not inexact.
+      RuntimeError, TypeError: the weights do not fit.
     """
     if y is None:
         (x,) = promoted("cov", m, inexact=True)
@@ -276,7 +277,7 @@ def _inexact_dtype(function: str, dtype: Any) -> Any:
 def corrcoef(
     x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None
 ) -> Array:
-    """The matrix of correlation coefficients of variables; see `cov`.
+    """The correlation matrix of variables; see `cov`.
 
     Example:
       >>> import gnomon.numpy as gnp

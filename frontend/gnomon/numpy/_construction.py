@@ -1,4 +1,4 @@
-"""Arrays of values that exist: numbers, nested lists, NumPy arrays, other libraries' arrays."""
+"""Arrays of given values: numbers, nested lists, NumPy arrays, arrays of other libraries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from gnomon.lax._creation import converted
 from gnomon.lax._operands import as_shape, constant_like
 from gnomon.numpy._arguments import as_array
 
-# Joined this many at a time: an op of thousands of operands is slow to compile.
+# The number of arrays to join at a time: an op of thousands of operands is slow to compile.
 _JOINED_AT_ONCE = 16
 
 
@@ -52,20 +52,21 @@ def array(
 
     Args:
       object: the value.
-      dtype: the dtype; by default that which the elements promote to, with 64-bit types made 32-bit
-        ones unless they are turned on.
-      args: ``copy``, ``order``, ``ndmin`` by position, which is deprecated.
-      copy: the memory is not shared with ``object``. Of a masked array the mask is dropped; where
-        no copy is asked for, by `asarray`, one is refused.
+      dtype: the dtype; by default the one that the elements promote to, with 32 instead of 64 bits
+        unless 64-bit types are turned on.
+      args: ``copy``, ``order`` and ``ndmin`` by position, which is deprecated.
+      copy: do not share memory with ``object``. A copy of a masked array drops the mask; without a
+        copy, as in `asarray`, masked arrays raise.
       order: None or ``"K"``.
-      ndmin: the least number of dimensions; new ones come first.
-      device, out_sharding: where to put it, by default on the default device.
+      ndmin: the minimum number of dimensions; new ones come first.
+      device, out_sharding: the place of the result; by default the default device.
     Returns:
-      An array; weakly typed where ``object`` is a Python number or a weakly typed array and no
-      dtype is given.
+      An array. It is weakly typed if no dtype is given and ``object`` is a Python number or a
+      weakly typed array.
     Raises:
-      TypeError: ``object`` is something else.
-      ValueError: a list of elements of different shapes, or of None.
+      TypeError: ``object`` is none of these.
+      ValueError: the elements of a list have different shapes, or ``object`` is a masked array and
+        ``copy`` is false.
       OverflowError: a Python int does not fit the dtype.
 
     Example:
@@ -115,17 +116,17 @@ def asarray(
     device: DeviceLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Like `array`, but an array stays itself where it has the dtype."""
+    """Like `array`, but an array that has the dtype is returned as it is."""
     return array(a, dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding)
 
 
 def placement(
     function: str, device: DeviceLike | None, out_sharding: OutSharding | None = None
 ) -> Device | NamedSharding | None:
-    """Where the arguments of a function say to put its result, if they do.
+    """The place that the arguments of a function request for its result, if any.
 
     Raises:
-      TypeError: they are no device and no sharding.
+      TypeError: an argument is neither a device nor a sharding.
       ValueError: both are given, or there is a spec and no mesh is set.
     """
     if device is None and out_sharding is None:
@@ -139,7 +140,7 @@ def placement(
 
 
 def _resolved(value: Any) -> Any:
-    """The array that a foreign object says it is."""
+    """The array that an object of another library converts itself to."""
     convert = None
     if not isinstance(value, (Array, type)):
         convert = getattr(value, "__gnomon_array__", None) or getattr(value, "__jax_array__", None)
@@ -180,7 +181,7 @@ def _of_numpy(value: Any, dtype: DType | None) -> Array:
         result = wrap(host_values.numpy_to_canonical(value))
         return result if dtype is None else converted(result, dtype)
     host_values.refuse_masks(value)
-    # From the full precision of the NumPy array: it may be of 64 bits.
+    # Convert from the full precision of the NumPy array, which may have 64 bits.
     exact = wrap(np.asarray(value, value.dtype.newbyteorder("=")))
     return converted(exact, dtype)
 
@@ -224,7 +225,7 @@ def _common_dtype(leaves: list[Any]) -> DType:
 
 
 def _typed(leaves: list[Any]) -> Iterator[Any]:
-    """One leaf for each type of Python number, and all others."""
+    """One leaf for each type of Python number, and all other leaves."""
     seen = set()
     for leaf in leaves:
         kind = type(leaf)
@@ -236,7 +237,7 @@ def _typed(leaves: list[Any]) -> Iterator[Any]:
 
 
 def _joined(value: Any, dtype: DType) -> Array:
-    """Nested lists, some of whose leaves are arrays."""
+    """Join nested lists, some of whose leaves are arrays."""
     value = _resolved(value)
     if not isinstance(value, (list, tuple)):
         return converted(_array(value, None, False), dtype)
@@ -256,7 +257,7 @@ def _joined(value: Any, dtype: DType) -> Array:
 
 
 def _of_foreign(value: Any, dtype: DType | None) -> Array:
-    """An array of another library, or a buffer."""
+    """Convert an array of another library, or a buffer."""
     if value is None:
         raise ValueError("None is not a value for an array")
     if isinstance(value, (str, bytes, type)):
@@ -291,16 +292,17 @@ def astype(
     copy: bool = False,
     device: DeviceLike | None = None,
 ) -> Array:
-    """An array as another dtype, not weakly typed.
+    """Convert an array to another dtype; the result is not weakly typed.
 
     Args:
       x: an array or scalar.
       dtype: the dtype; None means the default float dtype.
-      copy: the memory is not shared.
-      device: where to put it, by default on the default device.
+      copy: do not share memory with ``x``.
+      device: the place of the result; by default the default device.
     Returns:
-      An array. Floating point numbers become integers towards zero, with what is out of range at
-      the ends and nan at 0; complex numbers become real by their real part, with a warning.
+      An array. Floating point numbers are rounded towards zero to integers; numbers out of range
+      become the smallest or largest integer, and nan becomes 0. Of complex numbers, a real dtype
+      keeps the real part, with a warning.
     """
     array = as_array("astype", x)
     target = (
@@ -341,29 +343,29 @@ def frombuffer(
 
     Args:
       buffer: the bytes.
-      dtype: of the elements in the buffer; ``float`` is of 64 bits there.
-      count: how many elements; all by default.
-      offset: where in the buffer to start, in bytes.
+      dtype: the dtype of the elements in the buffer; ``float`` means 64 bits here.
+      count: the number of elements; all by default.
+      offset: the first byte to read.
     """
     return asarray(np.frombuffer(buffer, np.dtype(dtype), count, offset))
 
 
 def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str) -> Array:
-    """An array of the numbers in a text; arguments as of ``numpy.fromstring``."""
+    """An array of the numbers in a text, with the arguments of ``numpy.fromstring``."""
     return asarray(np.fromstring(string, np.dtype(dtype), count, sep=sep))
 
 
 def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | None = None) -> Array:
-    """An array of another library's by the DLPack protocol.
+    """Convert an array of another library by the DLPack protocol.
 
     Args:
       x: anything with ``__dlpack__``.
-      device: where to put it, by default on the default device.
-      copy: False to share the memory, which nobody may write to from then on; otherwise copied.
+      device: the place of the result; by default the default device.
+      copy: False shares the memory, which nobody may write to from then on; otherwise it is copied.
 
     Raises:
-      TypeError: ``x`` does not speak DLPack.
-      BufferError: it is not in host memory.
+      TypeError: ``x`` does not support DLPack.
+      BufferError: ``x`` is not in host memory.
     """
     if is_tracer(x) or (isinstance(x, Array) and not copy):
         return as_operand(x)
@@ -374,13 +376,13 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | Non
 def fromfunction(
     function: Callable[..., Any], shape: ShapeLike, *, dtype: DTypeLike = float, **kwargs: Any
 ) -> Any:
-    """An array of what a function gives on the indices of each element.
+    """An array of the values of a function at the indices of each element.
 
     Args:
       function: takes one index for each dimension.
       shape: a sequence of sizes.
-      dtype: of the indices.
-      kwargs: given to the function.
+      dtype: the dtype of the indices.
+      kwargs: passed to the function.
     """
     sizes = as_shape("fromfunction", shape)
     target = _dtypes.check_user_dtype(dtype, "fromfunction")

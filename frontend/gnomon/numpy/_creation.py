@@ -1,4 +1,4 @@
-"""Arrays of one value: full, zeros, ones, and such like another array."""
+"""Arrays filled with one value: `full`, `zeros`, `ones`, and their variants like another array."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _constant(name: str, value: int, summary: str) -> _Constant:
     Args:
       shape: an int or a sequence of ints.
       dtype: the dtype; the default float dtype if None.
-      device, out_sharding: where to put it, by default on the default device.
+      device, out_sharding: the place of the result; by default the default device.
     """
     return function
 
@@ -104,7 +104,7 @@ def full(
       shape: an int or a sequence of ints.
       fill_value: the value, a scalar or an array.
       dtype: the dtype; that of ``fill_value`` if None.
-      device, out_sharding: where to put it, by default on the default device.
+      device, out_sharding: the place of the result; by default the default device.
     """
     if (place := placement("full", device, out_sharding)) is not None:
         return device_put(full(shape, fill_value, dtype), place)
@@ -133,8 +133,8 @@ def _constant_like(name: str, value: int, summary: str) -> _ConstantLike:
     Args:
       a: an array or scalar, or anything with shape and dtype.
       dtype, shape: replace those of ``a``.
-      device, out_sharding: where to put it. By default it is where ``a`` is, if it has its shape
-        and ``a`` was put there; otherwise it is on the default device.
+      device, out_sharding: the place of the result. By default it is that of ``a``, if the
+        shapes are equal and ``a`` is committed; otherwise it is the default device.
     """
     return function
 
@@ -180,14 +180,14 @@ def full_like(
     device: DeviceLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """An array of one value, or of an array broadcast, in the shape and dtype of another.
+    """An array of one value, or of a broadcast array, with the shape and dtype of another.
 
     Args:
       a: an array or scalar, or anything with shape and dtype.
       fill_value: the value, a scalar or an array.
       dtype, shape: replace those of ``a``.
-      device, out_sharding: where to put it. By default it is where ``a`` is, if it has its shape
-        and ``a`` was put there; otherwise it is on the default device.
+      device, out_sharding: the place of the result. By default it is that of ``a``, if the
+        shapes are equal and ``a`` is committed; otherwise it is the default device.
     """
     value = fill_value
     if not isinstance(value, (int, float, complex)):

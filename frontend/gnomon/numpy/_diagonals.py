@@ -36,7 +36,7 @@ def _offsets(shape: tuple[int, ...]) -> Array:
 
 def _compared(op: Any, shape: tuple[int, ...], k: Any) -> Array:
     offsets = _offsets(shape)
-    if type(k) is int:  # Beyond the corners it makes no difference.
+    if type(k) is int:  # All offsets beyond the corners are equivalent.
         k = max(-shape[0], min(k, shape[1]))
     bound = as_array("k", k)
     if bound.dtype not in INTEGER or bound.ndim:
@@ -55,10 +55,10 @@ def eye(
     """A matrix of ones on a diagonal, and zeros.
 
     Args:
-      N, M: rows and columns; as many of both by default.
-      k: which diagonal: 0 is the main one, positive ones lie above.
+      N, M: the numbers of rows and columns; ``M`` is ``N`` by default.
+      k: the number of the diagonal: 0 is the main diagonal, positive ones are above.
       dtype: the dtype; the default float dtype if None.
-      device: where to put it, by default on the default device.
+      device: the place of the result; by default the default device.
     """
     if (place := placement("eye", device)) is not None:
         return device_put(eye(N, M, k, dtype), place)
@@ -101,7 +101,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 
     Args:
       v: a vector or a matrix.
-      k: which diagonal: 0 is the main one, positive ones lie above.
+      k: the number of the diagonal: 0 is the main diagonal, positive ones are above.
     Raises:
       ValueError: ``v`` has another number of dimensions.
     """
@@ -115,7 +115,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     if x.ndim != 1:
         raise ValueError(f"diag takes a vector or a matrix, got shape {x.shape}")
     size = x.shape[0] + abs(k)
-    # Each column holds its element everywhere; the diagonal is kept.
+    # Fill each column with its element, then keep the diagonal.
     zero = converted(0, x.dtype)
     shift = (max(k, 0), max(-k, 0), 0)
     repeated = broadcast_to_shape(lax.pad(x, zero, [shift]), (size, size))

@@ -42,29 +42,29 @@ _INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
 
 
 class IncompatibleShapesError(TypeError, ValueError):
-    """Shapes that cannot be broadcast together: a ``ValueError`` to NumPy, to JAX either."""
+    """Shapes cannot be broadcast: NumPy raises ``ValueError``; JAX that or ``TypeError``."""
 
 
-# ---------------------------------------------------------------------------------- the general way
+# --------------------------------------------------------------------------------- the general path
 
 
 def promoted_operands(function: str, kind: Kind, *xs: Any) -> list[Array]:
-    """Arrays of one dtype and one shape.
+    """Convert operands to arrays of one dtype and one shape.
 
     Args:
       function: the name of the caller, for messages.
-      kind: what is done to the common dtype: `ANY_KIND` nothing, `NUMERIC_KIND` bool becomes int32,
-        `INEXACT_KIND` integers and bool become floating.
+      kind: how the common dtype is converted: `ANY_KIND` keeps it, `NUMERIC_KIND` converts bool to
+        int32, and `INEXACT_KIND` converts integers and bool to a floating dtype.
       xs: arrays and scalars.
     Raises:
-      TypeError: one is neither, or the dtypes have no common one.
-      IncompatibleShapesError: the shapes do not fit together.
+      TypeError: an operand is neither, or there is no common dtype.
+      IncompatibleShapesError: the shapes cannot be broadcast together.
     """
     return spread(function, promoted_dtypes(function, kind, *xs))
 
 
 def promoted_dtypes(function: str, kind: Kind, *xs: Any) -> list[Array]:
-    """Arrays of one dtype; see `promoted_operands`."""
+    """Convert operands to arrays of one dtype; see `promoted_operands`."""
     for x in xs:
         if isinstance(x, np.ndarray) and x.dtype == _dtypes.float0:
             raise TypeError(
@@ -91,7 +91,7 @@ def promoted_dtypes(function: str, kind: Kind, *xs: Any) -> list[Array]:
 
 
 def spread(function: str, arrays: list[Array]) -> list[Array]:
-    """Arrays broadcast to one shape."""
+    """Broadcast arrays to one shape."""
     shapes = {x.shape for x in arrays}
     if len(shapes) == 1:
         return arrays
@@ -128,7 +128,7 @@ def check_ranks(function: str, given: Sequence[tuple[int, ...]]) -> None:
 
 
 def broadcast_to_shape(x: Array, shape: tuple[int, ...]) -> Array:
-    """``x`` repeated to a shape that it can be broadcast to."""
+    """Broadcast ``x`` to a shape."""
     lead = len(shape) - x.ndim
     if any(n == 1 != shape[lead + d] for d, n in enumerate(x.shape)):
         return bind(ops.broadcast_in_dim, x, shape=shape, dims=tuple(range(lead, len(shape))))
@@ -168,10 +168,10 @@ def unary(
     """An elementwise function of one array that is one op.
 
     Args:
-      name: of the function.
-      op_name: of the op.
+      name: the name of the function.
+      op_name: the name of the op.
       kind: how the dtype is promoted.
-      dtypes: those that the op takes.
+      dtypes: the dtypes that the op takes.
       summary: the first line of the docstring.
     """
     op = getattr(ops, op_name)
@@ -200,10 +200,11 @@ def short_way(
     direct: frozenset[DType],
     slow: Callable[[Any, Any], Any],
 ) -> Callable[[Any, Any], Any]:
-    """A function of two operands that calls one of NumPy's where that is all there is to do.
+    """A function of two operands that calls a NumPy function directly if nothing else is to do.
 
-    That is on values in host memory, of one of the dtypes ``direct``, both of the same dtype or one
-    of them a Python number; else, or where the function returns NotImplemented, it calls ``slow``.
+    This is the case for values in host memory with one of the dtypes ``direct``, if both have the
+    same dtype or one is a Python number. Otherwise, or if the NumPy function returns
+    NotImplemented, it calls ``slow``.
     """
     with_float, with_int = direct & _WITH_FLOAT, direct & _WITH_INT
 
@@ -267,12 +268,12 @@ def binary(
     """An elementwise function of two arrays that is one op.
 
     Args:
-      name: of the function.
-      op_name: of the op.
+      name: the name of the function.
+      op_name: the name of the op.
       kind: how the dtypes are promoted.
-      dtypes: those that the op takes.
+      dtypes: the dtypes that the op takes.
       summary: the first line of the docstring.
-      direct_function: a NumPy ufunc that does the same as the op on ``direct_dtypes``. By default
+      direct_function: a NumPy ufunc that does the same as the op on ``direct_dtypes``; by default
         the op's own function, if that is a ufunc.
       direct_dtypes: see ``direct_function``.
       general: replaces the op where the direct path does not apply.
@@ -304,7 +305,7 @@ def binary(
 
 
 def select_op(condition: Array, on_true: Array, on_false: Array) -> Array:
-    """The op ``select``; weakly typed where both choices are."""
+    """The op ``select``; the result is weakly typed if both choices are."""
     weak = on_true.aval.weak_type and on_false.aval.weak_type
     return with_weak_type(bind(ops.select, condition, on_true, on_false), weak)
 
@@ -321,7 +322,7 @@ def reject_complex(function: str, x: Array) -> None:
 
 
 def no_out(function: str, out: Any) -> None:
-    """Raise ``NotImplementedError`` for an argument that would be written to."""
+    """Raise ``NotImplementedError`` for an argument ``out``, which would be written to."""
     if out is not None:
         raise NotImplementedError(
             f"{function}: arrays are immutable, the argument 'out' is not supported"

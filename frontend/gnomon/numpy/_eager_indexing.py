@@ -1,7 +1,7 @@
-"""Reads and writes of concrete arrays, as NumPy does them on the spot.
+"""Direct reads and writes of concrete arrays by NumPy.
 
-Each function answers None where the index or the values ask for more: integers out of bounds,
-lists, another dtype. The general way, which gives the same values, takes over then.
+Each function returns None for an index or values that NumPy does not handle in the same way:
+integers out of bounds, lists, another dtype. The general path then computes the same values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SMALL_PART = 8
 
 
 def _plain(index: Any) -> Any:
-    """An index as NumPy takes it, with arrays of integers not looked at yet; None: not plain."""
+    """An index in NumPy's form, with unchecked arrays of integers; None if it is not plain."""
     kind = type(index)
     if kind is ConcreteArray:
         index, kind = index.numpy_value(), np.ndarray
@@ -45,7 +45,7 @@ def _is_basic(index: Any) -> bool:
 
 
 def wrapped(index: Value, size: int) -> Value:
-    """Indices counted from the start, in a type that holds them."""
+    """Indices counted from the start, in a dtype that can hold them."""
     if index.dtype.kind == "u":
         if index.dtype.itemsize == 8:
             index = np.minimum(index, np.uint64(size))
@@ -56,12 +56,12 @@ def wrapped(index: Value, size: int) -> Value:
 
 
 def _with_arrays(index: Any, shape: tuple[int, ...], clip: bool) -> tuple[Any, ...] | None:
-    """An index with arrays, in bounds; None where it is not plain, or not in bounds to begin with.
+    """An index with arrays that are in bounds; None if it is not plain or out of bounds.
 
     Args:
       index: the expression between the brackets.
       shape: the shape of the array.
-      clip: move what is out of bounds inside.
+      clip: clamp indices to the bounds.
     """
     parts: list[Any] = []
     consumed = 0
@@ -141,7 +141,7 @@ def eager_update(name: str, combine: str | None, value: Value, index: Any, new: 
 
 
 def _same_dtype(new: Any, dtype: np.dtype[Any]) -> Value | None:
-    """The values of an update where they need no conversion beyond that of a Python scalar."""
+    """The values of an update, unless they need a conversion other than that of a Python scalar."""
     kind = type(new)
     if dtype.kind not in "iufc":
         return None

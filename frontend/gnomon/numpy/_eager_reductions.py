@@ -1,7 +1,7 @@
-"""Reductions of values in host memory, by one or a few calls of NumPy where those are all it takes.
+"""Reductions of values in host memory by one or a few calls of NumPy.
 
-Each function returns None where the general way has to be taken: for other dtypes, arguments that
-need care or are wrong, and everything that is traced.
+Each function returns None if the general path is needed: for other dtypes, for special or wrong
+arguments, and for traced values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SUMMED: _Dtypes = frozenset(np.dtype(code) for code in "fdFD")
 _ORDERED: _Dtypes = frozenset(np.dtype(code) for code in "fdbhilqBHILQ?")
 _INT32 = np.dtype("int32")
 
-# NumPy's type stubs have no keepdims that is known at run time only.
+# NumPy's type stubs do not accept a keepdims whose value is known only at run time.
 _add: Any = np.add.reduce
 _maximum: Any = np.maximum.reduce
 _minimum: Any = np.minimum.reduce
@@ -55,11 +55,11 @@ def _reduced(
     try:
         result = quiet.run(compute, value, axis, keepdims, *more)
     except (RuntimeError, TypeError, ValueError):
-        return None  # The general way explains what is wrong.
+        return None  # The general path raises the error.
     return wrap(result if type(result) is np.ndarray else np.asarray(result), weak)
 
 
-# ----------------------------------------------------------------------------- sums and their like
+# ------------------------------------------------------------------------------- sums and products
 
 
 def _accumulated(
@@ -69,7 +69,7 @@ def _accumulated(
 
 
 def accumulated(reduce: Any, x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
-    """A sum or product: real and complex numbers, and integers of 32 bits and bools as well."""
+    """A sum or product of real or complex numbers, 32-bit integers or bools."""
     value = x._value
     if value is None:
         return None
@@ -144,7 +144,7 @@ def _position(
 
 
 def position(method: Any, x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
-    """The place of an extreme real number, by one of the methods of `numpy.ndarray`."""
+    """The index of the largest or smallest real number, by a method of `numpy.ndarray`."""
     if type(axis) is tuple:
         return None
     dtype = _dtypes.default_int_dtype()

@@ -41,7 +41,7 @@ def einsum(
     Args:
       subscripts: ``"ij,jk->ik"``, with ellipses; or operands and lists of labels in turn.
       operands: arrays.
-      optimize: how the order of contractions is found, as in ``opt_einsum``.
+      optimize: how to find the order of contractions, as in ``opt_einsum``.
     Raises:
       ValueError: the subscripts do not fit the operands.
 
@@ -70,7 +70,7 @@ def einsum(
     if not arrays:
         raise TypeError("einsum: at least one operand is needed")
     subscripts, arrays = _without_stretched(subscripts, arrays)
-    # Shapes are all that the path depends on.
+    # The path depends only on the shapes.
     dummies = [np.broadcast_to(np.zeros((), np.float32), s) for s in _path_shapes(arrays)]
     strategy = "optimal" if optimize is True else optimize
     if strategy is False:
@@ -81,7 +81,7 @@ def einsum(
         taken = [work.pop(i) for i in sorted(positions, reverse=True)]
         inputs, result = expression.split("->")
         labels = inputs.split(",")
-        # Taken from the back: the path's labels are in that order already.
+        # Remove operands from the back: the labels of the path are in that order.
         pieces = list(zip(labels, taken, strict=True))
         while len(pieces) > 2:
             (one, x), (two, y) = pieces.pop(), pieces.pop()
@@ -96,12 +96,12 @@ def einsum(
     return work[0]
 
 
-# The size of a symbolic dimension, as far as the order of contractions is concerned.
+# The size that a symbolic dimension is assumed to have when the order of contractions is chosen.
 _ASSUMED = 64
 
 
 def _path_shapes(arrays: Sequence[Array]) -> list[tuple[int, ...]]:
-    """Shapes to find a path for: a number for each symbolic dimension."""
+    """The shapes for finding a path, with a number for each symbolic dimension."""
     numbers: dict[Any, int] = {}
     return [
         tuple(
@@ -120,16 +120,16 @@ def _path(
 
 
 def _without_stretched(subscripts: str, arrays: list[Array]) -> tuple[str, list[Array]]:
-    """Subscripts and operands without the dimensions of size one that meet longer ones.
+    """Subscripts and operands without dimensions of size one that are broadcast to longer ones.
 
-    An operand is repeated along these, so it does not depend on their labels.
+    An operand is repeated along these dimensions, so it does not depend on their labels.
     """
     if all(1 not in x.shape for x in arrays):
         return subscripts, arrays
     inputs, result, _ = parse_einsum_input((subscripts, *(x.shape for x in arrays)), shapes=True)
     labels = inputs.split(",")
     pairs = [list(zip(own, x.shape, strict=False)) for own, x in zip(labels, arrays, strict=True)]
-    # Labels that some operand has another length of than one.
+    # Labels whose length is not one in some operand.
     long = {label for pair in pairs for label, n in pair if n != 1}
     kept = [[i for i, (c, n) in enumerate(pair) if n != 1 or c not in long] for pair in pairs]
     rest = [
@@ -141,7 +141,7 @@ def _without_stretched(subscripts: str, arrays: list[Array]) -> tuple[str, list[
 
 
 def _interleaved(first: Any, rest: tuple[Any, ...]) -> tuple[tuple[Any, ...], str]:
-    """Operands and labels in turn, as a subscript string."""
+    """Convert alternating operands and lists of labels to a subscript string."""
     parts = [first, *rest]
     result = parts.pop() if len(parts) % 2 else None
     symbols: dict[Any, str] = {}
@@ -213,7 +213,7 @@ def _pair(
 
 
 def _reduced(labels: str, x: Array, needed: str) -> tuple[str, Array]:
-    """Diagonals taken, and labels summed that nothing else has."""
+    """Take diagonals, and sum over labels that occur nowhere else."""
     labels, x = _diagonal_of(labels, x)
     gone = tuple(i for i, label in enumerate(labels) if label not in needed)
     if gone:
@@ -224,12 +224,12 @@ def _reduced(labels: str, x: Array, needed: str) -> tuple[str, Array]:
 def einsum_path(
     subscripts: Any, /, *operands: Any, optimize: bool | str | list[tuple[int, ...]] = "auto"
 ) -> tuple[list[tuple[int, ...]], Any]:
-    """The order in which `einsum` contracts its operands, and what it costs.
+    """The order in which `einsum` contracts its operands, and its cost.
 
     Args:
       subscripts, operands: as those of `einsum`.
-      optimize: how to search: a name that opt_einsum knows, True for the best order, False for the
-        given one.
+      optimize: the search method: a name that opt_einsum knows, True for the best order, or False
+        for the given order.
     Returns:
       The pairs to contract one after the other, and a description of them.
 

@@ -1,4 +1,4 @@
-"""Arrays in files and as text, by NumPy's own functions."""
+"""Arrays in files and as text, by NumPy's functions."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def savez(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> Non
 
 
 def fromfile(*args: Any, **kwargs: Any) -> Array:
-    """Not there: it reads files as they lie in memory.
+    """Not supported, since it may have side effects.
 
     Raises:
-      NotImplementedError: always. ``gnomon.numpy.asarray(numpy.fromfile(...))`` does it.
+      NotImplementedError: always; use ``gnomon.numpy.asarray(numpy.fromfile(...))``.
     """
     raise NotImplementedError(
         "numpy.fromfile is not available, since it may have side effects; call "
@@ -47,10 +47,10 @@ def fromfile(*args: Any, **kwargs: Any) -> Array:
 
 
 def fromiter(*args: Any, **kwargs: Any) -> Array:
-    """Not there: it consumes an iterator.
+    """Not supported, since it consumes its argument.
 
     Raises:
-      NotImplementedError: always. ``gnomon.numpy.asarray(numpy.fromiter(...))`` does it.
+      NotImplementedError: always; use ``gnomon.numpy.asarray(numpy.fromiter(...))``.
     """
     raise NotImplementedError(
         "numpy.fromiter is not available, since it consumes its argument; call "

@@ -28,7 +28,7 @@ _SIGNATURE = re.compile(rf"^{_LIST}(?:,{_LIST})*->{_LIST}(?:,{_LIST})*$")
 
 
 def _parsed(signature: str) -> tuple[CoreDims, CoreDims]:
-    """The names of core dimensions of arguments and results."""
+    """The names of the core dimensions of arguments and results."""
     text = re.sub(r"\s+", "", signature)
     if not _SIGNATURE.match(text):
         raise ValueError(f"vectorize: not a valid gufunc signature: {signature!r}")
@@ -45,13 +45,13 @@ def vectorize(
     excluded: Collection[int | str] = frozenset(),
     signature: str | None = None,
 ) -> Callable[..., Any]:
-    """A function of small arrays as a function of arrays of them, with broadcasting.
+    """Make a function of scalars or small arrays apply to larger arrays, with broadcasting.
 
     Args:
       pyfunc: the function.
       excluded: positions and names of arguments that are passed on as they are.
-      signature: the dimensions that the function takes and gives, as in ``"(n,m),(m)->(n)"``;
-        scalars by default.
+      signature: the dimensions of the arguments and results of the function, such as
+        ``"(n,m),(m)->(n)"``; scalars by default.
     Returns:
       The function, mapped over the leading dimensions of its arguments.
     Raises:
@@ -123,10 +123,10 @@ def _mapped(
                     f"and {size}"
                 )
     common = lax.broadcast_shapes(*shapes) if shapes else ()
-    # Without a signature the results have whatever dimensions the function gives them.
+    # Without a signature, the function determines the dimensions of the results.
     function = call if outputs is None else _checked(call, outputs, sizes)
     check_ranks("vectorize", shapes)
-    # One vmap a leading dimension, over those arguments that vary along it.
+    # One vmap for each leading dimension, over the arguments that vary along it.
     for place in reversed(range(len(common))):
         axes = []
         for i, shape in enumerate(shapes):
@@ -144,7 +144,7 @@ def _mapped(
 def _checked(
     call: Callable[..., Any], outputs: CoreDims, sizes: dict[str, int]
 ) -> Callable[..., Any]:
-    """``call`` with its results compared with the signature."""
+    """Make ``call`` check its results against the signature."""
 
     def function(*arrays: Any) -> Any:
         result = call(*arrays)
@@ -178,11 +178,11 @@ def _checked(
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
 ) -> Array:
-    """A function of vectors applied to those along an axis.
+    """Apply a function of vectors to the vectors along an axis.
 
     Args:
-      func1d: the function; ``args`` and ``kwargs`` are passed on.
-      axis: the axis, whose place the dimensions of the results take.
+      func1d: the function; it also gets ``args`` and ``kwargs``.
+      axis: the axis; the dimensions of the results take its place.
       arr: the array.
     """
     x = as_array("apply_along_axis", arr)
@@ -197,10 +197,10 @@ def apply_along_axis(
 
 
 def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Sequence[int]) -> Array:
-    """A reduction applied along several axes in turn; the dimensions stay, with size one.
+    """Apply a reduction along several axes in turn; reduced dimensions are kept with size one.
 
     Raises:
-      ValueError: the function drops more than the axis.
+      ValueError: the function drops more dimensions than the axis.
     """
     x = as_array("apply_over_axes", a)
     for axis in axes:
@@ -219,14 +219,14 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Sequenc
 
 
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
-    """Functions and constants on pieces of an array: the last one whose condition holds.
+    """Apply to each element the function (or constant) of the last condition that holds.
 
     Args:
       x: the array.
       condlist: bools, one array of the shape of ``x`` for each condition.
-      funclist: functions of arrays, or constants; one more than conditions: for where none holds
-        (0 by default). All are evaluated everywhere.
-      args, kw: passed on to the functions.
+      funclist: functions of arrays, or constants, one for each condition. One more is for elements
+        at which no condition holds (0 by default). All functions are evaluated everywhere.
+      args, kw: passed to the functions.
     Raises:
       ValueError: the numbers of conditions and functions do not fit.
 

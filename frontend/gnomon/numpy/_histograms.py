@@ -1,4 +1,4 @@
-"""Counts of numbers, and of numbers in intervals."""
+"""Counts of integers, and of numbers in intervals."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ def bincount(
 
     Args:
       x: a 1-d array of integers; negative ones count as 0.
-      weights: how much each element counts, an array of the same shape; 1 by default.
-      minlength: the least length of the result.
-      length: its length; needed where ``x`` is traced. Larger numbers are left out.
+      weights: the weight of each element, an array of the same shape; 1 by default.
+      minlength: the minimum length of the result.
+      length: the length of the result, which is needed if ``x`` is traced. Larger numbers are
+        ignored.
     Returns:
       An array of the dtype of ``weights``, or of the default integer dtype.
 
@@ -99,8 +100,8 @@ def histogram_bin_edges(
     Args:
       a: an array.
       bins: the number of intervals of one length, or their edges.
-      range: the first and the last edge; the least and the largest element by default.
-      weights: has no meaning here.
+      range: the first and the last edge; the smallest and the largest element by default.
+      weights: ignored.
     """
     given: Any = bins
     if isinstance(given, str):
@@ -115,14 +116,14 @@ def histogram_bin_edges(
     if ends.shape != (2,):
         raise ValueError(f"`range` must be either None or a sequence of scalars, got {range}")
     low, high = ends[0], ends[1]
-    # One number is in the middle of an interval of length one.
+    # If all numbers are equal, they are in the middle of an interval of length one.
     single = low == high
     first, last = where(single, low - 0.5, low), where(single, high + 0.5, high)
     return linspace(first, last, count + 1, dtype=dtype)
 
 
 def _intervals(x: Array, edges: Array) -> Array:
-    """The interval of each element, from 1 on; the last one holds its right edge too."""
+    """The number of the interval of each element, from 1; the last one includes its right edge."""
     inside = searchsorted(edges, x, side="right")
     return where(x == edges[-1], edges.shape[0] - 1, inside)
 
@@ -134,15 +135,15 @@ def histogram(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array]:
-    """How many elements lie in each interval.
+    """Count the elements in each interval.
 
     Args:
       a: an array of real numbers.
       bins, range: see `histogram_bin_edges`.
-      weights: how much each element counts, an array of the same shape; 1 by default.
+      weights: the weight of each element, an array of the same shape; 1 by default.
       density: divide by the total and by the lengths of the intervals.
     Returns:
-      The counts, of floating dtype, and the edges, one more.
+      The counts, of floating dtype, and the edges, which are one more.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -173,16 +174,16 @@ def histogramdd(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, list[Array]]:
-    """How many points lie in each cell of a grid.
+    """Count the points in each cell of a grid.
 
     Args:
       sample: the points, an array ``[number, dimensions]``.
-      bins: the number of intervals, or for each dimension their number or their edges.
+      bins: the number of intervals, or for each dimension the number or the edges of intervals.
       range: for each dimension the first and the last edge, or None.
-      weights: how much each point counts.
+      weights: the weight of each point.
       density: divide by the total and by the sizes of the cells.
     Returns:
-      The counts, one dimension for each of a point's, and the edges for each.
+      The counts, with a dimension for each coordinate of a point, and a list of the edges.
     """
     points = as_array("histogramdd", sample)
     if points.ndim != 2:
@@ -234,7 +235,7 @@ def histogram2d(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array, Array]:
-    """How many points of a plane lie in each cell of a grid; see `histogramdd`.
+    """Count the points of a plane in each cell of a grid; see `histogramdd`.
 
     Args:
       x, y: the coordinates, 1-d arrays of one length.

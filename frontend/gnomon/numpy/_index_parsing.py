@@ -55,7 +55,7 @@ Entry = int | Span | IntArray
 
 _INT32 = np.iinfo(np.int32)
 
-# In a layout: a dimension of size one from None, and all dimensions of the index arrays.
+# Markers in a layout: a dimension of size one from None, and all dimensions of the index arrays.
 NEW = -1
 BATCH = -2
 
@@ -67,11 +67,11 @@ class Plan:
     Attributes:
       shape: the shape of the array, with a dimension of size one for each boolean scalar.
       inserted: the dimensions of ``shape`` that boolean scalars add.
-      entries: one for each dimension of ``shape``. Static integers are as they were given.
+      entries: one for each dimension of ``shape``. Static integers are not normalized.
       layout: the dimensions of the result in order: a dimension of ``shape`` that a `Span` reads,
         `NEW`, or `BATCH`.
-      batch_shape: what the index arrays broadcast to.
-      scalars: there is no `BATCH`; arrays among the entries have no dimensions.
+      batch_shape: the shape that the index arrays broadcast to.
+      scalars: whether there is no `BATCH`, because all index arrays are 0-d.
     """
 
     shape: tuple[int, ...]
@@ -110,7 +110,7 @@ class Plan:
         return tuple(shape)
 
     def positions(self, dim: int) -> tuple[int, ...]:
-        """Where a dimension (or `BATCH`) lies in the result without new dimensions."""
+        """The positions of a dimension (or `BATCH`) in the result without new dimensions."""
         at = 0
         for entry in self.core_layout:
             width = len(self.batch_shape) if entry == BATCH else 1
@@ -124,13 +124,13 @@ class Plan:
 
 
 class _Boolean(NamedTuple):
-    """A boolean mask, whose value is known."""
+    """A boolean mask whose value is known."""
 
     mask: np.ndarray[Any, Any]
 
 
 def _classified(index: Any) -> Any:
-    """An element of an index as None, Ellipsis, a slice, an int, integers or a `_Boolean`."""
+    """Convert an element of an index to None, Ellipsis, a slice, an int, integers or `_Boolean`."""
     if index is None or index is Ellipsis or isinstance(index, slice):
         return index
     if isinstance(index, (bool, np.bool_)):
@@ -169,7 +169,7 @@ def _classified(index: Any) -> Any:
 
 
 def as_array(values: Any) -> IntArray:
-    """An array of nested sequences, whose innermost elements may be arrays, traced ones too."""
+    """Convert nested sequences, whose elements may be arrays and also traced ones, to an array."""
     if isinstance(values, Array):
         return values
     if isinstance(values, (list, tuple)) and any(_holds_array(v) for v in values):
@@ -200,7 +200,7 @@ def _span(index: slice, size: int, position: int) -> Span:
 
 
 def _symbolic_span(index: slice, size: Any) -> Span:
-    """`_span` where a bound or the size is a symbolic dimension."""
+    """`_span` for bounds or sizes that are symbolic dimensions."""
     step = 1 if index.step is None else operator.index(index.step)
     if step == 0:
         raise ValueError("slice step cannot be zero")
@@ -240,7 +240,7 @@ def _as_tuple(index: Any) -> tuple[Any, ...]:
 
 
 def _expanded(items: list[Any], rank: int) -> list[Any]:
-    """Replace the ellipsis, or what is missing at the end, by full slices; keep its place known."""
+    """Replace the ellipsis, or missing indices at the end, by full slices, and note its place."""
     if sum(item is Ellipsis for item in items) > 1:
         raise IndexError("an index can have one ellipsis ('...') only")
     consumed = sum(
@@ -256,22 +256,22 @@ def _expanded(items: list[Any], rank: int) -> list[Any]:
     at = next((i for i, item in enumerate(items) if item is Ellipsis), None)
     if at is None:
         return items + full
-    # The ellipsis separates index arrays even where it covers no dimension.
+    # The ellipsis separates index arrays even if it covers no dimension.
     return [*items[:at], *(full or [Ellipsis]), *items[at + 1 :]]
 
 
 def parse(index: Any, shape: tuple[int, ...]) -> Plan:
-    """The plan of an index.
+    """Parse an index.
 
     Args:
       index: the expression between the brackets.
       shape: the shape of the array.
 
     Raises:
-      IndexError: too many indices, two ellipses, a mask of another shape, a traced mask, traced
-        bounds of a slice.
-      ValueError: index arrays whose shapes do not broadcast together.
-      TypeError: an index that is a list, a string, or not of an integer or boolean type.
+      IndexError: there are too many indices or two ellipses, a mask has another shape or is traced,
+        or the bounds of a slice are traced.
+      ValueError: the shapes of index arrays do not broadcast together.
+      TypeError: an index is a list or a string, or its dtype is neither integer nor boolean.
     """
     items = _expanded([_classified(item) for item in _as_tuple(index)], len(shape))
     full_shape: list[int] = []
@@ -302,7 +302,7 @@ def parse(index: Any, shape: tuple[int, ...]) -> Plan:
         else:
             advanced.append(len(places) - 1)
             if staging() and isinstance(item, int) and not _is_inside(item, shape[axis]):
-                # Read where the program runs, so that `checkify` sees it.
+                # Read it when the program runs, so that `checkify` sees the index.
                 item = np.asarray(min(max(item, _INT32.min), _INT32.max), np.int32)
             entries.append(item)
             has_arrays = has_arrays or (not isinstance(item, int) and item.ndim > 0)
@@ -318,7 +318,7 @@ _NOTHING = -3
 
 
 def _is_inside(item: int, size: Any) -> bool:
-    """Whether an index is in bounds, whatever the size is."""
+    """Whether an index is in bounds for every value of the size."""
     try:
         return bool(-size <= item < size)
     except InconclusiveDimensionOperation:
@@ -328,7 +328,7 @@ def _is_inside(item: int, size: Any) -> bool:
 def _mask_indices(
     mask: np.ndarray[Any, Any], shape: tuple[int, ...], axis: int, position: int
 ) -> list[np.ndarray[Any, Any]]:
-    """Integer arrays, one for each dimension of a mask, that select what it does."""
+    """Integer arrays, one for each dimension of a mask, that select the same elements."""
     if mask.ndim == 0:
         return [np.arange(int(mask))]
     expected = shape[axis : axis + mask.ndim]
@@ -343,10 +343,10 @@ def _mask_indices(
 def _layout(
     places: list[int], entries: list[Entry], advanced: list[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The order of the result's dimensions, and the shape of the index arrays together.
+    """The order of the dimensions of the result, and the common shape of the index arrays.
 
-    The dimensions of index arrays come in the place of the first one if the arrays are adjacent
-    (integers count among them), else they come first.
+    If the index arrays are adjacent (including integers), their dimensions are in the place of the
+    first one; otherwise they come first.
     """
     batch_shape: tuple[int, ...] = ()
     if advanced:

@@ -1,4 +1,4 @@
-"""Arrays of indices, and arrays written as slices: `r_`, `c_`, `mgrid`, `ix_`, `block`, ..."""
+"""Arrays of indices, and arrays that are written as slices: `r_`, `c_`, `mgrid`, `ix_`, ..."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from gnomon.numpy._selection import clip, nonzero, where
 
 
 def _numbers(item: slice) -> Array:
-    """The numbers of a slice; an imaginary step is their count, both ends included."""
+    """The numbers of a slice; an imaginary step is their count and includes both ends."""
     start = 0 if item.start is None else item.start
     step = 1 if item.step is None else item.step
     if item.stop is None and not isinstance(step, complex):
-        # The numbers of ``[n:]`` are those below n, as in NumPy; of ``[:]`` there are none.
+        # As in NumPy, ``[n:]`` means the numbers below n, and ``[:]`` means none.
         return arange(start, None, step)
     if isinstance(step, complex):
         return linspace(start, item.stop, int(abs(step)))
@@ -41,7 +41,7 @@ def _numbers(item: slice) -> Array:
 
 
 class _Grid:
-    """``mgrid[0:2, 0:3]``: coordinates of a grid; see the two instances."""
+    """The type of ``mgrid`` and ``ogrid``: ``mgrid[0:2, 0:3]`` are the coordinates of a grid."""
 
     def __init__(self, sparse: bool) -> None:
         self._sparse = sparse
@@ -118,7 +118,7 @@ class _Joined:
         return given[0], given[1], given[2]
 
     def _raised(self, x: Array, rank: int, start: int) -> Array:
-        """The array with dimensions of size one added, its own beginning at ``start``."""
+        """Add dimensions of size one so that the array's own dimensions begin at ``start``."""
         missing = rank - max(x.ndim, 1)
         x = atleast_1d(x)
         if missing <= 0:
@@ -138,7 +138,7 @@ def ix_(*args: ArrayLike | Sequence[Any]) -> tuple[Array, ...]:
     Args:
       args: one-dimensional sequences of integers or of bools.
     Raises:
-      ValueError: one has another rank.
+      ValueError: a sequence is not one-dimensional.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -160,12 +160,13 @@ def ix_(*args: ArrayLike | Sequence[Any]) -> tuple[Array, ...]:
 
 
 def block(arrays: Any) -> Array:
-    """An array from nested lists of blocks: the innermost are joined along the last axis.
+    """Join nested lists of blocks to an array; the innermost lists join along the last axis.
 
     Args:
-      arrays: an array or scalar, or lists of them, all of one depth.
+      arrays: an array or scalar, or nested lists of them of equal depth.
     Raises:
-      TypeError: a tuple, or an empty list. ValueError: the depths differ.
+      TypeError: there is a tuple or an empty list.
+      ValueError: the depths differ.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -215,7 +216,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """The indices of the main diagonal of an array of ``ndim`` dimensions of size ``n``.
 
     Raises:
-      ValueError: one of them is negative.
+      ValueError: ``n`` or ``ndim`` is negative.
     """
     n, ndim = operator.index(n), operator.index(ndim)
     if n < 0 or ndim < 0:
@@ -224,10 +225,10 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
 
 
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
-    """`diag_indices` of an array whose dimensions are of one size.
+    """`diag_indices` of an array whose dimensions have the same size.
 
     Raises:
-      ValueError: it has fewer than two dimensions, or their sizes differ.
+      ValueError: the array has fewer than two dimensions, or their sizes differ.
     """
     x = as_array("diag_indices_from", arr)
     if x.ndim < 2 or len(set(x.shape)) != 1:
@@ -285,8 +286,8 @@ def mask_indices(
 ) -> tuple[Array, Array]:
     """The indices at which ``mask_func(ones((n, n)), k)`` is not zero.
 
-    The mask is evaluated while a function is traced, so ``size`` is needed only where ``mask_func``
-    or ``k`` depends on traced values.
+    The mask is evaluated while a function is traced, so ``size`` is needed only if ``mask_func`` or
+    ``k`` depends on traced values.
     """
     with ensure_compile_time_eval():
         rows, columns = nonzero(mask_func(ones((n, n)), k), size=size)
@@ -297,7 +298,7 @@ def mask_indices(
 
 
 def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
-    """Coordinates from flat indices; those out of bounds go to the first or last element.
+    """Coordinates from flat indices, which are clamped to the first and last element.
 
     Example:
       >>> unravel_index(5, (2, 3))
@@ -333,12 +334,14 @@ def ravel_multi_index(
     Args:
       multi_index: integer arrays, one for each dimension.
       dims: the shape that they are coordinates of.
-      mode: what coordinates out of bounds do: "raise" (not under a transformation), "wrap", "clip"
-        or "ignore".
+      mode: the treatment of coordinates out of bounds: "raise" (not under a transformation),
+        "wrap", "clip" or "ignore".
       order: "C" or "F".
-      dtype: of the result.
+      dtype: the dtype of the result.
     Raises:
-      ValueError: as ``mode`` says; ``dtype`` cannot hold the indices. TypeError: no integers.
+      ValueError: a coordinate is out of bounds and ``mode`` is "raise", or ``dtype`` cannot hold
+        the indices.
+      TypeError: the coordinates are not integers.
     """
     shape = tuple(operator.index(d) for d in dims)
     if len(multi_index) != len(shape):
@@ -361,7 +364,7 @@ def ravel_multi_index(
     if any(not _dtypes.issubdtype(x.dtype, np.integer) for x in parts):
         raise TypeError("ravel_multi_index takes integers only")
     if mode == "raise":
-        # A bool of a traced array is an error that says what to do.
+        # The bool of a traced array raises an error that says what to do.
         if any(bool(any_((x < 0) | (x >= n))) for x, n in zip(parts, shape, strict=True)):
             raise ValueError(f"ravel_multi_index: coordinates out of the bounds of {shape}")
     elif mode == "clip":

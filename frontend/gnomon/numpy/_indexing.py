@@ -1,7 +1,7 @@
 """Reading by an index: ``x[index]`` and ``x.at[index].get()``.
 
-What is static becomes slices, and gathers read only along the dimensions that arrays index. A read
-out of bounds gives the nearest element, negative indices count from the end.
+Static parts of an index become slices, and gathers read only along the dimensions that arrays
+index. A read out of bounds gives the nearest element; negative indices count from the end.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def getitem(x: Array, index: Any) -> Array:
         known, and tuples of those, by NumPy's rules.
 
     Raises:
-      IndexError, TypeError: see `parse`; or a dimension without elements is indexed.
+      IndexError, TypeError: see `parse`.
+      IndexError: a dimension without elements is indexed.
     """
     if type(x) is ConcreteArray and not staging():
         out = eager_read(x.numpy_value(), index)
@@ -72,7 +73,7 @@ def take_by_index(
     fill_value: Any = None,
     wrap_negative_indices: bool = True,
 ) -> Array:
-    """``x.at[index].get(...)``; the arguments are told there."""
+    """``x.at[index].get(...)``, which documents the arguments."""
     plan = parse(index, x.shape)
     chosen = (
         GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
@@ -128,7 +129,7 @@ def in_bounds_integers(plan: Plan, wrap_negative: bool, clamp: bool) -> dict[int
     Args:
       plan: the index.
       wrap_negative: negative ones count from the end.
-      clamp: move those that are out of bounds inside; otherwise the answer is None if one is.
+      clamp: clamp integers to the bounds; otherwise the result is None if one is out of bounds.
 
     Raises:
       IndexError: a dimension without elements is indexed.
@@ -149,8 +150,8 @@ def in_bounds_integers(plan: Plan, wrap_negative: bool, clamp: bool) -> dict[int
 
 
 def _sliced(x: Array, plan: Plan, integers: dict[int, int]) -> Array:
-    """Read the static slices and integers; the latter leave a dimension of size one."""
-    # Reversed before it is sliced: IREE 3.13 does not compile the reverse of a strided slice.
+    """Read the static slices and integers; an integer leaves a dimension of size one."""
+    # Reverse before slicing: IREE 3.13 does not compile the reverse of a strided slice.
     x = reversed_dims(x, [d for d, e in enumerate(plan.entries) if _descends(e)])
     starts, limits, strides = [], [], []
     for dim, (entry, size) in enumerate(zip(plan.entries, plan.shape, strict=True)):
@@ -179,7 +180,7 @@ def _sliced(x: Array, plan: Plan, integers: dict[int, int]) -> Array:
 
 
 def _check_unsplit(x: Array, whole: Sequence[bool]) -> None:
-    """Raise unless the dimensions that are not read whole are not split in the type of an array."""
+    """Raise if a dimension that is split in the type of the array is not read whole."""
     for d, (axes, is_whole) in enumerate(zip(x.aval.split, whole, strict=True)):
         if axes and not is_whole:
             file, line = user_frame()
@@ -199,12 +200,12 @@ def _descends(entry: Entry) -> bool:
 
 
 def reversed_dims(x: Array, dims: Sequence[int]) -> Array:
-    """``x`` with the order of elements reversed along some dimensions."""
+    """Reverse the order of the elements along some dimensions."""
     return bind(ops.rev, x, dims=tuple(dims)) if dims else x
 
 
 def reshaped(x: Array, shape: tuple[int, ...]) -> Array:
-    """``x`` in another shape; ``x`` itself where it has it."""
+    """Reshape ``x``; return ``x`` itself if it has the shape."""
     return x if x.shape == shape else bind(ops.reshape, x, shape=shape)
 
 
@@ -212,9 +213,9 @@ def reshaped(x: Array, shape: tuple[int, ...]) -> Array:
 
 
 def normalized_index(index: IntArray, size: int, wrap_negative: bool) -> IntArray:
-    """An index array counted from the start, as int32 (int64 where that is needed).
+    """An index array that counts from the start, as int32 (or int64 if needed).
 
-    What is out of bounds stays out of bounds: a conversion must not bring it back in.
+    Indices out of bounds stay out of bounds: a conversion must not wrap them into the bounds.
     """
     wide = exceeds(size, np.iinfo(np.int32).max)
     if is_symbolic_dim(size) and isinstance(index, np.ndarray):
@@ -250,7 +251,7 @@ def _spread(value: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _dynamic_window(x: Array, plan: Plan, dims: Sequence[int], wrap_negative: bool) -> Array:
-    """Read at traced scalars: one slice, which is moved inside where it is out of bounds."""
+    """Read one slice at traced scalars, whose position is clamped to the bounds."""
     indices: dict[int, IntArray] = {}
     for dim in dims:
         entry = plan.entries[dim]
@@ -268,10 +269,10 @@ def _dynamic_window(x: Array, plan: Plan, dims: Sequence[int], wrap_negative: bo
 def index_rows(
     components: Sequence[tuple[IntArray, tuple[int, ...]]], shape: tuple[int, ...]
 ) -> IntArray:
-    """Index arrays side by side, as the rows of a gather or scatter.
+    """Combine index arrays to the rows of a gather or scatter.
 
     Args:
-      components: each with the dimensions of ``shape`` that it runs along.
+      components: the index arrays, each with the dimensions of ``shape`` that it runs along.
       shape: the shape of the rows, without the last dimension.
     """
     dtype = _INT64 if any(c.dtype == _INT64 for c, _ in components) else _INT32
@@ -303,7 +304,7 @@ def _gathered(
     fill: np.ndarray[Any, Any],
     flags: tuple[bool, bool],
 ) -> Array:
-    """Read at index arrays; ``x`` has whole dimensions elsewhere, of size one at integers."""
+    """Read at index arrays; other dimensions of ``x`` are whole, or of size one at integers."""
     kept = [d for d, e in enumerate(plan.entries) if not isinstance(e, int)]
     x = reshaped(x, tuple(x.shape[d] for d in kept))
     batch = plan.batch_shape

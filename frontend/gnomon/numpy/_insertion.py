@@ -1,6 +1,6 @@
-"""Parts put into an array, and taken out: one read at positions that are computed before.
+"""Insertion into arrays and deletion from them, by one read at computed positions.
 
-Static positions are computed by NumPy's own functions; traced ones by counting.
+NumPy's functions compute static positions; traced positions are computed by counting.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _static(obj: ArrayLike | slice) -> Any:
 
 
 def _positions(obj: ArrayLike | slice, size: int, last: int) -> Array:
-    """Traced positions as int32, counted from the start and moved inside."""
+    """Traced positions as int32, counted from the start and clamped to the bounds."""
     assert not isinstance(obj, slice), "a slice is static"
     index = as_array("obj", obj, 1)
     if index.dtype.kind not in "iu":
@@ -50,7 +50,7 @@ def _places(count: int) -> Array:
 
 
 def _at_or_before(positions: Array, places: Array) -> Array:
-    """For each place, the number of positions that are not beyond it."""
+    """For each index, the number of positions that are at most this index."""
     shape = (places.shape[0], positions.shape[0])
     rows = lax.broadcast_in_dim(places, shape, (0,))
     columns = lax.broadcast_in_dim(positions, shape, (1,))
@@ -64,17 +64,17 @@ def delete(
     *,
     assume_unique_indices: bool = False,
 ) -> Array:
-    """An array without some slices along a dimension.
+    """Delete slices of an array along a dimension.
 
     Args:
-      arr: an array; flattened where ``axis`` is None.
-      obj: which slices: an int, a slice, an array of ints or a mask. A traced one is an int, or
-        an array of ints with ``assume_unique_indices``.
-      assume_unique_indices: none of ``obj`` is there twice; so the shape is known in advance.
+      arr: an array; it is flattened if ``axis`` is None.
+      obj: the slices to delete: an int, a slice, an array of ints or a mask. If it is traced, it
+        must be an int, or an array of ints with ``assume_unique_indices``.
+      assume_unique_indices: a promise that ``obj`` has no duplicates, so that the shape is known.
 
     Raises:
-      IndexError: a static position out of bounds.
-      ValueError: a traced array of positions that may repeat.
+      IndexError: a static position is out of bounds.
+      ValueError: a traced array of positions may have duplicates.
     """
     x = as_array("delete", arr)
     if axis is None:
@@ -90,7 +90,7 @@ def delete(
             "delete: how many different positions a traced array holds is not known, and so the "
             "shape of the result is not: pass assume_unique_indices=True, or static positions"
         )
-    # Each position, counted in what is left of those before it.
+    # Each position, less the number of deleted positions before it.
     index = lax.sub(lax.sort(index), _places(index.shape[0]))
     kept = _places(max(size - index.shape[0], 0))
     return take(x, lax.add(kept, _at_or_before(index, kept)), place)
@@ -99,16 +99,16 @@ def delete(
 def insert(
     arr: ArrayLike, obj: ArrayLike | slice, values: ArrayLike, axis: int | None = None
 ) -> Array:
-    """An array with ``values`` put in before positions along a dimension.
+    """Insert ``values`` before positions along a dimension of an array.
 
     Args:
-      arr: an array; flattened where ``axis`` is None.
-      obj: an int, a slice, or an array of ints or bools: positions in ``arr``.
-      values: broadcast to what is inserted, and converted to the dtype of ``arr``. Before a
-        single position there may be several slices of them.
+      arr: an array; it is flattened if ``axis`` is None.
+      obj: positions in ``arr``: an int, a slice, or an array of ints or bools.
+      values: the values, which are broadcast to the inserted part and converted to the dtype of
+        ``arr``. At a single position, they may be several slices.
 
     Raises:
-      IndexError: a static position out of bounds.
+      IndexError: a static position is out of bounds.
     """
     x = as_array("insert", arr)
     if axis is None:
@@ -136,8 +136,8 @@ def insert(
     index = _positions(where, size, size)
     if wanted == 1:
         index = broadcast_to(index, (count,))
-    # An old element moves past all that is inserted before it; what is inserted at one position
-    # keeps its order.
+    # Each old element moves by the number of insertions before it; values that are inserted at the
+    # same position keep their order.
     index, source = lax.sort((index, _places(count)), num_keys=1)
     moved = lax.add(_places(size), _at_or_before(index, _places(size)))
     targets = concatenate([moved, lax.add(index, _places(count))], 0)

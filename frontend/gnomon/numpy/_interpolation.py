@@ -29,7 +29,7 @@ def _count_at_most(sorted_points: Array, x: Array) -> Array:
 
 
 def _bound(side: str, given: Any) -> bool:
-    """Whether values beyond that end are extrapolated."""
+    """The value beyond one end, and whether it is extrapolated."""
     if isinstance(given, str) and given != "extrapolate":
         raise ValueError(f"interp: {side} must be a number or 'extrapolate', got {given!r}")
     return isinstance(given, str)
@@ -46,11 +46,11 @@ def interp(
     """Linear interpolation between points.
 
     Args:
-      x: where.
-      xp, fp: coordinates, which must increase, and values of the points.
+      x: the coordinates at which to interpolate.
+      xp, fp: the coordinates of the points, which must increase, and their values.
       left, right: values beyond the ends (the first and the last one by default), or "extrapolate".
-      period: coordinates differ by multiples of it; they need not increase then, and ``left`` and
-        ``right`` are ignored.
+      period: the period of the coordinates. With a period, ``xp`` need not increase, and ``left``
+        and ``right`` are ignored.
     Raises:
       ValueError: ``xp`` and ``fp`` are not vectors of one size; the period is not a scalar.
 
@@ -80,7 +80,7 @@ def interp(
     upper = clip(_count_at_most(points, at), 1, last)
     lower = upper - 1
     rise, run = values[upper] - values[lower], points[upper] - points[lower]
-    # Points that coincide are a step: no division, which would make a gradient nan.
+    # Points that coincide are a step: do not divide there, since the gradient would be nan.
     same = abs_(run) <= np.spacing(np.finfo(points.dtype).eps)
     slope = (at - points[lower]) / where(same, 1, run)
     result = where(same, values[lower], values[lower] + slope * rise)

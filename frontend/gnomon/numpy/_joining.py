@@ -1,4 +1,4 @@
-"""Arrays joined to one, and one cut into several."""
+"""Joining arrays, and splitting one array into several."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
     "vstack",
 ]
 
-# The number of equal parts, or where to cut.
+# The number of equal parts, or the positions at which to split.
 Sections = int | Sequence[int] | Array | np.ndarray
 
 
@@ -49,7 +49,7 @@ def concatenate(
     """Join arrays along a dimension; ``axis=None`` flattens them first.
 
     Raises:
-      ValueError: there are none, or their other dimensions differ.
+      ValueError: there are no arrays, or their other dimensions differ.
     """
     parts = list(sequence_of_arrays("concatenate", arrays))
     if not parts:
@@ -85,7 +85,7 @@ def stack(
     """Join arrays of one shape along a new dimension.
 
     Raises:
-      ValueError: there are none, or their shapes differ.
+      ValueError: there are no arrays, or their shapes differ.
     """
     if out is not None:
         raise NotImplementedError("The 'out' argument to stack is not supported.")
@@ -136,7 +136,7 @@ def split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[
     """Cut an array into equal parts, or at given positions.
 
     Raises:
-      ValueError: a dimension cannot be cut into so many equal parts.
+      ValueError: the size of the dimension is not divisible by the number of parts.
     """
     x = as_array("split", ary)
     size = x.shape[canonical_axis(axis, x.ndim)]
@@ -147,7 +147,7 @@ def split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[
 
 @takes_extended_arrays()
 def array_split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
-    """Cut an array into parts that are equal up to one, or at given positions."""
+    """Cut an array into parts whose sizes differ by at most one, or at given positions."""
     x = as_array("array_split", ary)
     place = canonical_axis(axis, x.ndim)
     size = x.shape[place]

@@ -1,4 +1,4 @@
-"""Products of arrays: dot, matmul, tensordot, and their kin."""
+"""Products of arrays: `dot`, `matmul`, `tensordot` and related functions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def preferred_dtype(dtype: Any) -> Any:
-    """The dtype that a product is to be given in, checked."""
+    """Check the dtype that is requested for a product."""
     return None if dtype is None else _dtypes.check_user_dtype(dtype, "preferred_element_type")
 
 
@@ -120,7 +120,7 @@ def _batched(
         precision=precision,
         preferred_element_type=preferred,
     )
-    # dot_general gives: shared, x only, rows, y only, columns.
+    # The dimensions of the result of dot_general: shared, x only, rows, y only, columns.
     order = [*shared, *x_only, "rows", *y_only, "columns"]
     missing = [d for d in range(rank) if d not in order]
     wanted = [*(d for d in range(rank) if d not in missing), "rows", "columns"]
@@ -129,7 +129,7 @@ def _batched(
 
 
 def _own_batch(x: Array, batch: tuple[int, ...]) -> list[int]:
-    """The broadcast dimensions along which an operand really varies (or that have size one)."""
+    """The broadcast dimensions along which an operand varies (or that have size one)."""
     lead = len(batch) - (x.ndim - 2)
     return [lead + i for i, n in enumerate(x.shape[:-2]) if n != 1 and batch[lead + i] == n]
 
@@ -142,7 +142,7 @@ def dot(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """NumPy's dot: the last dimension of ``a`` against the second to last (or only) of ``b``."""
+    """Products over the last dimension of ``a`` and the second to last (or only) one of ``b``."""
     if out_sharding is not None:
         return with_out_sharding(
             "dot",
@@ -256,7 +256,8 @@ def tensordot(
     """Products summed over pairs of dimensions.
 
     Args:
-      axes: a number ``n`` (the last ``n`` of ``a`` against the first of ``b``), or two sequences.
+      axes: a number ``n`` (the last ``n`` dimensions of ``a`` and the first ``n`` of ``b``), or two
+        sequences of dimensions.
     """
     if out_sharding is not None:
         return with_out_sharding(
@@ -303,7 +304,7 @@ def tensordot(
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The diagonal of the planes of two dimensions, as the last dimension."""
+    """The diagonals over two dimensions, as the last dimension of the result."""
     x = as_array("diagonal", a)
     if x.ndim < 2:
         raise ValueError("diagonal requires an array of at least two dimensions.")
@@ -395,7 +396,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Products of matrices (the last two dimensions) and vectors (the last one), broadcast.
 
     Raises:
-      ValueError: the first has fewer than two dimensions, or the second none.
+      ValueError: the first argument has fewer than two dimensions, or the second has none.
     """
     x, y = promoted("matvec", x1, x2)
     if x.ndim < 2 or y.ndim < 1:
@@ -408,7 +409,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Products of conjugated vectors (the last dimension) and matrices (the last two), broadcast.
 
     Raises:
-      ValueError: the first has no dimension, or the second fewer than two.
+      ValueError: the first argument has no dimensions, or the second has fewer than two.
     """
     x, y = promoted("vecmat", x1, x2)
     if x.ndim < 1 or y.ndim < 2:

@@ -58,7 +58,7 @@ def reshape(
 
 @takes_extended_arrays()
 def ravel(a: ArrayLike, order: str = "C", *, out_sharding: OutSharding | None = None) -> Array:
-    """``a`` in one dimension."""
+    """Flatten ``a`` to one dimension."""
     if out_sharding is not None:
         return with_out_sharding("ravel", out_sharding, lambda x: ravel(x, order), a)
     return reshape(a, (-1,) if as_array("ravel", a).size else (0,), order)
@@ -118,7 +118,7 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
 
 @takes_extended_arrays()
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
-    """Put in dimensions of size one; positions are those in the result."""
+    """Insert dimensions of size one; ``axis`` holds their positions in the result."""
     x = as_array("expand_dims", a)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     return lax.expand_dims(x, axis_tuple("expand_dims", axis, x.ndim + count))
@@ -126,10 +126,10 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
 
 @takes_extended_arrays()
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
-    """Drop dimensions of size one: those given, or all.
+    """Remove the given dimensions of size one, or all of them.
 
     Raises:
-      ValueError: a dimension given is not of size one.
+      ValueError: a given dimension is not of size one.
     """
     x = as_array("squeeze", a)
     if axis is None:
@@ -149,7 +149,7 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
 def broadcast_to(
     array: ArrayLike, shape: ShapeLike, *, out_sharding: OutSharding | None = None
 ) -> Array:
-    """``array`` repeated to a shape.
+    """Broadcast an array to a shape.
 
     Raises:
       ValueError: the shape does not fit.
@@ -173,12 +173,12 @@ def broadcast_to(
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
-    """The shape that shapes broadcast to."""
+    """The common shape that shapes broadcast to."""
     return tuple(lax.broadcast_shapes(*shapes))
 
 
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
-    """Arrays repeated to their common shape."""
+    """Broadcast arrays to their common shape."""
     arrays = [as_array("broadcast_arrays", x, i) for i, x in enumerate(args)]
     shape = broadcast_shapes(*(x.shape for x in arrays))
     return [broadcast_to(x, shape) for x in arrays]
@@ -190,17 +190,17 @@ def _at_least(function: str, xs: tuple[Any, ...], make: Callable[[Array], Array]
 
 
 def atleast_1d(*arys: ArrayLike) -> Any:
-    """Arrays with one dimension at least."""
+    """Convert arrays to arrays of at least one dimension."""
     return _at_least("atleast_1d", arys, lambda x: reshape(x, (1,)) if x.ndim == 0 else x)
 
 
 def atleast_2d(*arys: ArrayLike) -> Any:
-    """Arrays with two dimensions at least; vectors are rows."""
+    """Convert arrays to arrays of at least two dimensions; vectors become rows."""
     return _at_least("atleast_2d", arys, lambda x: reshape(x, (1, x.size)) if x.ndim < 2 else x)
 
 
 def atleast_3d(*arys: ArrayLike) -> Any:
-    """Arrays with three dimensions at least."""
+    """Convert arrays to arrays of at least three dimensions."""
 
     def make(x: Array) -> Array:
         if x.ndim <= 1:

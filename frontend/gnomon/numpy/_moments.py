@@ -1,4 +1,4 @@
-"""Means and variances, weighted and masked."""
+"""Means and variances, with weights and masks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["average", "mean", "std", "var"]
 def _count(
     x: Array, axes: tuple[int, ...], where: Any, dtype: np.dtype[Any], keepdims: bool = True
 ) -> Any:
-    """The number of elements reduced into each result."""
+    """The number of elements that are reduced to each result."""
     if where is None:
         return lax.full((), math.prod(x.shape[i] for i in axes), dtype)
     mask = broadcast_to(mask_of(where), lax.broadcast_shapes(np.shape(where), x.shape))
@@ -50,7 +50,7 @@ def mean(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The arithmetic mean over axes, in an inexact dtype; over no elements nan."""
+    """The arithmetic mean over axes, in an inexact dtype; nan if there are no elements."""
     if type(a) is ConcreteArray and dtype is out is where is None:
         direct = eager.mean(a, axis, keepdims)
         if direct is not None:
@@ -80,13 +80,13 @@ def average(
     returned: bool = False,
     keepdims: bool = False,
 ) -> Any:
-    """The weighted mean over axes; with ``returned`` a pair of it and the sum of the weights.
+    """The weighted mean over axes; ``returned`` adds the sum of the weights.
 
     Args:
-      weights: of the shape of ``a``, or of the lengths of the axes, in their order.
+      weights: an array of the shape of ``a``, or of the lengths of the axes in their order.
 
     Raises:
-      ValueError: the shape of the weights is another one.
+      ValueError: the weights have another shape.
     """
     x = as_array("average", a)
     if weights is None:
@@ -108,7 +108,7 @@ def average(
                 f"average: weights must have the shape of the array, {x.shape}, or the lengths of "
                 f"the axes {axes}, {lengths}; got {w.shape}"
             )
-        # The dimensions of the weights in the order of the array's, with those of size one between.
+        # Give the weights the array's order of dimensions, and insert those of size one.
         w = transpose(w, sorted(range(len(axes)), key=axes.__getitem__))
         w = reshape(w, tuple(n if i in axes else 1 for i, n in enumerate(x.shape)))
         w = broadcast_to(w, x.shape)
@@ -132,11 +132,12 @@ def var(
     """The variance over axes: the mean of squared distances from the mean.
 
     Args:
-      ddof, correction: subtracted from the number of elements in the divisor (give one of them).
-      mean: the mean, where it is known; it broadcasts against ``a``.
+      ddof, correction: the number that is subtracted from the number of elements in the divisor;
+        two names of the same argument.
+      mean: the mean, if it is known; it must broadcast against ``a``.
 
     Raises:
-      ValueError: the dtype is not inexact, or it is real and the array complex.
+      ValueError: the dtype is not inexact, or it is real and the array is complex.
     """
     no_out("var", out)
     if correction is not None:
@@ -168,7 +169,7 @@ def var(
         _count(x, axes, where, squares.dtype), lax.convert_element_type(ddof, squares.dtype)
     )
     quotient = lax.div(total, broadcast_to(count, total.shape))
-    # A divisor that is not positive gives nan, as in NumPy. It is a constant: its tangent is zero.
+    # As in NumPy, a divisor that is not positive gives nan: a constant, whose tangent is zero.
     defined = broadcast_to(lax.gt(count, lax.full_like(count, 0)), total.shape)
     quotient = lax.select(defined, quotient, lax.full_like(quotient, math.nan))
     result = converted(quotient, wanted)

@@ -1,4 +1,4 @@
-"""Reductions and accumulations that leave nan out."""
+"""Reductions and accumulations that ignore nan."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def _without_nan(name: str, a: Any, replacement: Any) -> tuple[Array, Array]:
-    """The array with nans replaced, and where there were none."""
+    """The array with nans replaced, and a mask of the elements that are not nan."""
     x = as_array(name, a)
     if not is_inexact(x.dtype):
         return x, lax.full(x.shape, True, BOOL)
@@ -101,7 +101,7 @@ def nanmax(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`max` of the elements that are not nan; where there are none, ``initial``, or else nan."""
+    """`max` of the elements that are not nan; if there are none, ``initial`` or nan."""
     no_out("nanmax", out)
     return _nan_extreme("nanmax", max_, a, axis, keepdims, initial, where)
 
@@ -114,13 +114,13 @@ def nanmin(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`min` of the elements that are not nan; where there are none, ``initial``, or else nan."""
+    """`min` of the elements that are not nan; if there are none, ``initial`` or nan."""
     no_out("nanmin", out)
     return _nan_extreme("nanmin", min_, a, axis, keepdims, initial, where)
 
 
 def _valid_where(name: str, a: Any, where: Any) -> tuple[Array, Array]:
-    """The array without nans, and where there were none among those that are asked for."""
+    """The array without nans, and a mask of the selected elements that are not nan."""
     x, valid = _without_nan(name, a, 0)
     if where is None:
         return x, valid
@@ -138,7 +138,7 @@ def nanmean(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`mean` of the elements that are not nan; nan where there are none."""
+    """`mean` of the elements that are not nan; nan if there are none."""
     no_out("nanmean", out)
     x, valid = _valid_where("nanmean", a, where)
     return mean(x, axis, dtype, None, keepdims, where=valid)
@@ -154,7 +154,7 @@ def nanvar(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """`var` of the elements that are not nan; nan where there are too few."""
+    """`var` of the elements that are not nan; nan if there are too few."""
     no_out("nanvar", out)
     x, valid = _valid_where("nanvar", a, where)
     return var(x, axis, dtype, None, ddof, keepdims, where=valid, mean=mean)
@@ -205,12 +205,12 @@ def _nan_position(
 def nanargmax(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """`argmax` of what is not nan; -1 where everything is."""
+    """`argmax` of the elements that are not nan; -1 if all are nan."""
     return _nan_position("nanargmax", argmax, a, axis, out, keepdims)
 
 
 def nanargmin(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """`argmin` of what is not nan; -1 where everything is."""
+    """`argmin` of the elements that are not nan; -1 if all are nan."""
     return _nan_position("nanargmin", argmin, a, axis, out, keepdims)

@@ -22,11 +22,11 @@ from gnomon.numpy._updates import IndexUpdateHelper
 Function = Callable[..., Any]
 
 _OPERANDS = (int, float, complex, np.generic, np.ndarray, Array)
-# Containers that say nothing of arrays themselves. A class derived from one may, by a reflected
-# operator of its own.
+# Containers whose operators do not support arrays. A class derived from one may support them by a
+# reflected operator.
 _REJECTED = (list, tuple, set, dict)
 
-# Operator, function of gnomon.numpy.
+# Pairs of an operator and a function of gnomon.numpy.
 _BINARY = (
     ("add", "add"),
     ("sub", "subtract"),
@@ -53,7 +53,7 @@ _COMPARISONS = (
 )
 _UNARY = (("neg", "negative"), ("pos", "positive"), ("abs", "absolute"), ("invert", "invert"))
 
-# Methods whose arguments after the array are those of the function of the same name.
+# Methods with the arguments of the function of the same name after the array.
 _METHODS = (
     "all",
     "any",
@@ -97,8 +97,8 @@ def install(array: Any, namespace: Mapping[str, Any]) -> None:
 
     Args:
       array: the base of all arrays.
-      namespace: the functions of `gnomon.numpy` by name. Functions that come later are found when
-        they are called.
+      namespace: the functions of `gnomon.numpy` by name. Functions may be added later, since they
+        are looked up when they are called.
     """
     for name, function_name in _BINARY:
         setattr(array, f"__{name}__", _operator(name, function_name, namespace, False))
@@ -117,7 +117,7 @@ def install(array: Any, namespace: Mapping[str, Any]) -> None:
     array.T = property(lambda self: self.transpose(), doc="The array with reversed dimensions.")
     array.at = property(IndexUpdateHelper, doc=IndexUpdateHelper.__doc__)
     array.__getitem__ = getitem
-    # Defining == takes the hash away.
+    # Defining == removes the hash.
     array.__hash__ = None
 
 
@@ -154,7 +154,7 @@ def _operator(
 
 
 def _answers(other: Any, name: str) -> bool:
-    """Whether the class of a container defines the reflection of an operator itself."""
+    """Whether the class of a container defines the reflected operator itself."""
     reflection = f"__r{name}__"
     own = getattr(type(other), reflection, None)
     return own is not None and all(getattr(c, reflection, None) is not own for c in _REJECTED)
@@ -196,7 +196,7 @@ def _sizes(args: tuple[Any, ...]) -> Any:
 
 
 def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
-    """Methods that are more than a call of the function of their name."""
+    """Methods that do more than call the function of their name."""
 
     def reshape(self: Any, *args: Any, order: str = "C", out_sharding: Any = None) -> Array:
         """The same elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
@@ -218,7 +218,7 @@ def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
         return self
 
     def view(self: Any, dtype: Any = None, type: None = None) -> Array:
-        """The bits of the array as another dtype."""
+        """Reinterpret the bits of the array as another dtype."""
         return _view(self, dtype, type)
 
     def compress(self: Any, condition: Any, axis: int | None = None, **kwargs: Any) -> Array:
@@ -227,7 +227,7 @@ def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
         return result
 
     def to_device(self: Any, device: DeviceLike | None, *, stream: Any = None) -> Array:
-        """The array on a device; see `gnomon.device_put`."""
+        """Put the array on a device; see `gnomon.device_put`."""
         if stream is not None:
             raise NotImplementedError("to_device: the stream argument is not supported")
         result: Array = device_put(self, device)
@@ -274,7 +274,7 @@ def _view(x: Any, dtype: Any, kind: Any) -> Array:
         return x
     boolean = np.dtype(bool)
     if boolean in (x.dtype, target):
-        # As bytes: the dialect has no bits of bool.
+        # Convert to bytes first, since the dialect cannot reinterpret the bits of bool.
         source = x.astype("uint8") if x.dtype == boolean else x
         if target != boolean:
             return _view(source, target, None)

@@ -33,7 +33,7 @@ def _no_buffers(name: str, out: Any, overwrite_input: bool) -> None:
 
 
 def _rows(x: Array, axes: tuple[int, ...]) -> Array:
-    """``x`` with the axes merged to one, the last."""
+    """``x`` with the axes merged into one, which is the last."""
     kept = [d for d in range(x.ndim) if d not in axes]
     moved = lax.transpose(x, (*kept, *axes))
     shape = (*(x.shape[d] for d in kept), math.prod(x.shape[d] for d in axes))
@@ -41,7 +41,7 @@ def _rows(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _weights_like(x: Array, weights: Array, axis: Axis, axes: tuple[int, ...]) -> Array:
-    """Weights in the shape of ``x``: given so, or for the reduced axes only."""
+    """The weights in the shape of ``x``; they may be given for the reduced axes only."""
     if weights.shape == x.shape:
         return weights
     if axis is None:
@@ -90,7 +90,7 @@ def _quantile(
         raise ValueError(f"{name} of no elements: shape {x.shape} is empty along axis {axis}")
     is_nan = isnan(rows)
     if not skip_nans:
-        # One nan is the quantile of its row.
+        # The quantile of a row with a nan is nan.
         rows = where(any(is_nan, -1, keepdims=True), math.nan, rows)
         is_nan = isnan(rows)
     last = rows.ndim - 1
@@ -142,7 +142,7 @@ def _interpolated(ordered: Array, q: Array, count: Array, method: str) -> Array:
 def _inverted_cdf(
     ordered: Array, weights: Array | None, q: Array, count: Array, skip_nans: bool
 ) -> Array:
-    """The first element up to which the share of the weights reaches q."""
+    """The first element at which the cumulative fraction of the weights reaches q."""
     w = lax.full_like(ordered, 1) if weights is None else weights
     bad = (w < 0) | isnan(w)
     absent = isnan(ordered)
@@ -170,17 +170,17 @@ def quantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """The values below which given shares of the elements lie.
+    """Quantiles: the values below which given fractions of the elements are.
 
     Args:
       a: an array of real numbers; a nan makes the result nan.
-      q: shares between 0 and 1, a scalar or a 1-d array.
+      q: fractions between 0 and 1, a scalar or a 1-d array.
       axis: the dimension, or a tuple of them; None: all.
       out, overwrite_input: not supported.
-      method: what is taken between two elements: ``"linear"`` interpolation, the ``"lower"``,
-        ``"higher"`` or ``"nearest"`` one, their ``"midpoint"``; or ``"inverted_cdf"``.
+      method: the value between two elements: their ``"linear"`` interpolation, the ``"lower"``,
+        ``"higher"`` or ``"nearest"`` one, or their ``"midpoint"``; or ``"inverted_cdf"``.
       keepdims: keep reduced dimensions, with size one.
-      weights: for ``"inverted_cdf"``, how much each element counts.
+      weights: the weight of each element, for ``"inverted_cdf"`` only.
     Returns:
       An array of floating dtype; the dimension of ``q``, if it has one, comes first.
 
@@ -227,7 +227,7 @@ def percentile(
     weights: ArrayLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """`quantile` with shares in percent, between 0 and 100."""
+    """`quantile` with fractions in percent, between 0 and 100."""
     _no_buffers("percentile", out, overwrite_input)
     share = _shares("percentile", q)
     return _quantile("percentile", a, share, axis, method, keepdims, weights, skip_nans=False)
@@ -257,7 +257,7 @@ def median(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:
-    """The element in the middle of the sorted ones, or the mean of the two in the middle.
+    """The middle one of the sorted elements, or the mean of the two in the middle.
 
     Args:
       a: an array of real numbers; a nan makes the result nan.

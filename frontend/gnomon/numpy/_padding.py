@@ -1,7 +1,7 @@
 """`numpy.pad`: arrays extended at their borders.
 
-Modes that repeat elements are one read at positions that `numpy.pad` itself computes. The others
-join what they compute to both ends, one dimension after the other.
+Modes that repeat elements are a single read, at positions that `numpy.pad` itself computes. The
+other modes join computed values to both ends of one dimension after the other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from gnomon.numpy._taking import take
 
 __all__ = ["pad"]
 
-# The same before and after each dimension, a pair, a pair for each, or those by axis.
+# One number for both ends of each dimension, a pair, a pair for each dimension, or these by axis.
 _Widths = int | Sequence[int] | Sequence[Sequence[int]] | np.ndarray
 PadWidth = _Widths | Mapping[int, int | tuple[int, int]]
 
@@ -44,7 +44,7 @@ _STATISTICS: dict[str, Callable[..., Array]] = {
     "mean": mean,
     "median": median,
 }
-# What each mode takes by keyword.
+# The keyword arguments of each mode.
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "constant": ("constant_values",),
     "edge": (),
@@ -69,22 +69,22 @@ def pad(
 
     Args:
       array: an array.
-      pad_width: before and after each dimension: an int, a pair, a pair for each, or a dict from
-        dimensions to one of these.
+      pad_width: the number of elements before and after each dimension: an int, a pair, a pair for
+        each dimension, or a dict from dimensions to ints or pairs.
       mode: ``"constant"``, ``"edge"``, ``"empty"``, ``"linear_ramp"``, ``"maximum"``, ``"mean"``,
         ``"median"``, ``"minimum"``, ``"reflect"``, ``"symmetric"`` or ``"wrap"``; or a function
-        ``f(vector, (before, after), axis, kwargs)`` that is given each vector along each
-        dimension, padded with zeros, and returns the new one.
+        ``f(vector, (before, after), axis, kwargs)`` that gets each vector along each dimension,
+        padded with zeros, and returns the new vector.
       constant_values: for ``"constant"``: a scalar, or pairs as in ``pad_width``; 0 by default.
       end_values: for ``"linear_ramp"``: static scalars, as in ``pad_width``; 0 by default.
-      reflect_type: for ``"reflect"`` and ``"symmetric"``: ``"even"``, or ``"odd"``, which reflects
-        values about that at the border, too.
-      stat_length: for the statistics: of how many elements at each border; of all by default.
+      reflect_type: for ``"reflect"`` and ``"symmetric"``: ``"even"``; or ``"odd"``, which also
+        reflects the values about the value at the border.
+      stat_length: for the statistics: the number of elements at each border; all by default.
 
     Raises:
-      ValueError: negative widths, a keyword argument that the mode does not take, or an empty
-        dimension that gives nothing to pad with.
-      NotImplementedError: another mode.
+      ValueError: a width is negative, the mode does not take a keyword argument, or a dimension is
+        empty and has no values to pad with.
+      NotImplementedError: the mode is not supported.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -130,7 +130,7 @@ def pad(
 def _pairs(name: str, values: Any, rank: int) -> Pairs:
     """A pair for each dimension of what is given as a scalar, a pair, or several."""
     if is_tracer(values) or any(is_tracer(v) for v in np.ravel(np.asarray(values, object))):
-        raise TypeError(f"pad: {name} must be static: it decides what is traced, got a tracer")
+        raise TypeError(f"pad: {name} must be static, but it is a tracer")
     table = np.asarray(concrete_value(values) if isinstance(values, Array) else values)
     if table.shape not in ((rank, 2), (1, 2), (2,), (1,), ()):
         raise ValueError(
@@ -163,7 +163,7 @@ def _check_not_empty(x: Array, axis: int, mode: str) -> None:
 
 
 def _joined(parts: Sequence[Array], axis: int, like: Array) -> Array:
-    """Parts of the dtype of ``like`` as one array, as weakly typed as that."""
+    """Join parts of the dtype of ``like``; the result is weakly typed if ``like`` is."""
     whole = concatenate([converted(part, like.dtype) for part in parts], axis)
     return with_weak_type(whole, like.aval.weak_type)
 
@@ -223,10 +223,10 @@ def _with_statistics(
 
 
 def _reflected_about_ends(x: Array, axis: int, low: int, high: int, skipped: int) -> Array:
-    """Reflections in which values, too, are reflected about the one at the end.
+    """Reflections that also reflect the values about the value at the end.
 
-    Each reaches as far as the array is long (but for the end itself, if it is ``skipped``); what
-    it gives is reflected in turn.
+    Each reflection is as long as the array (without the end itself, if it is ``skipped``). Wider
+    padding reflects the result again.
     """
     reach = x.shape[axis] - skipped
     while low or high:

@@ -41,19 +41,19 @@ def _integral(x: Array) -> bool:
 
 
 def floor(x: ArrayLike, /) -> Array:
-    """Elementwise largest integer not above x; of the same dtype."""
+    """Elementwise largest integer that is at most x, in the dtype of x."""
     x = as_array("floor", x)
     return x if _integral(x) else lax.floor(x)
 
 
 def ceil(x: ArrayLike, /) -> Array:
-    """Elementwise smallest integer not below x; of the same dtype."""
+    """Elementwise smallest integer that is at least x, in the dtype of x."""
     x = as_array("ceil", x)
     return x if _integral(x) else lax.ceil(x)
 
 
 def trunc(x: ArrayLike) -> Array:
-    """Elementwise integer next to x towards zero; of the same dtype."""
+    """Elementwise rounding towards zero to an integer, in the dtype of x."""
     x = as_array("trunc", x)
     if _integral(x):
         return x
@@ -62,13 +62,13 @@ def trunc(x: ArrayLike) -> Array:
 
 
 def fix(x: ArrayLike, out: None = None) -> Array:
-    """`trunc`."""
+    """The same as `trunc`."""
     no_out("fix", out)
     return trunc(x)
 
 
 def rint(x: ArrayLike, /) -> Array:
-    """Elementwise nearest integer, halves to the even one; integers become floating point."""
+    """Elementwise nearest integer; halves become even, and integers floating point numbers."""
     x = as_array("rint", x)
     if _integral(x):
         return converted(x, _dtypes.default_float_dtype())
@@ -83,14 +83,14 @@ def _round_even(x: Array) -> Array:
 
 
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
-    """Elementwise nearest number with so many decimals, halves to the even one.
+    """Elementwise rounding to a number of decimals; halves are rounded to the even digit.
 
     Args:
       a: an array or scalar.
-      decimals: how many; negative ones are places before the point.
-      out: None.
+      decimals: the number of decimals; negative numbers are places before the decimal point.
+      out: must be None.
     Raises:
-      NotImplementedError: integers to a negative number of decimals.
+      NotImplementedError: ``a`` is an integer array and ``decimals`` is negative.
     """
     no_out("round", out)
     x, decimals = as_array("round", a), operator.index(decimals)
@@ -100,7 +100,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
         return x
     if decimals == 0:
         return _round_even(x)
-    # In float16 and narrower the factor would overflow.
+    # The factor would overflow in float16 and narrower dtypes.
     wide = x if x.dtype.itemsize >= 4 else converted(x, np.dtype("float32"))
     factor = constant_like(wide, 10.0**decimals)
     rounded = bind(ops.div, _round_even(bind(ops.mul, wide, factor)), factor)
@@ -130,19 +130,19 @@ def fabs(x: ArrayLike, /) -> Array:
 
 
 def real(val: ArrayLike, /) -> Array:
-    """Elementwise real part; ``val`` itself where it is real."""
+    """Elementwise real part; ``val`` itself if it is real."""
     x = as_array("real", val)
     return bind(ops.real, x) if is_complex(x.dtype) else x
 
 
 def imag(val: ArrayLike, /) -> Array:
-    """Elementwise imaginary part; zeros where ``val`` is real."""
+    """Elementwise imaginary part; zeros if ``val`` is real."""
     x = as_array("imag", val)
     return bind(ops.imag, x) if is_complex(x.dtype) else constant_like(x, 0)
 
 
 def conjugate(x: ArrayLike, /) -> Array:
-    """Elementwise complex conjugate; ``x`` itself where it is real."""
+    """Elementwise complex conjugate; ``x`` itself if it is real."""
     x = as_array("conjugate", x)
     return bind(ops.conj, x) if is_complex(x.dtype) else x
 
@@ -166,10 +166,10 @@ _SIGNED_OF_BITS = {bits: np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)}
 
 
 def signbit(x: ArrayLike, /) -> Array:
-    """Elementwise test of the sign bit: true for -0.0 and negative nan too.
+    """Elementwise test of the sign bit, which is also set for -0.0 and negative nan.
 
     Raises:
-      ValueError: complex numbers.
+      ValueError: an argument is complex.
     """
     array = as_array("signbit", x)
     if is_complex(array.dtype):
@@ -199,7 +199,7 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     x = with_weak_type(x, False)
     reject_complex("frexp", x)
     exponent = _exponent(x)
-    # The mantissa by multiplication: it has the right derivative. Two factors, as one overflows.
+    # Multiplication gives the mantissa the right derivative; a single factor would overflow.
     negated = bind(ops.neg, exponent)
     half = bind(ops.shift_right_arithmetic, negated, constant_like(negated, 1))
     mantissa = x
@@ -213,9 +213,9 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
     Args:
       x1: an array or scalar of real numbers.
-      x2: one of integers.
+      x2: an array or scalar of integers.
     Raises:
-      ValueError: ``x1`` is complex or ``x2`` not of integers.
+      ValueError: ``x1`` is complex, or ``x2`` does not hold integers.
     """
     x, n = as_array("ldexp", x1, 0), as_array("ldexp", x2, 1)
     if is_complex(x.dtype) or n.dtype in FLOAT_OR_COMPLEX:
@@ -228,7 +228,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if n.dtype in INTEGERS and _dtypes.itemsize_bits(n.dtype) > 8:
         n = lax.clamp(constant_like(n, 0 if n.dtype in UNSIGNED else -reach), n, _limit(n, reach))
     total = bind(ops.add, exponent, converted(n, _INT32))
-    # All but the last factor keep the number normal, so only the last product rounds.
+    # All factors but the last keep the number normal, so only the last product rounds.
     low, high = int(info.minexp) + 1, int(info.maxexp) - 1
     result, left = mantissa, total
     for _ in range(3):
@@ -272,7 +272,7 @@ def _exponent(x: Array) -> Array:
 
 
 def _power_of_two(exponent: Array, like: Array) -> Array:
-    """2 to int32 exponents of normal numbers, made of bits: exact, and constant to derivatives."""
+    """2 to int32 exponents of normal numbers, made of bits: exact, with a derivative of zero."""
     info = ml_dtypes.finfo(like.dtype)
     bits = _UNSIGNED_OF_BITS[_dtypes.itemsize_bits(like.dtype)]
     low, high = int(info.minexp), int(info.maxexp) - 1

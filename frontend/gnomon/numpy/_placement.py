@@ -1,4 +1,4 @@
-"""Elements put in, picked out and cut away: `put`, `place`, `choose`, `compress`, ..."""
+"""Replacement, selection and removal of elements: `put`, `place`, `choose`, `compress`, ..."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _immutable(function: str, inplace: bool) -> None:
 
 
 def _repeated(values: Array, count: int) -> Array:
-    """The first ``count`` of the values, over and over."""
+    """Repeat the values until there are ``count`` of them."""
     flat = ravel(values)
     if flat.size == count:
         return flat
@@ -55,14 +55,15 @@ def _repeated(values: Array, count: int) -> Array:
 def put(
     a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
 ) -> Array:
-    """The array with values put at flat indices.
+    """A copy of the array with values put at flat indices.
 
     Args:
-      a, ind, v: the array, integers, and values, which are repeated where they are fewer.
-      mode: what indices out of bounds do: None drops them, "clip", "wrap".
+      a, ind, v: the array, integers, and values, which are repeated if there are fewer.
+      mode: the treatment of indices out of bounds: None drops them; or "clip" or "wrap".
       inplace: must be False.
     Raises:
-      ValueError: ``inplace``, unknown mode. NotImplementedError: mode "raise".
+      ValueError: ``inplace`` is true, or the mode is unknown.
+      NotImplementedError: the mode is "raise".
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -95,10 +96,10 @@ def put_along_axis(
     *,
     mode: str | None = None,
 ) -> Array:
-    """The array with values put at indices along an axis; the inverse of `take_along_axis`.
+    """A copy of the array with values put at indices along an axis, as `take_along_axis` reads.
 
     Raises:
-      ValueError: ``inplace``, other ranks, values that do not fit the indices.
+      ValueError: ``inplace`` is true, the ranks differ, or the values do not fit the indices.
     """
     _immutable("put_along_axis", inplace)
     x, at, new = (as_array("put_along_axis", y, i) for i, y in enumerate((arr, indices, values)))
@@ -125,10 +126,10 @@ def put_along_axis(
 
 
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
-    """The array with values, one after the other, where a mask is true.
+    """A copy of the array with values put, one after the other, where a mask is true.
 
     Raises:
-      ValueError: ``inplace``; sizes that differ; no values.
+      ValueError: ``inplace`` is true, the sizes differ, or there are no values.
     """
     _immutable("place", inplace)
     x, where_, values = (as_array("place", y, i) for i, y in enumerate((arr, mask, vals)))
@@ -150,11 +151,12 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
 def fill_diagonal(
     a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
 ) -> Array:
-    """The array with its main diagonal filled by a value, or by several in turn.
+    """A copy of the array whose main diagonal is filled with a value, or with several in turn.
 
     Raises:
-      ValueError: ``inplace``; fewer than two dimensions, or, for more than two, sizes that differ.
-      NotImplementedError: ``wrap``.
+      ValueError: ``inplace`` is true, the array has fewer than two dimensions, or it has more than
+        two and their sizes differ.
+      NotImplementedError: ``wrap`` is true.
     """
     _immutable("fill_diagonal", inplace)
     if wrap:
@@ -176,9 +178,10 @@ def choose(a: ArrayLike, choices: ArraysLike, out: None = None, mode: str = "rai
     Args:
       a: integers.
       choices: arrays that are broadcast together with ``a``.
-      mode: what integers out of bounds do: "raise" (not under a transformation), "wrap" or "clip".
+      mode: the treatment of integers out of bounds: "raise" (not under a transformation), "wrap" or
+        "clip".
     Raises:
-      ValueError: no integers; an integer out of bounds; unknown mode.
+      ValueError: ``a`` does not hold integers, an integer is out of bounds, or the mode is unknown.
     """
     if out is not None:
         raise NotImplementedError("choose: the argument out is not supported")
@@ -210,15 +213,15 @@ def compress(
     fill_value: ArrayLike = 0,
     out: None = None,
 ) -> Array:
-    """The slices along an axis (elements, without one) for which a condition holds.
+    """The slices along an axis (or elements, without an axis) for which a condition holds.
 
     Args:
       condition: a vector of bools; it may be shorter than the axis.
       a, axis: the array.
-      size: the number of slices in the result, which a traced condition needs; ``fill_value`` fills
-        it up.
+      size: the number of slices in the result, which is needed if the condition is traced. The rest
+        is filled with ``fill_value``.
     Raises:
-      ValueError: the condition is no vector, or holds beyond the end.
+      ValueError: the condition is not a vector, or holds beyond the end.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -259,10 +262,10 @@ def extract(
 
 
 def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
-    """The elements, over and over, in another shape.
+    """Fill another shape with the elements, which are repeated or cut off as needed.
 
     Raises:
-      ValueError: a negative size.
+      ValueError: a size is negative.
     """
     x = ravel(as_array("resize", a))
     shape = tuple(operator.index(n) for n in listed(new_shape))
@@ -286,7 +289,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 
 
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
-    """The array without the zeros at its front ("f") and back ("b"), along some axes.
+    """Remove the zeros at the front ("f") and the back ("b") of an array, along some axes.
 
     The shape of the result depends on values, so the array cannot be traced.
     """
@@ -295,7 +298,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | No
     front, back = "f" in trim.lower(), "b" in trim.lower()
     if not axes or not (front or back):
         return x
-    # A bool of a traced array is an error that says what to do.
+    # The bool of a traced array raises an error that says what to do.
     bool(any_(x))
     value = np.asarray(x)
     index = []
@@ -322,10 +325,11 @@ def _bit_places(order: str) -> np.ndarray:
 
 
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
-    """Eight truth values to a byte, along an axis.
+    """Pack eight bits into each byte, along an axis.
 
     Raises:
-      TypeError: neither integers nor bools. ValueError: unknown order.
+      TypeError: the array holds neither integers nor bools.
+      ValueError: the bit order is unknown.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -349,10 +353,11 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:
-    """The bits of bytes, along an axis; ``count`` of them (a negative one counts from the end).
+    """Unpack ``count`` bits of bytes along an axis; a negative count drops bits at the end.
 
     Raises:
-      TypeError: the dtype is not uint8. ValueError: unknown order.
+      TypeError: the dtype is not uint8.
+      ValueError: the bit order is unknown.
     """
     x = as_array("unpackbits", a)
     if x.dtype != np.uint8:

@@ -32,7 +32,7 @@ from gnomon.numpy._ufuncs import sqrt
 
 
 def _with_zeros(p: Array, count: int) -> Array:
-    """The same polynomial with ``count`` coefficients; more highest ones are zero."""
+    """The same polynomial with ``count`` coefficients, padded with zeros at the front."""
     missing = count - p.shape[0]
     if not missing:
         return p
@@ -62,8 +62,8 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
     """The product of two polynomials.
 
     Args:
-      a1, a2: their coefficients.
-      trim_leading_zeros: drop the zeros in front first, which values that are traced do not allow.
+      a1, a2: the coefficients.
+      trim_leading_zeros: first drop leading zeros, which is not possible for traced arrays.
     """
     p, q = promoted("polymul", a1, a2, inexact=True)
     if trim_leading_zeros and (p.shape[0] > 1 or q.shape[0] > 1):
@@ -80,7 +80,7 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
 
     Args:
       u, v: coefficients.
-      trim_leading_zeros: drop what is about zero in front of the remainder.
+      trim_leading_zeros: drop leading coefficients of the remainder that are close to zero.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -99,7 +99,7 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
         target: Any = p
         p = target.at[k : k + degree].add(-factor * q)
     if trim_leading_zeros:
-        # What is below the root of the dtype's epsilon counts as zero.
+        # Numbers below the square root of the dtype's epsilon count as zero.
         tolerance = math.sqrt(float(np.finfo(p.dtype).eps))
         above = np.flatnonzero(np.abs(np.asarray(p)) > tolerance)
         p = p[int(above[0]) :] if above.size else p[p.shape[0] :]
@@ -110,8 +110,8 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """The values of a polynomial, by Horner's rule.
 
     Args:
-      p: coefficients; more dimensions are broadcast with ``x``.
-      x: where.
+      p: coefficients along the first dimension; the other dimensions are broadcast with ``x``.
+      x: the points at which to evaluate.
       unroll: the number of steps in one iteration of the loop.
 
     Example:
@@ -158,10 +158,10 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
 
     Args:
       p: coefficients.
-      m: how often.
+      m: the number of integrations.
       k: the constants of integration: one, or ``m`` of them.
     Raises:
-      ValueError: a negative order, or another number of constants.
+      ValueError: the order is negative, or the number of constants is wrong.
     """
     c, constants = promoted("polyint", p, 0 if k is None else k, inexact=True)
     m = _order("polyint", m)
@@ -178,10 +178,10 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
 
 
 def poly(seq_of_zeros: ArrayLike) -> Array:
-    """The polynomial with given roots, or the characteristic one of a matrix.
+    """The polynomial with given roots, or the characteristic polynomial of a matrix.
 
     Raises:
-      ValueError: they are neither a vector nor a square matrix.
+      ValueError: the argument is neither a vector nor a square matrix.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -210,10 +210,10 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
 
     Args:
       p: coefficients.
-      strip_zeros: leading zeros are dropped, which values that are traced do not allow; else they
-        give roots that are nan, at the end.
+      strip_zeros: drop leading zeros, which is not possible for traced arrays. Otherwise the last
+        roots are nan, one for each leading zero.
     Raises:
-      ValueError: ``p`` is no vector.
+      ValueError: ``p`` is not a vector.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -231,7 +231,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
         return _companion_roots(trim_zeros(c, "f"))
     zero = lax.eq(c, lax.full_like(c, 0))
     leading = where(all_(zero), c.shape[0], argmin(zero))
-    # The leading zeros go to the end, where each is one more root at zero: the last ones are nan.
+    # Move leading zeros to the end, where each is one more root at zero; these roots become nan.
     c = where(all_(zero), lax.full_like(c, 1), c)
     found = _companion_roots(roll(c, -leading))
     found = found[argsort(lax.eq(found, lax.full_like(found, 0)))]
@@ -256,18 +256,20 @@ def polyfit(
     w: ArrayLike | None = None,
     cov: bool | str = False,
 ) -> Any:
-    """The polynomial of a degree that fits points best, by least squares.
+    """Fit a polynomial of a given degree to points, by least squares.
 
     Args:
       x: coordinates, a vector.
-      y: values, a vector or a column for each of several polynomials.
+      y: values, a vector, or a matrix with a column for each polynomial.
       deg: the degree.
-      rcond: singular values below so much of the largest one count as zero.
-      full: return residuals, rank, singular values and ``rcond`` too.
+      rcond: singular values below this fraction of the largest one count as zero.
+      full: also return residuals, rank, singular values and ``rcond``.
       w: weights of the points.
-      cov: return the covariances of the coefficients too; "unscaled": without the residuals.
+      cov: also return the covariances of the coefficients; "unscaled" means that they are not
+        scaled by the residuals.
     Raises:
-      TypeError: shapes that do not fit. ValueError: a negative degree, or too few points.
+      TypeError: the shapes do not fit.
+      ValueError: the degree is negative, or there are too few points.
 
     Example:
       >>> import gnomon.numpy as gnp

@@ -37,7 +37,7 @@ def _static_scalar(function: str, name: str, x: Any) -> Any:
         return None
     if isinstance(x, (int, float, complex)) or is_symbolic_dim(x):
         return x
-    # The value is read here and moved nowhere, so no transfer guard applies.
+    # The value is read here and not transferred, so no transfer guard applies.
     known_here = isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.ndim == 0)
     value = operand_of(x) if known_here else as_array(function, x)
     if value.ndim:
@@ -56,12 +56,12 @@ def arange(
     device: DeviceLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """The numbers from ``start`` (0 by default) to below ``stop``, ``step`` apart.
+    """The numbers from ``start`` (0 by default) up to but excluding ``stop``, ``step`` apart.
 
     Args:
-      start, stop, step: known real scalars; one argument is ``stop``.
-      dtype: the dtype; by default that of the arguments together.
-      device, out_sharding: where to put it, by default on the default device.
+      start, stop, step: known real scalars; a single argument is ``stop``.
+      dtype: the dtype; by default the one that the arguments promote to.
+      device, out_sharding: the place of the result; by default the default device.
     Returns:
       A vector of ``ceil((stop - start) / step)`` elements.
     Raises:
@@ -131,15 +131,15 @@ def linspace(
     """Numbers evenly spaced over an interval.
 
     Args:
-      start, stop: the ends; arrays give as many intervals.
-      num: how many numbers.
-      endpoint: ``stop`` is the last one.
-      retstep: give the distance as well.
+      start, stop: the ends; arrays of ends give arrays of intervals.
+      num: the number of numbers.
+      endpoint: whether ``stop`` is the last number.
+      retstep: also return the distance of the numbers.
       dtype: the dtype; by default a floating point one.
-      axis: the dimension of the result along which the numbers lie.
-      device: where to put it, by default on the default device.
+      axis: the dimension of the result along which the numbers change.
+      device: the place of the result; by default the default device.
     Returns:
-      The array; with ``retstep``, the pair of it and the distance.
+      The array; with ``retstep``, a pair of the array and the distance.
     """
     if (place := placement("linspace", device)) is not None:
         made = linspace(start, stop, num, endpoint, retstep, dtype, axis)
@@ -209,7 +209,7 @@ def geomspace(
 
 
 def _ends(function: str, start: Any, stop: Any, dtype: Any) -> tuple[DType, Array, Array]:
-    """The dtype of the result, and the ends in the one that is computed in."""
+    """The dtype of the result, and the ends in the dtype of the computation."""
     first, last = as_array(function, start, 0), as_array(function, stop, 1)
     if dtype is None:
         exact = _dtypes.to_inexact_dtype(_dtypes.result_type(start, stop))
@@ -226,12 +226,12 @@ def meshgrid(
 
     Args:
       xi: vectors.
-      copy: True.
-      sparse: sizes of one where a grid does not change.
-      indexing: ``"ij"``: the i-th vector lies along dimension i; ``"xy"``: the first two the other
-        way round.
+      copy: must be True.
+      sparse: give the grids size one along dimensions in which they do not change.
+      indexing: ``"ij"`` puts the i-th vector along dimension i; ``"xy"`` exchanges the first two
+        dimensions.
     Returns:
-      As many arrays as vectors.
+      One array for each vector.
     """
     arrays = [as_array("meshgrid", x, i) for i, x in enumerate(xi)]
     if not copy:
@@ -253,14 +253,15 @@ def meshgrid(
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False) -> Any:
-    """The indices of each element of an array of a shape.
+    """The indices of each element of an array of a given shape.
 
     Args:
       dimensions: the shape.
       dtype: the default int dtype if None.
-      sparse: a tuple of arrays with sizes of one where an index does not change.
+      sparse: return a tuple of arrays, which have size one along dimensions in which the index does
+        not change.
     Returns:
-      An array whose first dimension counts the dimensions; or that tuple.
+      An array whose first dimension enumerates the dimensions; or, if sparse, a tuple of arrays.
     """
     sizes = as_shape("indices", dimensions)
     target = _dtypes.check_user_dtype(int if dtype is None else dtype, "indices")

@@ -48,7 +48,7 @@ def mask_of(where: Any) -> Array:
 
 
 def _initial(name: str, initial: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    """The value that a reduction starts from, everywhere."""
+    """The initial value of a reduction in the shape of its result."""
     value = as_array(name, initial)
     if value.ndim:
         raise ValueError(f"{name}: initial must be a scalar, got an array of shape {value.shape}")
@@ -56,7 +56,7 @@ def _initial(name: str, initial: Any, dtype: np.dtype[Any], shape: tuple[int, ..
 
 
 def masked(x: Array, where: Any, identity: Any) -> Array:
-    """``x`` with the identity of the reduction where the mask is false."""
+    """Replace the elements of ``x`` where the mask is false by the identity of the reduction."""
     if where is None:
         return x
     mask = mask_of(where)
@@ -66,7 +66,7 @@ def masked(x: Array, where: Any, identity: Any) -> Array:
 
 
 def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of a sum or product: narrow integers and bools widen to the default one."""
+    """The dtype of a sum or product: narrow integers and bools widen to the default integers."""
     if dtype == BOOL:
         return _dtypes.default_int_dtype()
     if is_integer(dtype):
@@ -99,9 +99,9 @@ def _accumulate(
     x = masked(converted(x, wanted), where, identity)
     axes = axis_tuple(name, axis, x.ndim)
     if wanted == BOOL:
-        # Sums and products of truth values, which a caller asks for by dtype.
+        # Sums and products of bools, if the caller requests the dtype bool.
         op, combine = _OF_BOOLS[combine]
-    # Small floats are summed in f32 and rounded once.
+    # Narrow floats are summed in f32 and rounded once.
     wide = wanted.itemsize < 4 and is_floating(wanted)
     work = converted(x, np.dtype(np.float32)) if wide else x
     result = converted(op(work, axes), wanted)
@@ -130,10 +130,10 @@ def sum(
 
     Args:
       a: an array; bools and narrow integers are summed in the default integer dtype.
-      axis: one axis, several, or None for all.
-      dtype: of the sum.
+      axis: one axis, several axes, or None for all.
+      dtype: the dtype of the sum.
       keepdims: keep reduced dimensions with size one.
-      initial: added to the sum.
+      initial: a value to add to the sum.
       where: a mask of the elements to sum, broadcast against ``a``.
     """
     if type(a) is ConcreteArray and dtype is out is initial is where is None and promote_integers:
@@ -188,7 +188,7 @@ def prod(
 
 
 def extreme_identity(name: str, dtype: np.dtype[Any]) -> Any:
-    """The identity of max or min: infinite where the dtype has infinities."""
+    """The identity of max or min: an infinity if the dtype has infinities."""
     low = name.endswith("max")
     if is_complex(dtype):
         return complex(-math.inf if low else math.inf, 0)
@@ -235,7 +235,7 @@ def max(
     """The largest element over axes; nan wins. Its gradient is shared equally among ties.
 
     Raises:
-      ValueError: over no elements without ``initial``.
+      ValueError: there are no elements and no ``initial``.
     """
     if type(a) is ConcreteArray and out is initial is where is None:
         direct = eager.largest(a, axis, keepdims)

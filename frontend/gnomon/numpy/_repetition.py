@@ -1,4 +1,4 @@
-"""Elements repeated, and put in another order."""
+"""Repetition and reordering of elements."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def repeat(
 
     Args:
       a: an array; flattened where ``axis`` is None.
-      repeats: how often: one number, or one for each element. Where it is traced,
+      repeats: the number of repetitions: one number, or one for each element. If it is traced,
         ``total_repeat_length`` must be given.
       total_repeat_length: the size of the dimension in the result.
     Raises:
-      ConcretizationTypeError: ``repeats`` is traced and no total is given.
+      ConcretizationTypeError: ``repeats`` is traced and ``total_repeat_length`` is not given.
     """
     x = as_array("repeat", a)
     if axis is None:
@@ -141,14 +141,14 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 def roll(
     a: ArrayLike, shift: ArrayLike | Sequence[int], axis: int | Sequence[int] | None = None
 ) -> Array:
-    """Shift elements along dimensions; what falls out at one end comes in at the other.
+    """Shift elements along dimensions; those shifted out at one end reappear at the other.
 
     Args:
-      shift: by how much, along all axes or along each.
-      axis: one or several; None for the elements in one dimension.
+      shift: the number of positions, for all axes or for each.
+      axis: one or several axes; None shifts the flattened elements.
 
     Raises:
-      ValueError: there are several shifts, and another number of axes.
+      ValueError: there are several shifts, but not one for each axis.
     """
     x = as_array("roll", a)
     if axis is None:

@@ -1,4 +1,4 @@
-"""The names of dtypes; called, they make arrays: ``float32(1)`` has no dimensions."""
+"""The scalar types, which name dtypes and make arrays: ``float32(1)`` is a 0-d array."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gnomon.numpy._construction import asarray
 
 
 class ScalarType(type):
-    """The type of the names of dtypes; each is accepted wherever a dtype is.
+    """The type of the scalar types, each of which is accepted wherever a dtype is.
 
     Attributes:
-      dtype: that dtype.
+      dtype: the dtype that it names.
     """
 
     dtype: np.dtype[Any]

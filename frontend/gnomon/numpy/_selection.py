@@ -67,11 +67,12 @@ def where(
     """Elementwise ``x`` where a condition holds, ``y`` elsewhere; or the indices where it holds.
 
     Args:
-      condition: an array; true is what is not zero.
-      x, y: arrays or scalars that can be broadcast together with it; or neither, see `nonzero`.
+      condition: an array; elements that are not zero are true.
+      x, y: arrays or scalars that can be broadcast together with ``condition``, or neither; see
+        `nonzero`.
       size, fill_value: see `nonzero`.
     Returns:
-      An array of the broadcast shape and promoted dtype; without ``x`` and ``y`` a tuple of
+      An array of the broadcast shape and the promoted dtype; without ``x`` and ``y``, a tuple of
       indices.
 
     Example:
@@ -84,7 +85,7 @@ def where(
     if x is None or y is None:
         raise TypeError("where takes both x and y or neither of them, got None for one")
     if size is not None or fill_value is not None:
-        raise ValueError("where: size and fill_value go with the form of one argument")
+        raise ValueError("where: size and fill_value are only for calls without x and y")
     if (
         type(condition) is ConcreteArray
         and type(x) is ConcreteArray
@@ -118,11 +119,11 @@ def where(
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Array:
-    """Elementwise the choice that belongs to the first condition that holds.
+    """Elementwise choice by the first condition that holds.
 
     Args:
       condlist: conditions.
-      choicelist: as many choices.
+      choicelist: a choice for each condition.
       default: the value where no condition holds.
     Returns:
       An array of the broadcast shape and promoted dtype.
@@ -149,10 +150,10 @@ def nonzero(
     """The indices of the elements that are not zero, one array for each dimension.
 
     Args:
-      a: an array of one dimension at least.
-      size: the length of the results; needed where ``a`` is traced. What is missing is filled up,
-        what is too much is dropped.
-      fill_value: the index, or the tuple of them, to fill up with; 0 by default.
+      a: an array of at least one dimension.
+      size: the length of the results, which is needed if ``a`` is traced. Missing indices are
+        replaced by ``fill_value``, and excess ones are dropped.
+      fill_value: an index, or a tuple of indices; 0 by default.
     Raises:
       ConcretizationTypeError: ``a`` is traced and there is no ``size``.
     """
@@ -173,7 +174,7 @@ def nonzero(
 
 
 def _first_nonzero(mask: Array, size: int, fill_value: Any) -> tuple[Array, ...]:
-    """Indices where a mask holds, ``size`` of them."""
+    """The first ``size`` indices at which a mask is true."""
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * mask.ndim
     if len(fills) != mask.ndim or any(np.ndim(f) for f in fills):
         raise ValueError(
@@ -181,10 +182,11 @@ def _first_nonzero(mask: Array, size: int, fill_value: Any) -> tuple[Array, ...]
         )
     dtype = _dtypes.default_int_dtype()
     if not mask.size or not size:
-        # Of an array without elements the fill value is not asked for, as in JAX.
+        # As in JAX, the fill value is ignored for an array without elements.
         return (lax.full((size,), 0, dtype),) * mask.ndim
     held = lax.reshape(mask, (mask.size,))
-    # The n-th true element is where n elements or fewer were true up to there.
+    # The position of the n-th true element is the number of positions up to which at most n
+    # elements are true.
     counts = lax.cumsum(converted(held, dtype))
     total = lax.slice_in_dim(counts, mask.size - 1, mask.size)
     rank = lax.iota(dtype, size)
@@ -210,7 +212,7 @@ def _first_nonzero(mask: Array, size: int, fill_value: Any) -> tuple[Array, ...]
 def flatnonzero(
     a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The indices, in one dimension, of the elements that are not zero; see `nonzero`."""
+    """The flat indices of the elements that are not zero; see `nonzero`."""
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
@@ -235,11 +237,11 @@ def clip(
 
     Args:
       arr: an array.
-      min, max: the bounds, arrays or scalars; None is no bound.
+      min, max: the bounds, arrays or scalars; None means no bound.
     Returns:
-      An array of the promoted dtype; the upper bound where the bounds are the wrong way round.
+      An array of the promoted dtype; the upper bound where it is below the lower one.
     Raises:
-      ValueError: complex numbers.
+      ValueError: an argument is complex.
     """
     if arr is None:
         raise ValueError("clip: no array was given")
@@ -255,12 +257,12 @@ def clip(
 
 
 def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Elementwise maximum; where one is nan, the other one."""
+    """Elementwise maximum; if one operand is nan, the other one."""
     return where(bitwise_or(greater(x1, x2), isnan(x2)), x1, x2)
 
 
 def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Elementwise minimum; where one is nan, the other one."""
+    """Elementwise minimum; if one operand is nan, the other one."""
     return where(bitwise_or(less(x1, x2), isnan(x2)), x1, x2)
 
 
@@ -275,9 +277,10 @@ def nan_to_num(
 
     Args:
       x: an array.
-      copy: has no meaning here.
+      copy: ignored.
       nan: the replacement of nan.
-      posinf, neginf: those of the infinities; the largest and the smallest number by default.
+      posinf, neginf: the replacements of the infinities; by default the largest and the smallest
+        finite number.
     """
     value = as_array("nan_to_num", x)
     if value.dtype not in FLOAT_OR_COMPLEX:
@@ -306,7 +309,7 @@ def isnan(x: ArrayLike, /) -> Array:
 
 
 def isfinite(x: ArrayLike, /) -> Array:
-    """Elementwise test for neither inf nor nan."""
+    """Elementwise test for finite numbers (neither infinite nor nan)."""
     x = as_array("isfinite", x)
     if is_complex(x.dtype):
         return bitwise_and(isfinite(bind(ops.real, x)), isfinite(bind(ops.imag, x)))
@@ -358,14 +361,14 @@ def isreal(x: ArrayLike) -> Array:
 
 
 def iscomplexobj(x: object) -> bool:
-    """True where the dtype is complex."""
+    """Whether the dtype is complex."""
     if _dtypes.is_python_scalar(x):
         return isinstance(x, complex)
     return x is not None and not isinstance(x, str) and is_complex(np.dtype(_dtype_of(x)))
 
 
 def isrealobj(x: object) -> bool:
-    """True where the dtype is not complex."""
+    """Whether the dtype is not complex."""
     return not iscomplexobj(x)
 
 
@@ -374,7 +377,7 @@ def _dtype_of(x: Any) -> Any:
 
 
 def isscalar(element: object) -> bool:
-    """True for numbers and for arrays without dimensions."""
+    """Whether the argument is a number or an array without dimensions."""
     if isinstance(element, (np.ndarray, Array)):
         return element.ndim == 0
     return np.isscalar(element)
@@ -395,12 +398,12 @@ def isclose(
     Args:
       a, b: arrays or scalars that can be broadcast together.
       rtol, atol: the relative and the absolute tolerance.
-      equal_nan: nan is close to nan.
+      equal_nan: whether nan is close to nan.
     """
     if any(isinstance(getattr(x, "dtype", None), _dtypes.ExtendedDType) for x in (a, b)):
         key: Any = as_array("isclose", a)
         same: Array = key == as_array("isclose", b, 1)
-        return same  # Keys are close where they are equal.
+        return same  # Random keys are close if they are equal.
     x, y = promoted_operands("isclose", INEXACT_KIND, a, b)
     dtype = real_dtype(x.dtype) if is_complex(x.dtype) else x.dtype
     relative, absolute = (
@@ -429,16 +432,16 @@ def allclose(
     atol: ArrayLike = 1e-08,
     equal_nan: bool = False,
 ) -> Array:
-    """A bool: all elements are close; see `isclose`."""
+    """Whether all elements are close; see `isclose`."""
     return _all_true(isclose(a, b, rtol, atol, equal_nan))
 
 
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
-    """A bool: two arrays have one shape and equal elements.
+    """Whether two arrays have the same shape and equal elements.
 
     Args:
       a1, a2: arrays, or lists of numbers.
-      equal_nan: nan equals nan.
+      equal_nan: whether nan equals nan.
     """
     x, y = asarray(a1), asarray(a2)
     if x.shape != y.shape:
@@ -450,7 +453,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
 
 
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """A bool: two arrays can be broadcast together and have equal elements."""
+    """Whether two arrays can be broadcast together and then have equal elements."""
     x, y = asarray(a1), asarray(a2)
     try:
         lax.broadcast_shapes(x.shape, y.shape)

@@ -1,7 +1,7 @@
 """Sets of numbers: distinct elements, membership, union, intersection, differences.
 
-The number of distinct elements is known only where the elements are. With ``size`` the result has
-that length whatever the elements, and these functions can be traced.
+The number of distinct elements is known only if the elements are. With ``size``, the result has a
+fixed length, and these functions can be traced.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gnomon.numpy._sorting import argsort, searchsorted, sort
 
 
 def _known(name: str, *arrays: Array) -> None:
-    """Raise unless the values are known: so is then the size of the result."""
+    """Raise unless the values, and with them the size of the result, are known."""
     for x in arrays:
         if is_tracer(x) and concrete_value(x) is None:
             raise ConcretizationTypeError(
@@ -47,7 +47,7 @@ def _static_size(size: Any) -> int | None:
 
 
 def _filled(values: Array, count: Array, fill_value: Any) -> Array:
-    """``values``, of which the first ``count`` count, the others replaced."""
+    """Replace all but the first ``count`` values by the fill value."""
     fill = converted(as_array("unique", fill_value), values.dtype)
     held = arange(values.shape[0]) < count
     return where(lax.expand_dims(held, tuple(range(1, values.ndim))), values, fill)
@@ -57,7 +57,7 @@ def _filled(values: Array, count: Array, fill_value: Any) -> Array:
 
 
 class _Groups(NamedTuple):
-    """Rows in sorted order: which of them are the first of their kind, and where they were."""
+    """Sorted rows, with the positions that they had and a mask of the first of equal rows."""
 
     rows: Array
     is_first: Array
@@ -65,7 +65,7 @@ class _Groups(NamedTuple):
 
 
 def _groups(x: Array, equal_nan: bool) -> _Groups:
-    """Rows of ``x`` (its slices along the leading axis), equal ones next to each other."""
+    """Sort the rows of ``x`` (its slices along the leading axis): equal ones become adjacent."""
     n = x.shape[0]
     positions = lax.iota(_dtypes.default_int_dtype(), n)
     if not x.size:
@@ -98,16 +98,17 @@ def unique(
 
     Args:
       ar: an array.
-      return_index: also where each first occurs.
-      return_inverse: also, for each element of ``ar``, which of the distinct ones it is.
-      return_counts: also how often each occurs.
-      axis: distinct slices along this axis; None: elements of the flat array.
-      equal_nan: nans are one element.
-      size: the length of the result; needed where ``ar`` is traced. What is too much is dropped.
-      fill_value: fills up what is missing; the first distinct element by default.
-      sorted: has no meaning here: the result is always sorted.
+      return_index: also return the index of the first occurrence of each.
+      return_inverse: also return, for each element of ``ar``, the index of its distinct element.
+      return_counts: also return the number of occurrences of each.
+      axis: find distinct slices along this axis; None means elements of the flat array.
+      equal_nan: whether all nans count as one element.
+      size: the length of the result, which is needed if ``ar`` is traced. Excess elements are
+        dropped.
+      fill_value: the value of missing elements; the first distinct element by default.
+      sorted: ignored: the result is always sorted.
     Returns:
-      An array, or a tuple of it and what was asked for.
+      An array, or a tuple of it and the other requested arrays.
     Raises:
       ConcretizationTypeError: ``ar`` is traced and there is no ``size``.
 
@@ -185,7 +186,7 @@ class UniqueInverseResult(NamedTuple):
 def unique_all(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueAllResult:
-    """Distinct elements, where they first occur, which one each element is, and their counts.
+    """Distinct elements, their first positions, the inverse indices, and their counts.
 
     Nans are distinct; see `unique`.
     """
@@ -204,7 +205,7 @@ def unique_counts(
 def unique_inverse(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueInverseResult:
-    """Distinct elements, and which one each element is; nans are distinct; see `unique`."""
+    """Distinct elements and the inverse indices; nans are distinct; see `unique`."""
     results = unique(x, False, True, False, equal_nan=False, size=size, fill_value=fill_value)
     return UniqueInverseResult(*results)
 
@@ -232,17 +233,17 @@ def isin(
     *,
     method: str = "auto",
 ) -> Array:
-    """Whether elements are among others.
+    """Elementwise test for membership in an array.
 
     Args:
       element: an array.
-      test_elements: what is looked up.
-      assume_unique: has no meaning here.
-      invert: whether they are not.
-      method: ``"compare_all"``: all pairs are compared; ``"binary_search"`` and ``"sort"``: the
-        others are sorted. ``"auto"`` chooses by size.
+      test_elements: the elements of the set.
+      assume_unique: ignored.
+      invert: test for elements that are not in the set.
+      method: ``"compare_all"`` compares all pairs; ``"binary_search"`` and ``"sort"`` sort
+        ``test_elements``; ``"auto"`` chooses by size.
     Returns:
-      Bools of the shape of ``element``. A nan is in nothing.
+      Bools of the shape of ``element``. A nan is never in the set.
     """
     if method not in _METHODS:
         raise ValueError(f"method={method!r} is not implemented; options are {', '.join(_METHODS)}")
@@ -266,7 +267,7 @@ def isin(
 
 
 def _distinct(x: Array, size: int | None) -> tuple[Array, Array]:
-    """Distinct elements, and which of the places hold one."""
+    """Distinct elements, and a mask of the positions that hold one."""
     if size is None or not x.size:
         values = unique(x) if x.size else x
         return values, lax.full(values.shape, True, np.dtype(np.bool_))
@@ -275,7 +276,7 @@ def _distinct(x: Array, size: int | None) -> tuple[Array, Array]:
 
 
 def _chosen(values: Array, mask: Array, size: int | None, fill_value: Any) -> tuple[Array, Array]:
-    """The values where a mask holds, in their order, and their places."""
+    """The values where a mask is true, in their order, and their positions."""
     if size is None:
         places = nonzero(mask)[0]
         return values[places], places
@@ -308,8 +309,8 @@ def setdiff1d(
 
     Args:
       ar1, ar2: arrays.
-      assume_unique: the elements are taken as they are, in their order.
-      size, fill_value: see `unique`; what is missing is 0 by default.
+      assume_unique: keep the elements of ``ar1`` in their order, with duplicates.
+      size, fill_value: see `unique`; missing elements are 0 by default.
 
     Returns:
       An array of the first one's dtype.
@@ -327,7 +328,7 @@ def setdiff1d(
 def union1d(
     ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The distinct elements of two arrays together, sorted; ``size`` as in `unique`."""
+    """The sorted distinct elements of two arrays; for ``size`` see `unique`."""
     count = _static_size(size)
     x, y = _two_sets("union1d", ar1, ar2, count)
     result = unique(concatenate([x, y]), size=count, fill_value=fill_value)
@@ -344,13 +345,13 @@ def intersect1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """The distinct elements that two arrays have in common, sorted.
+    """The sorted distinct elements that two arrays have in common.
 
     Args:
       ar1, ar2: arrays.
-      assume_unique: has no meaning here.
-      return_indices: also where they first occur in each.
-      size, fill_value: see `unique`; what is missing is the first common element by default.
+      assume_unique: ignored.
+      return_indices: also return their first positions in each array.
+      size, fill_value: see `unique`; missing elements are the first common one by default.
     """
     count = _static_size(size)
     x, y = _two_sets("intersect1d", ar1, ar2, count)
@@ -367,7 +368,7 @@ def intersect1d(
     order_y = argsort(y)
     first, second = order[places], order_y[searchsorted(y[order_y], rows[places])]
     if count is not None:
-        # An index out of bounds marks an element that is missing.
+        # An index out of bounds marks a missing element.
         held = arange(count) < common.sum()
         first, second = where(held, first, x.size), where(held, second, y.size)
     return values, first, second
@@ -381,12 +382,12 @@ def setxor1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """The distinct elements that are in one of two arrays only, sorted.
+    """The sorted distinct elements that are in exactly one of two arrays.
 
     Args:
       ar1, ar2: arrays.
-      assume_unique: has no meaning here.
-      size, fill_value: see `unique`; what is missing is the least element by default.
+      assume_unique: ignored.
+      size, fill_value: see `unique`; missing elements are the smallest one by default.
     """
     count = _static_size(size)
     x, y = _two_sets("setxor1d", ar1, ar2, count)

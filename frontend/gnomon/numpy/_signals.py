@@ -23,8 +23,8 @@ from gnomon.numpy._repetition import flip
 def _sliding(
     function: str, x: Any, y: Any, mode: str, precision: PrecisionLike, preferred_element_type: Any
 ) -> Array:
-    """Sums of products of a vector and another one at each place along it."""
-    # Without a dtype of its own the result is inexact, as in NumPy.
+    """Sums of products of a vector and another one at each position along it."""
+    # As in NumPy, the result is inexact unless a dtype is given.
     inexact = preferred_element_type is None
     x, y = promoted(function, x, y, inexact=inexact)
     if x.ndim != 1 or y.ndim != 1:
@@ -71,11 +71,11 @@ def convolve(
 
     Args:
       a, v: vectors.
-      mode: "full": wherever they overlap; "same": as many as the longer one has, in the middle;
-        "valid": where they overlap wholly.
+      mode: "full" returns all positions at which the vectors overlap, "same" the middle ones, as
+        many as the longer vector has elements, and "valid" those at which they overlap completely.
       precision, preferred_element_type: see `lax.conv_general_dilated`.
     Raises:
-      ValueError: no vectors, an empty one, or unknown mode.
+      ValueError: an argument is not a vector or is empty, or the mode is unknown.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -107,12 +107,12 @@ def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind, of order 0.
 
     Raises:
-      ValueError: complex numbers.
+      ValueError: an argument is complex.
     """
     (y,) = promoted("i0", x, inexact=True)
     if not is_floating(y.dtype):
         raise ValueError(f"i0 takes real numbers, got {y.dtype.name}")
-    # The absolute value, with derivative 0 at 0.
+    # An absolute value whose derivative at 0 is 0.
     size = lax.mul(y, lax.sign(y))
     return lax.mul(lax.exp(size), lax.bessel_i0e(y))
 
@@ -121,7 +121,7 @@ def i0(x: ArrayLike) -> Array:
 
 
 def _window(function: str, M: Any, cosines: tuple[float, ...] | None) -> Array:
-    """A sum of cosines over ``M`` places, or (None) a triangle."""
+    """A window of ``M`` points: a sum of cosines, or for None a triangle."""
     count = operator.index(M)
     dtype = _dtypes.default_float_dtype()
     if count <= 1:

@@ -29,7 +29,7 @@ from gnomon.numpy._selection import where
 
 
 def _along(name: str, a: Any, axis: int | None) -> tuple[Array, int]:
-    """The array and the axis to work along; without one the flat array."""
+    """The array and the axis to work along, or the flat array if there is no axis."""
     x = as_array(name, a)
     if axis is None:
         return ravel(x), 0
@@ -63,10 +63,10 @@ def sort(
 
     Args:
       a: an array.
-      axis: along which dimension; None sorts the flat array.
+      axis: the dimension to sort along; None sorts the flat array.
       kind, order: must be None.
-      stable: equal elements keep their order.
-      descending: from the largest to the smallest.
+      stable: keep the order of equal elements.
+      descending: sort from the largest to the smallest.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -94,11 +94,11 @@ def argsort(
 
     Args:
       a: an array.
-      axis: along which dimension; None sorts the flat array.
+      axis: the dimension to sort along; None sorts the flat array.
       kind, order: must be None.
-      stable: equal elements keep their order, in descending order too.
-      descending: from the largest to the smallest; nans come first.
-      dtype: an integer dtype for the result; the default integer dtype by default.
+      stable: keep the order of equal elements, also in descending order.
+      descending: sort from the largest to the smallest; nans come first.
+      dtype: the integer dtype of the result; by default the default integer dtype.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -109,7 +109,7 @@ def argsort(
     x, dimension = _along("argsort", a, axis)
     places = _positions(x, dimension)
     if descending and stable:
-        # Reversed before and after the sort, so that equal elements keep their order.
+        # Reverse before and after the sort, so that equal elements keep their order.
         x, places = lax.rev(x, (dimension,)), lax.rev(places, (dimension,))
     result = lax.sort_key_val(x, places, dimension, stable)[1]
     if descending:
@@ -120,7 +120,7 @@ def argsort(
 
 
 def sort_complex(a: ArrayLike) -> Array:
-    """Sorted along the last axis, by real and then by imaginary part; the result is complex."""
+    """Sort along the last axis, by real and then by imaginary part; the result is complex."""
     x = sort(a)
     return converted(x, _dtypes.to_complex_dtype(x.dtype))
 
@@ -130,7 +130,7 @@ def lexsort(keys: ArraysLike, axis: int = -1) -> Array:
 
     Args:
       keys: a sequence of arrays of one shape, or an array of them.
-      axis: along which dimension.
+      axis: the dimension to sort along.
     Raises:
       TypeError: there are no keys.
       ValueError: shapes differ.
@@ -165,12 +165,12 @@ def _kth(name: str, a: Any, kth: Any, axis: int) -> tuple[Array, int, int]:
 
 
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """Partition elements: the ``kth`` is in its sorted place, smaller ones precede it.
+    """Partition elements: the ``kth`` is in its sorted position, and smaller ones precede it.
 
     Args:
       a: an array of real numbers.
       kth: a Python integer.
-      axis: along which dimension.
+      axis: the dimension to partition along.
     Returns:
       An array of the same shape: the smaller elements ascending, the larger ones descending.
     """
@@ -184,7 +184,7 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """The positions of elements in the order of a partition at ``kth``; see `partition`.
 
-    They are of dtype int32; those of the larger elements are ascending.
+    They are int32. The positions of the larger elements ascend.
     """
     x, k, dimension = _kth("argpartition", a, kth, axis)
     order = argsort(x, dimension)
@@ -198,7 +198,7 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 
 
 def _comes_before(x: Array, y: Array, *, or_equal: bool) -> Array:
-    """Elementwise comparison in the order of sorting: nans are equal and last."""
+    """Elementwise comparison in sorting order, in which nans are equal and last."""
     if is_complex(x.dtype):
         first = _comes_before(lax.real(x), lax.real(y), or_equal=False)
         later = _comes_before(lax.real(y), lax.real(x), or_equal=False)
@@ -213,14 +213,14 @@ def _comes_before(x: Array, y: Array, *, or_equal: bool) -> Array:
 
 
 def _halving(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
-    """One step of a binary search for all values at once, on the bounds of each."""
+    """One step of a binary search for all values at once, which halves the bounds of each."""
     n, one = a.shape[0], lax.full(v.shape, 1, dtype)
     last = lax.full(v.shape, max(n - 1, 0), dtype)
 
     def step(bounds: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bounds
         middle = lax.shift_right_logical(low + high, one)
-        # Once all is found the middle is the end, which is not read from.
+        # When the search has ended, the middle is the end, which must not be read.
         element = a.at[lax.min(middle, last)].get(mode="clip")
         before = _comes_before(element, v, or_equal=side == "right")
         is_right = before & (middle < n) & (low < high)
@@ -241,7 +241,7 @@ def _by_halves(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
 
 
 def _by_halves_unrolled(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
-    """Binary search in as many steps one after the other: more to compile, one kernel."""
+    """Binary search without a loop: more code to compile, but a single kernel."""
     step, bounds = _halving(a, v, side, dtype), _start(a, v, dtype)
     for _ in range(a.shape[0].bit_length()):
         bounds = step(bounds)
@@ -257,9 +257,9 @@ def _by_comparison(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array
 
 
 def _by_sorting(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
-    """Sort elements and values together: the place of a value is the number of elements before."""
+    """Sort elements and values together, and count the elements before each value."""
     flat, n = ravel(v), a.shape[0]
-    # A stable sort keeps in front what is given first.
+    # A stable sort keeps the operand that is given first in front of equal elements.
     parts = [flat, a] if side == "left" else [a, flat]
     joined = concatenate(parts)
     is_element = lax.concatenate([lax.full(p.shape, int(p is a), dtype) for p in parts], 0)
@@ -287,19 +287,20 @@ def searchsorted(
     *,
     method: str = "scan",
 ) -> Array:
-    """Where values would be inserted into a sorted array so that it stays sorted.
+    """The positions at which values can be inserted into a sorted array to keep it sorted.
 
     Args:
       a: a 1-d array, sorted.
       v: values to insert.
-      side: ``"left"``: before equal elements; ``"right"``: after them.
-      sorter: positions that sort ``a``, where it is not.
-      method: ``"scan"``: binary search; ``"scan_unrolled"``: without a loop; ``"compare_all"``:
-        comparison with every element; ``"sort"``: by sorting both together. The result is the same.
+      side: ``"left"`` means before equal elements, ``"right"`` after them.
+      sorter: indices that sort ``a``, if it is not sorted.
+      method: ``"scan"`` is a binary search, ``"scan_unrolled"`` the same without a loop,
+        ``"compare_all"`` compares with every element, and ``"sort"`` sorts both together. The
+        result is the same.
     Returns:
       Integers of the shape of ``v``, between 0 and the size of ``a``.
     Raises:
-      ValueError: ``a`` is not 1-dimensional, or there is no such side or method.
+      ValueError: ``a`` is not 1-dimensional, or the side or method is unknown.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -338,10 +339,10 @@ def digitize(
     Args:
       x: values.
       bins: the edges, a 1-d array, ascending or descending.
-      right: the right edge of an interval belongs to it, not the left one.
+      right: intervals include their right edge instead of the left one.
       method: see `searchsorted`.
     Returns:
-      Integers of the shape of ``x``: 0 for what is before the first edge.
+      Integers of the shape of ``x``; 0 for values before the first edge.
     """
     values, edges = as_array("digitize", x, 0), as_array("digitize", bins, 1)
     if edges.ndim != 1:

@@ -39,8 +39,8 @@ def take(
     Args:
       a: an array; flattened where ``axis`` is None.
       indices: integers; negative ones count from the end.
-      mode: for positions out of bounds: ``"fill"`` (nan, or the extreme integer; the default),
-        ``"clip"``, for which negative ones are out of bounds, or ``"wrap"``.
+      mode: the treatment of positions out of bounds: ``"fill"`` (the default) gives nan, or the
+        extreme integer; ``"clip"`` clamps them, and also negative ones to 0; or ``"wrap"``.
     Raises:
       TypeError: the indices are not integers.
     """
@@ -59,7 +59,7 @@ def take(
         else:
             index = as_operand(np.asarray(concrete_value(index)) % max(size, 1))
     elif mode == "clip" and size:
-        # Negative positions are out of bounds too, as in NumPy.
+        # As in NumPy, negative positions are out of bounds, too.
         bounds = [converted(as_operand(n), index.dtype) for n in (0, size - 1)]
         index = lax.clamp(bounds[0], index, bounds[1])
     elif mode not in (None, "fill", "clip", "promise_in_bounds"):
@@ -84,17 +84,18 @@ def take_along_axis(
     *,
     wrap_negative_indices: bool | None = None,
 ) -> Array:
-    """For each position, the element at the index given there along a dimension.
+    """Take elements along a dimension, by an array with an index for each position.
 
     Args:
       arr: an array.
-      indices: integers, an array of the same rank that fits it in the other dimensions.
-      axis: the dimension; None: of the flat array, ``indices`` being 1-dimensional.
-      mode: for indices out of bounds: ``"fill"`` (the default), ``"clip"``,
-        ``"promise_in_bounds"``, ``"one_hot"``: zeros.
-      fill_value: what ``"fill"`` gives; nan, or the extreme integer.
-      wrap_negative_indices: negative indices count from the end (the default); otherwise they are
-        out of bounds.
+      indices: an array of integers of the same rank, which broadcasts with ``arr`` in the other
+        dimensions.
+      axis: the dimension; None means the flat array, for which ``indices`` is 1-dimensional.
+      mode: the treatment of indices out of bounds: ``"fill"`` (the default), ``"clip"``,
+        ``"promise_in_bounds"``, or ``"one_hot"``, which gives zeros.
+      fill_value: the value of ``"fill"``; by default nan, or the extreme integer.
+      wrap_negative_indices: whether negative indices count from the end (the default); otherwise
+        they are out of bounds.
     """
     x = as_array("take_along_axis", arr)
     index = as_array("take_along_axis", indices, 1)

@@ -1,7 +1,7 @@
 """Universal functions: the methods ``reduce``, ``accumulate``, ``at``, ``outer``, ``reduceat``.
 
-The functions of `gnomon.numpy` that are universal functions in JAX (``add``, ``maximum``, ...) stay
-plain functions, which Python calls fastest; they carry the methods as attributes.
+The functions of `gnomon.numpy` that are universal functions in JAX (``add``, ``maximum``, ...) are
+plain functions, because Python calls these fastest; the methods are attributes of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FACTS = ("nin", "nout", "nargs", "identity")
 
 
 class _CountsFunctions(type):
-    """A function that carries the methods is an instance too."""
+    """The metaclass for which functions with these methods are instances of `ufunc`, too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return type.__instancecheck__(cls, instance) or hasattr(instance, "__ufunc__")
@@ -46,7 +46,7 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
 
     Attributes:
       nin, nout, nargs: the numbers of arguments, of results, and of both.
-      identity: what the reduction of no elements gives; None where there is none.
+      identity: the result of a reduction over no elements, or None.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         self._elementwise = elementwise
 
     def _parts(self) -> tuple[Any, ...]:
-        """Everything that tells it from others."""
+        """The values that distinguish it from other universal functions."""
         rules = self._reducer, self._accumulator, self._update, self._elementwise
         return (self._func, self.nin, self.nout, type(self.identity), self.identity, *rules)
 
@@ -110,11 +110,11 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
 
         Args:
           a: an array.
-          axis: the axis; None for all of them.
+          axis: the axis; None means all axes.
           dtype: the dtype to compute in.
-          keepdims: keep the axis, with size 1.
-          initial: a value to start from, before the first element.
-          where: a mask of the elements that count; needs an identity or ``initial``.
+          keepdims: keep the axis with size 1.
+          initial: a value that comes before the first element.
+          where: a mask of the elements to combine; it needs an identity or ``initial``.
         Raises:
           ValueError: there are no elements and no identity.
 
@@ -190,15 +190,16 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         return _manipulation.moveaxis(_joining.concatenate([rows[:1], later]), 0, place)
 
     def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Array:
-        """The array with the function applied at indices, as a new array.
+        """A copy of an array with the function applied at indices.
 
         Args:
           a: an array.
-          indices: as in ``a[indices]``; repeated ones are applied one after another.
-          b: the second argument of a function of two.
-          inplace: must be False: arrays are immutable.
+          indices: an index as in ``a[indices]``; at repeated indices, the function is applied
+            repeatedly.
+          b: the second argument of a function of two arguments.
+          inplace: must be False, since arrays are immutable.
         Raises:
-          NotImplementedError: ``inplace`` is left True.
+          NotImplementedError: ``inplace`` is True.
 
         Example:
           >>> import gnomon.numpy as gnp
@@ -229,7 +230,7 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         return _manipulation.reshape(lax.scan(step, _manipulation.ravel(x), each)[0], x.shape)
 
     def outer(self, A: Any, B: Any, /) -> Any:
-        """Apply to all pairs of elements; of shape ``A.shape + B.shape``.
+        """Apply to all pairs of elements; the result has the shape ``A.shape + B.shape``.
 
         Example:
           >>> import gnomon.numpy as gnp
@@ -246,10 +247,10 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
     ) -> Array:
         """`reduce` over slices: from each index to the next one, the last to the end.
 
-        Where an index is not below the next one, the slice is that one element.
+        If an index is not below the next one, the slice is the element at this index.
 
         Raises:
-          IndexError: an index is out of bounds, and not traced.
+          IndexError: an index is out of bounds and not traced.
         """
         self._check_binary("reduceat")
         _unsupported(f"{self.__name__}.reduceat", out=out)
@@ -270,7 +271,7 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         return _joining.concatenate(pieces, place)
 
     def _reduced_at_traced(self, x: Array, indices: Array, axis: int, dtype: Any) -> Array:
-        """`reduceat` where the lengths of the slices are unknown: all slices grow side by side."""
+        """`reduceat` for slices of unknown lengths: all slices are extended in parallel."""
         x = _construction.asarray(x, dtype)
         x = lax.convert_element_type(x, self._result_dtype(x))
         size = x.shape[axis]
@@ -285,7 +286,7 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         return lax.fori_loop(0, size, grown, _taking.take(x, indices, axis))
 
     def _result_dtype(self, x: Array) -> np.dtype[Any]:
-        """The dtype of the function of two such elements: what a carry must have."""
+        """The dtype of the function of two elements, which the carry must have."""
         one = np.ones((), x.dtype)
         return np.dtype(self(one, one).dtype)
 
@@ -306,12 +307,12 @@ def _unsupported(name: str, **arguments: Any) -> None:
 def frompyfunc(
     func: Callable[..., Any], /, nin: int, nout: int, *, identity: ArrayLike | None = None
 ) -> ufunc:
-    """A universal function of a function of scalars.
+    """Make a universal function of a function of scalars.
 
     Args:
-      func: from ``nin`` scalars to ``nout`` scalars, made of gnomon's functions.
+      func: a function of ``nin`` scalars that returns ``nout`` scalars and uses gnomon's functions.
       nin, nout: the numbers of arguments and of results.
-      identity: what the reduction of no elements gives.
+      identity: the result of a reduction over no elements.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -324,7 +325,7 @@ def frompyfunc(
 
 
 def _bitwise(reduction: Callable[..., Array]) -> Callable[..., Array]:
-    """A reduction of `gnomon.lax` under the arguments of `ufunc.reduce`, where it has no more."""
+    """A reduction of `gnomon.lax` with the parameters of `ufunc.reduce`, not all supported."""
 
     def reduce(
         a: Any, axis: int | None, *, dtype: Any, keepdims: bool, initial: Any, where: Any
@@ -346,7 +347,7 @@ def _bitwise(reduction: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _untyped(reduction: Callable[..., Array]) -> Callable[..., Array]:
-    """A reduction that takes no dtype of its own."""
+    """A reduction that takes no dtype."""
 
     def reduce(a: Any, axis: int | None, *, dtype: Any, **kwargs: Any) -> Array:
         x = as_array("reduce", a)

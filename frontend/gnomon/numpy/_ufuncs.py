@@ -1,4 +1,4 @@
-"""Elementwise functions that are one op each, mostly: the name, the op, the dtypes, the meaning."""
+"""Elementwise functions, most of which are one op: the name, the op, the dtypes, the meaning."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ _acosh = unary(
 
 
 def arccosh(x: ArrayLike, /) -> Array:
-    """Elementwise inverse hyperbolic cosine; of complex numbers the one with a real part >= 0.
+    """Elementwise inverse hyperbolic cosine; for complex numbers, its real part is >= 0.
 
     Args:
       x: an array or scalar.
@@ -197,12 +197,12 @@ minimum = binary(
 
 
 def absolute(x: ArrayLike, /) -> Array:
-    """Elementwise absolute value; of complex numbers the magnitude, a real number.
+    """Elementwise absolute value; for complex numbers the magnitude, a real number.
 
     Args:
       x: an array or scalar.
     Returns:
-      An array of the shape of ``x``; ``x`` itself where it is bool or unsigned.
+      An array of the shape of ``x``; ``x`` itself if it is bool or unsigned.
     """
     x = as_array("absolute", x)
     return x if x.dtype == BOOL or x.dtype in UNSIGNED else _abs(x)
@@ -222,7 +222,7 @@ def reciprocal(x: ArrayLike, /) -> Array:
     return bind(ops.integer_pow, x, y=-1)
 
 
-# ---------------------------------------------------------------------------------------- comparing
+# -------------------------------------------------------------------------------------- comparisons
 
 equal = binary("equal", "eq", ANY_KIND, ANY_DTYPE, "Elementwise :math:`x = y`.")
 not_equal = binary("not_equal", "ne", ANY_KIND, ANY_DTYPE, "Elementwise :math:`x \\neq y`.")
@@ -234,7 +234,7 @@ def _ordering(name: str, op_name: str, ufunc: Any, sign: str) -> Any:
     def general(x: ArrayLike, y: ArrayLike) -> Array:
         x, y = promoted_operands(name, ANY_KIND, x, y)
         if is_complex(x.dtype):
-            # By the real parts, and where they are equal by the imaginary ones.
+            # Compare the real parts, and the imaginary parts if those are equal.
             real_x, real_y = bind(ops.real, x), bind(ops.real, y)
             by_imag = bind(op, bind(ops.imag, x), bind(ops.imag, y))
             tie = bind(ops.eq, real_x, real_y)
@@ -357,7 +357,7 @@ def logical_not(x: ArrayLike, /) -> Array:
     return bind(getattr(ops, "not"), as_bool(as_array("logical_not", x)))
 
 
-# The names of the array API standard, and NumPy's second ones.
+# The names of the array API standard, and the aliases of NumPy.
 acos, acosh, asin, asinh = arccos, arccosh, arcsin, arcsinh
 atan, atanh, atan2 = arctan, arctanh, arctan2
 bitwise_not = invert = bitwise_invert

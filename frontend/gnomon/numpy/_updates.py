@@ -1,7 +1,7 @@
-"""Writing by an index, as a new array: ``x.at[index].set(values)`` and its siblings.
+"""Updates by an index, which return a new array: ``x.at[index].set(values)`` and so on.
 
-A write out of bounds is dropped. What is static and contiguous becomes a slice that is replaced;
-everything else is one scatter.
+A write out of bounds is dropped. An update at a static and contiguous index replaces a slice; all
+others are one scatter.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _Update = TypeVar("_Update", bound=Callable[..., Array])
 
 
 class IndexUpdateHelper:
-    """``x.at``: updates of an array by index, each of which gives a new array.
+    """``x.at``: updates of an array by index, each of which returns a new array.
 
     ================================  ===========================
     ``x.at[i].set(y)``                 ``x[i] = y``
@@ -63,15 +63,16 @@ class IndexUpdateHelper:
     ``x.at[i].get()``                  ``x[i]``
     ================================  ===========================
 
-    Where several indices name one element all of them count, except that `set` keeps one of them.
+    If several indices name the same element, all updates are applied; but `set` applies only one.
     Keyword arguments of all methods:
 
     Args:
-      mode: what happens out of bounds. ``"drop"`` (or ``"fill"``): writes are dropped, reads give
-        ``fill_value``. ``"clip"``: the index is moved inside. ``"promise_in_bounds"``: there is
-        none, says the caller. None: writes are dropped, reads are clipped.
+      mode: the treatment of indices out of bounds. ``"drop"`` (or ``"fill"``) drops writes and
+        reads ``fill_value``. ``"clip"`` clamps the index. ``"promise_in_bounds"`` is a promise that
+        there are none. None drops writes and clamps reads.
       indices_are_sorted, unique_indices: promises that a backend may use.
-      wrap_negative_indices: negative indices count from the end; otherwise they are out of bounds.
+      wrap_negative_indices: whether negative indices count from the end; otherwise they are out of
+        bounds.
       out_sharding: the sharding of the result, or a spec of the mesh that is set.
 
     Example:
@@ -96,14 +97,14 @@ class IndexUpdateHelper:
 
 
 def _automatic(index: Any) -> Any:
-    """An index, or values, whose arrays do not have explicit axes in their types."""
+    """An index or values, whose arrays then have no explicit axes in their types."""
     if isinstance(index, tuple):
         return tuple(map(_automatic, index))
     return automatic(index) if isinstance(index, Array) else index
 
 
 def _placed(update: _Update) -> _Update:
-    """A method of `IndexUpdateRef` that takes ``out_sharding``, the sharding of its result."""
+    """Add the parameter ``out_sharding``, the sharding of the result, to a method."""
 
     @functools.wraps(update)
     def method(self: IndexUpdateRef, new: Any, *, out_sharding: Any = None, **kwargs: Any) -> Array:
@@ -143,11 +144,12 @@ class IndexUpdateRef:
         wrap_negative_indices: bool = True,
         out_sharding: OutSharding | None = None,
     ) -> Array:
-        """``x[index]``, with a choice of what happens out of bounds.
+        """``x[index]``, with a choice of the treatment of indices out of bounds.
 
         Args:
-          fill_value: what ``mode="fill"`` gives; by default nan, or the smallest integer (the
-            largest of unsigned ones), or True. For the others see `IndexUpdateHelper`.
+          fill_value: the value of elements out of bounds with ``mode="fill"``; by default nan, the
+            smallest integer (the largest if unsigned), or True. For all other arguments see
+            `IndexUpdateHelper`.
         """
 
         def compute(array: Array) -> Array:
@@ -210,7 +212,7 @@ class IndexUpdateRef:
 
     @_placed
     def apply(self, func: Callable[[Array], Any], **kwargs: Any) -> Array:
-        """``x[index] = func(x[index])`` as a new array; repeated indices apply it repeatedly.
+        """``x[index] = func(x[index])`` as a new array; applied repeatedly at repeated indices.
 
         Args:
           func: an elementwise function of one array, whose result has the array's dtype or is
@@ -225,11 +227,11 @@ class IndexUpdateRef:
         return _applied(func, x, counts)
 
     def _of_own_dtype(self, result: Array, dtype: np.dtype[Any]) -> Array:
-        """The dtype of a result is that of the array, whatever the values were."""
+        """Convert a result to the dtype of the array, whatever the dtype of the values."""
         return with_weak_type(convert_element_type(result, dtype), self.array.aval.weak_type)
 
     def _factors(self, values: Any, kwargs: dict[str, Any]) -> Array:
-        """Ones, and ``values`` at the index: in a dtype that holds both, so that nothing is cut."""
+        """Ones, with ``values`` at the index, in a dtype that can hold both."""
         factors = _values(values, self.array.dtype)
         if factors.dtype == BOOL:
             factors = convert_element_type(factors, np.int32)
@@ -319,8 +321,9 @@ def update_by_index(
       x: the array.
       index: see `getitem`.
       values: an array or scalar that broadcasts to the shape of ``x[index]``. It is converted to
-        the dtype of ``x``, with a warning where that loses something.
-      For the others see `IndexUpdateHelper`.
+        the dtype of ``x``, with a warning if the conversion is lossy.
+
+    For all other arguments see `IndexUpdateHelper`.
 
     Raises:
       IndexError, TypeError: see `getitem`.
@@ -391,7 +394,7 @@ def _common_dtype(name: str, x: Array, new: Array) -> np.dtype[Any]:
 
 
 def _broadcast(new: Array, plan: Plan) -> Array:
-    """Values in the shape of what is updated, without new dimensions."""
+    """Broadcast values to the shape of the updated part, without new dimensions."""
     shape = plan.result_shape
     try:
         fits = len(new.shape) <= len(shape) and broadcast_shapes(new.shape, shape) == shape
@@ -414,7 +417,7 @@ def _start(entry: Entry) -> int:
 
 
 def _replaced(name: str, x: Array, plan: Plan, integers: dict[int, int], new: Array) -> Array:
-    """Replace one contiguous part, at a static place."""
+    """Replace one contiguous part at a static position."""
     starts = [integers[d] if d in integers else _start(e) for d, e in enumerate(plan.entries)]
     sizes = [e.size if isinstance(e, Span) else 1 for e in plan.entries]
     new = reshaped(new, tuple(sizes))
@@ -442,10 +445,10 @@ def _scattered(
     wrap_negative: bool,
     **flags: Any,
 ) -> Array:
-    """Scatter: whole and contiguous dimensions are windows, all others are indexed."""
+    """Scatter values: whole and contiguous dimensions are windows, all others are indexed."""
     if name == "scatter_sub":
         name, new = "scatter_add", bind(ops.neg, new)
-    # The dimensions of the rows are those of the values that are no windows, in the same order.
+    # The rows have those dimensions of the values that are not windows, in the same order.
     window_dims = [
         d
         for d, e in enumerate(plan.entries)

@@ -1,9 +1,9 @@
 """`gnomon.numpy.fft`: discrete Fourier transforms, with the arguments of ``jax.numpy.fft``.
 
 Each transform takes ``n`` or ``s``, the number of points along the transformed axes, to which the
-input is cut or padded with zeros; ``axis`` or ``axes``; and ``norm``: "backward" (the default:
-inverse transforms are divided by the number of points), "forward" (the others are) or "ortho"
-(both, by its square root).
+input is cut or padded with zeros; ``axis`` or ``axes``; and ``norm``. With "backward" (the default)
+inverse transforms are divided by the number of points, with "forward" the other transforms, and
+with "ortho" all transforms by its square root.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 def _transform(
     name: str, kind: FftType, a: Any, s: Any, axes: Sequence[int] | None, norm: str | None
 ) -> Array:
-    """The transform of any axes, with padding and normalization."""
+    """The transform along any axes, with padding and normalization."""
     x = as_array(f"fft.{name}", a)
     if s is not None:
         s = tuple(operator.index(n) for n in s)
@@ -88,7 +88,7 @@ def _transform(
 
 
 def _resized(x: Array, dims: Sequence[int], lengths: Sequence[int], halved: bool) -> Array:
-    """The input cut or padded with zeros to the points that a transform takes."""
+    """Cut the input, or pad it with zeros, to the number of points of a transform."""
     wanted = list(lengths)
     if halved:
         wanted[-1] = wanted[-1] // 2 + 1
@@ -141,7 +141,7 @@ def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = N
     Returns:
       A complex array.
     Raises:
-      ValueError: ``n`` is not positive, or the axis or ``norm`` does not exist.
+      ValueError: ``n`` is not positive, the axis does not exist, or ``norm`` is unknown.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -160,7 +160,7 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     """The transform of real numbers: its first ``n // 2 + 1`` coefficients, which imply the others.
 
     Raises:
-      ValueError: the numbers are complex; as `fft`.
+      ValueError: the numbers are complex, or an argument is not valid for `fft`.
     """
     return _transform_1d("rfft", FftType.RFFT, a, n, axis, norm)
 
@@ -319,12 +319,12 @@ def _shifted(name: str, x: Any, axes: Any, sign: int) -> Array:
     elif isinstance(axes, int):
         axes = [axes]
     dims = [canonical_axis(d, array.ndim) for d in axes]
-    # Half the size forwards; backwards as much, so that an odd size is undone.
+    # Shift by half the size, and back by the same amount, so that odd sizes are inverted, too.
     return _roll(array, [sign * (array.shape[d] // 2) for d in dims], dims) if dims else array
 
 
 def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
-    """The zero frequency in the middle.
+    """Move the zero frequency to the middle.
 
     Example:
       >>> import gnomon.numpy as gnp

@@ -51,7 +51,7 @@ def gumbel(
       dtype: a floating point dtype; float32 by default.
       mode: ``"low"`` (the default), or ``"high"``: twice as many bits, and larger values.
     Raises:
-      ValueError: another dtype or mode.
+      ValueError: the dtype or the mode is not supported.
     """
     words = one_key("gumbel", key)
     checked = float_dtype("gumbel", dtype)

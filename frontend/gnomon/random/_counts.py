@@ -122,7 +122,7 @@ def poisson(
       shape: the shape of the result; that of ``lam`` by default.
       dtype: an integer dtype; int32 by default.
     Raises:
-      ValueError: another dtype, or ``lam`` does not broadcast to the shape.
+      ValueError: the dtype is not supported, or ``lam`` does not broadcast to the shape.
 
     Example:
       >>> from gnomon import random

@@ -333,7 +333,7 @@ def geometric(
       shape: the shape of the result; that of ``p`` by default.
       dtype: an integer dtype; int32 by default.
     Raises:
-      ValueError: another dtype.
+      ValueError: the dtype is not supported.
     """
     words = one_key("geometric", key)
     checked = _dtypes.default_int_dtype()

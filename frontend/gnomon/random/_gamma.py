@@ -156,7 +156,7 @@ def gamma(
       shape: the shape of the result; that of ``a`` by default.
       dtype: a floating point dtype; float32 by default.
     Raises:
-      ValueError: another dtype, or ``a`` does not broadcast to the shape.
+      ValueError: the dtype is not supported, or ``a`` does not broadcast to the shape.
 
     Example:
       >>> from gnomon import random

@@ -130,7 +130,7 @@ def wrap_key_data(
       key_bits_array: a uint32 array whose last dimension holds the words of a key.
       impl, dtype: the generator, see `key`.
     Raises:
-      TypeError: another dtype or shape.
+      TypeError: the dtype is not supported, or another shape.
     """
     of = _implementation("wrap_key_data", impl, dtype)
     if not _is_raw(key_bits_array):

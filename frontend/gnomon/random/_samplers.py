@@ -136,7 +136,7 @@ def bits(
       shape: the shape of the result.
       dtype: an unsigned integer dtype; uint32 by default (uint64 under x64).
     Raises:
-      ValueError: another dtype, or an array of keys.
+      ValueError: the dtype is not supported, or an array of keys.
 
     Example:
       >>> from gnomon import random
@@ -295,7 +295,7 @@ def normal(
       shape: the shape of the result.
       dtype: a floating point or complex dtype (variance one in total); float32 by default.
     Raises:
-      ValueError: another dtype.
+      ValueError: the dtype is not supported.
 
     Example:
       >>> from gnomon import random
@@ -363,7 +363,7 @@ def randint(
         result is ``minval``.
       dtype: an integer dtype; int32 by default.
     Raises:
-      TypeError: another dtype.
+      TypeError: the dtype is not supported.
       ValueError: bounds do not broadcast to the shape.
 
     Example:

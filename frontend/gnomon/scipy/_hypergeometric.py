@@ -124,7 +124,7 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
       An array of their broadcast shape; infinite where ``b`` is zero or a negative integer, unless
       the series ends before.
     Raises:
-      ValueError: complex numbers.
+      ValueError: an argument is complex.
 
     Example:
       >>> print(hyp1f1(1.0, 1.0, 1.0).round(4))
@@ -179,7 +179,7 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
       An array of their broadcast shape; infinite where ``c`` is zero or a negative integer, and
       beyond ``x = 1``, unless the series ends before.
     Raises:
-      ValueError: complex numbers.
+      ValueError: an argument is complex.
 
     Example:
       >>> print(hyp2f1(1.0, 1.0, 2.0, 0.5).round(4))

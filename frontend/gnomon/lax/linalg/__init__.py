@@ -1,8 +1,9 @@
 """Factorizations of matrices and linear systems.
 
-The last two dimensions of an array are those of a matrix, all before are batch dimensions. The
-dtypes are float32, float64, complex64 and complex128. A matrix that cannot be factored (not
-positive definite, not finite) gives nan; the other members of its batch are not affected.
+The last two dimensions of an array are those of a matrix; all others are batch dimensions. The
+dtypes are float32, float64, complex64 and complex128. The result for a matrix that cannot be
+factored, because it is not positive definite or not finite, is nan. The other matrices of the batch
+are not affected.
 """
 
 from gnomon.lax.linalg._factorizations import (

@@ -59,9 +59,9 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
 
     Args:
       x: positive definite matrices ``[..., n, n]``, symmetric or (complex) Hermitian.
-      symmetrize_input: factor ``(x + x^H) / 2``; else the upper triangle is not read.
+      symmetrize_input: factor ``(x + x^H) / 2``; otherwise the upper triangle is not read.
     Returns:
-      ``[..., n, n]``; nan where a matrix is not positive definite.
+      ``[..., n, n]``; nan if a matrix is not positive definite.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -87,16 +87,16 @@ def eig(
 
     Args:
       x: ``[..., n, n]``.
-      compute_left_eigenvectors, compute_right_eigenvectors: what to return besides the values.
-      enable_eigvec_derivs: differentiate the eigenvectors too. Each has length one and a real
-        largest component; the derivative holds where the eigenvalues are distinct, and no vector
+      compute_left_eigenvectors, compute_right_eigenvectors: which eigenvectors to return.
+      enable_eigvec_derivs: differentiate the eigenvectors, too. Each has length one and a real
+        largest component. The derivative is valid if the eigenvalues are distinct and no vector
         has two components of the largest magnitude.
       implementation, use_magma: ignored; there is one.
     Returns:
-      A list: eigenvalues ``[..., n]``, then, as columns of ``[..., n, n]``, the left eigenvectors
-      and the right ones, if asked for; all complex.
+      A list of complex arrays: the eigenvalues ``[..., n]``, then the left and the right
+      eigenvectors that were requested, as columns of ``[..., n, n]``.
     Raises:
-      NotImplementedError: differentiated, with eigenvectors and without ``enable_eigvec_derivs``.
+      NotImplementedError: eigenvectors are differentiated without ``enable_eigvec_derivs``.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -128,7 +128,7 @@ def eigh(
 
     Args:
       x: ``[..., n, n]``.
-      lower: which triangle is read, without ``symmetrize_input``.
+      lower: which triangle is read if ``symmetrize_input`` is false.
       symmetrize_input: factor ``(x + x^H) / 2``.
       sort_eigenvalues: ignored; they always ascend.
       subset_by_index: only ``None`` and ``(0, n)``.
@@ -164,9 +164,9 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
     """The product of Householder reflectors ``I - tau v v^H``.
 
     Args:
-      a: ``[..., m, n]`` with ``m >= n``; the vectors are below the diagonal, their ones are left
-        out.
-      taus: ``[..., k]`` with ``k <= n``: a factor for each.
+      a: ``[..., m, n]`` with ``m >= n``; the vectors are below the diagonal, without their leading
+        ones.
+      taus: ``[..., k]`` with ``k <= n``: the factor of each reflector.
     Returns:
       The first ``n`` columns of the product, ``[..., m, n]``.
     Raises:
@@ -203,9 +203,9 @@ def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
     Args:
       x: ``[..., m, n]``.
     Returns:
-      ``(lu, pivots, permutation)``: the factors ``[..., m, n]`` (L below the diagonal, its ones
-      left out), the row that each step swaps with, and ``permutation`` with
-      ``x[permutation] = L @ U``, both int32.
+      ``(lu, pivots, permutation)``: the factors ``[..., m, n]``, with L below the diagonal and
+      without its ones; the row that each step swaps with; and the permutation for which
+      ``x[permutation] = L @ U``. The last two are int32.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -221,7 +221,7 @@ def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
 
 
 def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
-    """The permutation that the pivots of `lu` make of the rows.
+    """The permutation of the rows that the pivots of `lu` describe.
 
     Args:
       pivots: int32 ``[..., k]``; step ``i`` swaps row ``i`` with row ``pivots[i]``.
@@ -245,7 +245,7 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
 
 
 def geqrf(x: ArrayLike) -> tuple[Array, Array]:
-    """The reflectors of the QR factorization, and R above them: LAPACK's array, and the factors."""
+    """A QR factorization in LAPACK's form: R, the reflectors below it, and their factors."""
     packed, taus = bind(ops.geqrf, as_matrix("geqrf", x))
     return packed, taus
 
@@ -253,14 +253,14 @@ def geqrf(x: ArrayLike) -> tuple[Array, Array]:
 def ormqr(
     a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False
 ) -> Array:
-    """Multiply by the square Q of reflectors (see `householder_product`).
+    """Multiply by the square matrix Q that reflectors define; see `householder_product`.
 
     Args:
       a: ``[..., m, n]``, vectors below the diagonal.
       taus: ``[..., k]``.
       c: ``[..., m, columns]``, or ``[..., rows, m]`` unless ``left``.
-      left: ``Q @ c``, else ``c @ Q``.
-      transpose: take ``Q^H`` for Q.
+      left: compute ``Q @ c``; otherwise ``c @ Q``.
+      transpose: use ``Q^H`` instead of Q.
     Raises:
       ValueError: the shapes do not fit.
 
@@ -302,7 +302,8 @@ def qr(
     Args:
       x: ``[..., m, n]``.
       pivoting: permute the columns so that the diagonal of R descends.
-      full_matrices: a square Q; else Q is ``[..., m, k]`` and R ``[..., k, n]``, ``k = min(m, n)``.
+      full_matrices: return a square Q; otherwise Q is ``[..., m, k]`` and R is ``[..., k, n]`` with
+        ``k = min(m, n)``.
       use_magma: ignored.
     Returns:
       ``(q, r)``, with pivoting ``(q, r, p)`` and ``q @ r = x[..., p]``.
@@ -328,8 +329,8 @@ def schur(
     """The Schur form: ``q @ t @ q^H = x`` with a unitary q and a triangular t.
 
     Args:
-      x: ``[..., n, n]``. The form of a real matrix is real: pairs of complex eigenvalues are blocks
-        of two rows.
+      x: ``[..., n, n]``. The form of a real matrix is real; pairs of complex eigenvalues become
+        blocks of two rows and columns.
       compute_schur_vectors: whether to return q.
       sort_eig_vals, select_callable: ignored.
     Returns:
@@ -366,10 +367,11 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Arra
     """Reduce symmetric or Hermitian matrices ``[..., n, n]`` to tridiagonal form.
 
     Args:
-      lower: which triangle is read, and holds the reflectors afterwards.
+      lower: which triangle is read and overwritten with the reflectors.
     Returns:
-      ``(a, d, e, taus)``: the reflectors' vectors beyond the tridiagonal form; its diagonal
-      ``[..., n]`` and the one beside it ``[..., n - 1]``, both real; the reflectors' factors.
+      ``(a, d, e, taus)``: the vectors of the reflectors outside of the tridiagonal form, its
+      diagonal ``[..., n]`` and off-diagonal ``[..., n - 1]``, which are real, and the factors of
+      the reflectors.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -394,14 +396,14 @@ def svd(
 
     Args:
       x: ``[..., m, n]``.
-      full_matrices: square u and vh; else ``k = min(m, n)`` columns and rows.
+      full_matrices: return square u and vh; otherwise they have ``k = min(m, n)`` columns and rows.
       compute_uv: whether to compute the vectors.
       subset_by_index: only ``None`` and ``(0, k)``.
       algorithm: ignored; there is one.
     Returns:
-      ``(u, s, vh)``, or ``s`` alone: descending, real.
+      ``(u, s, vh)``, or only ``s``, which is real and descends.
     Raises:
-      NotImplementedError: differentiated with ``full_matrices`` where ``m != n``.
+      NotImplementedError: the result is differentiated with ``full_matrices`` and ``m != n``.
 
     Example:
       >>> import gnomon.numpy as gnp

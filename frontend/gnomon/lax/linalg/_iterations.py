@@ -1,4 +1,4 @@
-"""Factors by iteration: the update of a Cholesky factor, the polar decomposition."""
+"""The update of a Cholesky factor, and the polar decomposition."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from gnomon.lax.linalg._systems import triangular_solve
 
 
 def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
-    """The Cholesky factor of a matrix to which the product of a vector with itself is added.
+    """Update a Cholesky factor after a rank-1 update of its matrix.
 
     Args:
       r_matrix: an upper triangular R, ``[n, n]``, real.
@@ -55,7 +55,7 @@ def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
       The upper triangular S with ``S^T @ S = R^T @ R + w w^T``, by one rotation for each row.
     Raises:
       ValueError: the shapes do not fit.
-      TypeError: complex numbers.
+      TypeError: an argument is complex.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -89,13 +89,13 @@ def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
 
 
 def _rotation(x: Array, y: Array) -> tuple[Array, Array]:
-    """Cosine and sine of the rotation of (x, y) to (length, 0); none where y is zero."""
+    """Cosine and sine of the rotation of (x, y) to (length, 0); no rotation if y is zero."""
     zero, one = constant_like(x, 0), constant_like(x, 1)
     size = stop_gradient(max(abs(x), abs(y)))
     is_origin = eq(size, zero)
     x, y = (div(v, select(is_origin, one, size)) for v in (x, y))
     length = sqrt(select(is_origin, one, add(square(x), square(y))))
-    # A row that need not be turned keeps its sign.
+    # A row that need not be rotated keeps its sign.
     keeps_sign = bitwise_and(eq(y, zero), lt(x, zero))
     length = select(keeps_sign, neg(length), length)
     return select(is_origin, one, div(x, length)), div(y, length)
@@ -106,7 +106,7 @@ def _rotation(x: Array, y: Array) -> tuple[Array, Array]:
 # Y. Nakatsukasa, Z. Bai, F. Gygi: Optimizing Halley's Iteration for Computing the Matrix Polar
 # Decomposition (2010).
 
-# Up to this weight a step by a Cholesky factor is as good as one by QR, and cheaper.
+# Up to this weight, a step by a Cholesky factor is as accurate as one by QR, and cheaper.
 _CHOLESKY_WEIGHT = 100.0
 
 Weights = tuple[float, float, float]
@@ -125,16 +125,16 @@ def qdwh(
 
     Args:
       x: a matrix of full rank, ``[m, n]`` with ``m >= n``.
-      is_hermitian: taken for compatibility.
-      max_iterations: at most so many, by default 10.
-      eps: the accuracy; the smallest singular value counts as this part of the largest one. By
-        default that of the dtype.
-      dynamic_shape: ``(rows, columns)``, traced or not: what is beyond counts as zero.
+      is_hermitian: accepted for compatibility.
+      max_iterations: the largest number of iterations, by default 10.
+      eps: the accuracy, by default that of the dtype. The smallest singular value is taken to be
+        this fraction of the largest one.
+      dynamic_shape: ``(rows, columns)``, traced or not; elements beyond it count as zero.
     Returns:
-      ``(u, h, iterations, is_converged)``: orthonormal columns, a symmetric or Hermitian positive
-      semidefinite matrix, the number of iterations, a bool.
+      ``(u, h, iterations, is_converged)``: a matrix with orthonormal columns, a symmetric or
+      Hermitian positive semidefinite matrix, the number of iterations, and a bool.
     Raises:
-      ValueError: more columns than rows.
+      ValueError: ``x`` has more columns than rows.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -179,7 +179,7 @@ def qdwh(
 
     begun = wrap(np.array(len(weights), np.int32))
     count, u, pending = while_loop(unfinished, advance, (begun, u, pending))
-    # A step of Newton and Schulz makes up for rounding.
+    # A Newton-Schulz step corrects rounding errors.
     cubed = matmul(u, matmul(adjoint(u), u))
     u = sub(mul(u, constant_like(u, 1.5)), mul(cubed, constant_like(u, 0.5)))
     h = matmul(adjoint(u), a)
@@ -188,7 +188,7 @@ def qdwh(
 
 
 def _weights(accuracy: float, limit: int) -> tuple[list[Weights], float]:
-    """The weights a, b, c of each step, from a bound of the singular values; the tolerance."""
+    """The weights a, b, c of each step, from a bound on the singular values; and the tolerance."""
     tolerance = 5.0 * accuracy
     found: list[Weights] = []
     low = accuracy
@@ -232,7 +232,7 @@ def _halley_step(u: Array, weights: Weights) -> Array:
 
 
 def _inverse_bound(a: Array) -> Array:
-    """One over a number at least the largest singular value; one of a zero matrix."""
+    """One over an upper bound on the largest singular value; 1 for a zero matrix."""
     sizes = abs(a)
     if not a.size:
         return wrap(np.ones((), sizes.dtype))

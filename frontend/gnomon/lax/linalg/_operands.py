@@ -20,11 +20,11 @@ _DTYPES = frozenset(MATRIX_DTYPES)
 
 
 def as_matrices(function: str, *xs: Any) -> list[Array]:
-    """Arguments as arrays of one dtype of LAPACK.
+    """Convert arguments to arrays of one dtype that LAPACK supports.
 
     Raises:
-      NotImplementedError: a small float dtype.
-      TypeError: another dtype, or several.
+      NotImplementedError: the dtype is a floating point dtype of fewer than 32 bits.
+      TypeError: another dtype is not supported, or the dtypes differ.
     """
     arrays = [argument(f"linalg.{function}", x, i) for i, x in enumerate(xs)]
     for i, x in enumerate(arrays):
@@ -76,7 +76,7 @@ def symmetrized(function: str, x: Any) -> Array:
 
 
 def triangle(x: Array, lower: bool, offset: int = 0) -> Array:
-    """``x`` on one side of a diagonal, zero on the other."""
+    """The part of ``x`` on one side of a diagonal, and zeros on the other side."""
     *_, rows, columns = x.shape
     mask = np.tri(rows, columns, offset if lower else offset - 1, dtype=bool)
     kept = np.broadcast_to(mask if lower else ~mask, x.shape)

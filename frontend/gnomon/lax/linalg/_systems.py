@@ -1,4 +1,4 @@
-"""Linear systems of triangular and tridiagonal matrices."""
+"""Linear systems with triangular and tridiagonal matrices."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def triangular_solve(
 
     Args:
       a: ``[..., n, n]``; one triangle is read.
-      b: ``[..., k, n]``, with ``left_side`` ``[..., n, k]``; or ``[..., n]``.
-      left_side: which of the two to solve.
-      lower: which triangle.
-      transpose_a, conjugate_a: ``op`` transposes, conjugates.
-      unit_diagonal: take the diagonal for ones.
+      b: ``[..., k, n]``, or ``[..., n, k]`` with ``left_side``; or ``[..., n]``.
+      left_side: solve ``op(a) @ x = b``; otherwise ``x @ op(a) = b``.
+      lower: which triangle is read.
+      transpose_a, conjugate_a: whether ``op`` transposes and whether it conjugates.
+      unit_diagonal: assume that the diagonal is one, and do not read it.
     Returns:
       An array like ``b``.
     Raises:
@@ -79,7 +79,7 @@ def triangular_solve(
 def tridiagonal_solve(
     dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, *, perturb_singular: bool = False
 ) -> Array:
-    """Solve systems of three diagonals.
+    """Solve linear systems with tridiagonal matrices.
 
     Args:
       dl: ``[..., n]``, ``dl[i]`` is left of ``d[i]``; ``dl[0]`` is not read.

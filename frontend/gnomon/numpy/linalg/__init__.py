@@ -1,6 +1,6 @@
-"""Linear algebra: NumPy's functions of matrices, over batches, with derivatives.
+"""Linear algebra: NumPy's functions of matrices, with batches and derivatives.
 
-The last two dimensions of an array are those of a matrix, all before are batch dimensions.
+The last two dimensions of an array are those of a matrix; all others are batch dimensions.
 """
 
 from gnomon.numpy._manipulation import matrix_transpose

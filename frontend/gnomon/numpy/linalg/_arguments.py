@@ -36,7 +36,7 @@ def product(x: Array, y: Array) -> Array:
 
 
 def supported(function: str, x: Array) -> Array:
-    """``x``, unless its dtype is none of LAPACK's: then ``NotImplementedError``."""
+    """Return ``x``, or raise ``NotImplementedError`` if LAPACK does not support its dtype."""
     if x.dtype.name not in ("float32", "float64", "complex64", "complex128"):
         raise NotImplementedError(
             f"linalg.{function}: unsupported dtype {x.dtype.name}; convert to float32 first"

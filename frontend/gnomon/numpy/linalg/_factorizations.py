@@ -1,4 +1,4 @@
-"""Factorizations, as NumPy names them."""
+"""Factorizations of matrices, with NumPy's names and arguments."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
     Args:
       a: ``[..., n, n]``, symmetric or (complex) Hermitian.
       upper: return the upper triangular factor.
-      symmetrize_input: factor ``(a + a^H) / 2``; else only the lower triangle is read.
+      symmetrize_input: factor ``(a + a^H) / 2``; otherwise only the lower triangle is read.
     Returns:
-      ``[..., n, n]``; nan where a matrix is not positive definite.
+      ``[..., n, n]``; nan if a matrix is not positive definite.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -78,12 +78,12 @@ def svd(
 
     Args:
       a: ``[..., m, n]``.
-      full_matrices: square U and Vh; else ``min(m, n)`` columns and rows.
+      full_matrices: return square U and Vh; otherwise they have ``min(m, n)`` columns and rows.
       compute_uv: whether to return the vectors.
-      hermitian: the matrices are Hermitian: take the eigenvalues.
+      hermitian: whether the matrices are Hermitian; eigenvalues are then used.
       subset_by_index: not supported on the CPU.
     Returns:
-      ``(U, S, Vh)``, or S alone: real, descending.
+      ``(U, S, Vh)``, or only S, which is real and descends.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -159,7 +159,7 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
 
     Args:
       a: ``[..., n, n]``.
-      UPLO: which triangle is read, without ``symmetrize_input``.
+      UPLO: which triangle is read if ``symmetrize_input`` is false.
       symmetrize_input: decompose ``(a + a^H) / 2``.
     Raises:
       ValueError: UPLO is not ``None``, ``"L"`` or ``"U"``.
@@ -193,12 +193,12 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
 
     Args:
       a: ``[..., m, n]``.
-      mode: ``"reduced"`` (or ``"full"``), ``"complete"`` for a square Q, ``"r"`` for R alone,
+      mode: ``"reduced"`` (or ``"full"``); ``"complete"`` for a square Q; ``"r"`` for only R; or
         ``"raw"`` for LAPACK's reflectors (transposed) and their factors.
     Returns:
       ``(Q, R)``, or R.
     Raises:
-      ValueError: the mode is another.
+      ValueError: the mode is unknown.
 
     Example:
       >>> import gnomon.numpy as gnp

@@ -1,4 +1,4 @@
-"""Norms, and what is counted or compared by singular values."""
+"""Norms, ranks and condition numbers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def norm(
       axis: one dimension (vectors), two (matrices), or None: the whole array.
       keepdims: keep the reduced dimensions, with size one.
     Raises:
-      ValueError: more than two dimensions, or an order that there is not.
+      ValueError: ``axis`` has more than two dimensions, or the order is unknown.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -98,8 +98,9 @@ def matrix_norm(
     """A norm of matrices ``[..., m, n]``.
 
     Args:
-      ord: ``"fro"``; 1, -1 the largest, smallest sum of a column's magnitudes, ``inf``, ``-inf`` of
-        a row's; 2, -2 the largest, smallest singular value; ``"nuc"`` their sum.
+      ord: ``"fro"`` for the root of the sum of squares; 1 or -1 for the largest or smallest sum of
+        the magnitudes of a column, and ``inf`` or ``-inf`` for that of a row; 2 or -2 for the
+        largest or smallest singular value; ``"nuc"`` for the sum of the singular values.
       keepdims: keep the reduced dimensions, with size one.
 
     Example:
@@ -122,10 +123,10 @@ def vector_norm(
 
     Args:
       x: an array.
-      axis: the dimensions that make the vectors; None: the whole array is one.
+      axis: the dimensions of the vectors; None means that the whole array is one vector.
       keepdims: keep the reduced dimensions, with size one.
-      ord: the exponent ``p`` of ``sum(|x|^p)^(1/p)``; ``inf``, ``-inf`` the largest, smallest
-        magnitude; 0 the number of elements that are not zero.
+      ord: the exponent ``p`` of ``sum(|x|^p)^(1/p)``; ``inf`` or ``-inf`` for the largest or
+        smallest magnitude; 0 for the number of elements that are not zero.
     Raises:
       ValueError: the order is a string.
 
@@ -169,12 +170,13 @@ def matrix_rank(
     """The number of singular values of matrices ``[..., m, n]`` that are larger than a tolerance.
 
     Args:
-      rtol: what they are compared with, as it is (as in JAX): one number, or one a matrix. By
-        default the largest one times ``max(m, n)`` times the spacing of the dtype.
-      hermitian: the matrices are Hermitian.
+      rtol: the tolerance: one number, or one for each matrix. As in JAX, it is absolute. By default
+        it is the largest singular value times ``max(m, n)`` times the spacing of the dtype.
+      hermitian: whether the matrices are Hermitian.
       tol: another name of ``rtol``.
     Returns:
-      Integers ``[...]``; of an array of less than two dimensions 1 unless it is zero.
+      Integers ``[...]``. The rank of an array of fewer than two dimensions is 1, or 0 if it is
+      zero.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -203,8 +205,8 @@ def cond(x: ArrayLike, p: int | float | str | None = None) -> Array:
     """The condition number of matrices ``[..., n, n]``: ``norm(x, p) * norm(inv(x), p)``.
 
     Args:
-      p: the norm, as for `matrix_norm`; by default the ratio of the extreme singular values, which
-        matrices need not be square for.
+      p: the norm; see `matrix_norm`. By default, the result is the ratio of the largest and the
+        smallest singular value, for which matrices need not be square.
     Raises:
       ValueError: the array is empty, or has too few dimensions.
 
@@ -227,7 +229,7 @@ def cond(x: ArrayLike, p: int | float | str | None = None) -> Array:
     else:
         matrix = square("cond", array)
         ratio = lax.mul(norm(matrix, ord=p, axis=(-2, -1)), norm(inv(matrix), ord=p, axis=(-2, -1)))
-    # Zero over zero is an infinite condition, unless the matrix itself holds nan.
+    # Zero over zero means an infinite condition number, unless the matrix itself holds nan.
     given = sum_(lax.ne(array, array), axis=(-2, -1))
     unknown = lax.bitwise_and(lax.ne(ratio, ratio), lax.eq(given, lax.full_like(given, 0)))
     return where(unknown, np.inf, ratio)

@@ -1,4 +1,4 @@
-"""Products, under the names and with the axes of the array API."""
+"""Products with the names and axes of the array API."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gnomon.numpy._einsum import einsum
 
 
 def multi_dot(arrays: Sequence[Any], *, precision: PrecisionLike = None) -> Array:
-    """The product of a chain of matrices, in the order that costs least.
+    """The product of a chain of matrices, in the cheapest order.
 
     Args:
-      arrays: at least two; the first and the last may be vectors.
+      arrays: at least two arrays; the first and the last one may be vectors.
     Raises:
-      ValueError: there are fewer, or the shapes do not fit.
+      ValueError: there are fewer than two arrays, or the shapes do not fit.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -107,7 +107,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """All products of the elements of two vectors.
 
     Raises:
-      ValueError: an argument is no vector.
+      ValueError: an argument is not a vector.
     """
     a, b = as_array("linalg.outer", x1), as_array("linalg.outer", x2, 1)
     if a.ndim != 1 or b.ndim != 1:
@@ -121,7 +121,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The cross product of vectors of three elements.
 
     Raises:
-      ValueError: the vectors are of another size.
+      ValueError: the vectors have another size.
     """
     a, b = as_array("linalg.cross", x1), as_array("linalg.cross", x2, 1)
     if a.shape[axis] != 3 or b.shape[axis] != 3:

@@ -47,7 +47,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
       a: ``[..., n, n]``.
       b: ``[n]``, or ``[..., n, k]``; leading dimensions are broadcast.
     Returns:
-      ``x``, of the shape of the (broadcast) ``b``; not finite where ``a`` is singular.
+      ``x``, of the shape of the (broadcast) ``b``; not finite if ``a`` is singular.
     Raises:
       ValueError: the shapes do not fit.
 
@@ -82,7 +82,7 @@ def batched_solve(a: Array, b: Array, transpose_a: bool = False) -> Array:
     n, k = b.shape[-2:]
     a, b = supported("solve", a), supported("solve", b)
     if math.prod(a.shape[:-2]) == 1 and math.prod(batch) != 1:
-        # One matrix: all right-hand sides are columns of one system.
+        # With a single matrix, all right-hand sides are columns of one system.
         flat = reshape(b, (math.prod(b.shape[:-2]), n, k))
         columns = reshape(lax.transpose(flat, (1, 0, 2)), (n, flat.shape[0] * k))
         x = bind(ops.solve, reshape(a, (n, n)), columns, transpose_a=transpose_a)
@@ -96,7 +96,7 @@ def batched_solve(a: Array, b: Array, transpose_a: bool = False) -> Array:
 
 
 def inv(a: ArrayLike) -> Array:
-    """The inverse of matrices ``[..., n, n]``; not finite where one is singular.
+    """The inverse of matrices ``[..., n, n]``; not finite if a matrix is singular.
 
     Raises:
       ValueError: the matrices are not square.
@@ -119,12 +119,12 @@ def pinv(
     *,
     rcond: ArrayLike | None = None,
 ) -> Array:
-    """The pseudoinverse (Moore and Penrose) of matrices ``[..., m, n]``: ``[..., n, m]``.
+    """The Moore-Penrose pseudoinverse ``[..., n, m]`` of matrices ``[..., m, n]``.
 
     Args:
-      rtol: singular values up to ``rtol`` times the largest count as zero; by default
-        ``10 max(m, n)`` times the spacing of the dtype. One number, or one a matrix.
-      hermitian: the matrices are Hermitian; ``(a + a^H) / 2`` is inverted.
+      rtol: singular values up to ``rtol`` times the largest one count as zero; one number, or one
+        for each matrix. By default ``10 max(m, n)`` times the spacing of the dtype.
+      hermitian: whether the matrices are Hermitian; ``(a + a^H) / 2`` is inverted.
       rcond: another name of ``rtol``.
     Raises:
       ValueError: both names are used.
@@ -158,9 +158,9 @@ def lstsq(
     Args:
       a: ``[m, n]``.
       b: ``[m]`` or ``[m, k]``.
-      rcond: singular values below ``rcond`` times the largest count as zero; by default
+      rcond: singular values below ``rcond`` times the largest one count as zero; by default
         ``max(m, n)`` times the spacing of the dtype.
-      numpy_resid: return no residuals where NumPy returns none (not under `jit`).
+      numpy_resid: return no residuals if NumPy returns none (not under `jit`).
     Returns:
       ``(x, residuals, rank, singular_values)``.
     Raises:
@@ -213,7 +213,7 @@ def lstsq(
 
 
 def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
-    """The inverse of a tensor, as of the matrix of its first ``ind`` dimensions by the others.
+    """The inverse of a tensor as a matrix of its first ``ind`` dimensions by the others.
 
     Raises:
       ValueError: ``ind`` is not positive, or the matrix is not square.
@@ -239,9 +239,9 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: tuple[int, ...] | None = None)
     """Solve ``tensordot(a, x, x.ndim) = b``.
 
     Args:
-      a: its first dimensions are those of ``b``, its last those of ``x``.
+      a: an array whose first dimensions are those of ``b`` and whose last ones are those of ``x``.
       b: the right-hand side.
-      axes: dimensions of ``a`` to move to the end before.
+      axes: dimensions of ``a`` to move to the end first.
     Raises:
       ValueError: the sizes do not fit.
 
@@ -268,9 +268,10 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     Args:
       method: ``"lu"`` or ``"qr"`` (real matrices); the results are the same.
     Returns:
-      ``(sign, logabsdet)``; the sign of a complex determinant is its phase, of a singular matrix 0.
+      ``(sign, logabsdet)``. The sign of a complex determinant is its phase; that of a singular
+      matrix is 0.
     Raises:
-      ValueError: the matrices are not square; the method is another.
+      ValueError: the matrices are not square, or the method is unknown.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -289,7 +290,7 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
 
 
 def det(a: ArrayLike) -> Array:
-    """The determinant of matrices ``[..., n, n]``; its derivative holds for singular ones too.
+    """The determinant of matrices ``[..., n, n]``; its derivative is valid for singular ones, too.
 
     Raises:
       ValueError: the matrices are not square.
@@ -317,13 +318,13 @@ def det(a: ArrayLike) -> Array:
 
 
 def matrix_power(a: ArrayLike, n: int) -> Array:
-    """Square matrices to an integer power, by repeated squaring.
+    """Integer powers of square matrices, by repeated squaring.
 
     Args:
       a: ``[..., m, m]``.
-      n: the power; of the inverse where it is negative.
+      n: the exponent; a negative one gives powers of the inverse.
     Raises:
-      TypeError: ``n`` is no integer, or the matrices are not square.
+      TypeError: ``n`` is not an integer, or the matrices are not square.
 
     Example:
       >>> import gnomon.numpy as gnp

@@ -16,7 +16,7 @@ def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple
     Args:
       obs: observations ``(m, n)``, or ``(m,)`` for single numbers.
       code_book: codes ``(k, n)``, or ``(k,)``.
-      check_finite: taken for compatibility.
+      check_finite: accepted for compatibility.
     Returns:
       ``(code, distance)``: the place of the nearest code, and how far it is, both ``(m,)``.
     Raises:
