@@ -18,6 +18,7 @@ from gnomon.backends.errors import BufferDeletedError, GnomonRuntimeError
 from gnomon.backends.interface import Buffer, Device
 
 __all__ = [
+    "NUMBERS",
     "Layout",
     "PartitionedExecutable",
     "ShardedBuffer",
@@ -25,6 +26,10 @@ __all__ = [
     "is_addressable",
     "put",
 ]
+
+# Programs name devices by their ids and a multiple of this, which tells them from devices of other
+# platforms and of other topologies.
+NUMBERS = 1 << 40
 
 Shape = tuple[int, ...]
 Index = tuple[slice, ...]
@@ -170,28 +175,34 @@ class ShardedBuffer:
 
     def _assembled(self) -> np.ndarray[Any, Any]:
         layout, parts = self.layout, self.parts
-        chosen = {
-            layout.place(i): (layout.indices[i], p)
-            for i, p in zip(layout.local, parts, strict=True)
-        }
+        # Of copies that differ, such as pmap with out_axes=None gives, the first is taken.
+        chosen: dict[Any, tuple[Index, Buffer]] = {}
+        for i, part in zip(layout.local, parts, strict=True):
+            chosen.setdefault(layout.place(i), (layout.indices[i], part))
         for _, part in chosen.values():
             part.copy_to_host_async()
         whole = tuple((0, size) for size in layout.shape)
         if whole in chosen:
             return chosen[whole][1].to_numpy()
-        self._check_complete(len(chosen))
+        self._check_complete()
         value = np.empty(layout.shape, self.dtype)
         for index, part in chosen.values():
             value[index] = part.to_numpy()
         value.flags.writeable = False
         return value
 
-    def _check_complete(self, known: int) -> None:
+    def is_readable(self) -> bool:
+        """Whether each part is on a device of this process, so that the value can be read here."""
         layout = self.layout
-        if layout.is_fully_addressable or known == len(
-            {layout.place(i) for i in range(len(layout.devices))}
-        ):
+        if layout.is_fully_addressable:
+            return True
+        here = {layout.place(i) for i in layout.local}
+        return all(layout.place(i) in here for i in range(len(layout.devices)))
+
+    def _check_complete(self) -> None:
+        if self.is_readable():
             return
+        layout = self.layout
         raise GnomonRuntimeError(
             f"an array of shape {layout.shape} is spread over the devices of several processes, "
             f"and this one has {len(layout.local)} of its {len(layout.devices)} devices: its value "

@@ -39,20 +39,18 @@ from gnomon.backends.pjrt.plugin import (
     load_plugin,
     parse_plugins,
 )
+from gnomon.backends.shards import NUMBERS
 from gnomon.dialects import shardy
 from gnomon.dialects.functions import Program
 from gnomon.dialects.types import TensorType
 from gnomon.passes.pipeline import Pass
 
-__all__ = ["NUMBERS", "Partitions", "PjrtBackend", "partitions_of", "pjrt_backend", "tpu_topology"]
+__all__ = ["Partitions", "PjrtBackend", "partitions_of", "pjrt_backend", "tpu_topology"]
 
 logger = logging.getLogger(__name__)
 
 # The module of described devices, which imports this one.
 _DESCRIBED = "gnomon.backends.pjrt.described"
-
-# Programs name the devices of a topology by their ids and a multiple of this.
-NUMBERS = 1 << 40
 
 # The compiler's options, by the plugin's own name of the platform.
 _FLAGS: dict[str, dict[str, Any]] = {
@@ -66,7 +64,10 @@ class PjrtBackend:
 
     Attributes:
       platform: the name of the plugin's platform.
+      partitions_programs: programs run on several devices; the plugin's compiler splits them.
     """
+
+    partitions_programs = True
 
     def __init__(self, platform: str, spec: PluginSpec | None = None) -> None:
         self.platform = platform
@@ -292,13 +293,14 @@ def _devices_of(client: Client, plan: Partitions) -> list[Device]:
       ValueError: the client has no such device.
     """
     by_id = {device.id: device for device in client.devices}
-    missing = [number for number in plan.devices if number not in by_id]
+    numbers = [number % NUMBERS for number in plan.devices]
+    missing = [number for number in numbers if number not in by_id]
     if missing:
         raise ValueError(
             f"the program is partitioned over devices {missing} that the platform "
             f"{client.plugin.name!r} does not have; it has {sorted(by_id)}"
         )
-    return [by_id[number] for number in plan.devices]
+    return [by_id[number] for number in numbers]
 
 
 def _identity(client: Client) -> list[str]:

@@ -15,7 +15,8 @@ import numpy as np
 from gnomon.backends.compilation import Artifact, Observer
 from gnomon.backends.errors import BackendUnavailable
 from gnomon.backends.pjrt.ahead_of_time import AheadOfTimeExecutable, DeviceDescription
-from gnomon.backends.pjrt.backend import NUMBERS, PjrtBackend
+from gnomon.backends.pjrt.backend import PjrtBackend
+from gnomon.backends.shards import NUMBERS
 from gnomon.dialects.functions import Program
 
 __all__ = ["DescribedBackend", "DescribedDevice", "described_devices"]

@@ -37,13 +37,15 @@ def mark_donated(module: ir.Module, donate: Sequence[int]) -> None:
     """Mark which arguments of ``main`` the compiler may overwrite, and with which results.
 
     Each argument is aliased with the first free result of its type. If there is none, the compiler
-    may use its memory for intermediate values.
+    may use its memory for intermediate values. In a program for several devices the compiler pairs
+    them, since values of one type may be split in different ways.
     """
     if not donate:
         return
     (main,) = (op for op in module.body.operations if symbol_name(op.operation) == "main")
     function = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-    free = dict(enumerate(function.results))
+    partitioned = "mhlo.num_partitions" in module.operation.attributes
+    free = {} if partitioned else dict(enumerate(function.results))
     attributes: list[dict[str, ir.Attribute]] = [{} for _ in function.inputs]
     if "arg_attrs" in main.attributes:
         given = [ir.DictAttr(each) for each in ir.ArrayAttr(main.attributes["arg_attrs"])]

@@ -10,10 +10,15 @@ import numpy as np
 from gnomon._api.devices import device_put
 from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
+from gnomon._arrays.aval import shaped_array
 from gnomon._arrays.concrete import ConcreteArray
 from gnomon._arrays.dtypes import canonicalize_dtype
+from gnomon._arrays.sharded import layout_of, sharded_buffer
+from gnomon._sharding.device_group import is_spread, place_of_devices
+from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.sharding import Sharding
 from gnomon._tracing.bind import as_operand
+from gnomon.backends.shards import ShardedBuffer
 
 __all__ = [
     "make_array_from_callback",
@@ -34,7 +39,8 @@ def make_array_from_callback(
       shape: the shape of the array.
       sharding: its sharding.
       data_callback: takes the index of a part, a tuple with one slice for each dimension, and
-        returns that part. It is called once for each different part.
+        returns that part. It is called once for each different part that devices of this process
+        hold.
       dtype: the dtype that the parts must have; by default that of the first part.
     Raises:
       TypeError: ``sharding`` is not a sharding.
@@ -49,12 +55,23 @@ def make_array_from_callback(
     name = "make_array_from_callback"
     shape = _checked(name, shape, sharding)
     parts: dict[Any, np.ndarray[Any, Any]] = {}
-    places = sharding.devices_indices_map(shape)
+    places = sharding.addressable_devices_indices_map(shape)
     for index in places.values():
         key = _key(index)
         if key not in parts:
             parts[key] = np.asarray(as_operand(data_callback(index)))
-    return _assembled(name, shape, sharding, [parts[_key(i)] for i in places.values()], dtype)
+    values = [parts[_key(i)] for i in places.values()]
+    _check_parts(name, shape, sharding, values, dtype)
+    if not _is_spread(sharding):
+        return _assembled(shape, sharding, values)
+    return _of_buffers(
+        shape,
+        sharding,
+        [
+            device.backend.put(value, device, copy=True)
+            for device, value in zip(places, values, strict=True)
+        ],
+    )
 
 
 def make_array_from_single_device_arrays(
@@ -69,7 +86,7 @@ def make_array_from_single_device_arrays(
     Args:
       shape: the shape of the array.
       sharding: its sharding.
-      arrays: a list with the part of each device, in any order.
+      arrays: a list with the part of each device of this process, in any order.
       dtype: the dtype that the parts must have; by default that of the first part.
     Raises:
       TypeError: ``arrays`` is not a list of arrays.
@@ -89,7 +106,7 @@ def make_array_from_single_device_arrays(
         if others:
             raise ValueError(f"{name}: each array must be on one device, got {array.sharding}")
         by_device[device] = array
-    places = sharding.devices_indices_map(shape)
+    places = sharding.addressable_devices_indices_map(shape)
     if len(arrays) != len(places):
         raise ValueError(
             f"{name}: the sharding takes one array for each of its {len(places)} devices, got "
@@ -98,31 +115,101 @@ def make_array_from_single_device_arrays(
     missing = [device for device in places if device not in by_device]
     if missing:
         raise ValueError(f"{name}: there is no array on {missing[0]!r}")
-    parts = [np.asarray(by_device[device]) for device in places]
-    return _assembled(name, shape, sharding, parts, dtype)
+    parts = [by_device[device] for device in places]
+    _check_parts(name, shape, sharding, parts, dtype)
+    if not _is_spread(sharding):
+        return _assembled(shape, sharding, [np.asarray(part) for part in parts])
+    return _of_buffers(shape, sharding, [part.device_buffer() for part in parts])
 
 
 def make_array_from_process_local_data(
     sharding: Sharding, local_data: ArrayLike, global_shape: Sequence[int] | None = None
 ) -> Array:
-    """An array from the part of its data that this process has.
+    """An array from the data of this process.
 
-    There is only one process, so ``local_data`` is the whole array.
+    With one process, the data is the whole array. With several, each process gives the parts that
+    its devices hold, joined into one array. Along a dimension in which a process has all of the
+    data, it may give all of it.
 
     Args:
       sharding: the sharding of the array.
-      local_data: the data, a NumPy array.
-      global_shape: the shape of the array; None or the shape of ``local_data``.
+      local_data: the data: a NumPy array.
+      global_shape: the shape of the array; by default each process has as much as its share of the
+        devices.
     Raises:
-      ValueError: ``global_shape`` differs from the shape of ``local_data``.
+      ValueError: the data has another shape than the parts of this process.
+
+    Example:
+      >>> import gnomon as gn, numpy as np
+      >>> sharding = gn.NamedSharding(gn.make_mesh((1,), ("data",)), gn.P("data"))
+      >>> gn.make_array_from_process_local_data(sharding, np.arange(3))
+      Array([0, 1, 2], dtype=int32)
     """
     data = np.asarray(local_data)
-    if global_shape is not None and tuple(global_shape) != data.shape:
+    if sharding.is_fully_addressable:
+        if global_shape is not None and tuple(global_shape) != data.shape:
+            raise ValueError(
+                "make_array_from_process_local_data: all devices are of this process, so "
+                f"global_shape must be the shape of the data, {data.shape}; got "
+                f"{tuple(global_shape)}"
+            )
+        return device_put(data, sharding)
+    shape = _global_shape(sharding, data.shape, global_shape)
+    starts = _local_starts(sharding, data.shape, shape)
+
+    def part(index: tuple[slice, ...]) -> np.ndarray[Any, Any]:
+        bounds = [s.indices(size)[:2] for s, size in zip(index, shape, strict=True)]
+        return data[
+            tuple(
+                slice(offset[start], offset[start] + stop - start)
+                for (start, stop), offset in zip(bounds, starts, strict=True)
+            )
+        ]
+
+    return make_array_from_callback(shape, sharding, part)
+
+
+def _global_shape(sharding: Sharding, local: tuple[int, ...], given: Any) -> tuple[int, ...]:
+    """The shape of an array of which this process has data of some shape."""
+    if given is not None:
+        return tuple(int(size) for size in given)
+    # The number of parts along each dimension, of all processes and of this one.
+    probe = tuple(sharding.num_devices for _ in local)
+    everywhere = sharding.devices_indices_map(probe)
+    here = sharding.addressable_devices_indices_map(probe)
+
+    def parts(places: Any, dimension: int) -> int:
+        return len({index[dimension].start for index in places.values()})
+
+    return tuple(size * parts(everywhere, d) // parts(here, d) for d, size in enumerate(local))
+
+
+def _local_starts(
+    sharding: Sharding, local: tuple[int, ...], shape: tuple[int, ...]
+) -> list[dict[int, int]]:
+    """Where the parts of this process begin in its data, by where they begin in the array."""
+    if len(local) != len(shape):
         raise ValueError(
-            "make_array_from_process_local_data: there is only one process, so global_shape must "
-            f"be the shape of the data, {data.shape}; got {tuple(global_shape)}"
+            "make_array_from_process_local_data: the data has the shape "
+            f"{local}, and global_shape is {shape}"
         )
-    return device_put(data, sharding)
+    places = sharding.addressable_devices_indices_map(shape).values()
+    found = []
+    for d, (mine, size) in enumerate(zip(local, shape, strict=True)):
+        bounds = sorted({index[d].indices(size)[:2] for index in places})
+        if mine == size:
+            found.append({start: start for start, _ in bounds})
+            continue
+        starts, total = {}, 0
+        for start, stop in bounds:
+            starts[start], total = total, total + stop - start
+        if total != mine:
+            raise ValueError(
+                f"make_array_from_process_local_data: dimension {d} of the data is {mine}, but the "
+                f"devices of this process hold {total} of the {size} that the array has there"
+            )
+        found.append(starts)
+    return found
 
 
 def _checked(name: str, shape: Sequence[int], sharding: Any) -> tuple[int, ...]:
@@ -135,18 +222,13 @@ def _key(index: tuple[slice, ...]) -> tuple[Any, ...]:
     return tuple((part.start, part.stop) for part in index)
 
 
-def _assembled(
-    name: str,
-    shape: tuple[int, ...],
-    sharding: Sharding,
-    parts: Sequence[np.ndarray[Any, Any]],
-    dtype: Any,
-) -> Array:
+def _check_parts(
+    name: str, shape: tuple[int, ...], sharding: Sharding, parts: Sequence[Any], dtype: Any
+) -> None:
+    """Raise `ValueError` unless parts have the shape that the sharding says, and one dtype."""
     expected = sharding.shard_shape(shape)
     wanted = parts[0].dtype if dtype is None else canonicalize_dtype(np.dtype(dtype))
-    whole = np.empty(shape, wanted)
-    indices = sharding.devices_indices_map(shape).values()
-    for part, index in zip(parts, indices, strict=True):
+    for part in parts:
         if part.shape != expected:
             raise ValueError(
                 f"{name}: each part must have the shape {expected}, got one of shape {part.shape} "
@@ -156,5 +238,26 @@ def _assembled(
             raise ValueError(
                 f"{name}: each part must have the dtype {wanted}, got one of dtype {part.dtype}"
             )
+
+
+def _is_spread(sharding: Sharding) -> bool:
+    return isinstance(sharding, NamedSharding) and is_spread(
+        place_of_devices(sharding._device_tuple)
+    )
+
+
+def _of_buffers(shape: tuple[int, ...], sharding: Any, parts: Sequence[Any]) -> Array:
+    """An array over devices that do not share memory, from the buffers of those of this process."""
+    dtype = parts[0].dtype
+    buffer = ShardedBuffer(layout_of(sharding, shape), dtype, parts)
+    return sharded_buffer(buffer, shaped_array(shape, dtype, False), sharding)
+
+
+def _assembled(
+    shape: tuple[int, ...], sharding: Sharding, parts: Sequence[np.ndarray[Any, Any]]
+) -> Array:
+    whole = np.empty(shape, parts[0].dtype)
+    indices = sharding.devices_indices_map(shape).values()
+    for part, index in zip(parts, indices, strict=True):
         whole[index] = part
     return device_put(as_operand(whole), sharding)

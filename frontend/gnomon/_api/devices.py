@@ -19,12 +19,14 @@ from gnomon._arrays.sharded import ShardedArray, sharded
 from gnomon._arrays.transfers import asked_for, guard_arrival
 from gnomon._config.current import Config, config
 from gnomon._sharding.device import Device, as_device, devices_of, in_host_memory, is_device
+from gnomon._sharding.device_group import place_of_devices
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon._sharding.sharding import Sharding
 from gnomon._tracing import on_device
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.constraints import constrained
+from gnomon._tracing.partitioned import resharded
 from gnomon._tracing.shardings import check_fits
 from gnomon._tracing.trace import is_tracer
 from gnomon._trees.prefixes import broadcast_prefix
@@ -300,8 +302,13 @@ def _put_sharded(x: Any, sharding: NamedSharding, donate: bool, copy: bool) -> A
     check_fits(sharding, array.shape, "device_put")
     if type(array) is ShardedArray and array._sharding == sharding and not (copy or donate):
         return array
-    value = array.numpy_value()
-    result = sharded(value.copy() if copy else value, sharding, array.weak_type)
+    if in_host_memory(sharding._device_tuple[0]):
+        value = array.numpy_value()
+        result = sharded(value.copy() if copy else value, sharding, array.weak_type)
+    else:
+        if Config.guards_somewhere:
+            on_device.guard_arrivals([x], place_of_devices(sharding._device_tuple))
+        result = resharded(array.__copy__() if copy else array, sharding)
     if donate and array is x:
         x.delete()
     return result

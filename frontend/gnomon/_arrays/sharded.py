@@ -1,26 +1,29 @@
 """Arrays that are distributed over the devices of a mesh.
 
-The devices share the memory of this process, so the value is in one piece; the sharding tells which
-part of it each device holds.
+CPU devices share the memory of this process: there the value is in one piece, and the sharding says
+which part of it each device holds. On other devices the buffer is a `ShardedBuffer`, which has the
+parts.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from gnomon._arrays.aval import ShapedArray, explicit_sharding, shaped_array
-from gnomon._arrays.concrete import ConcreteArray, PlacedArray, placed
+from gnomon._arrays.concrete import ConcreteArray, PlacedArray, placed, placed_buffer
 from gnomon._arrays.shard import Shard
-from gnomon._sharding.device import Device, in_host_memory, is_described
-from gnomon._sharding.device_group import place_of_devices
+from gnomon._sharding.device import Device, check_partitions, is_addressable, is_described
+from gnomon._sharding.device_group import is_spread, place_of_devices
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon.backends.errors import BackendUnavailable
 from gnomon.backends.interface import Buffer
+from gnomon.backends.shards import Layout, ShardedBuffer, put
 
-__all__ = ["ShardedArray", "sharded", "sharded_buffer"]
+__all__ = ["ShardedArray", "layout_of", "sharded", "sharded_buffer"]
 
 
 class ShardedArray(PlacedArray):
@@ -72,25 +75,68 @@ class ShardedArray(PlacedArray):
         """Whether each device holds the whole array."""
         return self._sharding.is_fully_replicated
 
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The parts of the array that devices of this process hold."""
+        return [shard for shard in self._shards() if is_addressable(shard.device)]
+
     def _shards(self) -> list[Shard]:
-        value = self.numpy_value()
+        data = self._parts()
         seen: dict[tuple[tuple[int | None, int | None], ...], int] = {}
         found = []
         for device, index in self._sharding.devices_indices_map(self.shape).items():
             key = tuple((part.start, part.stop) for part in index)
             replica = seen[key] = seen.get(key, -1) + 1
-            data = placed(
-                np.asarray(value[index]), device, committed=True, weak_type=self.weak_type
-            )
-            found.append(Shard(device, index, replica, data))
+            found.append(Shard(device, index, replica, data.get(device)))
         return found
 
+    def _parts(self) -> dict[Device, PlacedArray]:
+        """The parts that devices of this process hold."""
+        weak_type = self.weak_type
+        if not is_spread(self._device):
+            value = self.numpy_value()
+            return {
+                device: placed(
+                    np.asarray(value[index]), device, committed=True, weak_type=weak_type
+                )
+                for device, index in self._sharding.devices_indices_map(self.shape).items()
+            }
+        buffer: Any = self.device_buffer()
+        return {
+            device: placed_buffer(
+                part, shaped_array(part.shape, self.dtype, weak_type), device, True
+            )
+            for device, part in zip(buffer.layout.local_devices, buffer.parts, strict=True)
+        }
+
     def addressable_data(self, index: int) -> PlacedArray:
-        """The part that one device holds, by the position of the device in the mesh."""
-        device = self._sharding._device_tuple[index]
-        part = self._sharding.devices_indices_map(self.shape)[device]
-        value = np.asarray(self.numpy_value()[part])
-        return placed(value, device, committed=True, weak_type=self.weak_type)
+        """The part on one of the devices of this process, by its number among them."""
+        return list(self._parts().values())[index]
+
+    def device_buffer(self) -> Buffer:
+        """The buffer on the devices, where the value is put now if it is not there yet."""
+        if not is_spread(self._device):
+            return super().device_buffer()
+        buffer = self._buffer
+        if (buffer is None or buffer.is_deleted()) and self._value is not None:
+            self._buffer = put(self._value, layout_of(self._sharding, self._value.shape))
+        return self._live_buffer()
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self._is_readable() else self._described()
+
+    def __str__(self) -> str:
+        return super().__str__() if self._is_readable() else self._described()
+
+    def _is_readable(self) -> bool:
+        """Whether this process can read the value; it may have some of the parts only."""
+        buffer = self._buffer
+        if self._value is not None or type(buffer) is not ShardedBuffer:
+            return True
+        return buffer.is_deleted() or buffer.is_readable()
+
+    def _described(self) -> str:
+        return f"Array(shape={self.shape}, dtype={self.dtype.name})"
 
     def _put_like(self, result: ConcreteArray, shape: tuple[int, ...]) -> None:
         super()._put_like(result, shape)
@@ -121,6 +167,13 @@ def _typed(aval: ShapedArray, sharding: NamedSharding) -> ShapedArray:
     return aval if explicit is aval.explicit else aval.replicated().update(sharding=explicit)
 
 
+@functools.lru_cache(4096)
+def layout_of(sharding: NamedSharding, shape: tuple[int, ...]) -> Layout:
+    """Which part of an array of some shape each device holds."""
+    places = sharding.devices_indices_map(shape)
+    return Layout(shape, tuple(places), tuple(places.values()))
+
+
 _new = object.__new__
 
 
@@ -131,11 +184,7 @@ def _empty(sharding: NamedSharding) -> ShardedArray:
             f"the devices of {sharding} are described and need not be present: they hold no "
             "arrays. Lower functions for gnomon.ShapeDtypeStruct with that sharding instead"
         )
-    if not in_host_memory(devices[0]):
-        raise NotImplementedError(
-            f"arrays over devices of the platform {devices[0].platform!r} are not supported yet, "
-            f"got {sharding}; on the CPU they are (docs/differences.md)"
-        )
+    check_partitions(devices)
     array = _new(ShardedArray)
     array._device = place_of_devices(devices)
     array._committed = True

@@ -18,10 +18,11 @@ from gnomon._tracing import on_device
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.evaluation import invalid_value
 from gnomon._tracing.function import Traced, name_of
+from gnomon._tracing.partitioned import mesh_buffer
 from gnomon._tracing.stack import outside_of_traces
 from gnomon.backends.interface import Buffer, Executable
 
-__all__ = ["CheckedEntry", "Entry", "PlacedEntry", "ShardedEntry", "check_donated"]
+__all__ = ["CheckedEntry", "Entry", "MeshEntry", "PlacedEntry", "ShardedEntry", "check_donated"]
 
 
 def _buffer_of(leaf: Any) -> Buffer:
@@ -127,7 +128,7 @@ class PlacedEntry(Entry):
         if Config.guards_somewhere:
             on_device.guard_arrivals([x for x in leaves if isinstance(x, Array)], device)
         inputs: list[Any] = [
-            on_device.input_buffer(leaf, device, fresh=i in donated) for i, leaf in enumerate(given)
+            self._input(i, leaf, fresh=i in donated) for i, leaf in enumerate(given)
         ]
         buffers = self._executable.run([*inputs, *self._captures])
         for i in donated:
@@ -135,6 +136,10 @@ class PlacedEntry(Entry):
                 leaves[i].delete()
         results = self._wrapped(buffers)
         return results[0] if self._single else tree_util.tree_unflatten(self._tree, results)
+
+    def _input(self, number: int, leaf: Any, *, fresh: bool) -> Buffer:
+        """The buffer of a leaf of the call; ``fresh``: its memory may be taken over."""
+        return on_device.input_buffer(leaf, self._device, fresh=fresh)
 
     def _wrapped(self, buffers: Sequence[Buffer]) -> Sequence[Array]:
         """The results as arrays."""
@@ -168,6 +173,31 @@ class ShardedEntry(PlacedEntry):
             else placed_buffer(buffer, aval, self._device, True)
             for buffer, aval, sharding in zip(buffers, self._avals, self._shardings, strict=True)
         ]
+
+
+class MeshEntry(ShardedEntry):
+    """An entry whose program runs on devices of a mesh that do not share memory."""
+
+    __slots__ = ("_ins",)
+
+    def __init__(
+        self,
+        executable: Executable,
+        traced: Traced,
+        donated: tuple[int, ...],
+        device: Device,
+        ins: Sequence[NamedSharding],
+        outs: Sequence[Sharding],
+    ) -> None:
+        self._ins = ins
+        super().__init__(executable, traced, donated, device, outs)
+
+    def _buffers_of(self, captures: Sequence[Array]) -> list[Any]:
+        ins = self._ins[len(self._ins) - len(captures) :]
+        return [mesh_buffer(c, s, fresh=True) for c, s in zip(captures, ins, strict=True)]
+
+    def _input(self, number: int, leaf: Any, *, fresh: bool) -> Buffer:
+        return mesh_buffer(leaf, self._ins[number], fresh=fresh)
 
 
 class CheckedEntry:

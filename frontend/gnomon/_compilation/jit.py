@@ -40,7 +40,7 @@ from gnomon._sharding.device import (
 )
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.sharding import SingleDeviceSharding
-from gnomon._tracing import evaluation, on_device
+from gnomon._tracing import evaluation, on_device, on_mesh, partitioned
 from gnomon._tracing.bind import as_operand, operand_of, trace_for
 from gnomon._tracing.cache import TraceCache
 from gnomon._tracing.constraints import constrained
@@ -534,6 +534,8 @@ def clear_caches() -> None:
     forget_signatures()
     evaluation.clear_caches()
     on_device.clear_caches()
+    on_mesh.clear_caches()
+    partitioned.clear_caches()
 
 
 def abstractify(x: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 from gnomon import tree_util
@@ -10,16 +10,18 @@ from gnomon._arrays.concrete import committed_device
 from gnomon._compilation.ahead_of_time import CompiledForTarget
 from gnomon._compilation.arguments import Call
 from gnomon._compilation.donation import usable_donations
-from gnomon._compilation.entry import Entry, PlacedEntry, ShardedEntry
+from gnomon._compilation.entry import Entry, MeshEntry, PlacedEntry, ShardedEntry
 from gnomon._compilation.explorer import ExplorerPage, explore
 from gnomon._compilation.shardings import Shardings
 from gnomon._compilation.stages import Stage, aval_of
 from gnomon._config.current import config
 from gnomon._sharding.device import HOST, Device, in_host_memory, is_described
-from gnomon._sharding.sharding import SingleDeviceSharding
+from gnomon._sharding.device_group import is_spread
+from gnomon._sharding.sharding import Sharding, SingleDeviceSharding
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.evaluation import check_execution
 from gnomon._tracing.function import Traced
+from gnomon._tracing.partitioned import on_mesh, sharded_executable
 from gnomon._tracing.shardings import sharding_in
 from gnomon._tracing.trace import is_tracer
 from gnomon.backends.compilation import Artifact, Stages, verified
@@ -60,7 +62,8 @@ class Lowered(Stage):
         program = traced.program
         program.add("main", traced.body, public=True)
         program.rename(f"jit_{traced.name}")
-        if is_described(self._device):
+        self._signature = program.signature("main")
+        if is_described(self._device) or is_spread(self._device):
             shardings.annotate(program)
         with verified(config.enable_checks):
             self._artifact: Artifact = self._device.backend.lower(program, keep_stages=keep_stages)
@@ -152,11 +155,29 @@ class Lowered(Stage):
         if device is HOST and not self._committed:
             return Compiled(self, executable, Entry(executable, self._traced, donated))
         entry: PlacedEntry
-        if self._shardings.outs is not None:
-            outs = self._shardings.outs
+        outs = self._shardings.outs
+        if outs is not None and is_spread(device):
+            return self._compiled_on_mesh(executable, outs)
+        if outs is not None:
             entry = ShardedEntry(executable, self._traced, donated, device, outs)
         else:
             entry = PlacedEntry(executable, self._traced, donated, device, self._committed)
+        return Compiled(self, executable, entry)
+
+    def _compiled_on_mesh(self, partitioned: Any, outs: Sequence[Sharding]) -> Compiled:
+        """The program for all devices of a mesh, which do not share memory."""
+        shardings, mesh = self._shardings, self._shardings.mesh
+        assert mesh is not None
+        arguments, results = self._signature
+        given = [*shardings.ins, *shardings.captured]
+        ins = [on_mesh(s, mesh, t.rank) for s, t in zip(given, arguments, strict=True)]
+        executable = sharded_executable(
+            partitioned,
+            mesh,
+            list(zip(ins, arguments, strict=True)),
+            list(zip(outs, results, strict=True)),
+        )
+        entry = MeshEntry(executable, self._traced, self._donated, self._device, ins, outs)
         return Compiled(self, executable, entry)
 
     def _compile_for(self, target: str) -> CompiledForTarget:

@@ -9,8 +9,8 @@ from typing import Any
 from gnomon import tree_util
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray
 from gnomon._compilation.arguments import Call
-from gnomon._sharding.device import Device, in_host_memory, is_described, number_of
-from gnomon._sharding.device_group import DeviceGroup, place_of_devices
+from gnomon._sharding.device import Device, check_partitions, is_described
+from gnomon._sharding.device_group import is_spread, place_of_devices
 from gnomon._sharding.mesh import Mesh
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec, Unconstrained
@@ -18,19 +18,16 @@ from gnomon._sharding.sharding import Sharding
 from gnomon._tracing.constraints import constraint_mesh, resolved
 from gnomon._tracing.function import Traced
 from gnomon._tracing.inspections import any_inspections, tell
+from gnomon._tracing.partitioned import annotate, named
 from gnomon._tracing.shardings import (
     check_fits,
     mesh_of,
-    named,
     propagated,
     sharding_in,
-    split_of,
     typed_split,
 )
 from gnomon._trees.prefixes import broadcast_prefix
-from gnomon.dialects import shardy
 from gnomon.dialects.functions import Program
-from gnomon.dialects.types import TensorType
 from gnomon.passes.propagate_shardings import Inspected
 
 __all__ = ["Demands", "Shardings", "no_demands"]
@@ -129,6 +126,7 @@ class Shardings:
     Attributes:
       place: the device of the shardings, or the group of their devices; None without any.
       ins: the sharding of each leaf of the call, or None.
+      captured: likewise of each array that the program closes over.
       outs: the sharding of each result; None where there is no mesh.
       inspected: the values whose shardings the program asks for.
     Raises:
@@ -151,7 +149,7 @@ class Shardings:
                 _check_argument(leaf, sharding, types[i].shape, functools.partial(describe, i))
         found = [sharding_in(leaf) for leaf in call.leaves]
         self.ins = [w or f for w, f in zip(wanted, found, strict=True)]
-        captured = [sharding_in(c) for c in traced.captures]
+        self.captured = captured = [sharding_in(c) for c in traced.captures]
         self.place: Device | None = None
         self.outs: list[Sharding] | None = None
         self.inspected: list[Inspected] = []
@@ -186,6 +184,11 @@ class Shardings:
         ]
 
     @property
+    def mesh(self) -> Mesh | None:
+        """The mesh of the program, if there is one."""
+        return self._mesh
+
+    @property
     def whole(self) -> NamedSharding | None:
         """The sharding of an array that all devices of the mesh hold whole; None without a mesh."""
         return None if self._mesh is None else NamedSharding(self._mesh, PartitionSpec())
@@ -194,26 +197,10 @@ class Shardings:
         """Mark a program as one for all devices of the mesh, if there are several.
 
         Args:
-          program: its function ``main`` takes the leaves of the call, then captured arrays, which
-            each device gets whole.
+          program: its function ``main`` takes the leaves of the call, then captured arrays.
         """
-        mesh, outs = self._mesh, self.outs
-        if mesh is None or outs is None or mesh.size == 1:
-            return
-        arguments, results = program.signature("main")
-
-        def entries(sharding: Any, type_: TensorType) -> list[str]:
-            return [",".join(axes) for axes in split_of(sharding, mesh, type_.rank)]
-
-        given = [*self.ins, *(None,) * (len(arguments) - len(self.ins))]
-        devices = tuple(map(number_of, mesh._flat))
-        names = tuple(map(str, mesh.axis_names))
-        shardy.annotate(
-            program.module,
-            shardy.Mesh(names, mesh.axis_sizes, devices),
-            [entries(s, t) for s, t in zip(given, arguments, strict=True)],
-            [entries(s, t) for s, t in zip(outs, results, strict=True)],
-        )
+        if self._mesh is not None and self.outs is not None and self._mesh.size > 1:
+            annotate(program, self._mesh, [*self.ins, *self.captured], self.outs)
 
     def tell_inspections(self, device: Device) -> None:
         """Call the functions that ask for shardings, of a program on a mesh or else a device."""
@@ -253,9 +240,6 @@ def _one_place(shardings: Sequence[Sharding]) -> Device:
             )
         found = place
     assert found is not None
-    if isinstance(found, DeviceGroup) and not (in_host_memory(found) or is_described(found)):
-        raise NotImplementedError(
-            f"programs over several devices of the platform {found.platform!r} are not supported "
-            "yet; on the CPU they are (docs/differences.md)"
-        )
+    if is_spread(found) and not is_described(found):
+        check_partitions(found.devices)  # type: ignore[attr-defined]
     return found

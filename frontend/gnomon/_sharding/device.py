@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
 from typing import Any
 
 from gnomon._config.current import Config, config
 from gnomon.backends import platforms
 from gnomon.backends.interface import Device
-from gnomon.backends.shards import is_addressable
+from gnomon.backends.shards import NUMBERS, is_addressable
 
 __all__ = [
     "HOST",
     "Device",
     "as_device",
+    "check_partitions",
     "default_device",
     "devices_of",
     "in_host_memory",
@@ -57,9 +60,35 @@ def is_described(device: Device) -> bool:
     return not in_host_memory(device) and getattr(device.backend, "is_described", False)
 
 
+def check_partitions(devices: Sequence[Device]) -> None:
+    """Raise `NotImplementedError` unless a program can be split over some devices."""
+    first = devices[0]
+    if len(devices) == 1 or in_host_memory(first):
+        return
+    if not getattr(first.backend, "partitions_programs", False):
+        raise NotImplementedError(
+            f"programs and arrays over several devices of the platform {first.platform!r} are not "
+            "supported: the CPU and the platforms of PJRT plugins have them (docs/parallelism.md)"
+        )
+
+
 def number_of(device: Device) -> int:
-    """The number by which programs name a device; all devices of a program have different ones."""
-    return getattr(device, "number", device.id)
+    """The number by which programs name a device; all devices of a program have different ones.
+
+    For a device of the host's platform it is the device's id. For others it is the sum of the id
+    and a multiple of `NUMBERS` that depends on the platform's name only, so that programs are the
+    same in each process.
+    """
+    told: int | None = getattr(device, "number", None)
+    if told is not None:
+        return told
+    if in_host_memory(device):
+        return device.id
+    return device.id + NUMBERS * (_PLATFORMS + zlib.crc32(device.platform.encode()) % _PLATFORMS)
+
+
+# The multiples of the devices of platforms; those of described devices are lower.
+_PLATFORMS = 1 << 20
 
 
 def memory_of(device: Device) -> Device:

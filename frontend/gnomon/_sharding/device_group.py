@@ -6,9 +6,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from gnomon._sharding.device import Device
+from gnomon._sharding.device import Device, in_host_memory
 
-__all__ = ["DeviceGroup", "place_of_devices"]
+__all__ = ["DeviceGroup", "is_spread", "place_of_devices"]
 
 
 class DeviceGroup:
@@ -56,6 +56,11 @@ class DeviceGroup:
 
     def __repr__(self) -> str:
         return f"the devices {[device.id for device in self.devices]} of {self.platform!r}"
+
+
+def is_spread(place: Device) -> bool:
+    """Whether arrays of a place are in parts: its devices are several and share no memory."""
+    return isinstance(place, DeviceGroup) and not in_host_memory(place)
 
 
 _groups: dict[tuple[Device, ...], DeviceGroup] = {}

@@ -22,6 +22,7 @@ from gnomon._config.current import Config, config
 from gnomon._sharding.device import HOST, in_host_memory
 from gnomon._tracing.evaluation import check_execution, check_values, evaluated
 from gnomon._tracing.on_device import computes_on_host, place_of, run_op
+from gnomon._tracing.on_mesh import run_op_on_mesh
 from gnomon._tracing.shardings import sharded_results
 from gnomon._tracing.stack import state
 from gnomon._tracing.trace import Trace, Tracer, concrete_value
@@ -98,6 +99,8 @@ def _bind_placed(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any
             results = [placed(v, device, committed=True, weak_type=weak) for v in values]
         else:
             results = [wrap(v, weak) for v in values]
+    elif any(type(x) is ShardedArray for x in operands):
+        results = run_op_on_mesh(op, operands, params, device, weak_type=weak)
     else:
         results = run_op(op, operands, params, device, committed=committed, weak_type=weak)
     if Config.checks_somewhere and config.checks_values:

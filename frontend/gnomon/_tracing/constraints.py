@@ -9,12 +9,13 @@ import numpy as np
 
 from gnomon._config.current import config
 from gnomon._sharding.axis_type import AxisType
-from gnomon._sharding.device import devices_of, is_described, number_of
+from gnomon._sharding.device import devices_of, in_host_memory, number_of
 from gnomon._sharding.mesh import Mesh
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec, Unconstrained, axes_of
 from gnomon._tracing.bind import bind
 from gnomon._tracing.explicit import retyped
+from gnomon.backends.platforms import HOST_PLATFORM
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import all_operations, params_of
 from gnomon.dialects.emit import ops
@@ -44,8 +45,9 @@ def resolved(sharding: Any, what: str) -> Any:
     return NamedSharding(mesh, sharding)
 
 
-# The described devices of constraints, by the numbers that programs have for them.
-_described: dict[int, Any] = {}
+# The devices of constraints, by the numbers that programs have for them, of all platforms but the
+# host's.
+_named: dict[int, Any] = {}
 
 # Whether any was ever made: without one, no program need be searched for its mesh.
 _constraints = threading.Event()
@@ -71,8 +73,8 @@ def constrained(x: Any, sharding: NamedSharding, *, others_open: bool = False) -
     devices: tuple[int, ...] = ()
     if isinstance(mesh, Mesh):
         devices = tuple(map(number_of, mesh._flat))
-        if is_described(mesh._flat[0]):
-            _described.update(zip(devices, mesh._flat, strict=True))
+        if not in_host_memory(mesh._flat[0]):
+            _named.update(zip(devices, mesh._flat, strict=True))
     types = tuple(type_.name.lower() for type_ in mesh.axis_types)
     params = {"names": mesh.axis_names, "sizes": mesh.axis_sizes, "types": types}
     result = bind(ops.sharding_constraint, x, **params, devices=devices, spec=spec)
@@ -93,9 +95,9 @@ def constraint_mesh(program: Program, body: Body) -> Mesh | None:
 
 
 def _mesh_of_constraint(params: dict[str, Any]) -> Mesh:
-    known = _described
+    known = _named
     if not known.keys() >= set(params["devices"]):
-        known = {device.id: device for device in devices_of(None)}
+        known = {device.id: device for device in devices_of(HOST_PLATFORM)}
     grid = np.array([known[number] for number in params["devices"]], dtype=object)
     types = tuple(AxisType[type_.capitalize()] for type_ in params["types"])
     return Mesh(grid.reshape(params["sizes"]), params["names"], types)

@@ -13,7 +13,7 @@ from typing import Any
 from gnomon._arrays.array import Array
 from gnomon._arrays.aval import explicit_sharding
 from gnomon._arrays.concrete import ConcreteArray
-from gnomon._arrays.sharded import ShardedArray, sharded
+from gnomon._arrays.sharded import ShardedArray
 from gnomon._config.current import config
 from gnomon._diagnostics.errors import ShardingTypeError
 from gnomon._diagnostics.source_location import user_frame
@@ -21,6 +21,7 @@ from gnomon._sharding.axis_type import AxisType
 from gnomon._sharding.mesh import AbstractMesh, Mesh
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon._tracing.partitioned import resharded
 from gnomon.dialects.contract import Op
 from gnomon.dialects.sharding_rules import Shape, ShardingRuleError, SplitUse, require_unsplit
 
@@ -107,7 +108,7 @@ def concrete_mesh(mesh: Mesh | AbstractMesh, x: Any = None) -> Mesh | None:
 
 
 def retyped(x: Any, sharding: NamedSharding | None) -> Any:
-    """A value whose type has a sharding. It is not moved: the value of an array is in one piece."""
+    """A value whose type has a sharding; an array is moved where devices do not share memory."""
     explicit = explicit_sharding(sharding, x.ndim)
     if not isinstance(x, ConcreteArray):
         if explicit == x.aval.explicit:
@@ -118,7 +119,7 @@ def retyped(x: Any, sharding: NamedSharding | None) -> Any:
     mesh = concrete_mesh(explicit.mesh, x)
     if mesh is None or (type(x) is not ShardedArray and not any(explicit._axes)):
         return x
-    return sharded(x.numpy_value(), NamedSharding(mesh, explicit.spec), x.weak_type)
+    return resharded(x, NamedSharding(mesh, explicit.spec))
 
 
 def with_types_of(results: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
@@ -135,8 +136,6 @@ def automatic(x: Any, axes: Callable[[Any], bool] = lambda name: True) -> Any:
     if type(x) is ShardedArray:
         mesh = x._sharding.mesh
         types = mesh.abstract_mesh.update_axis_types(chosen).axis_types
-        return sharded(
-            x.numpy_value(), x._sharding.update(mesh=mesh.update(axis_types=types)), x.weak_type
-        )
+        return resharded(x, x._sharding.update(mesh=mesh.update(axis_types=types)))
     mesh = explicit.mesh.update_axis_types(chosen)
     return retyped(x, NamedSharding(mesh, explicit.spec))

@@ -26,6 +26,7 @@ from gnomon._tracing.evaluation import check_execution, evaluator, invalid_value
 from gnomon._tracing.explicit import retyped
 from gnomon._tracing.inspections import any_inspections, tell
 from gnomon._tracing.on_device import place_of, run_program
+from gnomon._tracing.on_mesh import run_program_on_mesh
 from gnomon._tracing.shardings import mesh_of, program_shardings, propagated, sharding_in
 from gnomon._tracing.stack import active, innermost_trace
 from gnomon._tracing.trace import Trace, Tracer, concrete_value
@@ -246,7 +247,7 @@ def evaluate_op(
     try:
         shardings = _known_shardings(program, main, operands, place)
         if place is not None and not _on_host(place):
-            return _run_placed(program, main, operands, place)
+            return _run_placed(program, main, operands, place, shardings)
         run = evaluator(program).prepared(main)
         results = run(*arrays)
     finally:
@@ -280,7 +281,7 @@ def _known_shardings(
     body = program.body(name)
     mesh = mesh_of([sharding_in(x) for x in operands]) or constraint_mesh(program, body)
     where: Any = mesh or (default_device() if place is None else place[0])
-    if mesh is not None and in_host_memory(mesh._flat[0]):
+    if mesh is not None:
         shardings = program_shardings(program, name, operands, mesh, inspected)
     elif any_inspections():
         propagated(program, body, [None] * len(body.argument_types), None, inspected)
@@ -306,10 +307,20 @@ def _on_place(
     return [wrap(a) for a in arrays]
 
 
-def _run_placed(program: Program, main: str, operands: Sequence[Any], place: Place) -> list[Any]:
-    """Run a function of a program on a device that is not the host."""
+def _run_placed(
+    program: Program,
+    main: str,
+    operands: Sequence[Any],
+    place: Place,
+    shardings: Sequence[NamedSharding] | None,
+) -> list[Any]:
+    """Run a function of a program on a device that is not the host, or on those of a mesh."""
     device, committed = place
-    results = run_program(program, main, operands, device, committed=committed)
+    results: Sequence[Any]
+    if shardings is None:
+        results = run_program(program, main, operands, device, committed=committed)
+    else:
+        results = run_program_on_mesh(program, main, operands, device, shardings)
     if config.checks_values:
         kind = invalid_value([r.numpy_value() for r in results])
         if kind is not None:
@@ -354,8 +365,8 @@ def bind_bodies(
         body = Body.build(types, lambda *given: op.build(given, params, bodies))
         main = program.add("main", body)
         try:
-            _known_shardings(program, main, operands, place)
-            return _run_placed(program, main, operands, place)
+            shardings = _known_shardings(program, main, operands, place)
+            return _run_placed(program, main, operands, place, shardings)
         finally:
             program.erase(main)
     shardings = None

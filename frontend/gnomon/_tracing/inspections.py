@@ -13,7 +13,7 @@ from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon._sharding.sharding import Sharding, SingleDeviceSharding
 from gnomon._tracing.bind import trace_for
-from gnomon._tracing.shardings import named
+from gnomon._tracing.partitioned import named
 from gnomon.dialects.callbacks import Callback, callback_of
 from gnomon.dialects.emit import ops
 from gnomon.passes.propagate_shardings import Inspected

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,18 @@ from gnomon.dialects.types import TensorType
 
 __all__ = [
     "clear_caches",
+    "compiling",
     "computes_on_host",
+    "frozen",
     "guard_arrivals",
     "input_buffer",
     "place_of",
+    "program_of_function",
+    "program_of_op",
     "run_op",
     "run_program",
+    "scalars_of_uniform",
+    "with_places_as_operands",
 ]
 
 # How many small values of the host are kept on devices, and what counts as small.
@@ -189,21 +196,33 @@ def run_op(
     """
     if Config.guards_somewhere:
         guard_arrivals(operands, device)
-    op, operands, params = _with_places_as_operands(op, operands, params)
+    op, operands, params = with_places_as_operands(op, operands, params)
+    types, values = scalars_of_uniform(operands, device)
+    key = (op.full_name, frozen(params), types, device)
+    executable = _executables.get(key)
+    if executable is None:
+        program, name = program_of_op(op, types, params), op.full_name.removeprefix("gnomon.")
+        executable = _executables[key] = _compiled(program, device, name)
+    buffers = [input_buffer(x, device) for x in values]
+    return _arrays(executable, buffers, device, committed, weak_type)
+
+
+Types = tuple[tuple[TensorType, bool], ...]
+
+
+def scalars_of_uniform(operands: Sequence[Any], device: Device) -> tuple[Types, list[Any]]:
+    """The types of operands, and whether each is given as a scalar; and what is given.
+
+    Of an array on the host that is one scalar broadcast, the scalar is brought to the device.
+    """
     types: list[tuple[TensorType, bool]] = []
-    buffers: list[Buffer] = []
+    given: list[Any] = []
     for x in operands:
         value = _value_to_bring(x, device)
         uniform = value is not None and _is_uniform(value)
         types.append((TensorType(x.shape, x.dtype), uniform))
-        if uniform:
-            x = value[(0,) * value.ndim]  # type: ignore[index, union-attr]
-        buffers.append(input_buffer(x, device))
-    key = (op.full_name, _frozen(params), tuple(types), device)
-    executable = _executables.get(key)
-    if executable is None:
-        executable = _executables[key] = _compile_op(op, types, params, device)
-    return _arrays(executable, buffers, device, committed, weak_type)
+        given.append(value[(0,) * value.ndim] if uniform else x)  # type: ignore[index, union-attr]
+    return tuple(types), given
 
 
 def _arrays(
@@ -222,7 +241,7 @@ def _arrays(
     ]
 
 
-def _with_places_as_operands(
+def with_places_as_operands(
     op: Op, operands: Sequence[Any], params: dict[str, Any]
 ) -> tuple[Op, Sequence[Any], dict[str, Any]]:
     """The same op, with values that often change from call to call as operands, not parameters.
@@ -237,21 +256,21 @@ def _with_places_as_operands(
     return ops.dynamic_slice, [operands[0], *starts], {"sizes": sizes}
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
     """A hashable key that is equal for equal parameters of an op."""
     if isinstance(value, dict):
-        return tuple((name, _frozen(v)) for name, v in sorted(value.items()))
+        return tuple((name, frozen(v)) for name, v in sorted(value.items()))
     if isinstance(value, (tuple, list)):
-        return tuple(map(_frozen, value))
+        return tuple(map(frozen, value))
     if isinstance(value, (np.ndarray, np.generic)):
         return value.shape, value.dtype, value.tobytes()
     # 1 and True, 0.0 and -0.0 are equal and not the same parameter.
     return type(value), repr(value) if isinstance(value, (float, complex)) else value
 
 
-def _compile_op(
-    op: Op, types: Sequence[tuple[TensorType, bool]], params: dict[str, Any], device: Device
-) -> Executable:
+def program_of_op(op: Op, types: Types, params: dict[str, Any]) -> Program:
+    """The program of an op, for operands as `scalars_of_uniform` gives them."""
+
     def emit(*arguments: ir.Value) -> Sequence[ir.Value]:
         return op.build(
             [
@@ -265,14 +284,22 @@ def _compile_op(
     program = Program()
     with context(), ir.Location.unknown(context()):
         program.add("main", Body.build(given, emit), public=True)
-    return _compiled(program, device, op.full_name.removeprefix("gnomon."))
+    return program
 
 
 def _compiled(program: Program, device: Device, what: str) -> Executable:
-    try:
+    with compiling(what, device):
         executable: Executable = device.backend.compile(
             device.backend.lower(program), device=device
         )
+    return executable
+
+
+@contextmanager
+def compiling(what: str, device: Device) -> Iterator[None]:
+    """Errors of the compiler within the block say what was compiled for which device."""
+    try:
+        yield
     except CompilationError as error:
         add_note(
             error,
@@ -281,21 +308,26 @@ def _compiled(program: Program, device: Device, what: str) -> Executable:
             'gnomon.devices("cpu")[0])',
         )
         raise
-    return executable
 
 
 # ----------------------------------------------------------------------------------------- programs
+
+
+def program_of_function(program: Program, name: str) -> Program:
+    """A function of a program as a program of its own."""
+    copy = Program()
+    copied = copy.import_function(program, name, {})
+    body = copy.body(copied).clone()
+    copy.erase(copied)
+    copy.add("main", body, public=True)
+    return copy
 
 
 def run_program(
     program: Program, name: str, operands: Sequence[Any], device: Device, *, committed: bool
 ) -> list[PlacedArray]:
     """Run a function of a program on a device, compiled."""
-    copy = Program()
-    copied = copy.import_function(program, name, {})
-    body = copy.body(copied).clone()
-    copy.erase(copied)
-    copy.add("main", body, public=True)
+    copy = program_of_function(program, name)
     key = (str(copy.module), device)
     executable = _executables.get(key)
     if executable is None or program.callbacks:

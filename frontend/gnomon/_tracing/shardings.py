@@ -11,8 +11,8 @@ from gnomon._arrays.array import Array
 from gnomon._arrays.sharded import ShardedArray, sharded
 from gnomon._sharding.mesh import Mesh
 from gnomon._sharding.named_sharding import NamedSharding
-from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon._tracing.explicit import explicit_types
+from gnomon._tracing.partitioned import named, split_of
 from gnomon.dialects.body import Body, operands_of
 from gnomon.dialects.contract import Op, all_operations, params_of
 from gnomon.dialects.emit import ops
@@ -31,12 +31,11 @@ from gnomon.passes.propagate_shardings import (
 __all__ = [
     "check_fits",
     "mesh_of",
-    "named",
     "program_shardings",
     "propagated",
+    "result_shardings",
     "sharded_results",
     "sharding_in",
-    "split_of",
     "typed_split",
 ]
 
@@ -67,24 +66,6 @@ def mesh_of(shardings: Sequence[Any]) -> Mesh | None:
                 f"{found} and {mesh}. Move them with gnomon.device_put"
             )
     return found
-
-
-def split_of(sharding: Any, mesh: Mesh | None, ndim: int) -> Split:
-    """How a sharding splits an array, as names of the axes of a mesh."""
-    none: Split = ((),) * ndim
-    if mesh is None or not isinstance(sharding, NamedSharding):
-        return none
-    if sharding.mesh.shape != mesh.shape:
-        return none
-    return (*sharding._axes, *none)[:ndim]
-
-
-def named(mesh: Mesh, split: Split) -> NamedSharding:
-    """The sharding that splits an array in a way: in full length where axes are explicit."""
-    entries = list(split)
-    while entries and not entries[-1] and not mesh.explicit_axes:
-        entries.pop()
-    return NamedSharding(mesh, PartitionSpec(*entries))
 
 
 def check_fits(sharding: NamedSharding, shape: tuple[int, ...], what: str) -> None:
@@ -196,15 +177,23 @@ def sharded_results(
     weak_type: bool,
 ) -> list[ShardedArray]:
     """Results of an op on arrays of which some are sharded, with the shardings that follow."""
+    shardings = result_shardings(op, operands, params, [v.shape for v in values])
+    return [sharded(v, s, weak_type) for v, s in zip(values, shardings, strict=True)]
+
+
+def result_shardings(
+    op: Op, operands: Sequence[Any], params: dict[str, Any], results: Sequence[tuple[int, ...]]
+) -> list[NamedSharding]:
+    """The shardings of an op's results, of these shapes, where some operands are sharded."""
     shardings = [x._sharding if type(x) is ShardedArray else None for x in operands]
     mesh = mesh_of(shardings)
     assert mesh is not None
     shapes = [np.shape(x) for x in operands]
     splits = [split_of(s, mesh, len(shape)) for s, shape in zip(shardings, shapes, strict=True)]
     name = op.full_name.removeprefix("gnomon.")
-    use = Use(name, params, shapes, [v.shape for v in values], splits, mesh.shape)
+    use = Use(name, params, shapes, list(results), splits, mesh.shape)
     made = propagate_op(use)
-    types = explicit_types(op, operands, params, [v.shape for v in values])
+    types = explicit_types(op, operands, params, results)
     if types is not None:
         made = [typed_split(mesh, t._axes, s) for t, s in zip(types, made, strict=True)]
-    return [sharded(v, named(mesh, s), weak_type) for v, s in zip(values, made, strict=True)]
+    return [named(mesh, split) for split in made]

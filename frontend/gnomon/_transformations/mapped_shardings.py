@@ -7,16 +7,17 @@ from typing import Any
 
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, committed_device, wrap
-from gnomon._arrays.sharded import ShardedArray, sharded
+from gnomon._arrays.sharded import ShardedArray
 from gnomon._config.current import config
-from gnomon._sharding.device import in_host_memory, is_described
+from gnomon._sharding.device import check_partitions, in_host_memory, is_described
 from gnomon._sharding.device_group import place_of_devices
 from gnomon._sharding.mesh import AbstractMesh, Mesh
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon._tracing.bind import trace_for
 from gnomon._tracing.constraints import constrained
-from gnomon._tracing.shardings import named, sharding_in, split_of
+from gnomon._tracing.partitioned import named, resharded, split_of
+from gnomon._tracing.shardings import sharding_in
 from gnomon.backends.errors import BackendUnavailable
 from gnomon.passes.propagate_shardings import joined
 
@@ -27,11 +28,10 @@ def device_mesh(mesh: Mesh | AbstractMesh, operands: Sequence[Array]) -> Mesh | 
     """The mesh whose devices hold the results of a mapped function.
 
     It is None inside of another mapped function, where a device holds all that there is, and where
-    no devices are known: those of an abstract mesh are the operands' or the context's. Devices of
-    another platform than the CPU have no arrays that are spread over them.
+    no devices are known: those of an abstract mesh are the operands' or the context's.
 
     Raises:
-      NotImplementedError: there are several devices of another platform.
+      NotImplementedError: there are several devices of a platform whose programs run on one only.
     """
     concrete, context, _ = config.mesh_context
     if context is not None and context.manual_axes:
@@ -44,24 +44,30 @@ def device_mesh(mesh: Mesh | AbstractMesh, operands: Sequence[Array]) -> Mesh | 
             return None
         mesh = alike[0]
     first = mesh._flat[0]
-    if in_host_memory(first) or (is_described(first) and trace_for(operands) is not None):
-        return mesh
-    if is_described(first):
+    if is_described(first) and trace_for(operands) is None:
         raise BackendUnavailable(
             f"the devices of {mesh} are described and run nothing: shard_map and pmap over them "
             "are compiled inside of a function, by gnomon.jit(f).lower(...).compile()"
         )
-    if mesh.size > 1:
-        raise NotImplementedError(
-            f"shard_map and pmap over {mesh.size} devices of the platform {first.platform!r} are "
-            "not supported yet; over devices of the CPU they are (docs/differences.md)"
-        )
-    return None
+    if not is_described(first):
+        check_partitions(mesh._flat)
+    return mesh
 
 
-def brought(operands: Sequence[Any], mesh: Mesh, manual: Sequence[Any], what: str) -> list[Any]:
+def brought(
+    operands: Sequence[Any],
+    specs: Sequence[PartitionSpec],
+    mesh: Mesh,
+    manual: Sequence[Any],
+    what: str,
+) -> list[Any]:
     """The operands of a mapped function on the devices of its mesh.
 
+    Args:
+      operands: the arrays.
+      specs: how they are split over the manual axes.
+      mesh, manual: the mesh, and its manual axes.
+      what: the transformation, for messages.
     Raises:
       ValueError: an operand is committed to other devices.
     """
@@ -72,6 +78,11 @@ def brought(operands: Sequence[Any], mesh: Mesh, manual: Sequence[Any], what: st
             f"received incompatible devices: an argument of {what} is committed to {device!r}, and "
             f"the mesh has {place!r}. Move it with gnomon.device_put"
         )
+    if trace_for(operands) is None and not in_host_memory(place):
+        return [
+            x if type(x) is ShardedArray else resharded(x, NamedSharding(mesh, spec))
+            for x, spec in zip(operands, specs, strict=True)
+        ]
     if len(manual) < len(mesh.axis_names):
         return list(operands)  # The other axes split the result as they split the operands.
     if trace_for(operands) is None:
@@ -97,4 +108,4 @@ def _labelled(x: Any, spec: PartitionSpec, mesh: Mesh, partly: bool) -> Any:
     if partly:
         own = split_of(sharding, mesh, x.ndim)
         sharding = named(mesh, joined(own, split_of(sharding_in(x), mesh, x.ndim)))
-    return sharded(x.numpy_value(), sharding, x.weak_type)
+    return resharded(x, sharding)

@@ -439,7 +439,7 @@ def map_shards(
     manual = [n for n in mesh.axis_names if n in axes and types[n] is not AxisType.Manual]
     placed = device_mesh(mesh, operands)
     if placed is not None:
-        operands = brought(operands, placed, manual, what)
+        operands = brought(operands, in_specs, placed, manual, what)
     sizes = {str(name): mesh.shape[name] for name in manual}
 
     def traced_call(tracers: list[Any]) -> tuple[Any, Any]:

@@ -14,7 +14,8 @@ from gnomon._sharding.partition_spec import PartitionSpec, Unconstrained
 from gnomon._sharding.sharding import Sharding
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.constraints import constrained, resolved
-from gnomon._tracing.shardings import sharding_in, split_of
+from gnomon._tracing.partitioned import split_of
+from gnomon._tracing.shardings import sharding_in
 from gnomon._tracing.stack import staging
 from gnomon._tracing.trace import is_tracer
 from gnomon._trees.prefixes import broadcast_prefix

@@ -1,0 +1,219 @@
+"""Programs for all devices of a mesh that do not share memory, and the buffers that these take."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon._arrays.concrete import ConcreteArray
+from gnomon._arrays.sharded import ShardedArray, layout_of, sharded, sharded_buffer
+from gnomon._sharding.device import HOST, in_host_memory, number_of
+from gnomon._sharding.device_group import is_spread, place_of_devices
+from gnomon._sharding.mesh import Mesh
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon.backends.interface import Executable
+from gnomon.backends.shards import PartitionedExecutable, ShardedBuffer, ShardedExecutable, put
+from gnomon.dialects import shardy
+from gnomon.dialects.body import Body
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import context, ir
+from gnomon.dialects.types import TensorType
+from gnomon.passes.propagate_shardings import Split
+
+__all__ = [
+    "annotate",
+    "clear_caches",
+    "compiled_on_mesh",
+    "mesh_buffer",
+    "named",
+    "on_mesh",
+    "resharded",
+    "sharded_executable",
+    "split_of",
+]
+
+
+def split_of(sharding: Any, mesh: Mesh | None, ndim: int) -> Split:
+    """How a sharding splits an array, as names of the axes of a mesh."""
+    none: Split = ((),) * ndim
+    if mesh is None or not isinstance(sharding, NamedSharding):
+        return none
+    if sharding.mesh.shape != mesh.shape:
+        return none
+    return (*sharding._axes, *none)[:ndim]
+
+
+def named(mesh: Mesh, split: Split) -> NamedSharding:
+    """The sharding that splits an array in a way: in full length where axes are explicit."""
+    entries = list(split)
+    while entries and not entries[-1] and not mesh.explicit_axes:
+        entries.pop()
+    return NamedSharding(mesh, PartitionSpec(*entries))
+
+
+def on_mesh(sharding: Any, mesh: Mesh, ndim: int) -> NamedSharding:
+    """How a program over a mesh takes an array: as it is spread over that mesh, else whole."""
+    return named(mesh, split_of(sharding, mesh, ndim))
+
+
+# ----------------------------------------------------------------------------------------- programs
+
+
+def annotate(program: Program, mesh: Mesh, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    """Mark a program as one for all devices of a mesh.
+
+    Args:
+      program: with the function ``main``.
+      mesh: the mesh.
+      ins, outs: the shardings of the arguments and results of ``main``; each device gets a value
+        without one whole.
+    """
+    arguments, results = program.signature("main")
+
+    def entries(sharding: Any, type_: TensorType) -> list[str]:
+        return [",".join(axes) for axes in split_of(sharding, mesh, type_.rank)]
+
+    devices = tuple(map(number_of, mesh._flat))
+    names = tuple(map(str, mesh.axis_names))
+    shardy.annotate(
+        program.module,
+        shardy.Mesh(names, mesh.axis_sizes, devices),
+        [entries(s, t) for s, t in zip(ins, arguments, strict=True)],
+        [entries(s, t) for s, t in zip(outs, results, strict=True)],
+    )
+
+
+def sharded_executable(
+    executable: PartitionedExecutable,
+    mesh: Mesh,
+    inputs: Sequence[tuple[Any, TensorType]],
+    outputs: Sequence[tuple[Any, TensorType]],
+) -> ShardedExecutable:
+    """A program that a backend has compiled for a mesh, as one on whole arrays.
+
+    Args:
+      executable: the program, of a module that `annotate` marked.
+      mesh: the mesh.
+      inputs, outputs: the sharding and type of each argument and result.
+    """
+
+    def layouts(given: Sequence[tuple[Any, TensorType]]) -> list[Any]:
+        return [
+            (layout_of(on_mesh(s, mesh, t.rank), tuple(t.shape)), np.dtype(t.dtype))
+            for s, t in given
+        ]
+
+    return ShardedExecutable(executable, mesh._flat, layouts(inputs), layouts(outputs))
+
+
+def compiled_on_mesh(
+    program: Program, mesh: Mesh, ins: Sequence[Any], outs: Sequence[Any]
+) -> Executable:
+    """Compile a program for all devices of a mesh; its module is consumed."""
+    arguments, results = program.signature("main")
+    annotate(program, mesh, ins, outs)
+    place: Any = place_of_devices(mesh._flat)
+    compiled: Any = place.backend.compile(place.backend.lower(program), device=place)
+    return sharded_executable(
+        compiled,
+        mesh,
+        list(zip(ins, arguments, strict=True)),
+        list(zip(outs, results, strict=True)),
+    )
+
+
+# ------------------------------------------------------------------------------------------ buffers
+
+# How many small values of the host are kept on the devices of meshes, and what counts as small.
+_KEPT_VALUES = 512
+_KEPT_BYTES = 1 << 14
+
+_kept: OrderedDict[Any, ShardedBuffer] = OrderedDict()
+_movers: OrderedDict[Any, Executable] = OrderedDict()
+_lock = threading.Lock()
+
+
+def clear_caches() -> None:
+    """Forget the compiled movements, and the values that are kept on devices."""
+    with _lock:
+        _kept.clear()
+        _movers.clear()
+
+
+def mesh_buffer(x: Any, sharding: NamedSharding, *, fresh: bool = False) -> ShardedBuffer:
+    """The parts of an array on the devices of a mesh, where they are brought if they are not there.
+
+    Args:
+      x: an array, or a NumPy array.
+      sharding: how it is needed.
+      fresh: its memory may be taken over: no buffer that is kept for later calls.
+    Raises:
+      GnomonRuntimeError: the array is on devices of several processes, and of another mesh.
+    """
+    layout = layout_of(sharding, tuple(x.shape))
+    if type(x) is ShardedArray and is_spread(x._device):
+        buffer: Any = x.device_buffer()
+        if buffer.layout is layout or buffer.layout == layout:
+            return buffer
+        if (
+            buffer.layout.devices == layout.devices
+            and x._sharding.mesh.shape == sharding.mesh.shape
+        ):
+            (moved,) = _mover(x, sharding).run([buffer])
+            return moved
+    value = ConcreteArray.numpy_value(x) if isinstance(x, ConcreteArray) else np.asarray(x)
+    if value.nbytes <= _KEPT_BYTES and not fresh:
+        key = (layout, value.dtype, value.tobytes())
+        with _lock:
+            kept = _kept.pop(key, None)
+            if kept is None or kept.is_deleted() or kept.is_lost():
+                kept = put(value, layout, copy=True)
+            _kept[key] = kept
+            if len(_kept) > _KEPT_VALUES:
+                _kept.popitem(last=False)
+        return kept
+    # The caller may write to a NumPy array as soon as the call has returned.
+    return put(value, layout, copy=not isinstance(x, ConcreteArray))
+
+
+def _mover(x: ShardedArray, sharding: NamedSharding) -> Executable:
+    """The program that moves an array between two shardings over one mesh."""
+    type_ = TensorType(x.shape, x.dtype)
+    key = (type_, x._sharding, sharding)
+    with _lock:
+        mover = _movers.pop(key, None)
+    if mover is None:
+        program = Program()
+        with context(), ir.Location.unknown(context()):
+            program.add("main", Body.build([type_], lambda value: [value]), public=True)
+        mover = compiled_on_mesh(program, sharding.mesh, [x._sharding], [sharding])
+    with _lock:
+        _movers[key] = mover
+        if len(_movers) > _KEPT_VALUES:
+            _movers.popitem(last=False)
+    return mover
+
+
+def resharded(x: ConcreteArray, sharding: NamedSharding) -> ShardedArray:
+    """An array with another sharding; its value is moved where devices do not share memory.
+
+    Raises:
+      GnomonRuntimeError: the array is on devices of several processes, and of another mesh.
+    """
+    place = place_of_devices(sharding._device_tuple)
+    if in_host_memory(place):
+        return sharded(x.numpy_value(), sharding, x.weak_type)
+    if is_spread(place):
+        return sharded_buffer(mesh_buffer(x, sharding, fresh=True), x.aval, sharding)
+    here = place is getattr(x, "_device", HOST)
+    buffer: Any = x.device_buffer() if here else None  # type: ignore[attr-defined]
+    result = sharded(x.numpy_value(), sharding, x.weak_type) if buffer is None else None
+    if result is None:
+        return sharded_buffer(buffer, x.aval, sharding)
+    result.device_buffer()
+    return result
