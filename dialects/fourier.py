@@ -21,7 +21,7 @@ from gnomon.dialects.combinators import (
     stablehlo_full,
 )
 from gnomon.dialects.contract import Instance, Op
-from gnomon.dialects.emit import constant, ops, scale
+from gnomon.dialects.emit import constant, ops, scale, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, real_dtype, type_of
 
@@ -50,7 +50,11 @@ def _infer(x: TensorType, *, kind: str, lengths: Dims) -> TensorType:
         f"lengths must be those of one to {x.rank} trailing dimensions of {x}, got {lengths}",
     )
     before, trailing = x.shape[: -len(lengths)], x.shape[-len(lengths) :]
-    expected = (*lengths[:-1], half(lengths[-1])) if kind == "IRFFT" else lengths
+    expected = lengths
+    if kind == "IRFFT":
+        # A transform of length 0 has no results, so its points do not matter.
+        points = half(lengths[-1]) if lengths[-1] else min(trailing[-1], 1)
+        expected = (*lengths[:-1], points)
     require(
         trailing == tuple(expected),
         "fft",
@@ -98,6 +102,8 @@ def _transpose(
         return [None]
     kind, lengths = inst.params["kind"], inst.params["lengths"]
     count = math.prod(lengths)
+    if not count:
+        return [zeros(inst.operand_types[0])]
     if kind == "RFFT":
         # The cotangent of a coefficient that represents two is divided between them.
         shared = ops.div(ops.conj(cotangent), _weights(cotangent, lengths[-1]))
@@ -105,7 +111,7 @@ def _transpose(
     if kind == "IRFFT":
         spectrum = ops.fft(cotangent, kind="RFFT", lengths=lengths)
         weighted = ops.mul(spectrum, _weights(spectrum, lengths[-1]))
-        return [ops.conj(scale(weighted, 1 / count if count else 0))]
+        return [ops.conj(scale(weighted, 1 / count))]
     # The matrix of the transform is symmetric, so the op is its own transpose.
     return [ops.fft(cotangent, kind=kind, lengths=lengths)]
 

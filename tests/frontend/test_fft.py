@@ -87,6 +87,23 @@ def test_gradients(name: str) -> None:
     assert_near(gn.grad(loss(gnp))(to_gnomon(x)), jax.grad(loss(jnp))(x), 16)
 
 
+@pytest.mark.parametrize("points", [0, 1])
+def test_a_transform_without_results(points: int) -> None:
+    x = jnp.zeros((3, points), "complex64")
+    for name in ("irfft", "hfft", "irfftn", "irfft2"):
+        both(name, x)
+    check(lax.fft, jax.lax.fft, x, "IRFFT", (0,))
+    slope = gn.grad(lambda x: gnp.fft.irfft(x).sum().astype("float32"))(to_gnomon(x))
+    assert (slope.shape, slope.dtype) == (x.shape, x.dtype)
+    compiled = gn.jit(gnp.fft.irfft)(to_gnomon(x))
+    assert (compiled.shape, compiled.dtype) == ((3, 0), "float32")
+
+
+def test_no_points_have_no_inverse() -> None:
+    with pytest.raises(ValueError, match="at least one point"):
+        gnp.fft.ihfft(gnp.zeros((3, 0)))
+
+
 def test_compiled_in_both_ways() -> None:
     # By products of matrices, and by calls of NumPy: a long prime, many points.
     x = to_gnomon(sample("float32", (3, 60), 1))

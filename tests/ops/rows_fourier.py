@@ -70,4 +70,5 @@ ROWS = [
     _row("IRFFT", (2, 1), (1,)),
     _row("IRFFT", (3, 3), (3, 5)),
     _row("IRFFT", (0, 3), (4,), "empty"),
+    _row("IRFFT", (2, 0), (0,), "no-points"),
 ]

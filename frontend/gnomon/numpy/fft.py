@@ -180,10 +180,16 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `hfft`."""
+    """The inverse of `hfft`.
+
+    Raises:
+      ValueError: the axis has length 0; as `fft`.
+    """
     x = as_array("fft.ihfft", a)
     _one_axis("ihfft", axis)
     points = x.shape[axis] if n is None else n
+    if points == 0:
+        raise ValueError(f"fft.ihfft takes at least one point, got {x.shape} and axis {axis}")
     result = lax.conj(_transform_1d("ihfft", FftType.RFFT, x, n, axis, norm))
     return lax.mul(result, lax.full_like(result, 1 / points))
 
