@@ -15,7 +15,7 @@ import numpy as np
 from gnomon.dialects.attributes import DICTIONARY, STRING, TYPES
 from gnomon.dialects.contract import EXPANDED, REGISTRY, Instance, Op, TypeRuleError
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import TensorType, mlir_type
+from gnomon.dialects.types import TensorType
 
 
 def _infer(
@@ -61,13 +61,8 @@ def _evaluate(
 
 
 def _lower(inst: Instance) -> list[ir.Value]:
-    created = ir.Operation.create(
-        "func.call",
-        results=[mlir_type(t) for t in inst.result_types],
-        operands=list(inst.operands),
-        attributes={"callee": ir.FlatSymbolRefAttr.get(inst.params["symbol"])},
-    )
-    return list(created.results)
+    results: list[ir.Value] = inst.engine.call_external(inst, inst.params["symbol"])
+    return results
 
 
 host_call = Op(

@@ -55,6 +55,8 @@ class Lowering:
         self._partitions = 1 if mesh is None else mesh.size
         self._channels = itertools.count(1)
         self._positions: dict[tuple[Mesh, str], str] = {}
+        # The functions that the program calls and does not have, by name.
+        self._external: dict[str, ir.FunctionType] = {}
 
     def fill(self, region: ir.Region, body: Body, captured: Sequence[ir.Value] = ()) -> ir.Block:
         """Lower a body into an empty region.
@@ -100,6 +102,34 @@ class Lowering:
             attributes={"callee": ir.FlatSymbolRefAttr.get(callee(op))},
         )
         return list(created.results)
+
+    def call_external(self, inst: Instance, name: str) -> list[ir.Value]:
+        """A call of a function that whoever runs the program has."""
+        types = [mlir_type(t) for t in inst.result_types]
+        given = [x.type for x in inst.operands]
+        self._external[name] = ir.FunctionType.get(given, types, context())
+        created = ir.Operation.create(
+            "func.call",
+            results=types,
+            operands=list(inst.operands),
+            attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
+        )
+        return list(created.results)
+
+    def declare_external(self, module: ir.Module) -> None:
+        """Declare the functions of `call_external`: calls of undeclared ones do not verify."""
+        for name, type_ in self._external.items():
+            ir.Operation.create(
+                "func.func",
+                attributes={
+                    "sym_name": ir.StringAttr.get(name, context()),
+                    "function_type": ir.TypeAttr.get(type_, context()),
+                    "sym_visibility": ir.StringAttr.get("private", context()),
+                },
+                regions=1,
+                loc=module.operation.location,
+                ip=ir.InsertionPoint.at_block_begin(module.body),
+            )
 
     # ------------------------------------------------------------------------ partitioned programs
 
@@ -292,6 +322,7 @@ def lower_to_stablehlo(program: Program) -> None:
         )
         block.append_to(replacement.regions[0])
         function.erase()
+    lowering.declare_external(program.module)
     if mesh is not None:
         del program.module.operation.attributes[shardy.MESH]
         declared = shardy.module_attributes(lowering.meshes, mesh.size)

@@ -16,7 +16,12 @@ from gnomon.backends.iree.ahead_of_time import AheadOfTimeExecutable
 from gnomon.backends.iree.buffer import Buffer
 from gnomon.backends.iree.compiler import compile_artifact, compile_with_flags
 from gnomon.backends.iree.device import Device, devices_of
-from gnomon.backends.iree.emission import check_code_kind, emit_code
+from gnomon.backends.iree.emission import (
+    LocatedCode,
+    check_code_kind,
+    emit_code,
+    emit_located,
+)
 from gnomon.backends.iree.executable import Executable
 from gnomon.backends.iree.legalize.after_lowering.device_description import describe_device
 from gnomon.backends.iree.legalize.control.forms import Form
@@ -201,6 +206,23 @@ class IreeBackend:
             plan: Plan = artifact.plan
             given = artifact.portable if plan.code is None else plan.code
             return emit_code(given, kind, target=self.target, options=plan.options)
+
+        return self._first_that_compiles(artifact, emit)
+
+    def emit_located(self, artifact: Artifact) -> LocatedCode:
+        """Kernels and assembly of a lowered program, with the places that they come from.
+
+        Args:
+          artifact: the program, with its stages.
+        """
+        artifact = self._without_library(artifact)
+
+        def emit() -> LocatedCode:
+            plan: Plan = artifact.plan
+            # The compiler's own text, where there is one, has no locations.
+            given = artifact.stages.stablehlo.located if plan.code is None else plan.code
+            text = given if isinstance(given, bytes) else given.encode()
+            return emit_located(text, target=self.target, options=plan.options)
 
         return self._first_that_compiles(artifact, emit)
 

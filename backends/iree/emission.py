@@ -16,7 +16,14 @@ from gnomon.backends.iree.compiler import compile_with_flags
 from gnomon.backends.iree.options import CompileOptions
 from gnomon.backends.iree.targets import Target
 
-__all__ = ["CODE_KINDS", "check_code_kind", "code_kinds", "emit_code"]
+__all__ = [
+    "CODE_KINDS",
+    "LocatedCode",
+    "check_code_kind",
+    "code_kinds",
+    "emit_code",
+    "emit_located",
+]
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,45 @@ def emit_code(
         suffix = row.suffixes[target.code]
         paths = sorted(path for path in Path(folder).iterdir() if path.name.endswith(suffix))
         return {path.name: path.read_bytes() for path in paths}
+
+
+@dataclass(frozen=True)
+class LocatedCode:
+    """The code of a program with the places that its instructions come from.
+
+    Attributes:
+        kernels: text of the kernels by the names of their files.
+        assembly: with ``.loc`` lines of the program's locations; empty where a target has none.
+        assembly_of_kernels: the same, with lines of the kernels' files.
+    """
+
+    kernels: Mapping[str, str]
+    assembly: str
+    assembly_of_kernels: str
+
+
+def emit_located(artifact: bytes, *, target: Target, options: CompileOptions) -> LocatedCode:
+    """Kernels and assembly of a program whose text has locations; it is compiled twice.
+
+    Args:
+        artifact: text of StableHLO with locations.
+        target, options: as `compile_artifact` takes them.
+    """
+    assembly = [""]
+    kernels: dict[str, str] = {}
+    suffix = CODE_KINDS["asm"].suffixes.get(target.code)
+    # Where kernels are written into files, those are the locations from there on.
+    folders = [["sources"]] if suffix is None else [["intermediates"], ["sources", "intermediates"]]
+    for written in folders:
+        with tempfile.TemporaryDirectory(prefix="gnomon-") as folder:
+            extra = [f"--iree-hal-dump-executable-{name}-to={folder}" for name in written]
+            compile_with_flags(artifact, target=target, options=options, extra=extra)
+            paths = sorted(Path(folder).iterdir())
+            kernels = {p.name: p.read_text() for p in paths if p.name.endswith(".mlir")}
+            if suffix is not None:
+                texts = (p.read_text() for p in paths if p.name.endswith(suffix))
+                assembly.append("\n".join(texts))
+    return LocatedCode(kernels, assembly[-2] if suffix else "", assembly[-1])
 
 
 def _static_library(

@@ -125,7 +125,7 @@ def _count_callbacks(params: ir.DictAttr, numbers: dict[int, int]) -> ir.DictAtt
 
 
 def publish(module: ir.Module, functions: Sequence[HostFunction]) -> None:
-    """Declare the host functions of a lowered module, and write their table into it."""
+    """Write the table of the host functions of a lowered module into it."""
     if not functions:
         return
     table = ir.ArrayAttr.get(
@@ -147,18 +147,6 @@ def publish(module: ir.Module, functions: Sequence[HostFunction]) -> None:
     main.attributes["iree.reflection"] = ir.DictAttr.get(
         {_REFLECTION: ir.StringAttr.get(str(table), context())}, context()
     )
-    for function in functions:
-        ir.Operation.create(
-            "func.func",
-            attributes={
-                "sym_name": ir.StringAttr.get(function.symbol, context()),
-                "function_type": ir.TypeAttr.get(function.type, context()),
-                "sym_visibility": ir.StringAttr.get("private", context()),
-            },
-            regions=1,
-            loc=main.location,
-            ip=ir.InsertionPoint.at_block_begin(module.body),
-        )
 
 
 def _symbol(op: ir.Operation) -> str:

@@ -6,13 +6,9 @@ serialized. `save` writes functions with modules compiled for chosen targets int
 """
 
 from gnomon._export.deserialization import deserialize, load_exported
-from gnomon._export.exported import (
-    CALLING_CONVENTION_VERSION,
-    DisabledSafetyCheck,
-    Exported,
-    default_export_platform,
-    export,
-)
+from gnomon._export.exported import CALLING_CONVENTION_VERSION, Exported
+from gnomon._export.exporting import default_export_platform, export
+from gnomon._export.safety_checks import DisabledSafetyCheck
 from gnomon._export.saving import save
 from gnomon._export.structures import (
     register_namedtuple_serialization,

@@ -154,6 +154,12 @@ class Entry(NamedTuple):
         """Whether it takes arrays with symbolic dimensions."""
         return any(isinstance(n, str) for t in self.inputs for n in t.shape)
 
+    @property
+    def nr_devices(self) -> int:
+        """The number of devices that the program is for."""
+        found = self.notes.get("nr_devices", 1)
+        return found if isinstance(found, int) else 1
+
 
 class Artifact:
     """An artifact that was read; see `read`.

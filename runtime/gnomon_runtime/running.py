@@ -215,6 +215,12 @@ class Function:
                     "dimensions, and no module can be compiled before they are known: call it by "
                     "gnomon.export.load_exported"
                 )
+            if self.entry.nr_devices > 1:
+                raise ArtifactIncompatibleError(
+                    f"{self._owner.artifact.name}: the function {self.name!r} is for "
+                    f"{self.entry.nr_devices} devices, and modules of files run on one: call it by "
+                    "gnomon.export.load_exported"
+                )
             self._module = self._source(self._owner.artifact, self.entry, self._platform)
         return self._module
 

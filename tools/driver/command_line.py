@@ -212,14 +212,20 @@ def _add_inspect_and_diff(command: Callable[..., argparse.ArgumentParser]) -> No
         explore_command,
         """
         Write one HTML page: the source beside every stage of the program, each line linked with
-        the operations that it became, what each pass changed, and the cost of each line. The
-        page refers to nothing on the network.
+        the operations that it became, kernels and assembly, what each pass changed, the cost of
+        each line, and the program as a graph. The page refers to nothing on the network.
         """,
         json=False,
     )
     add_program_options(sub)
     sub.add_argument("-o", "--output", metavar="FILE", help="default: FUNCTION.html; - for stdout")
-    sub.add_argument("--target", default="cpu", help="the target that it is lowered for")
+    sub.add_argument("--target", default="cpu", help="the target that it is compiled for")
+    sub.add_argument(
+        "--code",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="compile it, and show kernels and assembly (default)",
+    )
 
     sub = command(
         "diff",

@@ -21,10 +21,10 @@ def explore_command(options: argparse.Namespace) -> None:
     program = open_program(request_of(options))
     if not isinstance(program, PythonProgram):
         raise UsageError(f"{program.path}: explore takes functions of Python, which have lines")
-    with progress(f"{program.name}: lowering"):
+    with progress(f"{program.name}: lowering and compiling"):
         lowered = program.lowered
         text, captures = lowered.stages.traced.located, lowered._traced.captures
-        page = explore(program.name, text, captures, options.target, hidden=TOOLS)
+        page = explore(program.name, text, captures, options.target, TOOLS, code=options.code)
     output = options.output or f"{program.name}.html"
     if output == "-":
         print(page)

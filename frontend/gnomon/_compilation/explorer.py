@@ -14,6 +14,8 @@ from typing import Any
 
 from gnomon._arrays.array import Array
 from gnomon._compilation.ahead_of_time import closed_program
+from gnomon._compilation.explorer_code import code_stages
+from gnomon._compilation.explorer_graph import laid_out
 from gnomon._diagnostics.source_location import is_internal
 from gnomon.backends import platforms
 from gnomon.backends.compilation import Stages, Text
@@ -51,13 +53,14 @@ class ExplorerPage:
     In a notebook it shows itself.
 
     Attributes:
-      data: what the page shows, as JSON holds it: ``files``, ``stages``, ``passes``, ``costs``.
+      data: what the page shows, as JSON holds it: ``files``, ``stages``, ``passes``,
+        ``costs``, ``graph``.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
       >>> page = gn.jit(gn.grad(lambda x: gnp.sum(x**2))).lower(gnp.ones(3)).explore()
       >>> [stage["title"] for stage in page.data["stages"]]
-      ['Traced', 'Transformed', 'Legalized', 'StableHLO']
+      ['Traced', 'Transformed', 'Legalized', 'StableHLO', 'Kernels', 'Assembly']
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
@@ -83,7 +86,13 @@ class ExplorerPage:
 
 
 def explore(
-    name: str, text: str, captures: Sequence[Array], target: str, hidden: Sequence[str] = ()
+    name: str,
+    text: str,
+    captures: Sequence[Array],
+    target: str,
+    hidden: Sequence[str] = (),
+    *,
+    code: bool = True,
 ) -> ExplorerPage:
     """The page of a traced program.
 
@@ -93,6 +102,7 @@ def explore(
       captures: the values of its last arguments.
       target: what it is lowered for.
       hidden: folders of files that are not the user's.
+      code: whether to compile it, for the stages of kernels and assembly.
     """
     backend, _ = platforms.compiler_for(target)
     passes = _Passes()
@@ -101,13 +111,17 @@ def explore(
     artifact = backend.lower(program, keep_stages=True, observe=passes)
     files = _Files(tuple(hidden))
     stages = [_stage(name, given, files) for name, given in _texts(artifact.stages)]
+    if code and hasattr(backend, "emit_located"):
+        stages += code_stages(backend.emit_located(artifact), files.numbered)
+    expanded = Program(ir.Module.parse(artifact.stages.expanded.located, context()))
     return ExplorerPage(
         {
             "name": name,
             "target": target,
             "stages": stages,
             "passes": passes.steps,
-            "costs": _costs(artifact.stages.expanded, files),
+            "costs": _costs(expanded, files),
+            "graph": laid_out(expanded.body("main"), files.place),
             "files": files.entries,
         }
     )
@@ -128,10 +142,14 @@ class _Files:
     def place(self, location: str) -> tuple[int, int] | None:
         """The number of the file and the line of a location; None if it names no user's file."""
         for path, line in _PLACE.findall(location):
-            number = self._number(path)
-            if number is not None:
-                return number, int(line)
+            if found := self.numbered(path, int(line)):
+                return found
         return None
+
+    def numbered(self, path: str, line: int) -> tuple[int, int] | None:
+        """The number of a file and the line; None if it is none of the user's."""
+        number = self._number(path) if path and line else None
+        return None if number is None else (number, line)
 
     def _number(self, path: str) -> int | None:
         if path not in self._numbers:
@@ -218,9 +236,8 @@ class _Passes:
         )
 
 
-def _costs(text: Text, files: _Files) -> list[dict[str, Any]]:
+def _costs(program: Program, files: _Files) -> list[dict[str, Any]]:
     """The estimated cost of each line of the user, before fusion."""
-    program = Program(ir.Module.parse(text.located, context()))  # alive while it is read
     found: dict[tuple[int, int], list[float]] = {}
     for op, cost in operation_costs(program.body("main")):
         place = files.place(str(op.location))

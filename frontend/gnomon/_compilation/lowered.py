@@ -91,19 +91,21 @@ class Lowered(Stage):
         text = getattr(self.stages, stage)
         return str(text.located if debug_info else text.plain)
 
-    def explore(self, *, target: str | None = None) -> ExplorerPage:
+    def explore(self, *, target: str | None = None, code: bool = True) -> ExplorerPage:
         """One HTML page with the user's source beside every stage of the program.
 
-        Each line is linked with the operations that it became. The page shows what each pass
-        changed, too, and an estimate of the cost of each line. A notebook displays it; ``save``
-        writes it to a file.
+        Each line is linked with the operations that it became, up to kernels and assembly where
+        IREE compiles the program. The page also shows what each pass changed, an estimate of the
+        cost of each line, and the program as a graph. A notebook displays it; ``save`` writes it
+        to a file.
 
         Args:
           target: what to lower for, see `compile`; by default the device of the arguments.
+          code: whether to compile the program, for its kernels and assembly.
         """
         target = target or self._device.platform
         text = self.stages.traced.located
-        return explore(self._traced.name, text, self._traced.captures, target)
+        return explore(self._traced.name, text, self._traced.captures, target, code=code)
 
     def cost_analysis(self) -> dict[str, float]:
         """An estimate of what a call does, before the compiler has fused anything.

@@ -10,13 +10,15 @@ from gnomon._arrays.array import Array
 from gnomon._arrays.aval import ShapedArray, shaped_array
 from gnomon._arrays.concrete import wrap
 from gnomon._arrays.dtypes import float0
-from gnomon._export.exported import DisabledSafetyCheck, Exported
+from gnomon._export.exported import Exported
+from gnomon._export.safety_checks import DisabledSafetyCheck
 from gnomon._export.serialization import MAIN, dialect_fingerprint
+from gnomon._export.shardings import from_notes
 from gnomon._export.structures import from_tree
 from gnomon.dialects.symbolic.dimension import SymbolicScope, scope_numbered
 from gnomon_runtime.artifact import Artifact, Entry, TensorType, from_bytes, read
 from gnomon_runtime.dtypes import dtype_named
-from gnomon_runtime.errors import ArtifactIncompatibleError
+from gnomon_runtime.errors import ArtifactDamagedError, ArtifactIncompatibleError
 
 __all__ = ["deserialize", "exported_of", "load_exported"]
 
@@ -100,7 +102,22 @@ def exported_of(artifact: Artifact, name: str, weights: dict[str, Array] | None 
         closed_over=tuple(known[weight] for weight in entry.weights),
         _get_vjp=vjp,
         _portable=portable,
+        **_devices(artifact, entry),
     )
+
+
+def _devices(artifact: Artifact, entry: Entry) -> dict[str, Any]:
+    """How many devices an entry is for, and the shardings over them."""
+    if entry.nr_devices == 1:
+        return {}
+    try:
+        names = "in_shardings", "out_shardings"
+        shardings = {name: from_notes(entry.notes[name]) for name in names}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ArtifactDamagedError(
+            f"{artifact.name}: the shardings of {entry.name!r} cannot be read: {error}"
+        ) from error
+    return {"nr_devices": entry.nr_devices, **shardings}
 
 
 def is_of_this_dialect(entry: Entry) -> bool:

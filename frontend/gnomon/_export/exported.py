@@ -1,4 +1,4 @@
-"""Exported functions: traced for given types and platforms, and callable anywhere after that."""
+"""Exported functions, which can be called, differentiated and serialized."""
 
 from __future__ import annotations
 
@@ -11,62 +11,38 @@ import numpy as np
 
 import gnomon.backends.compilation as lowering
 from gnomon import tree_util
+from gnomon._api.devices import device_put
 from gnomon._arrays.array import Array
-from gnomon._arrays.aval import ShapedArray, shaped_array
-from gnomon._arrays.concrete import wrap
+from gnomon._arrays.aval import ShapedArray
 from gnomon._arrays.dtypes import float0
-from gnomon._compilation.arguments import Call
-from gnomon._compilation.jit import JitFunction, jit
-from gnomon._compilation.stages import ShapeDtypeStruct, aval_of
+from gnomon._compilation.jit import jit
+from gnomon._export.safety_checks import DisabledSafetyCheck
 from gnomon._export.serialization import serialize
-from gnomon._export.sizes import Sizes, scope_of
-from gnomon._sharding.device import default_device
+from gnomon._export.shardings import (
+    HloSharding,
+    calling_devices,
+    hlo_sharding,
+    on_devices,
+    on_mesh,
+)
+from gnomon._export.sizes import Sizes
+from gnomon._sharding.mesh import Mesh
+from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._tracing.bind import as_operand
-from gnomon._tracing.function import Traced, call_function, name_of, with_avals
-from gnomon._tracing.stack import outside_of_traces, platform_of, program_platform
+from gnomon._tracing.constraints import constrained
+from gnomon._tracing.function import call_function, with_avals
+from gnomon._tracing.stack import platform_of
 from gnomon._tracing.trace import is_tracer
 from gnomon._transformations.custom_vjp import custom_vjp
-from gnomon._transformations.differentiate import vjp as vjp_of
 from gnomon._trees.prefixes import HOLE, difference, structure_mismatch
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
 from gnomon.dialects.refinement import refined
 from gnomon.dialects.symbolic.dimension import SymbolicScope, is_symbolic_dim, substituted
-from gnomon.dialects.types import is_inexact
-from gnomon.lax._operands import broadcast
 
-__all__ = ["DisabledSafetyCheck", "Exported", "default_export_platform", "export"]
+__all__ = ["CALLING_CONVENTION_VERSION", "Exported"]
 
 CALLING_CONVENTION_VERSION = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class DisabledSafetyCheck:
-    """A check that calls of exported functions leave out.
-
-    Attributes:
-      name: the name of the check.
-    """
-
-    name: str
-
-    @staticmethod
-    def platform() -> DisabledSafetyCheck:
-        """The check that a function runs on a platform that it was exported for."""
-        return DisabledSafetyCheck("platform")
-
-    @staticmethod
-    def custom_call(target_name: str) -> DisabledSafetyCheck:
-        """The check that a custom call is one of those with a stability guarantee."""
-        return DisabledSafetyCheck(f"custom_call:{target_name}")
-
-    def is_custom_call(self) -> str | None:
-        """The name of the custom call, if it is the check of one."""
-        kind, _, name = self.name.partition(":")
-        return name if kind == "custom_call" else None
-
-    def __str__(self) -> str:
-        return self.name
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -85,7 +61,9 @@ class Exported:
       programs: the program in gnomon's dialect by platform, as text; after the inputs it takes the
         arrays that the function closes over.
       closed_over: those arrays.
-      nr_devices: the number of devices that the program is for: 1.
+      nr_devices: the number of devices that the program is for.
+      in_shardings, out_shardings: how the leaves of the arguments and of the results are spread
+        over a mesh without devices; None of one for which nothing was said.
       calling_convention_version: the version of the calling convention.
     """
 
@@ -102,15 +80,58 @@ class Exported:
     _get_vjp: Callable[[Exported], Exported] | None
     _portable: Mapping[str, bytes] | None = None
     nr_devices: int = 1
+    in_shardings: tuple[NamedSharding | None, ...] = ()
+    out_shardings: tuple[NamedSharding | None, ...] = ()
     calling_convention_version: int = CALLING_CONVENTION_VERSION
     ordered_effects: tuple[Any, ...] = ()
     unordered_effects: tuple[Any, ...] = ()
     uses_global_constants: bool = False
 
+    def __post_init__(self) -> None:
+        # Frozen: as `dataclasses` sets them.
+        for name, avals in (("in_shardings", self.in_avals), ("out_shardings", self.out_avals)):
+            if not getattr(self, name):
+                object.__setattr__(self, name, (None,) * len(avals))
+
     @property
     def module_kept_var_idx(self) -> tuple[int, ...]:
         """The inputs that the program takes: all that are not ``float0``."""
         return tuple(i for i, a in enumerate(self.in_avals) if a.dtype != float0)
+
+    @property
+    def in_shardings_hlo(self) -> tuple[HloSharding | None, ...]:
+        """The shardings of the leaves of the arguments over numbered devices.
+
+        Example:
+          >>> import gnomon as gn
+          >>> from gnomon import export, sharding
+          >>> rows = sharding.NamedSharding(sharding.AbstractMesh((4,), ("a",)), gn.P("a"))
+          >>> type_ = gn.ShapeDtypeStruct((8, 2), gn.numpy.float32, sharding=rows)
+          >>> export.export(gn.jit(gn.numpy.sin))(type_).in_shardings_hlo
+          ({devices=[4,1]<=[4]},)
+        """
+        pairs = zip(self.in_shardings, self.in_avals, strict=True)
+        return tuple(hlo_sharding(s, len(a.shape)) for s, a in pairs)
+
+    @property
+    def out_shardings_hlo(self) -> tuple[HloSharding | None, ...]:
+        """The shardings of the leaves of the results over numbered devices."""
+        pairs = zip(self.out_shardings, self.out_avals, strict=True)
+        return tuple(hlo_sharding(s, len(a.shape)) for s, a in pairs)
+
+    def in_shardings_jax(self, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
+        """The shardings of the leaves of the arguments over a mesh; the name is JAX's.
+
+        Args:
+          mesh: a mesh of `nr_devices` devices. Its axes may be others than those of the export.
+        Raises:
+          ValueError: it has another number of devices.
+        """
+        return on_mesh(self.in_shardings, mesh)
+
+    def out_shardings_jax(self, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
+        """The shardings of the leaves of the results over a mesh; see `in_shardings_jax`."""
+        return on_mesh(self.out_shardings, mesh)
 
     @property
     def is_symbolic(self) -> bool:
@@ -181,7 +202,8 @@ class Exported:
         """Call the function; it can be jitted, differentiated in reverse mode, and vectorized.
 
         Raises:
-          ValueError: structure, shapes, dtypes or platform are not those that it was exported for.
+          ValueError: structure, shapes, dtypes, platform or the number of devices are not those
+            that it was exported for.
         """
         leaves, tree = tree_util.tree_flatten((args, kwargs))
         if tree != self.in_tree:
@@ -189,13 +211,24 @@ class Exported:
         operands = [leaf if _is_float0(leaf) else as_operand(leaf) for leaf in leaves]
         self._check_types(operands)
         sizes = self._sizes([tuple(x.shape) for x in operands])
-        kept = [operands[i] for i in self.module_kept_var_idx]
+        kept = self._spread([operands[i] for i in self.module_kept_var_idx])
         results = iter(self._function(*kept))
         out = [
             np.zeros(_shape(a, sizes), float0) if a.dtype == float0 else next(results)
             for a in self.out_avals
         ]
         return tree_util.tree_unflatten(self.out_tree, out)
+
+    def _spread(self, operands: list[Any]) -> list[Any]:
+        """The operands that the program takes over its devices, as it was exported."""
+        if self.nr_devices == 1 or any(map(is_tracer, operands)):
+            return operands  # In a trace, the constraints of `_run` say it.
+        devices = calling_devices(operands, self.nr_devices, self.fun_name)
+        shardings = [self.in_shardings[i] for i in self.module_kept_var_idx]
+        return [
+            x if s is None else device_put(x, on_devices(s, devices))
+            for x, s in zip(operands, shardings, strict=True)
+        ]
 
     def _structure_error(self, tree: tree_util.PyTreeDef) -> str:
         expected, given = (t.unflatten([HOLE] * t.num_leaves) for t in (self.in_tree, tree))
@@ -283,8 +316,12 @@ class Exported:
                 )
             text = self.programs[self.platforms[0]]
         program, name = self._parsed(text, self._sizes_of(operands))
-        results = call_function(program, name, [*operands, *self.closed_over])
-        return tuple(with_avals(results, [a for a in self.out_avals if a.dtype != float0]))
+        shardings = [self.in_shardings[i] for i in self.module_kept_var_idx]
+        given = [*_constrained(operands, shardings), *self.closed_over]
+        results = call_function(program, name, given)
+        kept = [i for i, a in enumerate(self.out_avals) if a.dtype != float0]
+        results = with_avals(results, [self.out_avals[i] for i in kept])
+        return tuple(_constrained(results, [self.out_shardings[i] for i in kept]))
 
     def _sizes_of(self, operands: Sequence[Any]) -> dict[str, Any]:
         """The sizes of the variables for the operands that the program takes."""
@@ -326,6 +363,14 @@ class Exported:
     __repr__ = __str__
 
 
+def _constrained(values: Sequence[Any], shardings: Sequence[NamedSharding | None]) -> list[Any]:
+    """Values with the demand on those of a trace that they be spread over its mesh."""
+    return [
+        x if s is None or not is_tracer(x) else constrained(x, s)
+        for x, s in zip(values, shardings, strict=True)
+    ]
+
+
 def _is_float0(x: Any) -> bool:
     return not is_tracer(x) and getattr(x, "dtype", None) == float0
 
@@ -351,171 +396,3 @@ def _portable_artifact(text: str) -> bytes:
     steps.run(("expand-scan",))
     steps.to_stablehlo()
     return steps.artifact().portable
-
-
-# ---------------------------------------------------------------------------------------- exporting
-
-
-def default_export_platform() -> str:
-    """The platform that functions are exported for by default: that of the default device."""
-    return default_device().platform
-
-
-def export(
-    fun_jit: Any,
-    *,
-    platforms: Sequence[str] | None = None,
-    disabled_checks: Sequence[DisabledSafetyCheck] = (),
-) -> Callable[..., Exported]:
-    """Export a function, so that it can be kept in a file and called in another process.
-
-    Args:
-      fun_jit: what `jit` returned.
-      platforms: the platforms that it may run on, present or not; the default one if None.
-      disabled_checks: checks that calls of the function leave out.
-
-    Returns:
-      A function that takes arrays, or `ShapeDtypeStruct` in their place, and returns an `Exported`.
-    Raises:
-      ValueError: the function is not jitted.
-      NotImplementedError: the function calls Python; raised when it is traced.
-
-    Example:
-      >>> import gnomon as gn, gnomon.numpy as gnp
-      >>> from gnomon import export
-      >>> exported = export.export(gn.jit(gnp.sin))(gn.ShapeDtypeStruct((3,), gnp.float32))
-      >>> data = exported.serialize()
-      >>> export.deserialize(data).call(gnp.zeros(3))
-      Array([0., 0., 0.], dtype=float32)
-    """
-    if not isinstance(fun_jit, JitFunction):
-        raise ValueError(f"export takes a function that jit returned, got {fun_jit!r}")
-    if isinstance(platforms, str):
-        raise TypeError(f"export takes a sequence of platforms, got the string {platforms!r}")
-    chosen = tuple(platforms or (default_export_platform(),))
-
-    def exported(*args: Any, **kwargs: Any) -> Exported:
-        call = Call(fun_jit._treatment, args, kwargs)
-        scope_of(list(map(aval_of, call.leaves)), name_of(fun_jit))
-        traced, texts = _traced_for(fun_jit, call, chosen)
-        found = Exported(
-            fun_name=name_of(fun_jit),
-            in_tree=call.tree,
-            in_avals=tuple(map(aval_of, call.leaves)),
-            out_tree=traced.tree,
-            out_avals=tuple(traced.avals),
-            platforms=chosen,
-            disabled_safety_checks=tuple(disabled_checks),
-            donated=tuple(call.donated),
-            programs=texts,
-            closed_over=tuple(traced.captures),
-            _get_vjp=_export_vjp,
-        )
-        # Raises if the shapes of a call do not determine the variables.
-        found._kept_sizes  # noqa: B018
-        return found
-
-    return exported
-
-
-def _traced_for(
-    function: JitFunction[..., Any], call: Call, platforms: tuple[str, ...]
-) -> tuple[Traced, dict[str, str]]:
-    """A function traced for each platform; only once if it does not ask for the platform."""
-    texts: dict[str, str] = {}
-    first: Traced | None = None
-    for platform in platforms:
-        with outside_of_traces(), program_platform(platform) as asked:
-            traced = function._trace(call)
-        _check_exportable(function, traced)
-        program = traced.program
-        program.add("main", traced.body, public=True)
-        program.rename(f"jit_{traced.name}")
-        text = str(lowering.Text(program.module).located)
-        first = first or traced
-        if traced.avals != first.avals or not _same(traced.captures, first.captures):
-            raise NotImplementedError(
-                f"export of {name_of(function)}: for {platform!r} it has other results, or closes "
-                f"over other arrays, than for {platforms[0]!r}: export it for each by itself"
-            )
-        texts[platform] = text
-        if not asked:
-            return first, dict.fromkeys(platforms, text)
-    assert first is not None
-    return first, texts
-
-
-def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
-
-
-def _check_exportable(function: JitFunction[..., Any], traced: Traced) -> None:
-    if traced.program.callbacks:
-        raise NotImplementedError(
-            f"export of {name_of(function)}: it calls Python functions, which no other "
-            "process has; take the callbacks and debug prints out of it"
-        )
-    if any(map(is_tracer, traced.captures)):
-        raise ValueError(
-            f"export of {name_of(function)}: it closes over a value that is being traced; make "
-            "that an argument"
-        )
-
-
-def _export_vjp(primal: Exported) -> Exported:
-    """The exported function of cotangents, traced from the program."""
-    kept = primal.module_kept_var_idx
-    wrt = [i for i in kept if is_inexact(primal.in_avals[i].dtype)]
-    inexact = [i for i, a in enumerate(primal.out_avals) if is_inexact(a.dtype)]
-    count = len(primal.in_avals)
-
-    def fun_vjp(*leaves: Any) -> Any:
-        inputs, cotangents = leaves[:count], leaves[count:]
-
-        def function(*varied: Any) -> Any:
-            values = dict(zip(wrt, varied, strict=True))
-            results = iter(primal._run([values.get(i, inputs[i]) for i in kept]))
-            found = [None if a.dtype == float0 else next(results) for a in primal.out_avals]
-            return tuple(found[i] for i in inexact)
-
-        gradients: dict[int, Any] = {
-            i: broadcast(wrap(np.zeros((), inputs[i].dtype)), inputs[i].shape) for i in wrt
-        }
-        if wrt and inexact:
-            _, pull_back = vjp_of(function, *(inputs[i] for i in wrt))
-            found = pull_back(tuple(cotangents[i] for i in inexact))
-            gradients = dict(zip(wrt, found, strict=True))
-        return tuple(gradients[i] for i in sorted(gradients))
-
-    tangents = [
-        a if is_inexact(a.dtype) else shaped_array(a.shape, float0) for a in primal.out_avals
-    ]
-    in_avals = (*primal.in_avals, *tangents)
-    fun_vjp.__name__ = f"{primal.fun_name}_vjp"
-    given = [a for a in in_avals if a.dtype != float0]
-    positions = [i for i, a in enumerate(in_avals) if a.dtype != float0]
-
-    def on_kept(*operands: Any) -> Any:
-        leaves: list[Any] = [None] * len(in_avals)
-        for i, operand in zip(positions, operands, strict=True):
-            leaves[i] = operand
-        return fun_vjp(*leaves)
-
-    on_kept.__name__ = fun_vjp.__name__
-    structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in given]
-    inner = export(
-        jit(on_kept), platforms=primal.platforms, disabled_checks=primal.disabled_safety_checks
-    )(*structs)
-    found = iter(inner.out_avals)
-    out_avals = tuple(
-        next(found) if i in wrt else shaped_array(a.shape, float0)
-        for i, a in enumerate(primal.in_avals)
-    )
-    return dataclasses.replace(
-        inner,
-        in_tree=tree_util.tree_structure((tuple([0] * len(in_avals)), {})),
-        in_avals=in_avals,
-        out_tree=tree_util.tree_structure(tuple([0] * count)),
-        out_avals=out_avals,
-        _get_vjp=_export_vjp,
-    )

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gnomon import tree_util
-from gnomon._export.exported import Exported, export
+from gnomon._export.exported import Exported
+from gnomon._export.exporting import export
 from gnomon._export.serialization import WeightNames, add_function, new_writer
 from gnomon.backends import platforms
 from gnomon.backends.errors import UnsupportedOnTarget
@@ -107,7 +108,8 @@ def save(
     Raises:
       ValueError: there is no such target.
       UnsupportedOnTarget: a target has no form of a function.
-      NotImplementedError: a function calls Python, or is to be compiled for symbolic dimensions.
+      NotImplementedError: a function calls Python, or is to be compiled for symbolic dimensions
+        or several devices.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -135,6 +137,11 @@ def save(
                 raise NotImplementedError(
                     f"{name} has symbolic dimensions, and compiled modules have given sizes: save "
                     "it with targets=[] for load_exported, or save a function that calls it"
+                )
+            if exported.nr_devices > 1:
+                raise NotImplementedError(
+                    f"{name} is for {exported.nr_devices} devices, and compiled modules of files "
+                    "run on one: save it with targets=[] for load_exported"
                 )
             text = exported.programs[platform]
             modules.append(compile_module(text, target, exported.donated))

@@ -10,6 +10,7 @@ from typing import Any
 
 from gnomon._arrays.aval import ShapedArray
 from gnomon._arrays.dtypes import float0
+from gnomon._export.shardings import to_notes
 from gnomon._export.structures import to_tree
 from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
@@ -113,6 +114,10 @@ def add_function(
         # As text: not every reader of JSON keeps that many digits of a number.
         notes["scope"] = str(exported.scope.number)
         notes["constraints"] = list(exported.scope.constraints)
+    if exported.nr_devices > 1:
+        notes["nr_devices"] = exported.nr_devices
+        notes["in_shardings"] = to_notes(exported.in_shardings)
+        notes["out_shardings"] = to_notes(exported.out_shardings)
     vjp = f"{name}.vjp" if vjp_order else ""
     entry = Entry(
         name=name,

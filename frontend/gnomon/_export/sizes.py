@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,11 @@ from gnomon.dialects.symbolic import polynomials as poly
 from gnomon.dialects.symbolic.bounds import LARGEST
 from gnomon.dialects.symbolic.dimension import Dimension, SymbolicScope, exceeds, substituted
 
-__all__ = ["Sizes", "scope_of"]
+__all__ = ["Sizes", "check_variables", "scope_of"]
+
+# A size in the text of a program, and the names in it that are no functions.
+_SIZES = re.compile(r"gnomon\.dims? = (\[[^]]*\]|\"[^\"]*\")")
+_VARIABLE = re.compile(r"\b(?!(?:floordiv|mod|max|min)\b)[A-Za-z_]\w*")
 
 
 def _sizes(aval: ShapedArray) -> tuple[Any, ...]:
@@ -35,6 +40,21 @@ def scope_of(avals: Sequence[ShapedArray], what: str) -> SymbolicScope | None:
                     )
                 found = size.scope
     return found
+
+
+def check_variables(text: str, known: frozenset[str], what: str) -> None:
+    """Raise unless the variables in a program's text can be found from shapes.
+
+    Raises:
+      ValueError: one is in no shape of an argument.
+    """
+    used = {name for found in _SIZES.findall(text) for name in _VARIABLE.findall(found)}
+    if missing := sorted(used - known):
+        raise ValueError(
+            f"Cannot solve for values of dimension variables {missing} of {what}: they are in no "
+            "shape of an argument. Give the function an array of shape (0, "
+            f"{missing[0]}) and take the size from it"
+        )
 
 
 class Sizes:

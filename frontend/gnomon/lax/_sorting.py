@@ -12,6 +12,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.lax._operands import FLOAT, REAL, accept, argument
 from gnomon.lax._structural import canonical_axis
 
@@ -88,7 +89,7 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
 
     Args:
       operand: an array of real numbers or bools.
-      k: the number of elements; at most the size of the axis.
+      k: the number of elements; at most the size of the axis. It may be a symbolic dimension.
       axis: which dimension; negative ones count from the last.
     Returns:
       The elements, and their indices along the axis as int32.
@@ -109,7 +110,8 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
         raise ValueError(f"lax.top_k is not compatible with complex inputs, got {x.aval}")
     if not x.ndim:
         raise ValueError("lax.top_k takes an array of one dimension at least, got a scalar")
-    at, count = canonical_axis(axis, x.ndim), operator.index(k)
+    at = canonical_axis(axis, x.ndim)
+    count: Any = k if is_symbolic_dim(k) else operator.index(k)
     if count < 0:
         raise ValueError(f"lax.top_k: k must not be negative, got {k}")
     if count > x.shape[at]:

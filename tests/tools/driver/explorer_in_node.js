@@ -54,7 +54,7 @@ result.unmarked = marked(stage);
 stages.children[0].handlers.click();
 row(stage, "gnomon.reduce_sum").handlers.click();
 result.source = marked(source);
-stages.children[4].handlers.click();
+stages.children[stages.children.length - 1].handlers.click();
 const step = stage.children[0];
 step.open = true;
 step.handlers.toggle();

@@ -62,8 +62,10 @@ def page(model: Path, capsys: Capture) -> Page:
 def test_the_page_stands_alone(page: Page) -> None:
     assert not [value for name, value in page.attributes if name in ("src", "href")]
     script = page.texts["script"][1]
-    for word in ("fetch", "XMLHttpRequest", "import(", "http:", "https:", "innerHTML", "eval("):
+    for word in ("fetch", "XMLHttpRequest", "import(", "https:", "innerHTML", "eval("):
         assert word not in script
+    # The name of SVG's namespace is no address.
+    assert re.findall(r'"http:[^"]*"', script) == ['"http://www.w3.org/2000/svg"']
     for used in re.findall(r'byId\("(\w+)"\)', script):
         assert used in page.ids
     assert page.texts["title"] == ["loss"]
@@ -76,7 +78,11 @@ def test_every_stage_is_linked_with_the_source(page: Page, model: Path) -> None:
     predict = next(i for i, line in enumerate(file["lines"], 1) if "tanh" in line)
     mean = next(i for i, line in enumerate(file["lines"], 1) if "gnp.mean" in line)
     stages = {stage["name"]: stage for stage in data["stages"]}
-    assert list(stages) == ["traced", "expanded", "legalized", "stablehlo"]
+    names = ["traced", "expanded", "legalized", "stablehlo", "kernels", "assembly"]
+    assert list(stages) == names
+    for name in ("kernels", "assembly"):
+        assert {row["line"] for row in stages[name]["lines"]} >= {None, predict}
+    assert any("arith." in row["text"] for row in stages["kernels"]["lines"] if row["line"])
     for name, op, line in (
         ("traced", "gnomon.tanh", predict),
         ("expanded", "gnomon.dot_general", predict),
@@ -127,7 +133,8 @@ def test_clicks_mark_lines_and_operations(page: Page) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     titles = [tab.partition(" (")[0] for tab in found["tabs"]]
-    assert titles == ["Traced", "Transformed", "Legalized", "StableHLO", "Passes"]
+    stages = ["Traced", "Transformed", "Legalized", "StableHLO", "Kernels", "Assembly"]
+    assert titles == [*stages, "Graph", "Passes"]
     assert [re.findall(r"gnomon\.(\w+)", text) for text in found["traced"]] == [
         ["dot_general"],
         ["broadcast_in_dim"],

@@ -1,0 +1,123 @@
+"""Kernels and assembly as stages of the explorer, with the user's line of each of their lines.
+
+The compiler writes the place of each instruction into the assembly (``.loc``): the user's line, or,
+where it has written the kernels into files as well, the line of the kernel. Both together tell
+which lines of the user a line of a kernel is of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from gnomon.backends.iree.emission import LocatedCode
+
+__all__ = ["code_stages"]
+
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+(?:"([^"]*)"\s+)?"([^"]*)"')
+_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)")
+_DEBUG_SECTION = re.compile(r'^\s*\.section\s+"?\.debug')
+_LABEL = re.compile(r"^[^\s#.][^:]*:|^\.L(?:tmp|func|BB)[^:]*:")
+_TARGET = re.compile(r"target\(<(\"[^\"]*\", \"[^\"]*\"), \{.*\}>\)")
+_LONGEST = 300
+_Place = Callable[[str, int], tuple[int, int] | None]
+
+
+class _Line(NamedTuple):
+    text: str
+    is_instruction: bool
+    path: str
+    line: int
+
+
+def code_stages(code: LocatedCode, place: _Place) -> list[dict[str, Any]]:
+    """The stages of a compiled program.
+
+    Args:
+      code: the compiler's.
+      place: the number of a file and the line, or None if it is none of the user's.
+    """
+    assembly = _parsed(code.assembly)
+    kernels = _kernel_lines(_parsed(code.assembly_of_kernels), assembly)
+    found = []
+    if code.kernels:
+        rows = [
+            row
+            for name, text in code.kernels.items()
+            for row in _kernel_rows(name, text, kernels, place)
+        ]
+        meaning = "what the compiler makes of it: each kernel is a loop over parts of arrays"
+        found.append(_stage("kernels", "Kernels", meaning, rows, len(code.kernels)))
+    if assembly:
+        rows = [
+            _row(line.text, place(line.path, line.line) if line.is_instruction else None)
+            for line in assembly
+        ]
+        count = sum(line.is_instruction for line in assembly)
+        found.append(_stage("assembly", "Assembly", "the machine's instructions", rows, count))
+    return found
+
+
+def _stage(
+    name: str, title: str, meaning: str, rows: list[dict[str, Any]], ops: int
+) -> dict[str, Any]:
+    return {"name": name, "title": title, "meaning": meaning, "lines": rows, "ops": ops}
+
+
+def _row(text: str, place: tuple[int, int] | None) -> dict[str, Any]:
+    file, line = place or (None, None)
+    shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+    return {"text": shown, "op": None, "file": file, "line": line}
+
+
+def _parsed(text: str) -> list[_Line]:
+    """The lines of assembly that are code, with the place of each."""
+    paths: dict[int, str] = {}
+    path, line, lines = "", 0, []
+    entering = False
+    for row in text.splitlines():
+        if _DEBUG_SECTION.match(row):
+            break
+        if found := _FILE.match(row):
+            folder, name = found[2], found[3]
+            paths[int(found[1])] = f"{folder}/{name}" if folder and name[:1] != "/" else name
+        elif found := _LOC.match(row):
+            path, line = paths.get(int(found[1]), ""), int(found[2])
+            # A function begins with a place that the compiler makes up.
+            line = 0 if entering and "prologue_end" not in row else line
+            entering = False
+        elif row.strip() and not (row.lstrip().startswith(".") and not _LABEL.match(row)):
+            entering = entering or (not row[:1].isspace() and row[:1] not in ".#")
+            is_label = bool(_LABEL.match(row)) or row.lstrip().startswith(("#", "//", ";"))
+            if not row.startswith((".Ltmp", ".Lfunc")):
+                lines.append(_Line(row.expandtabs(8), not is_label, path, line))
+    return lines
+
+
+def _kernel_lines(
+    of_kernels: list[_Line], of_user: list[_Line]
+) -> Mapping[tuple[str, int], tuple[str, int]]:
+    """The user's place of a kernel's line: that of most of its instructions."""
+    votes: defaultdict[tuple[str, int], Counter[tuple[str, int]]] = defaultdict(Counter)
+    one = [line for line in of_kernels if line.is_instruction]
+    other = [line for line in of_user if line.is_instruction]
+    if [line.text for line in one] != [line.text for line in other]:
+        return {}  # Without a correspondence of instructions nothing is known.
+    for kernel, user in zip(one, other, strict=True):
+        if kernel.line and user.line:
+            name = kernel.path.rpartition("/")[2]
+            votes[name, kernel.line][user.path, user.line] += 1
+    return {place: counts.most_common(1)[0][0] for place, counts in votes.items()}
+
+
+def _kernel_rows(
+    name: str, text: str, places: Mapping[tuple[str, int], tuple[str, int]], place: _Place
+) -> list[dict[str, Any]]:
+    rows = []
+    for number, line in enumerate(text.splitlines(), 1):
+        found = places.get((name, number))
+        shown = _TARGET.sub(r"target(<\1, {...}>)", line)
+        rows.append(_row(shown, place(*found) if found else None))
+    return rows
