@@ -82,6 +82,7 @@ LEGALIZATIONS = (
         doc="compute functions of one operand before it is reshaped, transposed or broadcast",
         upstream="IREE 3.13 moves functions in the middle of a conversion to its dialects, and "
         "fails",
+        texts=("functions_of_rearranged_operands",),
         reproducer="the Hessian of a softmax is refused",
         run=move_functions,
     ),

@@ -144,6 +144,7 @@ LEGALIZATIONS = (
         upstream="IREE 3.13 gathers a vector from a view, and cannot translate that for LLVM where "
         "neighbours in the view are apart in memory",
         issue="https://github.com/iree-org/iree/issues/15364",
+        texts=("gathers_from_strided_slices",),
         reproducer="`x[::2][i]` does not compile",
         run=store_strided_views,
     ),

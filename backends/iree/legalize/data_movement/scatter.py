@@ -327,7 +327,7 @@ LEGALIZATIONS = (
         "operands",
         upstream="IREE 3.13 can scatter only rows, writes and reads beyond a buffer, and "
         "overwrites an operand while the update is computed from it",
-        texts=("updates_by_their_own_operand",),
+        texts=("updates_by_their_own_operand", "gathers_out_of_bounds"),
         reproducer="an update of x at 3 by `x[:5]` reads what it has written",
         rules=always(_RULES),
     ),

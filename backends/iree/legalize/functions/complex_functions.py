@@ -276,6 +276,7 @@ LEGALIZATIONS = (
         doc="form functions of complex numbers from functions of real numbers",
         upstream="IREE 3.13 expands them into exp(z) - 1, exp(z) - exp(-z) and log(1 + z), which "
         "are 0 for 1e-18, and its sines and logarithms have a bounded absolute error only",
+        texts=("sines_of_small_complex_numbers",),
         reproducer="`sin(1e-9 + 1e-9j)` of complex64 has the imaginary part 0",
         rules=always(_RULES),
     ),

@@ -110,6 +110,7 @@ LEGALIZATIONS = (
         doc="convert integers and f64 to bf16 by way of f32 and integers",
         upstream="IREE 3.13 calls `__truncsfbf2` and `__truncdfbf2`, which nothing provides",
         issue="https://github.com/iree-org/iree/issues/13499",
+        texts=("conversions_of_integers_to_bf16",),
         reproducer="int32 to bf16 for `x86-64-v3` does not link",
         rules=always({"gnomon.convert": _into_bfloat16, "gnomon.iota": _iota}),
     ),

@@ -118,6 +118,7 @@ LEGALIZATIONS = (
         upstream="IREE 3.13 binds 32 buffers to a kernel, makes kernels with more, and fails when "
         "they are loaded (``binding count 49 > 32``)",
         issue="https://github.com/iree-org/iree/issues/5152",
+        texts=("kernels_with_many_buffers",),
         reproducer="a sum of sixty arguments does not load",
         run=split_wide_fusions,
     ),
