@@ -17,22 +17,22 @@ HEADER = """\
 
 Generated from the list in `backends/iree/legalize/order.py` by
 `python -m gnomon.tools.legalization_table`. A legalization rewrites programs that IREE's compiler
-cannot take, or takes wrongly. `gnomon-opt --passes=NAME --target=T` runs one alone, and
-`gnomon-opt --pipeline=iree --target=T --print-ir-after=NAME` shows what it does in a program. On
-no target do two of them have a rule for one op in one stage, unless one declares that it comes
-before the other.
+rejects or miscompiles. `gnomon-opt --passes=NAME --target=T` runs one alone, and
+`gnomon-opt --pipeline=iree --target=T --print-ir-after=NAME` shows what it does to a program. On
+each target, two legalizations may have rules for the same op in the same stage only if one declares
+that it runs before the other.
 
-Kinds, by what IREE does without it:
+The kind says what IREE does without the legalization:
 
 {kinds}
 
 The last column is a program that fails without the legalization, or the reason why there is none.
-`tests/backends/iree/legalize/reproducers.py` has the programs. A slow test runs each of them with
-its legalization left out, and fails when a new compiler takes the program rightly. Reports are
-minimal programs that anyone can file with upstream; `tests/backends/iree/test_upstream.py` runs
-them with IREE's own tools.
+`tests/backends/iree/legalize/reproducers.py` has the programs. A slow test runs each of them
+without its legalization, and fails when a new compiler compiles the program correctly. Reports are
+minimal programs that anyone can file upstream; `tests/backends/iree/test_upstream.py` runs them
+with IREE's own tools.
 
-Targets are told by their properties, those of `Target` and `Capabilities` in
+Targets are selected by the properties of `Target` and `Capabilities` in
 `backends/iree/targets/model.py`.
 """
 
@@ -58,7 +58,7 @@ def table() -> str:
 
 
 def row(one: Legalization) -> str:
-    """The line of a legalization."""
+    """The table row of a legalization."""
     why = one.upstream
     if one.issue:
         why += f" ([issue]({one.issue}))"

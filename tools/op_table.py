@@ -16,18 +16,18 @@ HEADER = """\
 # The ops of the gnomon dialect
 
 Generated from the registry by `python -m gnomon.tools.op_table`. A facet is a rule (✓) or a
-verdict; the second table says what the verdicts mean. `docs/architecture.md` says what the facets
-are. Attributes and an example of each op follow the tables.
+verdict; the second table explains the verdicts, and `docs/architecture.md` the facets. The
+attributes and an example of each op follow the tables.
 """
 
 EXAMPLES = f"""
 ## Attributes and examples
 
-The tests parse and verify every example, and evaluate it (`custom_vjp_tangents`, known by its
-transpose only, raises). `python -m gnomon.tools.op_table NAME` prints an example as a program that
-`gnomon-opt` reads: values that the example does not define are arguments of `@main`, and results
-that it does not use are results. Collectives are over the axis `"{AXIS}"` of {MEMBERS} members,
-and `@f` is
+The tests parse, verify and evaluate every example, except that `custom_vjp_tangents` cannot be
+evaluated, because only its transpose is defined. `python -m gnomon.tools.op_table NAME` prints an
+example as a program that `gnomon-opt` reads: values that the example does not define are arguments
+of `@main`, and results that it does not use are results. Collectives are over the axis `"{AXIS}"`
+of {MEMBERS} members, and `@f` is
 
 ```mlir
 {CALLEE}

@@ -5,9 +5,9 @@
     gnomon-opt --pipeline=iree --target=cuda:sm_90 program.mlir
     gnomon-opt --passes=sorts --target=vulkan program.mlir
 
-The pipeline ``iree`` prints what the backend gives to IREE's compiler. The legalizations of a
-target are passes too. The input may hold ops of the gnomon dialect, ``func`` and StableHLO. It is
-verified when it is read and after every pass.
+The pipeline ``iree`` prints the program that the backend passes to IREE's compiler. The
+legalizations of a target are passes too. The input may contain ops of the gnomon dialect, ``func``
+and StableHLO. It is verified when it is read and after every pass.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gnomon.dialects.mlir import context, ensure_context, ir, other_dialects
 from gnomon.passes.pipeline import EXPAND, LOWER, PASSES, Pass, run_passes
 from gnomon.tools.opt_observer import PassObserver, add_options
 
-# The pipeline that is the backend's own, and comes with a target.
+# The backend's own pipeline, which depends on the target.
 IREE = "iree"
 
 PIPELINES: dict[str, tuple[str, ...]] = {
@@ -46,7 +46,7 @@ class OptError(Exception):
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="gnomon-opt", description="Run passes on MLIR text.")
     parser.add_argument("file", nargs="?", default="-", help="MLIR text; - is standard input")
     parser.add_argument("-o", "--output", default="-", help="where the result goes (default: -)")
@@ -55,11 +55,11 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--pipeline", choices=sorted(PIPELINES), default="none", help="a pipeline, before --passes"
     )
     parser.add_argument(
-        "--target", default="cpu", help="of the pipeline iree and of legalizations (default: cpu)"
+        "--target", default="cpu", help="for the pipeline iree and legalizations (default: cpu)"
     )
     add_options(parser)
     parser.add_argument(
-        "--split-input-file", action="store_true", help="treat parts between // ----- alone"
+        "--split-input-file", action="store_true", help="run on each part between // ----- lines"
     )
     parser.add_argument(
         "--verify-diagnostics",
@@ -75,7 +75,7 @@ def read_text(path: str) -> str:
     """The text of a file, or of standard input for ``-``.
 
     Raises:
-      OptError: it is binary.
+      OptError: the file is binary.
     """
     data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     try:
@@ -85,7 +85,7 @@ def read_text(path: str) -> str:
 
 
 def all_passes(options: argparse.Namespace) -> dict[str, Pass]:
-    """The passes by name, the legalizations of the target among them.
+    """The passes by name, including the legalizations of the target.
 
     Raises:
       OptError: there is no such target.
@@ -110,7 +110,7 @@ def pass_names(options: argparse.Namespace, passes: Mapping[str, Pass]) -> list[
 
 
 def transform(text: str, options: argparse.Namespace, name: str) -> str:
-    """Run the passes on one module; its text.
+    """Run the passes on one module; return its text.
 
     Raises:
       OptError: the text does not parse, does not verify, or a pass rejects it.
@@ -138,7 +138,7 @@ def transform(text: str, options: argparse.Namespace, name: str) -> str:
         after.finish()
     except (TypeError, ValueError, UnsupportedOnTarget, ir.MLIRError) as error:
         raise OptError(f"{name}: {type(error).__name__}: {error}") from error
-    # Each pass was verified. A check by the printer would refuse the compiler's own ops.
+    # The module was verified after each pass. The printer's check would reject IREE's own ops.
     return str(
         module.operation.get_asm(
             enable_debug_info=options.mlir_print_debuginfo, assume_verified=True
@@ -160,7 +160,7 @@ EXPECTED = re.compile(r"//\s*expected-error\s*\{\{(.*?)\}\}")
 
 
 def check_diagnostics(text: str, options: argparse.Namespace, name: str) -> None:
-    """Raise `OptError` unless the part fails with all the texts that it expects."""
+    """Raise `OptError` unless the part fails with all the errors that it expects."""
     expected = EXPECTED.findall(text)
     try:
         transform(text, options, name)
@@ -175,7 +175,7 @@ def check_diagnostics(text: str, options: argparse.Namespace, name: str) -> None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The entry point; the exit status."""
+    """Run the tool; return the exit status."""
     options = parse_arguments(arguments)
     if options.list_passes:
         passes = all_passes(options)

@@ -1,4 +1,4 @@
-"""What ``gnomon-opt`` does between passes: prints, verifies, measures, keeps a reproducer."""
+"""The observer of ``gnomon-opt``: prints, verifies and times passes, and keeps a reproducer."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--crash-reproducer",
         metavar="FILE",
-        help="if a pass fails, or the process dies in it, leave the module before it in FILE, with "
-        "the command that runs it again",
+        help="if a pass fails or crashes the process, leave its input in FILE, with the command "
+        "that runs the pass again",
     )
 
 
 class PassObserver:
-    """Is called after each pass on a module.
+    """Observes the passes on a module; it is called after each pass.
 
     Args:
-      options: those of `add_options`.
+      options: the options of `add_options`.
       module: the module before the first pass.
-      commands: options that run each pass alone, in order; one that runs all where the passes are
-        chosen on the way.
+      commands: for each pass, the options that run it alone; or one command that runs all passes,
+        if the pipeline chooses them while it runs.
       verify: raises if a module does not verify; its second argument says when.
     """
 
@@ -90,7 +90,7 @@ class PassObserver:
         self._started = time.perf_counter()
 
     def finish(self) -> None:
-        """All passes have run: remove the reproducer, and print the times."""
+        """Remove the reproducer and print the times, after all passes have run."""
         if self._options.crash_reproducer:
             Path(self._options.crash_reproducer).unlink(missing_ok=True)
         if self._options.timing:
@@ -104,7 +104,7 @@ class PassObserver:
         return str(module.operation.get_asm(enable_debug_info=debug_info, assume_verified=True))
 
     def _write_reproducer(self, module: ir.Module) -> None:
-        # It is written before the pass runs: nothing runs after one that ends the process.
+        # Written before the pass runs, because nothing runs after a crash.
         path = self._options.crash_reproducer
         if path and self._passes_done < len(self._commands):
             text = module.operation.get_asm(enable_debug_info=True, assume_verified=True)

@@ -25,7 +25,7 @@ template <typename To, typename From> To bits(From value) {
 
 constexpr std::uint32_t nan_bits = 0x7f800000;
 
-// Rounds to nearest, ties to even; a nan stays a nan, whatever bits are cut off.
+// Rounds to nearest, ties to even. A nan stays a nan, whichever bits are cut off.
 std::uint16_t rounded(float value) {
     std::uint32_t word = bits<std::uint32_t>(value);
     if ((word & 0x7fffffff) > nan_bits)
@@ -33,8 +33,9 @@ std::uint16_t rounded(float value) {
     return static_cast<std::uint16_t>((word + 0x7fff + ((word >> 16) & 1)) >> 16);
 }
 
-// Returns a float that rounds to the same bfloat16 as the double. It is truncated, with its last
-// bit set if anything was cut off ("round to odd"), so that the second rounding sees no false tie.
+// Returns a float that rounds to the same bfloat16 as the double. The float is truncated, with its
+// last bit set if any bits were cut off ("round to odd"), so that the second rounding sees no false
+// tie.
 float to_odd(double value) {
     float nearest = static_cast<float>(value);
     double back = nearest;

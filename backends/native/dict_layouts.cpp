@@ -15,9 +15,9 @@ nb::list copy(const nb::list &list) {
     return nb::steal<nb::list>(result);
 }
 
-// Sorts as optree does: by the keys; if these cannot be compared, by type name and key; if that
-// fails too, not at all. (`list.sort` leaves a list half sorted when a comparison raises, so each
-// attempt works on a copy.)
+// Sorts like optree: by the keys; if these cannot be compared, by type name and key; if that fails
+// too, not at all. (`list.sort` leaves a list half sorted when a comparison raises, so each attempt
+// works on a copy.)
 nb::list total_order_sorted(const nb::list &keys) {
     nb::list attempt = copy(keys);
     if (PyList_Sort(attempt.ptr()) == 0)
@@ -54,7 +54,7 @@ std::shared_ptr<const DictLayout> make_layout(PyObject *const *keys, size_t size
         inserted.append(nb::handle(keys[i]));
         position[keys[i]] = (uint32_t) i;
     }
-    // Python code may run from here on, so `keys` is not used any more.
+    // Python code may run from here on, so `keys` is no longer used.
     nb::list sorted = total_order_sorted(inserted);
     layout->order.reserve(size);
     for (nb::handle key : sorted)

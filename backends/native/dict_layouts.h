@@ -18,9 +18,9 @@ struct DictLayout {
     uint64_t hash;               // of sorted_keys
 };
 
-// Sorting the keys of a dictionary costs more than the rest of a look-up. Programs pass
-// dictionaries with the same key objects again and again (a tree map reuses them, and literals in
-// code are constants), so layouts are cached by the identity of the keys.
+// Sorting the keys of a dictionary costs more than the rest of a lookup. Programs pass dictionaries
+// with the same key objects again and again (a tree map reuses them, and literals in code are
+// constants), so layouts are cached by the identity of the keys.
 class DictLayouts {
   public:
     // `keys` are borrowed references, in insertion order. May run Python code (comparisons).

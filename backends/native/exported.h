@@ -1,4 +1,4 @@
-// The mark of functions that compiled kernels call by name.
+// The attribute of functions that compiled kernels call by name.
 
 #pragma once
 

@@ -58,7 +58,7 @@ StaticArguments::StaticArguments(nb::tuple argnums, nb::tuple argnames) {
     for (nb::handle argnum : argnums) {
         if (!PyLong_CheckExact(argnum.ptr()))
             throw nb::type_error(
-                ("static_argnums must be a tuple of ints, it holds a value of type " +
+                ("static_argnums must be a tuple of ints, but it holds a value of type " +
                  name_of_type(argnum))
                     .c_str());
         Py_ssize_t index = PyLong_AsSsize_t(argnum.ptr());
@@ -76,7 +76,7 @@ StaticArguments::StaticArguments(nb::tuple argnums, nb::tuple argnames) {
     for (nb::handle name : argnames) {
         if (!PyUnicode_CheckExact(name.ptr()))
             throw nb::type_error(
-                ("static_argnames must be a tuple of strings, it holds a value of type " +
+                ("static_argnames must be a tuple of strings, but it holds a value of type " +
                  name_of_type(name))
                     .c_str());
         PyObject *interned = name.inc_ref().ptr();
@@ -199,7 +199,7 @@ void Flattener::flatten_custom(PyObject *node) {
     if (!PyTuple_CheckExact(parts.ptr()) || NB_TUPLE_GET_SIZE(parts.ptr()) != 2)
         throw nb::type_error(
             ("flatten_custom must return None for a leaf or a pair (children, data) "
-             "for a node, it returned a value of type " +
+             "for a node, but it returned a value of type " +
              name_of_type(parts))
                 .c_str());
     PyObject *data = NB_TUPLE_GET_ITEM(parts.ptr(), 1);
@@ -210,8 +210,8 @@ void Flattener::flatten_custom(PyObject *node) {
         if (!error.matches(PyExc_TypeError))
             throw;
         nb::raise_from(error, PyExc_TypeError,
-                       "the static data of a tree node of type %s must be hashable, it is a value "
-                       "of type %s; return tuples, strings or numbers from its flatten function",
+                       "the static data of a tree node of type %s must be hashable, but it is of "
+                       "type %s; return tuples, strings or numbers from its flatten function",
                        name_of_type(node).c_str(), name_of_type(data).c_str());
     }
     nb::object children = nb::steal(PySequence_Tuple(NB_TUPLE_GET_ITEM(parts.ptr(), 0)));
@@ -244,8 +244,8 @@ void Flattener::push_static(PyObject *value, nb::handle name) {
         nb::raise_from(
             error, non_hashable_static_argument_error,
             "static arguments must be hashable, but the value of static argument %s is "
-            "of type %s, which is not: pass a hashable value (a tuple instead of a list, "
-            "say), or take the argument out of static_argnums and static_argnames",
+            "of type %s, which is not: pass a hashable value (such as a tuple instead of a "
+            "list), or remove the argument from static_argnums and static_argnames",
             nb::repr(name).c_str(), name_of_type(value).c_str());
     }
     signature.push_structure(Tag::static_argument, 0);

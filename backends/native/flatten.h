@@ -1,5 +1,5 @@
-// The walk over a call's arguments, which collects the leaves in order and the signature by which
-// the call is looked up.
+// Flattens a call's arguments into the leaves, in order, and the signature by which the call is
+// looked up.
 #pragma once
 
 #include "dict_layouts.h"
@@ -78,9 +78,9 @@ struct StaticArguments {
     bool has_name(PyObject *name) const;
 };
 
-// Walks the arguments of one call. Nodes are those of JAX and optree. None, exact tuples, lists
-// and dictionaries (values in the order of the sorted keys) are handled here; named tuples,
-// dataclasses, OrderedDict and other registered types by the caller's flatten_custom.
+// Walks the arguments of one call. The nodes are those of JAX and optree. This class handles None,
+// exact tuples, lists and dictionaries (values in the order of the sorted keys); the caller's
+// flatten_custom handles named tuples, dataclasses, OrderedDict and other registered types.
 //
 // Callbacks run Python code that may modify the containers during the walk, so references to the
 // children of mutable containers are held.

@@ -37,8 +37,8 @@ class LeafTokens {
     const nb::object &context() const { return context_; }
     uint64_t context_hash() const { return context_hash_; }
 
-    // The token of a leaf of array_type, or of an exact int, float, complex, bool, numpy.ndarray
-    // or an instance of numpy.generic. An invalid object for anything else.
+    // The token of a leaf of array_type, of an exact int, float, complex, bool or numpy.ndarray, or
+    // of an instance of numpy.generic. Returns an invalid object for anything else.
     nb::object known(const Environment &env, PyObject *leaf);
 
     int traverse(visitproc visit, void *arg) const;

@@ -56,8 +56,8 @@ void require_callable(nb::handle object, const char *name) {
 NB_MODULE(_native, m) {
     m.doc() = "The native part of gnomon: looks up the program of a call by its signature.";
 
-    // Do not report jitted functions that are still referenced when the interpreter ends (from a
-    // module's globals, say) as leaks; the tests look for leaks.
+    // Jitted functions that are still referenced when the interpreter ends, for example from a
+    // module's globals, are not leaks. The tests look for real leaks.
     nb::set_leak_warnings(false);
 
     // JAX raises ValueError for a static argument that cannot be hashed, Python raises TypeError.
@@ -89,7 +89,7 @@ NB_MODULE(_native, m) {
             nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"));
 
     nb::class_<SignatureCache>(m, "SignatureCache", nb::type_slots(cache_slots),
-                               "From the signature of a call to what is to be run for it.")
+                               "Maps the signature of a call to the entry to run for it.")
         .def(
             "__init__",
             [](SignatureCache *self, nb::object abstractify, nb::object flatten_custom,
@@ -106,43 +106,43 @@ NB_MODULE(_native, m) {
             R"(Makes an empty cache.
 
 Args:
-  abstractify: Called with a leaf, returns its token: an interned object that says all that a
-    program may know of the leaf before it runs. Tokens are compared by identity. Returns UNCACHED
-    where the call must not be looked up; raises TypeError where the object is no valid argument. It
-    is called once for each of bool, int, float, complex and once for each dtype and shape of NumPy
-    arrays and scalars (for each context), and each time for any other leaf.
+  abstractify: Called with a leaf, returns its token: an interned object with all properties of the
+    leaf on which a program may depend. Tokens are compared by identity. Returns UNCACHED if the
+    call must not be looked up; raises TypeError if the object is not a valid argument. For each
+    context, it is called once for each of bool, int, float and complex, once for each dtype and
+    shape of NumPy arrays and scalars, and each time for any other leaf.
   flatten_custom: Called with an object that is neither None, an array, a number, nor exactly a
     tuple, list or dict. Returns None for a leaf, or (children, data) for a node of a tree; data is
     hashable.
-  array_type: Instances of exactly this type are leaves whose token is read from the slot `_aval`,
-    or asked of abstractify where that is None.
-  static_argnums: Positions of static arguments, counted from the first; positions that a call does
-    not have are ignored.
+  array_type: Instances of exactly this type are leaves whose token is read from the slot `_aval`;
+    if that is None, abstractify is called.
+  static_argnums: Positions of static arguments, counted from the first; positions beyond the
+    arguments of a call are ignored.
   static_argnames: Names of static keyword arguments.)")
         .def("lookup", &SignatureCache::lookup, "args"_a, "kwargs"_a, "context"_a.none(),
              nb::sig("def lookup(self, args: tuple, kwargs: dict, context: object) "
                      "-> tuple[object | None, list, Key | None]"),
              R"(Looks up a call.
 
-Returns (entry, leaves, key): what was inserted for calls like this or None; the leaves of the
-dynamic arguments (positional ones first, then by keyword in sorted order); the key to insert an
-entry for, or None where a leaf is UNCACHED.
+Returns (entry, leaves, key): the entry that was inserted for calls with this signature, or None;
+the leaves of the dynamic arguments (positional ones first, then by keyword in sorted order); the
+key for which to insert an entry, or None if a leaf is UNCACHED.
 
 Static arguments and the context (any hashable object that the program depends on) are compared by
 type, hash and equality; floats bit by bit.
 
 Raises:
   NonHashableStaticArgumentError: a static argument cannot be hashed; the message names it.
-  TypeError: abstractify's, for a leaf that is no valid argument.)")
+  TypeError: abstractify raised it for a leaf that is not a valid argument.)")
         .def("insert", &SignatureCache::insert, "key"_a, "entry"_a.none(),
              nb::sig("def insert(self, key: Key, entry: object) -> None"),
              "Sets the entry, which must not be None, for calls with this key.")
         .def("clear", &SignatureCache::clear,
-             "Forgets all entries, and what is remembered of leaves; resets the counters.")
+             "Removes all entries and cached tokens of leaves, and resets the counters.")
         .def("size", &SignatureCache::size, "The number of entries.")
-        .def_prop_ro("hits", &SignatureCache::hits, "How many look-ups found an entry.")
+        .def_prop_ro("hits", &SignatureCache::hits, "The number of lookups that found an entry.")
         .def_prop_ro("misses", &SignatureCache::misses,
-                     "How many look-ups of cacheable calls found none.");
+                     "The number of lookups of cacheable calls that found no entry.");
 }
 
 } // namespace gnomon

@@ -1,9 +1,9 @@
 // Matrix products that compiled kernels call by name, computed by the BLAS that NumPy ships.
 //
-// A kernel that the library-products legalization writes is a grid of calls of one of these
-// functions. Each call computes its share of the result, in the calling thread: IREE's threads are
-// the only ones at work. `backends/iree/blas.py` finds the library's functions and gives them here
-// before a program is loaded that needs them.
+// The library-products legalization writes kernels that are grids of calls of one of these
+// functions. Each call computes its share of the result in the calling thread, so only IREE's
+// threads work. `backends/iree/blas.py` finds the library's functions and passes them to
+// `gnomon_set_products` before it loads a program that needs them.
 
 #include "exported.h"
 
@@ -14,7 +14,7 @@
 
 namespace {
 
-// Of the C interface of BLAS with 64-bit integers.
+// A function of the C interface of BLAS with 64-bit integers.
 template <typename T>
 using Gemm = void (*)(int order, int transpose_a, int transpose_b, std::int64_t m, std::int64_t n,
                       std::int64_t k, T alpha, const T *a, std::int64_t lda, const T *b,
@@ -25,13 +25,13 @@ constexpr int row_major = 101, no_transpose = 111, transpose = 112;
 template <typename T> Gemm<T> library = nullptr;
 
 struct Product {
-    std::size_t outer, inner;     // Sizes of the two batch dimensions.
+    std::size_t outer, inner;     // The sizes of the two batch dimensions.
     std::size_t a_outer, a_inner; // Their strides in the operands; the result is dense.
     std::size_t b_outer, b_inner;
     std::size_t m, n, k;
     std::size_t lda, ldb;
     bool a_transposed, b_transposed;
-    std::size_t row_pieces, column_pieces; // Into which each result is split.
+    std::size_t row_pieces, column_pieces; // The pieces into which each result is split.
 };
 
 // The part of the product that worker `worker` of `workers` computes.
@@ -39,7 +39,7 @@ template <typename T>
 void multiply(const Product &p, const T *a, const T *b, T *c, std::size_t worker,
               std::size_t workers) {
     if (library<T> == nullptr) {
-        std::fputs("gnomon: a program calls the BLAS, which was not loaded before it\n", stderr);
+        std::fputs("gnomon: a program calls the BLAS before the BLAS was loaded\n", stderr);
         std::abort();
     }
     std::size_t pieces = p.row_pieces * p.column_pieces;

@@ -11,7 +11,7 @@ namespace gnomon {
 namespace nb = nanobind;
 
 // Owns one reference for each element. The hot path keeps these vectors between calls, so that a
-// look-up only allocates the objects that it returns to Python.
+// lookup only allocates the objects that it returns to Python.
 class References {
   public:
     References() = default;
@@ -40,8 +40,8 @@ class References {
         object.release();
     }
 
-    // Dropping a reference may run Python code that uses this vector again: an element leaves the
-    // vector before its reference is dropped.
+    // Dropping a reference may run Python code that uses this vector, so an element is removed from
+    // the vector before its reference is dropped.
     void truncate(size_t size) {
         while (items_.size() > size) {
             PyObject *last = items_.back();

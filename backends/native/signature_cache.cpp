@@ -83,7 +83,7 @@ nb::tuple SignatureCache::lookup(nb::tuple args, nb::dict kwargs, nb::handle con
 void SignatureCache::insert(nb::handle_t<Key> key_object, nb::object entry) {
     if (entry.is_none())
         throw nb::type_error("the entry of a SignatureCache must not be None, which lookup returns "
-                             "where there is no entry");
+                             "if there is no entry");
     const Key *key = nb::inst_ptr<Key>(key_object);
     auto found = find(key->signature);
     if (found != table_.end()) {

@@ -61,8 +61,8 @@ class SignatureCache {
     Table::iterator find(const Signature &signature);
     std::shared_ptr<LeafTokens> tokens_of(nb::handle context);
 
-    // There are few contexts (a switch, a device, a precision); more than this many mean that the
-    // caller puts something into the context that does not belong there.
+    // There are few contexts (a switch, a device, a precision). A caller with more than this many
+    // puts values into the context that do not belong there.
     static constexpr size_t max_contexts = 16;
 
     Environment environment_;

@@ -1,21 +1,22 @@
 // A Vulkan loader for IREE that signals semaphores in order and sleeps in waits.
 //
 // IREE loads Vulkan's functions from a configurable library, and `backends/iree/vulkan_loader.py`
-// configures this one. All functions but two are those of the system's loader.
+// configures this one. It changes how semaphores are signaled and waited for, and forwards all
+// other functions to the system's loader.
 //
 // Signals: IREE 3.13 wakes the thread that completes a queue's work by raising a timeline
 // semaphore. It takes the next value by an atomic addition and signals it in a second step, both
 // in the thread that submits and in the threads that complete other queues' work. The later value
 // may therefore be signaled first. Vulkan forbids signaling a value that is not greater than the
 // current one (VUID-VkSemaphoreSignalInfo-value-03258), and Mesa reacts by losing the device with
-// everything on it. A value that has been passed needs no signal: its waiters have been woken, and
-// work that was queued before the value was taken is visible to the waiters of a later value.
+// everything on it. A value that has been passed need not be signaled: its waiters have been woken,
+// and work that was queued before the value was taken is visible to the waiters of a later value.
 //
 // Waits: those threads, two for each device, wait for the end of the next piece of work or for that
-// semaphore, whichever comes first. Devices that are the processor itself (Mesa's lavapipe)
-// implement a wait for any of several semaphores by polling without a pause, and keep two cores
-// busy as long as the process lives. A wait for one semaphore sleeps. Therefore this loader waits
-// for the first semaphore with short timeouts, and polls the others in between.
+// semaphore, whichever comes first. Devices that run on the processor (Mesa's lavapipe) implement a
+// wait for any of several semaphores by polling without a pause, which keeps two cores busy as long
+// as the process lives. A wait for one semaphore sleeps. This loader therefore waits for the first
+// semaphore with short timeouts, and polls the others in between.
 
 #include <algorithm>
 #include <chrono>
@@ -31,8 +32,8 @@
 
 namespace {
 
-// Declarations from Vulkan's headers, which are thus not needed to build this file. Handles have 64
-// bits on every platform.
+// Copies of declarations in Vulkan's headers, so that building this file does not need the headers.
+// Handles have 64 bits on every platform.
 using Result = std::int32_t;
 constexpr Result success = 0;
 constexpr Result timed_out = 2;
@@ -86,7 +87,7 @@ Result create_device(void *physical, const void *info, const void *allocator, vo
         Properties properties;
         loader.get_properties(physical, &properties);
         const std::lock_guard<std::mutex> lock(mutex);
-        // The handle may be that of a device that no longer exists.
+        // A device that no longer exists may have had the same handle.
         processors.erase(*device);
         if (properties.kind == kind_processor) {
             processors.insert(*device);
@@ -146,7 +147,7 @@ Result wait_asleep(void *device, const WaitInfo *info, std::uint64_t timeout) {
 
 Function of_device(void *device, const char *name);
 
-// Returns our version of a function, or null.
+// Returns this loader's version of a function, or null.
 Function ours(const char *name) {
     const struct {
         const char *name;
@@ -199,7 +200,7 @@ GNOMON_EXPORT const char *gnomon_open_vulkan(const char *path) {
         !find(library, "vkWaitSemaphores", found.wait)) {
         return dlerror();
     }
-    // A forked child does not have the thread that may hold the lock at this moment.
+    // A forked child lacks the thread that may hold the lock at the moment of the fork.
     pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
     loader = found;
     return nullptr;

@@ -11,7 +11,7 @@ class Uncached:
     """The type of UNCACHED."""
 
 UNCACHED: Final[Uncached]
-"""What `abstractify` returns for a leaf whose call must not be looked up."""
+"""The result of `abstractify` for a leaf whose call must not be looked up."""
 
 @final
 class Key:
@@ -25,7 +25,7 @@ class Key:
 
 @final
 class SignatureCache:
-    """From the signature of a call to what is to be run for it."""
+    """Maps the signature of a call to the entry to run for it."""
 
     def __init__(
         self,
@@ -38,16 +38,16 @@ class SignatureCache:
     def lookup(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], context: object
     ) -> tuple[Any | None, list[Any], Key | None]:
-        """Looks up a call: (entry or None, leaves, key or None where a leaf is UNCACHED)."""
+        """Looks up a call: (entry or None, leaves, key or None if a leaf is UNCACHED)."""
     def insert(self, key: Key, entry: object) -> None:
         """Sets the entry, which must not be None, for calls with this key."""
     def clear(self) -> None:
-        """Forgets all entries, and what is remembered of leaves; resets the counters."""
+        """Removes all entries and cached tokens of leaves, and resets the counters."""
     def size(self) -> int:
         """The number of entries."""
     @property
     def hits(self) -> int:
-        """How many look-ups found an entry."""
+        """The number of lookups that found an entry."""
     @property
     def misses(self) -> int:
-        """How many look-ups of cacheable calls found none."""
+        """The number of lookups of cacheable calls that found no entry."""

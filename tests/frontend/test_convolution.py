@@ -220,7 +220,7 @@ def test_shapes() -> None:
         ({"padding": "AME"}, "SAME"),
         ({"padding": [(1, 2)]}, "padding"),
         ({"padding": 3}, "padding"),
-        ({"padding": [(-5, -6), (0, 0)]}, "takes more away"),
+        ({"padding": [(-5, -6), (0, 0)]}, "removes more than"),
         ({"dimension_numbers": ("NHWC", "HWIO", "NHWX")}, "NHWX"),
         ({"dimension_numbers": ("NHWC", "HWIO")}, "three strings"),
         ({"dimension_numbers": ("NHWC", "HWIO", "NHZC")}, "same spatial"),

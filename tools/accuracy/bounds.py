@@ -42,13 +42,13 @@ class Function:
         intervals: the intervals from which half of the points are drawn.
         near: centers of further points.
         pairs: the kind of operands, for a function of several numbers.
-        own: bounds of its own, by dtype, or by dtype and way: ``float64``, ``float32 no f64``.
-        reason: the reason for them.
-        scale: the magnitude at which units are counted if the result's is smaller: "operands" for
-            the largest operand's, or "one". Those of complex numbers are counted at their absolute
+        own: exceptions to `BOUND`, by dtype, or by dtype and way: ``float64``, ``float32 no f64``.
+        reason: the reason for the exceptions.
+        scale: the magnitude at which units are counted if the result is smaller: "operands" for
+            the largest operand, or "one". For complex numbers, units are counted at the absolute
             value.
         absent: dtypes and ways in which the function does not exist: ``float64 no library``.
-        costly: whether exact values take so long to compute that few points are used.
+        costly: whether few points are used, because exact values take long to compute.
         dtypes: the dtypes in which it is measured.
     """
 

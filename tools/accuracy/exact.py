@@ -29,7 +29,7 @@ class Exact:
         precise: a function of mpmath numbers.
         few: whether ``wide`` is too inaccurate near its zeros even for f32, so that the precise
             function is used everywhere.
-        typed: whether ``wide`` is exact if it gets the operands in their own format.
+        typed: whether ``wide`` is exact on operands in their own format.
     """
 
     wide: Callable[..., np.ndarray]
@@ -120,13 +120,13 @@ def _log_sum(x: Any, y: Any, base: Any) -> Any:
 
 
 def _zeta(x: Any, q: Any) -> Any:
-    # The precision of mpmath's sum is an absolute one, and values are as small as q**-x.
+    # The precision of mpmath's sum is absolute, and values are as small as q**-x.
     with mp.workprec(_BITS + 8 * int(abs(x) + 1)):
         return mp.zeta(x, q)
 
 
 def _next(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    # Of zeros of both signs NumPy returns the first one in f16, and the second one elsewhere.
+    # For zeros of different signs, NumPy returns the first in f16 and the second in other formats.
     return np.where(x == y, y, np.nextafter(x, y))
 
 

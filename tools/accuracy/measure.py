@@ -28,7 +28,7 @@ _TARGETS = {"no f64": "vulkan", "no library": "aarch64-linux"}
 
 @dataclass(frozen=True)
 class Points:
-    """Operands with exact values, both of the operands and of them with subnormals flushed."""
+    """Operands with the exact values for them, and for them with subnormals flushed to zero."""
 
     operands: list[np.ndarray]
     exact: list[np.ndarray]
@@ -181,7 +181,7 @@ def _named(root: Any, name: str) -> Callable[..., Any]:
 
 
 def call_of(function: Function, way: str, given: Points) -> Callable[..., np.ndarray]:
-    """A function of NumPy arrays that computes in one of the ways."""
+    """The function on NumPy arrays, computed in one of the ways of `WAYS`."""
     call = _named(gn, function.name)
     if way == "eager":
         return lambda *x: np.asarray(call(*map(gn.numpy.asarray, x)))

@@ -20,7 +20,7 @@ _USUAL = (-14, 8)
 
 
 def multiples(unit: float, count: int = 64) -> tuple[float, ...]:
-    """Multiples of a number: the first few, and those by powers of 2."""
+    """Multiples of a number: the first few, and multiples by powers of 2."""
     return tuple(k * unit for k in range(1, count)) + tuple(unit * 2.0**k for k in range(7, 60))
 
 
@@ -63,7 +63,7 @@ def numbers(
     near: Sequence[float] = (),
     seed: int = 0,
 ) -> np.ndarray:
-    """About ``count`` numbers of a format; all numbers of one of 16 bits.
+    """About ``count`` numbers of a format; all numbers of a 16-bit format.
 
     Args:
         dtype: the format.
@@ -219,7 +219,7 @@ _WITHIN_A_DOMAIN = ("zeta", "polygamma", "gamma", "beta")
 
 
 def pairs(dtype: np.dtype, count: int, kind: str, seed: int = 0) -> list[np.ndarray]:
-    """About ``count`` pairs of a kind, and all pairs of the format's edge cases; or triples."""
+    """About ``count`` pairs or triples of a kind, and all pairs of the format's edge cases."""
     rng = np.random.default_rng(seed)
     made = PAIRS[kind](dtype, rng, count)
     if kind in _WITHIN_A_DOMAIN:

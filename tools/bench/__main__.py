@@ -39,7 +39,7 @@ def select(names: Sequence[str]) -> list[Workload]:
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m gnomon.tools.bench",
         description="Runs the same workloads through gnomon and its peers, and compares the times.",

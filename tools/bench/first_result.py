@@ -1,10 +1,10 @@
-"""How long a program waits for the first result of a jitted function, with nothing compiled before.
+"""The time to the first result of a jitted function, with nothing compiled before.
 
     python -m gnomon.tools.bench.first_result
 
-Each time is of a process of its own, with an empty cache, from the first call to its result: it
-includes tracing, compilation, and the start of the compiler. Imports and arrays are not in it. The
-processes of the frameworks alternate.
+Each time is measured in a new process with an empty cache, from the first call to its result. It
+includes tracing, compilation and the start of the compiler, but not imports and the creation of
+arrays. The processes of the frameworks alternate.
 """
 
 from __future__ import annotations
@@ -134,9 +134,9 @@ def _in_new_process(program: str, variant: str) -> float:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print the table, or with ``--program`` one time."""
+    """Print the table or, with ``--program`` and ``--variant``, one time."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, help="processes of each kind")
+    parser.add_argument("--rounds", type=int, default=5, help="processes per program and variant")
     parser.add_argument("--program", choices=PROGRAMS)
     parser.add_argument("--variant", choices=VARIANTS)
     given = parser.parse_args(arguments)

@@ -34,7 +34,8 @@ class Effort:
       turn_s: the target duration of a turn, in which short calls are repeated.
       budget_s: the target duration of all turns of one framework; slow workloads get fewer rounds.
       minimum_rounds: the minimum number of rounds.
-      pause_s: a pause before each turn, so that idle threads of the last framework stop spinning.
+      pause_s: a pause before each turn, in which idle threads of the previous framework stop
+        spinning.
     """
 
     rounds: int = 15
@@ -141,7 +142,7 @@ def difference(
         error = float(np.max(np.abs(a - b)))
         limit = tolerance * float(ml_dtypes.finfo(a.dtype).eps) * scale
         if not error <= limit:  # so that a NaN is a difference
-            return f"array {i} is apart by {error:.3g} (allowed {limit:.3g}, largest {scale:.3g})"
+            return f"array {i} differs by {error:.3g} (allowed {limit:.3g}, largest {scale:.3g})"
     return None
 
 

@@ -113,7 +113,7 @@ def as_json(
     facts: dict[str, str],
     effort: Effort,
 ) -> str:
-    """The same as JSON, times in seconds with their quartiles."""
+    """The results as JSON; times are in seconds, with quartiles."""
     _, peers = _columns(frameworks)
 
     def entry(row: Row) -> dict[str, object]:

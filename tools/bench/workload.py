@@ -14,8 +14,8 @@ class Case:
     """A workload that is set up in one framework.
 
     Attributes:
-      run: does the work once and returns its result; this call is timed. If the workload is said to
-        wait, the call includes the wait.
+      run: does the work once and returns its result; this call is timed. It includes waiting for
+        the result only if the workload's description says so.
       check: returns the arrays that must agree between frameworks; ``run`` by default.
       keeps_time: whether ``run`` returns seconds that it has measured itself.
     """
