@@ -9,8 +9,8 @@
     gnomon opt ...                                               # `gnomon-opt`: single passes
     gnomon completion bash                                       # for the shell
 
-docs/driver.md has a transcript of each. `command_line` holds the options; each other module holds
-one command, or what several of them share.
+docs/driver.md has a transcript of each command. `command_line` defines the options; each other
+module implements one command, or a part that several commands share.
 """
 
 from gnomon.tools.driver.command_line import main

@@ -1,9 +1,9 @@
-"""Arrays on the command line and in files: inputs, outputs, and what is expected.
+"""Arrays on the command line and in files: inputs, outputs, and expected results.
 
 --input x.npy                   the next argument
 --input weights.npz             arguments by name, or the next ones in order
---input w=weights.npy           one by name
---input 'f32[2,3]=1,2,3,4,5,6'  values, or one value for all elements; the type may be left out
+--input w=weights.npy           the argument of a given name
+--input 'f32[2,3]=1,2,3,4,5,6'  values, or one value for all elements; the type may be omitted
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Difference", "compare", "read_arrays", "read_inputs", "write_arrays"
 
 _SUFFIXES = (".npy", ".npz", ".safetensors")
 _TYPED = re.compile(r"([a-z]\w*)(?:\[([\d, ]*)\])?=(.*)", re.DOTALL)
-# By default numbers differ if their difference is this many times the resolution of their dtype.
+# The default tolerance, in units of the resolution of the dtype.
 _RESOLUTIONS = 100.0
 
 
@@ -35,10 +35,10 @@ _RESOLUTIONS = 100.0
 
 
 def read_arrays(path: str) -> dict[str, np.ndarray]:
-    """The arrays of a file by name; that of a ``.npy`` file has none.
+    """The arrays of a file by name; the name of the array in a ``.npy`` file is empty.
 
     Raises:
-      DriverError: the file is none of these, or damaged.
+      DriverError: the file does not exist, has another format, or is damaged.
     """
     if not Path(path).is_file():
         raise DriverError(f"there is no file {path!r}")
@@ -55,10 +55,10 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
 
 
 def write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays by name, in the format that the suffix tells.
+    """Write arrays by name, in the format of the path's suffix.
 
     Raises:
-      UsageError: the suffix tells none, or the format cannot hold them.
+      UsageError: the suffix is unknown, or the format cannot hold the arrays.
     """
     if path.endswith(".safetensors"):
         write_safetensors(path, arrays)
@@ -144,10 +144,10 @@ def _parsed(text: str, leaf: Leaf) -> np.ndarray:
 
 
 def _checked(text: str, array: np.ndarray, leaf: Leaf) -> np.ndarray:
-    """An array from a file, of the type that the program takes."""
+    """Check that an array from a file has the type that the program takes."""
     shape, dtype = leaf.type
     if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
-        # NumPy's files keep the bytes of bfloat16 and the like, and not their name.
+        # NumPy's files keep the bytes of dtypes such as bfloat16, but not their names.
         array = array.view(dtype)
     if (array.shape, array.dtype.newbyteorder("=")) != (shape, dtype):
         got = f"{array.dtype}{list(array.shape)}"
@@ -160,15 +160,15 @@ def _checked(text: str, array: np.ndarray, leaf: Leaf) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Difference:
-    """How a result differs from what is expected.
+    """The difference between a result and the expected array.
 
     Attributes:
-      name: of the result.
-      count, size: elements that are beyond the tolerance, and all.
-      index: of the worst one.
-      got, expected: its values.
+      name: the name of the result.
+      count, size: the number of elements beyond the tolerance, and of all elements.
+      index: the index of the element with the largest difference.
+      got, expected: the two values of that element.
       largest: the largest difference.
-      reason: another one, such as a shape; then the others mean nothing.
+      reason: another difference, such as of the shape; the other attributes are then unset.
     """
 
     name: str
@@ -196,16 +196,16 @@ def compare(
     rtol: float | None = None,
     atol: float | None = None,
 ) -> list[Difference]:
-    """How results differ from the arrays of a file; nothing if they do not.
+    """The differences between results and the arrays of a file; empty if there are none.
 
     Args:
-      results: by name.
-      path: the file, with the same names or as many arrays.
-      rtol, atol: relative and absolute tolerance; by default a hundred times the resolution of the
-        dtype for each, and zero for integers.
+      results: the results, by name.
+      path: the file, with the same names or the same number of arrays.
+      rtol, atol: the relative and absolute tolerance; by default, each is a hundred times the
+        resolution of the dtype, and zero for integers.
 
     Raises:
-      ComparisonError: there are not as many arrays in the file.
+      ComparisonError: the file has another number of arrays.
     """
     expected = read_arrays(path)
     if set(expected) != set(results):
@@ -235,7 +235,7 @@ def _difference(
         default = _RESOLUTIONS * float(ml_dtypes.finfo(real_dtype(got.dtype)).eps)
     wide: Any = np.complex128 if is_complex(got.dtype) else np.float64
     if not is_inexact(got.dtype):
-        wide = object  # Python's integers: those of 64 bits are exact
+        wide = object  # Python's integers hold 64-bit integers exactly
     a, b = got.astype(wide), expected.astype(wide)
     relative = default if rtol is None else rtol
     absolute = default if atol is None else atol
@@ -243,7 +243,7 @@ def _difference(
         distance = np.abs(a - b)
         near = a == b
         if is_inexact(got.dtype):
-            # An infinite number is near to itself only, whatever the tolerance.
+            # An infinity is near only to itself, regardless of the tolerance.
             near |= np.isfinite(b) & (distance <= absolute + relative * np.abs(b))
             near |= np.isnan(a) & np.isnan(b)
         else:
@@ -251,7 +251,7 @@ def _difference(
     far = ~near.astype(bool)
     if not far.any():
         return None
-    # A nan on one side is as far as can be.
+    # A nan on one side only counts as the largest distance.
     ranked = np.where(far, np.nan_to_num(distance.astype(float), nan=np.inf), -1.0)
     worst = tuple(int(i) for i in np.unravel_index(int(ranked.argmax()), ranked.shape))
     return Difference(

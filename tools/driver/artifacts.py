@@ -1,7 +1,7 @@
 """Artifacts, files with the suffix ``.gnm``: written by ``compile``, read by other commands.
 
-loss.gnm          the only function of the artifact, or the one named ``main``
-model.gnm:step    one by name
+loss.gnm          the only function of the artifact, or the function named ``main``
+model.gnm:step    the function of a given name
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ class ArtifactProgram:
     """A function of an artifact.
 
     Attributes:
-      path: as the user wrote it.
-      name: of the function.
+      path: the path as the user wrote it.
+      name: the name of the function.
       arguments, results: a leaf for each array.
-      is_stablehlo: it was StableHLO, and has no program in the gnomon dialect.
+      is_stablehlo: whether the function was StableHLO from the start, without a program in the
+        gnomon dialect.
     """
 
     def __init__(self, path: str) -> None:
@@ -96,7 +97,7 @@ class ArtifactProgram:
         return LoweredProgram(target, compiler, rest, compiler.lower(program, keep_stages=True))
 
     def _lower_portable(self, compiler: Any) -> Any:
-        """The function lowered from StableHLO, which it has been from the start."""
+        """Lower a function that was StableHLO from the start."""
         if not self.entry.sections["portable"]:
             raise DriverError(f"{self.path}: the artifact holds compiled modules only")
         ensure_context()
@@ -105,7 +106,7 @@ class ArtifactProgram:
         return lower_for(compiler, Program(module), True)
 
     def caller(self, device: str | None) -> Callable[[Sequence[Any]], list[Any]]:
-        """A function that runs the artifact's module, compiled if it has none for this machine."""
+        """A function that runs the artifact's module for this machine, compiling it if missing."""
         function = gnomon.load(self.file, platform=device)[self.name]
         return lambda arrays: list(function.call_flat([np.asarray(x) for x in arrays]))
 
@@ -116,7 +117,7 @@ def _simple(path: str) -> str:
 
 def _argument_name(path: str) -> str:
     kind, _, rest = _simple(path).partition(".")
-    # The root is the pair of positional arguments and of those given by name.
+    # The root is the pair of positional and keyword arguments.
     return f"arg{rest}" if kind == "0" else rest
 
 
@@ -183,7 +184,7 @@ def _facts(path: str) -> dict[str, Any]:
 
 
 def describe_artifact(path: str, as_json: bool) -> None:
-    """Print what an artifact holds, after all of its checksums are verified."""
+    """Print the contents of an artifact, after verifying all of its checksums."""
     facts = _facts(path)
     if as_json:
         print(json.dumps(facts, indent=2))

@@ -20,9 +20,9 @@ class Statistics:
     """The durations of calls, in seconds.
 
     Attributes:
-      calls: how many.
-      first: the first call, which may compile.
-      minimum, median, mean, p90, maximum, deviation: of those after it.
+      calls: the number of calls after the first.
+      first: the duration of the first call, which may compile.
+      minimum, median, mean, p90, maximum, deviation: statistics of the calls after the first.
     """
 
     calls: int
@@ -57,11 +57,11 @@ def duration(seconds: float) -> str:
 
 
 def measure(call: Callable[[], Any], seconds: float) -> Statistics:
-    """Call a function for about so many seconds, five times at least.
+    """Call a function for about the given number of seconds, and at least five times.
 
     Args:
-      call: waits for its results.
-      seconds: without the first call.
+      call: the function, which must wait for its results.
+      seconds: the total duration, without the first call.
     """
     begin = time.perf_counter()
     call()

@@ -119,7 +119,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="AGE",
         help="prune: remove those not used for AGE, such as 30d",
     )
-    # Its own options are `gnomon-opt`'s: `main` hands them over.
+    # `main` passes the arguments of this command to `gnomon-opt`.
     command("opt", "run passes on MLIR text, as gnomon-opt does", _opt, json=False)
     sub = command(
         "completion", "print a script for the completion of a shell", _completion, json=False
@@ -246,7 +246,7 @@ def _add_inspect_and_diff(command: Callable[..., argparse.ArgumentParser]) -> No
 def _with_values(arguments: Sequence[str]) -> list[str]:
     """The command line with ``--grad 0`` as ``--grad=0``, and ``--grad FILE`` as ``--grad= FILE``.
 
-    An option whose value may be left out would otherwise take the file for its value.
+    Otherwise argparse would take the file as the value of an option whose value is optional.
     """
     result: list[str] = []
     for argument in arguments:
@@ -260,7 +260,7 @@ def _with_values(arguments: Sequence[str]) -> list[str]:
 
 
 def _number_or(default: Any, kind: type) -> Callable[[str], Any]:
-    """The type of an option whose value may be left out."""
+    """The argparse type of an option whose value is optional."""
 
     def parse(text: str) -> Any:
         return kind(text) if text else default
@@ -270,7 +270,7 @@ def _number_or(default: Any, kind: type) -> Callable[[str], Any]:
 
 
 def _opt(options: argparse.Namespace) -> None:
-    raise AssertionError("main hands the arguments over")
+    raise AssertionError("main passes the arguments to gnomon-opt")
 
 
 def _completion(options: argparse.Namespace) -> None:
@@ -293,7 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return Status.INTERRUPTED
     except BrokenPipeError:
-        # The reader of a pipe is gone, as `head` is: nobody is there to tell.
+        # The reader of the pipe has exited, as `head` does, so nobody would read an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Status.SUCCESS
     except ArtifactError as error:
@@ -311,7 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _located(error: Exception) -> str:
-    """The compiler's message about a program that it refused, with the user's lines."""
+    """The compiler's message about a program that it rejected, with the user's lines."""
     lowered = getattr(error, "lowered_program", None)
     if not isinstance(error, CompilationError) or lowered is None:
         return ""

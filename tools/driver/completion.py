@@ -1,6 +1,6 @@
-"""``gnomon completion``: a script that teaches a shell the commands and their options.
+"""``gnomon completion``: a script that completes the commands and their options in a shell.
 
-The script is static, made from the parser: a key press does not start Python.
+The script is generated from the parser and is static, so that a key press does not start Python.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _TARGETS = ("--target",)
 
 @dataclass(frozen=True)
 class Option:
-    """An option, or a positional argument with choices, as a shell sees it.
+    """An option, or a positional argument with choices, as a shell completes it.
 
     Attributes:
-      names: what is typed; empty for a positional argument.
-      values: those to offer; None if it takes none, empty for files.
-      meaning: its help.
+      names: the names of the option; empty for a positional argument.
+      values: the values to offer; None if it takes none, empty for files.
+      meaning: the help text.
     """
 
     names: tuple[str, ...]
@@ -63,7 +63,7 @@ def options_of(parser: argparse.ArgumentParser) -> Iterator[Option]:
 
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:
-    """The script of a shell, one of `SHELLS`."""
+    """The script for one of the shells in `SHELLS`."""
     return SHELLS[shell](parser)
 
 

@@ -1,7 +1,7 @@
 """Errors as compilers print them: the user's line, with a caret.
 
-The line is where the user's code raised or called what raised. Errors of passes and of the compiler
-name it in their text, by the location of the op.
+The line is the innermost line of the user's code in the traceback. Errors of passes and of the
+compiler name it in their text, as the location of the op.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gnomon._diagnostics.source_location import is_internal
 __all__ = ["TOOLS", "Place", "describe_error", "describe_parse_error"]
 
 TOOLS = tuple(root + os.sep for root in gnomon.tools.__path__)
-# What a place in a message looks like: `"f.py":3:0` with or without `loc(...)`, and `f.mlir:3:5:`.
+# The forms of places in messages: `"f.py":3:0` with or without `loc(...)`, and `f.mlir:3:5:`.
 _NAMED = re.compile(r'\s*\(?(?:loc\()*(?:"[^"]*"\()*"([^"]+)":(\d+):(\d+)\)*')
 _PARSED = re.compile(r'"-":(\d+):(\d+): (.*)')
 _PREFIXED = re.compile(r"^(\S[^:\n]*):(\d+):(\d+): error: (.*)$", re.MULTILINE)
@@ -29,12 +29,12 @@ _PREFIXED = re.compile(r"^(\S[^:\n]*):(\d+):(\d+): error: (.*)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Place:
-    """A place in a file; columns count from 1, and a column of 0 is the whole line.
+    """A place in a file; columns count from 1, and column 0 means the whole line.
 
     Attributes:
-      path: the file.
-      line: its line.
-      column, end: the columns from the first to the one after the last.
+      path: the path of the file.
+      line: the line number.
+      column, end: the first column, and the column after the last.
     """
 
     path: str
@@ -43,7 +43,7 @@ class Place:
     end: int = 0
 
     def shown_path(self) -> str:
-        """The path from the current folder, if the file is in it."""
+        """The path, relative to the current folder if the file is in it."""
         try:
             relative = os.path.relpath(self.path)
         except ValueError:
@@ -74,8 +74,8 @@ def describe_error(error: BaseException, located: str = "") -> str:
     """An error for the terminal.
 
     Args:
-      error: what was raised.
-      located: what the compiler says of it, with locations.
+      error: the exception.
+      located: the compiler's message about it, with locations.
     """
     message = str(error)
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
@@ -86,7 +86,7 @@ def describe_error(error: BaseException, located: str = "") -> str:
     if found is not None:
         place, cleaned = found
         if located:
-            # The rest of the message repeats it, except for the path of the program that was kept.
+            # The error's own message repeats it, except for the path of the program that was kept.
             cleaned += "".join(message.partition("\nThe program is kept")[1:])
         return _shown([place], f"{type(error).__name__}: {cleaned}")
     places = list(_user_places(error.__traceback__))
@@ -96,7 +96,7 @@ def describe_error(error: BaseException, located: str = "") -> str:
 
 
 def describe_parse_error(message: str, path: str) -> str:
-    """The messages of MLIR's parser about a file, with the lines that they mean."""
+    """The messages of MLIR's parser about a file, each with the line that it refers to."""
     lines = []
     for line in message.splitlines():
         found = _PARSED.search(line)
@@ -123,7 +123,7 @@ def _shown(places: list[Place], message: str) -> str:
 
 
 def _place_in_text(text: str) -> tuple[Place, str] | None:
-    """A place that a text names, and the text without it."""
+    """The first place in the user's files that a text names, and the text without it."""
     for found in _PREFIXED.finditer(text):
         if _is_users(found[1]):
             place = Place(found[1], int(found[2]), int(found[3]))

@@ -1,4 +1,4 @@
-"""``gnomon compile``: a program compiled, or one of its stages written."""
+"""``gnomon compile``: compile a program, or write one of its stages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["EMITTED", "STAGES", "compile_command", "emitted_by"]
 
 STAGES = ("traced", "gnomon", "legalized", "stablehlo")
 
-# What --emit takes, with the suffix of the file.
+# The values of --emit, with the suffix of the file.
 EMITTED = MappingProxyType(
     {
         **dict.fromkeys(STAGES, ".mlir"),
@@ -43,7 +43,7 @@ EMITTED = MappingProxyType(
         "artifact": SUFFIX,
     }
 )
-# The kind that the suffix of -o means, where --emit does not say.
+# The kind that the suffix of -o implies if --emit is not given.
 _BY_SUFFIX = {
     ".mlir": "stablehlo",
     **{suffix: kind for kind, suffix in EMITTED.items() if suffix not in (".mlir", "")},
@@ -52,7 +52,7 @@ Files = dict[str, bytes]
 
 
 def emitted_by(lowered: LoweredProgram) -> list[str]:
-    """The values of --emit that a target has."""
+    """The values of --emit that a target supports."""
     stages = ["stablehlo"] if lowered.is_stablehlo else list(STAGES)
     if isinstance(lowered.backend, IreeBackend):
         return [*stages, "vhlo", *code_kinds(lowered.backend.target), "vmfb"]
@@ -62,7 +62,7 @@ def emitted_by(lowered: LoweredProgram) -> list[str]:
 def _emit(lowered: LoweredProgram, kind: str, debug_info: bool) -> Files:
     """The files of one kind."""
     if kind in STAGES:
-        # For the error that says why there is no such stage.
+        # Raises the error that says why there is no such stage.
         text = lowered.text(kind, debug_info=debug_info)
         return {"": text.encode()}
     known = emitted_by(lowered)
@@ -121,7 +121,7 @@ def _paths(path: str) -> list[str]:
 
 def _compile_artifact(programs: list[AnyProgram], targets: list[str], output: str) -> None:
     for target in targets:
-        compiler_of(target)  # refuse unknown targets before anything is compiled
+        compiler_of(target)  # reject unknown targets before anything is compiled
     names = ", ".join(program.name for program in programs)
     with progress(f"{names}: artifact for {', '.join(targets)}"):
         if isinstance(programs[0], MlirProgram):

@@ -112,9 +112,9 @@ class Finding:
     """One line of the doctor.
 
     Attributes:
-      subject: what was looked at.
-      state: ``"ok"``, ``"missing"`` (optional, and not here) or ``"broken"``.
-      detail: what was found, or what to do.
+      subject: the thing that was checked.
+      state: ``"ok"``, ``"missing"`` (optional, and not installed) or ``"broken"``.
+      detail: the result of the check, or what to do.
     """
 
     subject: str
@@ -180,7 +180,7 @@ def _linker() -> Iterator[Finding]:
 
 
 def _compiler() -> Iterator[Finding]:
-    # A program that no cache holds: its constant is the time.
+    # The constant is the time, so that no cache holds the program.
     constant = float(time.time_ns() % 1_000_003)
     start = time.perf_counter()
     try:

@@ -9,11 +9,11 @@ class Status:
     """The exit statuses."""
 
     SUCCESS = 0
-    FAILED = 1  # a program or a file is wrong, or the compiler refuses it
+    FAILED = 1  # a program or a file is wrong, or the compiler rejects it
     USAGE = 2  # the command line is wrong; argparse's status too
-    DIFFERENT = 3  # results are not those expected, or two programs differ
-    UNAVAILABLE = 4  # a device, a compiler or a package is not here
-    INTERRUPTED = 130  # by Ctrl-C, as shells count it
+    DIFFERENT = 3  # results differ from those expected, or two programs differ
+    UNAVAILABLE = 4  # a device, a compiler or a package is missing
+    INTERRUPTED = 130  # Ctrl-C: the status that shells report for SIGINT
 
 
 class DriverError(Exception):

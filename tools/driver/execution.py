@@ -1,4 +1,4 @@
-"""``gnomon run``: a program run on arrays, its results checked, written, timed."""
+"""``gnomon run``: run a program on arrays; print, check, write and time its results."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _inputs(program: AnyProgram, options: argparse.Namespace) -> list[Any]:
     leaves = program.arguments
     given = read_inputs(options.input, leaves)
     examples = program.leaves if isinstance(program, PythonProgram) else [None] * len(leaves)
-    # A generator for each argument: giving one does not change the others.
+    # Each argument has its own generator, so that giving one does not change the others.
     values: list[Any] = []
     for i, (leaf, example) in enumerate(zip(leaves, examples, strict=True)):
         if i in given:
@@ -72,13 +72,13 @@ def _inputs(program: AnyProgram, options: argparse.Namespace) -> list[Any]:
             shown = ", ".join(f"{one.name}: {one.type}" for one in leaves)
             raise UsageError(
                 f"the program takes ({shown}), and there is no --input for {leaf.name}; --random "
-                "makes up what is not given"
+                "fills in the arguments that are not given"
             )
     return values
 
 
 def _random(leaf: Leaf, generator: np.random.Generator) -> np.ndarray:
-    """Normal numbers, or small integers."""
+    """Random numbers: normally distributed, or 0 and 1 for integers and bools."""
     shape, dtype = leaf.type
     if is_complex(dtype):
         parts = generator.standard_normal((2, *shape)).astype(real_dtype(dtype))
@@ -94,7 +94,7 @@ def _on_host(value: Any) -> np.ndarray:
 
 def _wait(values: Sequence[Any]) -> None:
     for value in values:
-        # Those of artifacts are computed when the call returns.
+        # The results of an artifact are computed when the call returns.
         for name in ("block_until_ready", "wait"):
             if hasattr(value, name):
                 getattr(value, name)()
@@ -131,7 +131,7 @@ def _as_json(array: np.ndarray) -> Any:
 
 
 def _with_names(value: Any) -> Any:
-    """Nested lists of floats; JSON has no nan and no infinity, so those are strings."""
+    """Nested lists of floats, with nan and infinity as strings, because JSON lacks them."""
     if isinstance(value, list):
         return [_with_names(one) for one in value]
     return value if math.isfinite(value) else str(value)

@@ -1,4 +1,4 @@
-"""``gnomon inspect`` and ``gnomon diff``: what a program is, and how two of them differ."""
+"""``gnomon inspect`` and ``gnomon diff``: facts about a program, and differences between two."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FILE_AND_LINE = re.compile(r'"([^"]+)":(\d+):\d+')
 
 
 def count_ops(text: str) -> Counter[str]:
-    """How often each op occurs in a program's text."""
+    """The number of occurrences of each op in a program's text."""
     found: Counter[str] = Counter()
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -43,7 +43,7 @@ def count_ops(text: str) -> Counter[str]:
 
 
 def count_lines(text: str) -> Counter[tuple[str, int]]:
-    """How many ops come from each line of the user's files, in a text with locations."""
+    """The number of ops from each line of the user's files, in a text with locations."""
     found: Counter[tuple[str, int]] = Counter()
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -62,7 +62,7 @@ def _stages(lowered: LoweredProgram) -> tuple[str, ...]:
 
 
 def describe(program: AnyProgram, target: str) -> dict[str, Any]:
-    """The facts about a program, as JSON holds them."""
+    """The facts about a program, for JSON."""
     lowered = program.lower(target)
     cost = lowered.artifact.cost
     last = "stablehlo" if lowered.is_stablehlo else "gnomon"

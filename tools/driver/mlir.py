@@ -30,9 +30,9 @@ class MlirProgram:
     """A program of the gnomon dialect or of StableHLO, whose public function is ``main``.
 
     Attributes:
-      path: the file, or ``-``.
-      name: of the file, without its suffix.
-      is_stablehlo: it has StableHLO and no ops of the gnomon dialect.
+      path: the path of the file, or ``-``.
+      name: the name of the file without its suffix.
+      is_stablehlo: whether the program has StableHLO ops and no ops of the gnomon dialect.
     """
 
     def __init__(self, path: str) -> None:
@@ -66,13 +66,13 @@ class MlirProgram:
         )
 
     def lower(self, target: str) -> LoweredProgram:
-        """The program lowered for a target; StableHLO is not changed."""
+        """Lower the program for a target; StableHLO is not changed."""
         compiler, rest = compiler_of(target)
         artifact = lower_for(compiler, self._program(), self.is_stablehlo)
         return LoweredProgram(target, compiler, rest, artifact, self.is_stablehlo)
 
     def caller(self, device: str | None) -> Callable[[Sequence[Any]], list[Any]]:
-        """A function that runs the compiled program on arrays, and returns arrays in order."""
+        """A function that runs the compiled program on arrays and returns the results in order."""
         runner = backend(device)
         artifact = lower_for(runner, self._program(), self.is_stablehlo)
         lowered = LoweredProgram(runner.platform, runner, "", artifact, self.is_stablehlo)
@@ -81,7 +81,7 @@ class MlirProgram:
         return lambda arrays: list(executable([np.asarray(a) for a in arrays]))
 
     def evaluate(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The results as NumPy computes them, without compiling."""
+        """Evaluate the program with NumPy, without compiling."""
         if self.is_stablehlo:
             raise DriverError("--evaluate takes programs of the gnomon dialect, not StableHLO")
         return [np.asarray(r) for r in Evaluator(self._program())("main", *arrays)]
@@ -120,7 +120,7 @@ def _is_stablehlo(program: Program) -> bool:
 
 
 def lower_for(compiler: Any, program: Program, is_stablehlo: bool) -> Artifact:
-    """The program lowered by a backend; StableHLO is not changed."""
+    """Lower a program with a backend; StableHLO is not changed."""
     if not is_stablehlo:
         artifact: Artifact = compiler.lower(program, keep_stages=True)
         return artifact

@@ -1,6 +1,6 @@
-"""The programs that the driver takes.
+"""The forms of programs that the driver takes.
 
-model.py:loss, package.model:loss    a function of Python
+model.py:loss, package.model:loss    a Python function
 program.mlir, -                      text of the gnomon dialect or of StableHLO
 program.mlirbc                       bytecode of StableHLO, or a portable artifact
 loss.gnm, model.gnm:loss             a function of an artifact
@@ -22,16 +22,16 @@ AnyProgram: TypeAlias = "PythonProgram | MlirProgram | ArtifactProgram"
 
 
 def is_function(path: str) -> bool:
-    """Whether a path names a function of Python, and not a file."""
+    """Whether a path names a Python function, not a file."""
     _, colon, name = path.rpartition(":")
     return bool(colon and name) and not is_artifact(path) and not Path(path).exists()
 
 
 def open_program(request: Request) -> AnyProgram:
-    """The program of a request.
+    """Open the program of a request.
 
     Raises:
-      DriverError: there is no such file, function, or program in it.
+      DriverError: the file or the function does not exist, or the file holds no program.
     """
     path = request.path
     if is_function(path):

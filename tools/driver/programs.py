@@ -1,8 +1,6 @@
-"""The programs that the driver takes: functions in Python files, and MLIR.
+"""Python functions as programs, and the parts that all kinds of programs share.
 
-model.py:loss, package.model:loss    a function of Python
-program.mlir, -                      text of the gnomon dialect or of StableHLO
-program.mlirbc                       bytecode of StableHLO, or a portable artifact
+`opening` lists the kinds of programs; MLIR is in `mlir`, and artifacts are in `artifacts`.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ __all__ = [
     "remembering",
 ]
 
-# `loss_example_args` in the file of `loss` holds a tuple of arguments, or makes one.
+# `loss_example_args` in the file of `loss` is a tuple of arguments, or a function that returns one.
 EXAMPLE_SUFFIX = "_example_args"
 
 
@@ -49,8 +47,8 @@ class Leaf(NamedTuple):
     """An array among the arguments or the results.
 
     Attributes:
-      name: the path of it, such as ``params.0.w``.
-      type: shape and dtype.
+      name: its path, such as ``params.0.w``.
+      type: its shape and dtype.
     """
 
     name: str
@@ -64,9 +62,9 @@ class Request:
     Attributes:
       path: a file, ``FILE.py:FUNCTION``, or ``-``.
       args: the specification of the arguments, or None for the example in the file.
-      transformations: in order.
-      batch_size: the size of mapped axes that examples lack.
-      static: positions of arguments that are Python values.
+      transformations: the transformations, in the order in which they are applied.
+      batch_size: the size of the mapped axes, which the example lacks.
+      static: the positions of arguments that are Python values.
     """
 
     path: str
@@ -81,11 +79,11 @@ class LoweredProgram:
     """A program lowered for a target.
 
     Attributes:
-      target: its name.
-      backend: the backend that compiles for it.
+      target: the name of the target.
+      backend: the backend that compiles for the target.
       rest: the part of the name after the platform.
       artifact: the portable artifact, with the texts of the stages.
-      is_stablehlo: the program was StableHLO from the start.
+      is_stablehlo: whether the program was StableHLO from the start.
     """
 
     target: str
@@ -130,7 +128,7 @@ def compiler_of(target: str) -> tuple[Any, str]:
 
 @contextmanager
 def remembering(lower: Callable[[], LoweredProgram]) -> Iterator[None]:
-    """Attach the program to an error of the compiler, to name the user's line in its message."""
+    """Attach the program to an error of the compiler, so that its message names the user's line."""
     try:
         yield
     except CompilationError as error:
@@ -146,7 +144,7 @@ class PythonProgram:
     """A function of a Python file, transformed, with the types of its arguments.
 
     Attributes:
-      path: as the user wrote it.
+      path: the path as the user wrote it.
       name: the function's name.
       fun: the transformed function.
       arguments: a leaf for each array.
@@ -195,13 +193,13 @@ class PythonProgram:
         ]
 
     def lower(self, target: str) -> LoweredProgram:
-        """The program lowered for a target."""
+        """Lower the program for a target."""
         compiler, rest = compiler_of(target)
         program = closed_program(self.lowered.stages.traced.located, self.lowered._traced.captures)
         return LoweredProgram(target, compiler, rest, compiler.lower(program, keep_stages=True))
 
     def caller(self, device: str | None) -> Callable[[Sequence[Any]], list[Any]]:
-        """A function that runs the compiled program on arrays, and returns arrays in order."""
+        """A function that runs the compiled program on arrays and returns the results in order."""
 
         def call(arrays: Sequence[Any]) -> list[Any]:
             args, kwargs = tree_util.tree_unflatten(self._tree, list(arrays))
@@ -226,7 +224,7 @@ def _load_module(path: str) -> Any:
     file = Path(path)
     if not file.is_file():
         raise DriverError(f"there is no file {path!r}")
-    # As `python FILE` does, so that modules beside the file can be imported.
+    # Like `python FILE`, so that the file can import modules in its folder.
     sys.path.insert(0, str(file.resolve().parent))
     name = file.stem
     spec = importlib.util.spec_from_file_location(name, path)

@@ -1,4 +1,4 @@
-"""Progress of long work, shown on a terminal only."""
+"""The progress of long work, shown only on a terminal."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["progress"]
 
 @contextmanager
 def progress(what: str, done: int = 0, total: int = 1) -> Iterator[None]:
-    """Show what is being done and for how long, while the block runs.
+    """Show a description and the elapsed time while the block runs.
 
     Args:
-      what: in words.
-      done, total: steps before this one, and of all.
+      what: the description.
+      done, total: the number of steps before this one, and of all steps.
     """
     if not sys.stderr.isatty():
         yield

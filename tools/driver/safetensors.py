@@ -1,4 +1,4 @@
-"""Files of safetensors, with the errors of the command line."""
+"""Safetensors files, with errors for the command line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_safetensors(path: str, arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays by name.
 
     Raises:
-      DriverError: the format has no such dtype.
+      DriverError: the format does not support a dtype.
     """
     try:
         safetensors.write_safetensors(path, arrays)

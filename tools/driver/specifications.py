@@ -1,7 +1,7 @@
 """Arguments as text: ``f32[128,784] i32[128]``, ``{w: f32[3], b: f32} x=f64[2]``, ``0.5``.
 
 A specification is a dtype with dimensions in brackets, a dtype alone for a scalar, a container of
-specifications in Python's notation (the keys of dicts need no quotes), or a literal of Python.
+specifications in Python's notation (the keys of dicts need no quotes), or a Python literal.
 Specifications are separated by spaces or commas; ``name=`` makes a keyword argument.
 """
 
@@ -45,16 +45,16 @@ class _Token(NamedTuple):
 
 
 def parse_arguments(text: str) -> Arguments:
-    """The arguments that a text specifies.
+    """Parse a list of specifications into arguments.
 
     Raises:
-      UsageError: the text is no list of specifications; the message shows where.
+      UsageError: the text is not a list of specifications; the message shows where.
     """
     return _Parser(text).arguments()
 
 
 class _Parser:
-    """Recursive descent over tokens."""
+    """A recursive-descent parser."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -73,30 +73,30 @@ class _Parser:
             at = found.end()
 
     def error(self, message: str, at: int | None = None) -> UsageError:
-        """The error at a position, by default that of the next token."""
+        """An error at a position, by default the position of the next token."""
         if at is None:
             token = self.peek()
             at = len(self.text) if token is None else token.at
         return UsageError(f"--args: {message}\n    {self.text}\n    {' ' * at}^")
 
     def peek(self, ahead: int = 0) -> _Token | None:
-        """The token at a distance."""
+        """The token at an offset from the next one; None after the end."""
         i = self.position + ahead
         return self.tokens[i] if i < len(self.tokens) else None
 
     def is_sign(self, text: str, ahead: int = 0) -> bool:
-        """Whether the token at a distance is a sign."""
+        """Whether the token at an offset from the next one is a given sign."""
         token = self.peek(ahead)
         return token is not None and token.kind == "sign" and token.text == text
 
     def expect(self, text: str) -> None:
-        """Pass over a sign."""
+        """Skip a sign, which must be the next token."""
         if not self.is_sign(text):
             raise self.error(f"expected {text!r}")
         self.position += 1
 
     def arguments(self) -> Arguments:
-        """The whole text."""
+        """Parse the whole text."""
         positional: list[Any] = []
         by_name: dict[str, Any] = {}
         while (token := self.peek()) is not None:
@@ -114,7 +114,7 @@ class _Parser:
         return Arguments(tuple(positional), by_name)
 
     def value(self) -> Any:
-        """One specification."""
+        """Parse one specification."""
         token = self.peek()
         if token is None:
             raise self.error("expected a type or a literal")
@@ -132,7 +132,7 @@ class _Parser:
         return self.array(token)
 
     def array(self, token: _Token) -> gnomon.ShapeDtypeStruct:
-        """An array's type."""
+        """The type of an array."""
         name = token.text
         if name not in DTYPES:
             raise self.error(

@@ -8,7 +8,7 @@ __all__ = ["columns", "size"]
 
 
 def columns(rows: Sequence[Sequence[str]], indent: str = "") -> str:
-    """Rows with their cells in columns; the last column is not padded."""
+    """Format rows as aligned columns; the last column is not padded."""
     if not rows:
         return ""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -20,7 +20,7 @@ def columns(rows: Sequence[Sequence[str]], indent: str = "") -> str:
 
 
 def size(count: float) -> str:
-    """A number of bytes in a unit that fits it."""
+    """Format a number of bytes with a suitable unit."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"

@@ -23,7 +23,7 @@ __all__ = [
     "apply",
 ]
 
-# The option, the function of gnomon, and what its value is called in the help.
+# For each option, the function of gnomon and the help text.
 _OF_ARGUMENTS: Mapping[str, tuple[Callable[..., Any], str]] = {
     "grad": (gnomon.grad, "differentiate, by arguments 0 or ARGNUMS"),
     "value-and-grad": (gnomon.value_and_grad, "likewise, and return the value too"),
@@ -37,7 +37,7 @@ _PLAIN: Mapping[str, tuple[Callable[..., Any], str]] = {
 }
 
 
-# The options whose numbers may be left out.
+# The options whose numbers are optional.
 OPTIONAL_NUMBERS = tuple(f"--{name}" for name in _OF_ARGUMENTS)
 
 
@@ -55,7 +55,7 @@ class Transformation:
 
 
 class _Append(argparse.Action):
-    """Appends a transformation to the list of all of them, whichever option gives it."""
+    """Appends a transformation to one list, so that the order of different options is kept."""
 
     def __call__(
         self,
@@ -140,10 +140,11 @@ def apply(fun: Callable[..., Any], chain: Sequence[Transformation]) -> Callable[
 def add_batch_dimensions(
     args: Sequence[Any], chain: Sequence[Transformation], size: int | None
 ) -> tuple[Any, ...]:
-    """Arguments of a function as arguments of the mapped one: types with the axes of `vmap`.
+    """Add the axes of each `vmap` to the types of a function's arguments.
 
     Raises:
-      UsageError: there is a `vmap`, and no size or axes that are not a number for each argument.
+      UsageError: there is a `vmap`, but no size, or its axes are not one number or None for each
+        argument.
     """
     args = tuple(args)
     for one in chain:
