@@ -17,6 +17,7 @@ __all__ = [
     "CompilerCrashed",
     "CompilerTimeout",
     "CompilerUnavailable",
+    "DistributedError",
     "ExecutionError",
     "GnomonRuntimeError",
     "OutOfMemory",
@@ -86,6 +87,14 @@ class UnsupportedOnTarget(CompilationError):  # noqa: N818 - says what happened
 
 class ExecutionError(GnomonRuntimeError):
     """A compiled program, or a program whose result it reads, failed at run time."""
+
+
+class DistributedError(GnomonRuntimeError):
+    """The processes of a program cannot go on together.
+
+    One of them did not come, died, lost its connection or compiled another program than the others;
+    the message says which. Start all of them again: the connection cannot be repaired.
+    """
 
 
 class OutOfMemory(GnomonRuntimeError):  # noqa: N818 - says what happened

@@ -24,15 +24,18 @@ __all__ = [
     "HOST_PLATFORM",
     "backend",
     "backend_of_device",
+    "check_host_is_unused",
     "choose",
     "compiler_for",
     "host_device",
     "host_device_count",
+    "host_engine",
     "known",
     "plugins",
     "register",
     "selected",
     "set_host_device_count",
+    "set_host_engine",
     "unregister",
 ]
 
@@ -67,6 +70,8 @@ class _HostDevices:
 
 
 _lock = threading.RLock()
+# The backend whose devices have the name of the host's platform; None: the host itself.
+_host_engine: list[Backend | None] = [None]
 _host_devices = _HostDevices()
 _backends: dict[str, Backend] = {}
 # The platforms in use, the default one first; None for all known ones, the host first.
@@ -133,6 +138,9 @@ def backend(name: str | None = None) -> Backend:
             f"the platform {name!r} is not among those in use: {', '.join(selected())} "
             "(GNOMON_PLATFORMS, or the config option gnomon_platforms)"
         )
+    engine = _host_engine[0]
+    if engine is not None and name == HOST_PLATFORM:
+        return engine
     return backend_of_device(name) if name in known() else _first_of(name)
 
 
@@ -190,6 +198,30 @@ def host_device_count() -> int:
     with _lock:
         _host_devices.fixed = True
         return _host_devices.count
+
+
+def set_host_engine(engine: Backend | None) -> None:
+    """Let the host's platform be that of another backend, which has devices of other processes too.
+
+    The host's own device stays, with the arrays in this process's memory; it is not listed any
+    more.
+    """
+    _host_engine[0] = engine
+
+
+def check_host_is_unused() -> None:
+    """Raise `RuntimeError` if programs have used the host's devices."""
+    with _lock:
+        if _host_devices.fixed or HOST_PLATFORM in _backends:
+            raise RuntimeError(
+                "the CPU's devices have been used already: call gnomon.distributed.initialize() "
+                "at the start of the program, before any computation and before gnomon.devices()"
+            )
+
+
+def host_engine() -> Backend | None:
+    """The backend that `set_host_engine` has set."""
+    return _host_engine[0]
 
 
 def host_device() -> Device:

@@ -49,6 +49,7 @@ ROOMS = (
     "_profiling",
     "profiler",
     "debug",
+    "distributed",
     "experimental",
     "lax",
     "custom_batching",

@@ -12,7 +12,7 @@ from gnomon._diagnostics.missing_names import NOT_YET
 jax = pytest.importorskip("jax")
 
 
-@pytest.mark.parametrize("name", ["distributed", "ffi"])
+@pytest.mark.parametrize("name", ["host_id", "ffi"])
 def test_the_error_says_why(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"gnomon has no '{name}': .*docs/api\.md"):
         getattr(gn, name)

@@ -18,7 +18,14 @@ from gnomon._arrays.concrete import ConcreteArray, PlacedArray, placed, placed_b
 from gnomon._arrays.sharded import ShardedArray, sharded
 from gnomon._arrays.transfers import asked_for, guard_arrival
 from gnomon._config.current import Config, config
-from gnomon._sharding.device import Device, as_device, devices_of, in_host_memory, is_device
+from gnomon._sharding.device import (
+    Device,
+    as_device,
+    devices_of,
+    in_host_memory,
+    is_addressable,
+    is_device,
+)
 from gnomon._sharding.device_group import place_of_devices
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec
@@ -77,7 +84,7 @@ def local_devices(
     number = process_index if process_index is not None else host_id
     found = devices(backend)
     if number is None:
-        return found
+        return [device for device in found if is_addressable(device)]
     if number not in process_indices(backend):
         raise ValueError(
             f"unknown process_index {number}: the processes are {process_indices(backend)}"
@@ -101,12 +108,12 @@ def default_backend() -> str:
 
 
 def process_index(backend: str | None = None) -> int:
-    """The index of this process, which is 0: there is only one process."""
-    return 0
+    """The number of this process, from 0; see `gnomon.distributed`."""
+    return int(getattr(platforms.backend(backend), "process_index", 0))
 
 
 def process_count(backend: str | None = None) -> int:
-    """The number of processes, which is 1."""
+    """The number of processes; see `gnomon.distributed`."""
     return len(process_indices(backend))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from gnomon._config.options import OPTIONS, PREFIXES, Option, option_of
 from gnomon.backends import platforms
 
-__all__ = ["Config", "config"]
+__all__ = ["Config", "config", "follow_host_engine"]
 
 
 class Config(threading.local):
@@ -205,7 +205,9 @@ def _refresh_tokens() -> None:
     defaults = [Config.default_device, *(o.get("default_device") for o in _active_overrides)]
     if Config.platforms:
         defaults.append(Config.platforms[0])
-    Config.placed_somewhere = any(d not in (None, platforms.HOST_PLATFORM) for d in defaults)
+    Config.placed_somewhere = platforms.host_engine() is not None or any(
+        d not in (None, platforms.HOST_PLATFORM) for d in defaults
+    )
     for attribute, somewhere in (
         ("checks_values", "checks_somewhere"),
         ("checks_operands", "operands_somewhere"),
@@ -213,6 +215,12 @@ def _refresh_tokens() -> None:
     ):
         anywhere = any(overrides[attribute] for overrides in _active_overrides)
         setattr(Config, somewhere, getattr(Config, attribute) or anywhere)
+
+
+def follow_host_engine() -> None:
+    """Take notice of another engine of the host's platform, `platforms.set_host_engine`."""
+    with _lock:
+        _refresh_tokens()
 
 
 def _derived(values: dict[str, Any]) -> dict[str, Any]:

@@ -7,13 +7,15 @@ from collections.abc import Iterable
 
 __all__ = ["NOT_YET", "missing_attribute"]
 
-_PROCESSES = "programs run in one process, and several are not supported yet"
+_OLD = "it is an old name of JAX's; use process_count, process_index or process_indices"
+_THREADS = "it checks that one thread at a time runs programs of several processes"
 _REFERENCES = "there are no mutable arrays; x.at[i].set(v) and the carries of loops say the same"
 _XLA = "it belongs to XLA alone"
 _INTERNAL = "it shows JAX's own workings"
 
 _NAMES = {
-    _PROCESSES: "distributed host_count host_id host_ids thread_guard",
+    _OLD: "host_count host_id host_ids",
+    _THREADS: "thread_guard",
     _REFERENCES: "Ref empty_ref free_ref freeze new_ref ref",
     _XLA: "ds ffi",
     _INTERNAL: """

@@ -40,9 +40,9 @@ def default_device() -> Device:
     if not Config.placed_somewhere:
         return HOST
     chosen = config.default_device
-    if chosen is None:
-        return devices_of(None)[0]
-    return devices_of(chosen)[0] if isinstance(chosen, str) else as_device(chosen)
+    if chosen is None or isinstance(chosen, str):
+        return next(filter(is_addressable, devices_of(chosen)))
+    return as_device(chosen)
 
 
 def is_device(x: Any) -> bool:
@@ -51,8 +51,9 @@ def is_device(x: Any) -> bool:
 
 
 def in_host_memory(device: Device) -> bool:
-    """Whether a device is a CPU device, which computes in the process's own memory."""
-    return device is HOST or device.platform == platforms.HOST_PLATFORM
+    """Whether a device computes in the memory of Python, as the CPU's devices do."""
+    # Not by the platform's name: that of several processes is "cpu" too, see `distributed`.
+    return device is HOST or getattr(device, "shares_memory", False)
 
 
 def is_described(device: Device) -> bool:

@@ -46,6 +46,11 @@ class DeviceGroup:
         return self.devices[0].process_index
 
     @property
+    def shares_memory(self) -> bool:
+        """Whether the devices compute in the memory of Python."""
+        return getattr(self.devices[0], "shares_memory", False)
+
+    @property
     def backend(self) -> Any:
         """The backend of the devices."""
         return self.devices[0].backend

@@ -1,0 +1,217 @@
+"""jaxlib's CPU client as a backend."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from typing import Any
+
+import numpy as np
+
+from gnomon.backends import platforms, profiling
+from gnomon.backends.compilation import Artifact, Lowering, Observer
+from gnomon.backends.distributed import buffer as buffers
+from gnomon.backends.distributed.connection import Connection
+from gnomon.backends.distributed.device import Device
+from gnomon.backends.distributed.executable import Executable
+from gnomon.backends.distributed.jaxlib_client import jaxlib
+from gnomon.backends.errors import (
+    BackendUnavailable,
+    CompilationFailed,
+    OutOfMemory,
+    UnsupportedOnTarget,
+)
+from gnomon.backends.pjrt.backend import NUMBERS, Partitions, partitions_of
+from gnomon.backends.pjrt.legalize import legalize
+from gnomon.backends.pjrt.negotiation import mark_donated
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import context, stablehlo
+from gnomon.passes.pipeline import Pass
+
+__all__ = ["XlaCpuBackend"]
+
+# By default, the maximum of nan and a number would be the number.
+_FLAGS = (("xla_cpu_enable_fast_min_max", "False"),)
+
+# A version of StableHLO that all supported versions of jaxlib read, which do not tell theirs.
+_VERSION = "1.14.0"
+
+
+class XlaCpuBackend:
+    """The CPU devices of this process, and those of the others if it is connected with some.
+
+    Args:
+      platform: the name of the platform.
+      device_count: the number of devices of this process; by default as many as the host's
+        platform has been asked for.
+      connection: the other processes, if there are any.
+
+    Attributes:
+      partitions_programs: programs run on several devices; XLA's compiler splits them.
+    """
+
+    partitions_programs = True
+
+    def __init__(
+        self,
+        platform: str,
+        device_count: int | None = None,
+        connection: Connection | None = None,
+    ) -> None:
+        self.platform = platform
+        self._device_count = device_count
+        self._connection = connection
+        self._client: Any = None
+        self._devices: tuple[Device, ...] = ()
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"XlaCpuBackend({self.platform!r})"
+
+    @property
+    def process_index(self) -> int:
+        """The index of this process."""
+        return 0 if self._connection is None else self._connection.process_id
+
+    def devices(self) -> tuple[Device, ...]:
+        """The devices of all processes; see `Backend.devices`."""
+        with self._lock:
+            if self._client is None:
+                self._start()
+            return self._devices
+
+    def _start(self) -> None:
+        connection, count = self._connection, self._device_count
+        if count is None:
+            count = platforms.host_device_count()
+        if connection is None:
+            self._client = jaxlib().xla.make_cpu_client(num_devices=count)
+        else:
+            self._client = connection.make_client(count)
+        process = self.process_index
+        self._devices = tuple(
+            Device(handle, self, process, connection)
+            for handle in sorted(self._client.devices(), key=lambda d: d.id)
+        )
+
+    def lower(
+        self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
+    ) -> Artifact:
+        """Lower a program; see `Backend.lower`."""
+        partitions = partitions_of(program)
+        lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
+        with profiling.span("lower", program=lowering.name):
+            lowering.expand()
+            lowering.run(("expand-scan",))
+            lowering.legalize(
+                Pass(
+                    "legalize-for-xla",
+                    "rewrite what XLA's compilers have no code for",
+                    lambda module: legalize(module, self.platform, "cpu"),
+                )
+            )
+            lowering.to_stablehlo()
+            return lowering.artifact(plan=partitions)
+
+    def compile(
+        self, artifact: Artifact, *, device: Any = None, donate: tuple[int, ...] = ()
+    ) -> Executable:
+        """Compile a lowered program; see `Backend.compile`.
+
+        Raises:
+          DistributedError: the program is for the devices of several processes, and they do not
+            compile the same one.
+        """
+        with profiling.span("compile", program=artifact.name):
+            return self._compiled(artifact, device, donate)
+
+    def _compiled(
+        self, artifact: Artifact, device: Device | None, donate: tuple[int, ...]
+    ) -> Executable:
+        plan: Partitions | None = artifact.plan
+        everything = self.devices()
+        if plan is None:
+            devices = (device or next(d for d in everything if d.is_addressable),)
+            inputs, outputs = artifact.input_types, artifact.output_types
+        else:
+            devices = self._devices_of(plan)
+            inputs, outputs = plan.input_types, plan.output_types
+        if not any(d.is_addressable for d in devices):
+            raise ValueError(
+                f"the program {artifact.name} runs on {list(devices)}, none of which belongs to "
+                f"process {self.process_index}: each process that calls it needs a device of its "
+                "mesh"
+            )
+        code = _readable(artifact.portable, donate)
+        processes = tuple(sorted({d.process_index for d in devices}))
+        if self._connection is not None and len(processes) > 1:
+            order = repr([d.id for d in devices])
+            digest = hashlib.sha256(code + order.encode()).hexdigest()
+            self._connection.agree(artifact.name, digest, processes)
+        try:
+            loaded = self._client.compile_and_load(
+                code, [d.handle for d in devices], _compile_options(devices)
+            )
+        except RuntimeError as error:
+            raise _refused(error) from error
+        return Executable(loaded, devices, inputs, outputs, donate, artifact.name)
+
+    def _devices_of(self, plan: Partitions) -> tuple[Device, ...]:
+        by_id = {device.id: device for device in self.devices()}
+        numbers = [number % NUMBERS for number in plan.devices]
+        missing = [number for number in numbers if number not in by_id]
+        if missing:
+            raise ValueError(
+                f"the program is partitioned over devices {missing}, and the platform "
+                f"{self.platform!r} has {sorted(by_id)}"
+            )
+        return tuple(by_id[number] for number in numbers)
+
+    def compile_for(self, artifact: Artifact, topology: str, **_: Any) -> Any:
+        """Refuse: programs for other machines are compiled by the platforms of these.
+
+        Raises:
+          BackendUnavailable: always.
+        """
+        raise BackendUnavailable(
+            f"the platform {self.platform!r} of jaxlib compiles for its own devices, not for "
+            f"{topology!r}"
+        )
+
+    def put(
+        self, array: np.ndarray[Any, Any], device: Device | None = None, *, copy: bool = False
+    ) -> buffers.Buffer:
+        """Transfer an array to a device of this process; see `Backend.put`."""
+        return buffers.put(
+            array, device or next(d for d in self.devices() if d.is_addressable), copy=copy
+        )
+
+
+def _readable(portable: bytes, donate: tuple[int, ...]) -> bytes:
+    """The program in a version that jaxlib reads, with the donated arguments marked."""
+    module = stablehlo.deserialize_portable_artifact(context(), portable)
+    mark_donated(module, donate)
+    return bytes(stablehlo.serialize_portable_artifact_str(str(module), _VERSION))
+
+
+def _compile_options(devices: tuple[Device, ...]) -> Any:
+    xla = jaxlib().xla
+    options = xla.CompileOptions()
+    build = options.executable_build_options
+    options.num_replicas = build.num_replicas = 1
+    options.num_partitions = build.num_partitions = len(devices)
+    build.use_spmd_partitioning = build.use_shardy_partitioner = len(devices) > 1
+    ids = np.array([[device.id for device in devices]], np.int32)
+    build.device_assignment = xla.DeviceAssignment.create(ids)
+    options.env_option_overrides = list(_FLAGS)
+    return options
+
+
+def _refused(error: RuntimeError) -> Exception:
+    """Convert an error of the compiler."""
+    message = str(error)
+    if message.startswith("RESOURCE_EXHAUSTED"):
+        return OutOfMemory(f"the program does not fit on the device: {message}")
+    if message.startswith("UNIMPLEMENTED"):
+        return UnsupportedOnTarget(f"XLA's compiler rejected it: {message}")
+    return CompilationFailed(f"XLA's compiler failed: {message}", diagnostics=message)

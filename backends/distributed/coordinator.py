@@ -1,0 +1,161 @@
+"""The process that the others connect to: it knows who is there, and tells all who is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from typing import Any
+
+from gnomon.backends.distributed.messages import GREETING, Channel, connect
+from gnomon.backends.distributed.tunnel import join, start_thread
+
+__all__ = ["Coordinator"]
+
+
+class Coordinator:
+    """Waits for the processes, starts them together, and watches them.
+
+    Args:
+      listening: the socket that they connect to.
+      service: the address of XLA's coordination service in this process.
+      count: the number of processes.
+      deadline: when all must have come, by `time.monotonic`.
+      initialization_timeout: the same as a duration, for messages.
+      silence: the time in seconds after which a silent process counts as gone.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        service: tuple[str, int],
+        count: int,
+        deadline: float,
+        initialization_timeout: float,
+        silence: float,
+    ) -> None:
+        self._listening = listening
+        self._service = service
+        self._count = count
+        self._initialization_timeout = initialization_timeout
+        self._silence = silence
+        self._changed = threading.Condition()
+        self._channels: dict[int, Channel] = {}
+        self._ended: set[int] = set()
+        self._started = False
+        self._over = False
+        start_thread(self._accept)
+        start_thread(self._start_together, deadline)
+
+    def close(self) -> None:
+        """Accept no more connections."""
+        self._listening.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            start_thread(self._greet, connection)
+
+    def _greet(self, connection: socket.socket) -> None:
+        channel = Channel(connection, self._silence)
+        try:
+            message = channel.receive()
+            if message is None or message.get("greeting") != GREETING:
+                raise ValueError("no process of gnomon")
+            if message["for"] == "service":
+                near, first = channel.raw()
+                join(connect(self._service, self._silence), near, first)
+                return
+            process = int(message["process"])
+            refused = self._refusal(process, int(message["count"]))
+            if refused:
+                channel.send(refused=refused)
+                channel.close()
+                return
+        except (OSError, ValueError, KeyError):
+            channel.close()
+            return
+        self._watch(process, channel)
+
+    def _refusal(self, process: int, count: int) -> str:
+        if count != self._count:
+            return (
+                f"process {process} was told that there are {count} processes, process 0 that "
+                f"there are {self._count}"
+            )
+        with self._changed:
+            if process in self._channels:
+                return f"there is another process with process_id={process}"
+            if self._started or self._over:
+                return "the processes have been started already"
+        return ""
+
+    def _watch(self, process: int, channel: Channel) -> None:
+        with self._changed:
+            self._channels[process] = channel
+            self._changed.notify_all()
+        try:
+            while (message := channel.receive()) is not None:
+                if "error" in message:
+                    self._fail(process, f"it raised {message['error']}")
+                    return
+                if "bye" in message:
+                    self._end(process)
+            why = "its connection was closed: it died"
+        except TimeoutError:
+            why = f"nothing was heard of it for {self._silence:g} s"
+        except (OSError, ValueError) as error:
+            why = f"its connection was lost: {error}"
+        with self._changed:
+            gone = process not in self._ended
+        if gone:
+            self._fail(process, why)
+
+    def _start_together(self, deadline: float) -> None:
+        with self._changed:
+            while len(self._channels) < self._count and not self._over:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+            missing = sorted(set(range(self._count)) - set(self._channels))
+            self._started = not missing
+        if self._over:
+            return
+        if missing:
+            names = ", ".join(map(str, missing))
+            plural = "es" if len(missing) > 1 else ""
+            self._tell(
+                failure=f"process{plural} {names} of {self._count} did not connect to the "
+                f"coordinator within {self._initialization_timeout:g} s (initialization_timeout)"
+            )
+            return
+        self._tell(start=True)
+        while not self._over:
+            time.sleep(self._silence / 4)
+            self._tell(alive=True)
+
+    def _end(self, process: int) -> None:
+        with self._changed:
+            self._ended.add(process)
+            self._over = self._over or len(self._ended) == self._count
+            over = self._over
+        self._tell(all_ended=True) if over else self._tell(ended=process)
+
+    def _fail(self, process: int, why: str) -> None:
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+        self._tell(failure=f"process {process} of {self._count} is gone: {why}", process=process)
+
+    def _tell(self, **message: Any) -> None:
+        with self._changed:
+            channels = list(self._channels.values())
+        for channel in channels:
+            with contextlib.suppress(OSError):
+                channel.send(**message)

@@ -1,0 +1,150 @@
+"""Programs that jaxlib has compiled, for one device or for those of several processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon.backends.distributed.buffer import Buffer, put
+from gnomon.backends.distributed.device import Device
+from gnomon.backends.distributed.jaxlib_client import execution_error, make_whole
+from gnomon.backends.errors import DistributedError
+from gnomon.dialects.types import TensorType
+
+__all__ = ["Executable"]
+
+
+class Executable:
+    """A compiled program.
+
+    Args:
+      loaded: jaxlib's executable.
+      devices: the devices that run it, in the order of the mesh, of all processes.
+      input_types, output_types: the types of arguments and results on each device.
+      donate: positions of the arguments whose buffers a call consumes.
+
+    Attributes:
+      local: those of the devices that belong to this process.
+      device: the first of these.
+      name: what the program is called in messages and profiles.
+    """
+
+    def __init__(
+        self,
+        loaded: Any,
+        devices: Sequence[Device],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+        donate: tuple[int, ...],
+        name: str,
+    ) -> None:
+        self.name = name
+        self._loaded = loaded
+        self.devices = tuple(devices)
+        self.local = tuple(device for device in devices if device.is_addressable)
+        self.device = self.local[0]
+        self.input_types = tuple((tuple(t.shape), np.dtype(t.dtype)) for t in input_types)
+        self.output_types = tuple((tuple(t.shape), np.dtype(t.dtype)) for t in output_types)
+        self.donate = donate
+        self._handles = tuple(device.handle for device in devices)
+
+    def __call__(self, args: Sequence[np.ndarray[Any, Any] | Buffer]) -> list[Buffer]:
+        """Start the program, which is for one device.
+
+        Raises:
+          TypeError: the number of arguments, a shape, a dtype or a device is not the declared one.
+        """
+        if len(args) != len(self.input_types):
+            raise TypeError(f"the program takes {len(self.input_types)} arguments, got {len(args)}")
+        buffers = []
+        for index, (arg, (shape, dtype)) in enumerate(zip(args, self.input_types, strict=True)):
+            if not isinstance(arg, (Buffer, np.ndarray)):
+                raise TypeError(
+                    f"argument {index} must be a NumPy array or a Buffer, got {type(arg).__name__}"
+                )
+            if arg.shape != shape or arg.dtype != dtype:
+                raise TypeError(
+                    f"argument {index} has shape {arg.shape} and dtype {arg.dtype}, but the "
+                    f"program was compiled for shape {shape} and dtype {dtype}"
+                )
+            if isinstance(arg, np.ndarray):
+                arg = put(arg, self.device, copy=True)
+            elif arg.device is not self.device:
+                raise TypeError(
+                    f"argument {index} is on {arg.device!r}, but the program was compiled for "
+                    f"{self.device!r}"
+                )
+            buffers.append(arg)
+        return self.run(buffers)
+
+    def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
+        """Start the program on its one device, without checks."""
+        return self.run_on_all([buffers])[0]
+
+    def run_on_all(self, buffers: Sequence[Sequence[Buffer]]) -> list[list[Buffer]]:
+        """Start the program on all its devices of this process.
+
+        Args:
+          buffers: for each of ``local``, its parts of the arguments.
+        Returns:
+          For each of them its parts of the results.
+
+        Raises:
+          ExecutionError: the program failed to start.
+          DistributedError: another process is gone.
+        """
+        if len(buffers) != len(self.local):
+            raise TypeError(
+                f"the program runs on {len(self.local)} devices of this process, got arguments for "
+                f"{len(buffers)}"
+            )
+        whole = len(self.devices) > 1
+        world = self.device.world if whole else None
+        arguments = [
+            make_whole(shape, dtype, self._handles, [given[i].array for given in buffers])
+            if whole
+            else buffers[0][i].array
+            for i, (shape, dtype) in enumerate(self.input_types)
+        ]
+
+        def start() -> Any:
+            started = self._loaded.execute_sharded(arguments)
+            return started.disassemble_into_single_device_arrays()
+
+        try:
+            # The call itself may wait for the other processes.
+            outputs = start() if world is None else world.call(start)
+        except DistributedError:
+            raise
+        except RuntimeError as error:
+            raise execution_error(error, f"the program {self.name} failed to start") from error
+        for given in buffers:
+            for index in self.donate:
+                given[index].delete("it was donated to a call")
+        return [
+            [
+                Buffer(parts[position], shape, dtype, device)
+                for parts, (shape, dtype) in zip(outputs, self.output_types, strict=True)
+            ]
+            for position, device in enumerate(self.local)
+        ]
+
+    def as_text(self) -> str:
+        """The optimized HLO of the program."""
+        return "\n".join(module.to_string() for module in self._loaded.hlo_modules())
+
+    def cost_analysis(self) -> dict[str, Any]:
+        """The compiler's estimates: ``flops``, ``bytes accessed`` and others."""
+        return dict(self._loaded.cost_analysis())
+
+    def memory_analysis(self) -> Any:
+        """The memory that the program needs on each device."""
+        return self._loaded.get_compiled_memory_stats()
+
+    def __repr__(self) -> str:
+        return (
+            f"Executable({len(self.input_types)} arguments, {len(self.output_types)} results, "
+            f"devices={list(self.devices)!r})"
+        )

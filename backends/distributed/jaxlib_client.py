@@ -1,0 +1,132 @@
+"""The parts of jaxlib that this package uses: its import, devices' types, and its errors.
+
+jaxlib calls back into Python for things that JAX supplies: the sharding and the type of an array.
+The classes `_OneDevice`, `_Parts` and `_Type` have just what it reads.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gnomon.backends.errors import BackendUnavailable, ExecutionError, OutOfMemory
+
+__all__ = ["Jaxlib", "execution_error", "jaxlib", "make_whole", "put_on_device"]
+
+_INSTALL = "python -m pip install 'gnomon[distributed]'"
+
+
+class Jaxlib(NamedTuple):
+    """The modules of jaxlib, and the classes that are derived from its own.
+
+    Attributes:
+      xla: ``jaxlib.xla_client``.
+      native: ``jaxlib._jax``.
+      one_device: the sharding of an array on one device.
+      parts: the sharding of an array on several devices.
+    """
+
+    xla: Any
+    native: Any
+    one_device: Any
+    parts: Any
+
+
+@functools.cache
+def jaxlib() -> Jaxlib:
+    """Import jaxlib.
+
+    Raises:
+      BackendUnavailable: it is not installed, or has not the functions that are used here.
+    """
+    # Read at import; jaxlib prints a line for each client otherwise.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    try:
+        xla = importlib.import_module("jaxlib.xla_client")
+        native = importlib.import_module("jaxlib._jax")
+        whole = xla.HloSharding.replicate()
+
+        class OneDevice(xla.SingleDeviceSharding):  # type: ignore[name-defined, misc]
+            """The sharding of an array on one device."""
+
+            memory_kind = None
+
+            def _to_xla_hlo_sharding(self, ndim: int) -> Any:
+                return whole
+
+        class Parts(xla.GSPMDSharding):  # type: ignore[name-defined, misc]
+            """Some devices; the program that reads the array knows how it is split."""
+
+            memory_kind = None
+
+            def _to_xla_hlo_sharding(self, ndim: int) -> Any:
+                return whole
+
+        return Jaxlib(xla, native, OneDevice, Parts)
+    except ImportError as error:
+        raise BackendUnavailable(
+            f"several processes need jaxlib, which cannot be imported ({error}); install it: "
+            f"{_INSTALL}"
+        ) from error
+    except AttributeError as error:
+        raise BackendUnavailable(
+            f"the installed jaxlib is of a version that gnomon does not support ({error}); install "
+            f"another: {_INSTALL}"
+        ) from error
+
+
+class _Type:
+    """The type of an array, as far as jaxlib reads it."""
+
+    __slots__ = ("dtype", "shape", "weak_type")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape, self.dtype, self.weak_type = shape, dtype, False
+
+
+def put_on_device(array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> Any:
+    """An array on a device of jaxlib; without ``copy``, it may be read in place."""
+    xla = jaxlib().xla
+    semantics = xla.HostBufferSemantics
+    return xla.batched_device_put(
+        _Type(array.shape, array.dtype),
+        _one_device(device),
+        [array],
+        [device],
+        committed=True,
+        force_copy=False,
+        enable_x64=True,
+        host_buffer_semantics=semantics.IMMUTABLE_ONLY_DURING_CALL if copy else semantics.ZERO_COPY,
+    )
+
+
+@functools.lru_cache(maxsize=None)
+def _one_device(device: Any) -> Any:
+    return jaxlib().one_device(device)
+
+
+@functools.lru_cache(maxsize=64)
+def _parts(devices: tuple[Any, ...]) -> Any:
+    xla = jaxlib().xla
+    return jaxlib().parts(xla.DeviceList(devices), xla.HloSharding.replicate())
+
+
+def make_whole(
+    shape: tuple[int, ...], dtype: np.dtype[Any], devices: tuple[Any, ...], parts: Sequence[Any]
+) -> Any:
+    """The argument of a program for several devices, of its parts on those of this process."""
+    return jaxlib().xla.ArrayImpl(
+        _Type(shape, dtype), _parts(devices), list(parts), committed=True, _skip_checks=True
+    )
+
+
+def execution_error(error: Exception, what: str) -> ExecutionError | OutOfMemory:
+    """Convert an error of jaxlib."""
+    message = str(error)
+    kind = OutOfMemory if message.startswith("RESOURCE_EXHAUSTED") else ExecutionError
+    return kind(f"{what}: {message}")

@@ -1,0 +1,200 @@
+"""The link of a process with the coordinator: it starts with the others, and learns who is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from typing import Any
+
+from gnomon.backends.distributed.messages import GREETING, Channel, connect
+from gnomon.backends.distributed.tunnel import start_thread
+from gnomon.backends.errors import DistributedError
+
+__all__ = ["Link"]
+
+_BETWEEN_ATTEMPTS = 0.1
+
+
+class Link:
+    """The connection of a process with the coordinator.
+
+    Args:
+      address: the coordinator's host and port.
+      process, count: the number of this process, and that of all processes.
+      initialization_timeout: the time in seconds within which all must have come.
+      silence: the time in seconds after which a silent coordinator counts as gone.
+
+    Attributes:
+      failure: the reason why the processes cannot go on together, or None.
+    Raises:
+      DistributedError: the coordinator cannot be reached, or refuses this process.
+    """
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        process: int,
+        count: int,
+        initialization_timeout: float,
+        silence: float,
+    ) -> None:
+        self.failure: DistributedError | None = None
+        self._address = address
+        self._process = process
+        self._count = count
+        self._silence = silence
+        self._timeout = initialization_timeout
+        self._failed = threading.Event()
+        self._started = threading.Event()
+        self._all_ended = threading.Event()
+        self._closed = False
+        self._ended: dict[int, float] = {}
+        self._channel = self._connected(time.monotonic() + initialization_timeout)
+        start_thread(self._listen)
+        start_thread(self._beat)
+
+    def _connected(self, deadline: float) -> Channel:
+        while True:
+            try:
+                channel = Channel(connect(self._address, self._silence), self._silence)
+                channel.send(
+                    greeting=GREETING, **{"for": "link"}, process=self._process, count=self._count
+                )
+                return channel
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise DistributedError(
+                        f"process {self._process} cannot reach the coordinator at "
+                        f"{self._address[0]}:{self._address[1]} within {self._timeout:g} s "
+                        f"(initialization_timeout): {error}. It is the process 0, which must run "
+                        "and be reachable at coordinator_address"
+                    ) from None
+                time.sleep(_BETWEEN_ATTEMPTS)
+
+    @property
+    def local_address(self) -> str:
+        """The address of this process on the network by which it reaches the coordinator."""
+        return str(self._channel.raw_address())
+
+    def reach_service(self) -> socket.socket:
+        """A new connection to XLA's coordination service."""
+        channel = Channel(connect(self._address, self._silence), self._silence)
+        channel.send(greeting=GREETING, **{"for": "service"})
+        return channel.raw()[0]
+
+    def wait_for_start(self) -> None:
+        """Wait until all processes are there.
+
+        Raises:
+          DistributedError: one did not come in time, or this process was refused.
+        """
+        # The coordinator decides; it may have begun to wait later than this process.
+        deadline = time.monotonic() + self._timeout + self._silence
+        while not self._started.is_set():
+            self.pause(0.01)
+            if time.monotonic() > deadline:
+                self._fail(
+                    f"the coordinator did not start the processes within {self._timeout:g} s "
+                    "(initialization_timeout)"
+                )
+
+    def pause(self, seconds: float) -> None:
+        """Wait for some time.
+
+        Raises:
+          DistributedError: the processes cannot go on together.
+        """
+        if self._failed.wait(seconds) if seconds else self._failed.is_set():
+            self.raise_failure()
+        if self._ended and not self._all_ended.is_set():
+            process, since = next(iter(self._ended.items()))
+            if time.monotonic() - since > self._silence:
+                self._fail(
+                    f"process {process} of {self._count} has ended its program, and this one "
+                    "still waits for it: all must run the same programs"
+                )
+                self.raise_failure()
+
+    def settle(self) -> None:
+        """Wait until it is known whether a process is gone, after an error of a collective.
+
+        Raises:
+          DistributedError: one is.
+        """
+        # A lost connection between two processes is seen before the coordinator has told of it.
+        deadline = time.monotonic() + self._silence
+        while time.monotonic() < deadline:
+            self.pause(0.01)
+
+    def raise_failure(self) -> None:
+        """Raise the reason why the processes cannot go on together."""
+        assert self.failure is not None
+        raise DistributedError(str(self.failure))
+
+    def end(self, timeout: float) -> bool:
+        """Tell the others that this process has ended, and wait for them; whether all have."""
+        with contextlib.suppress(OSError):
+            self._channel.send(bye=True)
+        deadline = time.monotonic() + timeout
+        while not (self._all_ended.is_set() or self._failed.is_set()):
+            if time.monotonic() > deadline:
+                return False
+            self._all_ended.wait(0.05)
+        return self._all_ended.is_set()
+
+    def end_with(self, error: str) -> None:
+        """Tell the others that this process ends because of an error."""
+        with contextlib.suppress(OSError):
+            self._channel.send(error=error)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._closed = True
+        self._channel.close()
+
+    def _fail(self, why: str) -> None:
+        if self.failure is None and not self._closed:
+            self.failure = DistributedError(why)
+            self._failed.set()
+
+    def _listen(self) -> None:
+        where = f"{self._address[0]}:{self._address[1]}"
+        try:
+            # Before the start, the coordinator says nothing until the last process has come.
+            while (message := self._next()) is not None:
+                self._take(message)
+            why = "its connection was closed: process 0 died"
+        except TimeoutError:
+            why = f"nothing was heard of it for {self._silence:g} s"
+        except (OSError, ValueError) as error:
+            why = f"its connection was lost: {error}"
+        if not self._all_ended.is_set():
+            self._fail(f"the coordinator at {where} is gone: {why}")
+
+    def _next(self) -> dict[str, Any] | None:
+        while True:
+            try:
+                return self._channel.receive()
+            except TimeoutError:
+                if self._started.is_set():
+                    raise
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if "failure" in message:
+            self._fail(message["failure"])
+        elif "refused" in message:
+            self._fail(f"the coordinator refused process {self._process}: {message['refused']}")
+        elif "start" in message:
+            self._started.set()
+        elif "ended" in message:
+            self._ended[message["ended"]] = time.monotonic()
+        elif "all_ended" in message:
+            self._all_ended.set()
+
+    def _beat(self) -> None:
+        while not (self._closed or self._failed.is_set()):
+            with contextlib.suppress(OSError):
+                self._channel.send(alive=True)
+            time.sleep(self._silence / 4)
