@@ -114,7 +114,7 @@ class Connection:
         return self._link.failure
 
     def make_client(self, device_count: int) -> Any:
-        """jaxlib's client, which has ``device_count`` devices in this process.
+        """Jaxlib's client, which has ``device_count`` devices in this process.
 
         All processes must make theirs at the same time.
 
@@ -268,7 +268,15 @@ class Connection:
 
 
 # Parts of the messages of collectives and of the coordination service.
-_SIGNS_OF_LOSS = ("Gloo", "gloo", "Connection", "connection", "UNAVAILABLE", "DEADLINE", "CANCELLED")
+_SIGNS_OF_LOSS = (
+    "Gloo",
+    "gloo",
+    "Connection",
+    "connection",
+    "UNAVAILABLE",
+    "DEADLINE",
+    "CANCELLED",
+)
 
 
 def _listen(bind: str | None, port: int) -> socket.socket:
@@ -276,9 +284,7 @@ def _listen(bind: str | None, port: int) -> socket.socket:
         return socket.create_server(parse_address(bind))
     if socket.has_dualstack_ipv6():
         with contextlib.suppress(OSError):
-            return socket.create_server(
-                ("::", port), family=socket.AF_INET6, dualstack_ipv6=True
-            )
+            return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
     return socket.create_server(("", port))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from gnomon.backends import platforms
+
 __all__ = ["Device", "World"]
 
 
@@ -100,7 +102,5 @@ class Device:
 
 
 def _device_by_id(platform: str, number: int) -> Any:
-    from gnomon.backends import platforms
-
     found = {device.id: device for device in platforms.backend(platform).devices()}
     return found[number]

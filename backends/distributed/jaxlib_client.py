@@ -105,7 +105,7 @@ def put_on_device(array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> An
     )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _one_device(device: Any) -> Any:
     return jaxlib().one_device(device)
 

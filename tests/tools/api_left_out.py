@@ -40,7 +40,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "*": {_PRIMITIVES: "*_p"},
     "": {
         _DEVICES: """
-            distributed host_count host_id host_ids thread_guard
+            host_count host_id host_ids thread_guard
             remove_size_one_mesh_axis_from_type auto_pcast
         """,
         _INTERNAL: """

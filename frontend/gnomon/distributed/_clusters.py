@@ -86,7 +86,8 @@ def _open_mpi() -> Place:
     if match is None:
         raise ValueError(f"{_URI} names no address: {os.environ[_URI]!r}")
     # The lower bits of the number are the same for all jobs of a machine.
-    address = f"{match[1]}:{_port(int(job) >> 16)}"
+    host = f"[{match[1]}]" if ":" in match[1] else match[1]
+    address = f"{host}:{_port(int(job) >> 16)}"
     count, process = os.environ["OMPI_COMM_WORLD_SIZE"], os.environ["OMPI_COMM_WORLD_RANK"]
     return Place(address, int(count), int(process))
 

@@ -1,0 +1,104 @@
+"""Programs of several processes, for tests."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Ended", "run_processes"]
+
+_START = """
+import os, signal, sys, time
+import numpy as np
+import gnomon as gn, gnomon.numpy as gnp
+from gnomon import P, lax
+process, count = int(os.environ["GNOMON_PROCESS_ID"]), int(os.environ["GNOMON_NUM_PROCESSES"])
+"""
+_CONNECT = """
+gn.distributed.initialize(
+    initialization_timeout={initialization}, heartbeat_timeout_seconds={heartbeat},
+    shutdown_timeout_seconds=20,
+)
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process that has ended.
+
+    Attributes:
+      code: its exit code.
+      output: what it printed.
+      errors: what it printed to the standard error.
+    """
+
+    code: int
+    output: str
+    errors: str
+
+
+def run_processes(
+    program: str,
+    count: int = 2,
+    devices: int = 2,
+    *,
+    connect: bool = True,
+    initialization: float = 60,
+    heartbeat: float = 20,
+    timeout: float = 100,
+    kill: Sequence[int] = (),
+) -> list[Ended]:
+    """Run a program in several processes, each of which is connected with the others.
+
+    Args:
+      program: the code after ``initialize``; it has ``gn``, ``gnp``, ``np``, ``P``, ``lax``,
+        ``process`` and ``count``.
+      connect: whether ``initialize`` is called before it.
+      initialization, heartbeat: timeouts of ``initialize``.
+      timeout: the time in seconds within which all must end, except those of ``kill``, which are
+        killed after the others have.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = "{}:{}".format(*free.getsockname())
+    code = _START
+    if connect:
+        code += _CONNECT.format(initialization=initialization, heartbeat=heartbeat)
+    code += textwrap.dedent(program)
+    started = []
+    for number in range(count):
+        environment = {
+            **os.environ,
+            "GNOMON_COORDINATOR_ADDRESS": address,
+            "GNOMON_COORDINATOR_BIND_ADDRESS": address,
+            "GNOMON_NUM_PROCESSES": str(count),
+            "GNOMON_PROCESS_ID": str(number),
+            "GNOMON_NUM_CPU_DEVICES": str(devices),
+        }
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-c", code],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    deadline = time.monotonic() + timeout
+    ended: list[Ended | None] = [None] * count
+    try:
+        for number in [*(n for n in range(count) if n not in kill), *kill]:
+            process = started[number]
+            if number in kill:
+                process.kill()
+            output, errors = process.communicate(timeout=max(1.0, deadline - time.monotonic()))
+            ended[number] = Ended(process.returncode, output, errors)
+    finally:
+        for process in started:
+            process.kill()
+    return [each for each in ended if each is not None]
