@@ -164,8 +164,11 @@ def complaints(found: Import) -> Iterator[str]:
     if alone and found.target.partition(".")[0] not in RUNTIME_IMPORTS | sys.stdlib_module_names:
         yield f"{at}: gnomon_runtime needs NumPy, ml_dtypes and IREE's runtime, and nothing else"
     may_use_jax = is_in(found.importer, "gnomon.tools.bench")
-    if (is_in(found.target, "jax") or is_in(found.target, "jaxlib")) and not may_use_jax:
+    if is_in(found.target, "jax") and not may_use_jax:
         yield f"{at}: jax is an oracle of the tests and a peer of the benchmarks, nothing else"
+    may_use_jaxlib = may_use_jax or is_in(found.importer, "gnomon.backends.distributed")
+    if is_in(found.target, "jaxlib") and not may_use_jaxlib:
+        yield f"{at}: only gnomon.backends.distributed knows jaxlib"
 
 
 FILES = product_files()

@@ -131,7 +131,9 @@ class XlaCpuBackend:
         plan: Partitions | None = artifact.plan
         everything = self.devices()
         if plan is None:
-            devices = (device or next(d for d in everything if d.is_addressable),)
+            devices: tuple[Device, ...] = (
+                device or next(d for d in everything if d.is_addressable),
+            )
             inputs, outputs = artifact.input_types, artifact.output_types
         else:
             devices = self._devices_of(plan)

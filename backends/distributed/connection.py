@@ -167,7 +167,7 @@ class Connection:
             if isinstance(error, RuntimeError):
                 self.explain(error)
             raise error
-        return result  # type: ignore[no-any-return]
+        return result
 
     def _work(self) -> None:
         while True:
@@ -243,10 +243,9 @@ class Connection:
             self.abandon()
             return
         ended = self._link.end(self._shutdown_timeout)
-        failure = self.failure
         if not ended:
             self.abandon()
-            raise failure or DistributedError(
+            raise self._link.failure or DistributedError(
                 f"the other processes did not end within {self._shutdown_timeout:g} s after this "
                 "one (shutdown_timeout_seconds)"
             )

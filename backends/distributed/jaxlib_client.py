@@ -51,7 +51,7 @@ def jaxlib() -> Jaxlib:
         native = importlib.import_module("jaxlib._jax")
         whole = xla.HloSharding.replicate()
 
-        class OneDevice(xla.SingleDeviceSharding):  # type: ignore[name-defined, misc]
+        class OneDevice(xla.SingleDeviceSharding):  # type: ignore[name-defined]
             """The sharding of an array on one device."""
 
             memory_kind = None
@@ -59,7 +59,7 @@ def jaxlib() -> Jaxlib:
             def _to_xla_hlo_sharding(self, ndim: int) -> Any:
                 return whole
 
-        class Parts(xla.GSPMDSharding):  # type: ignore[name-defined, misc]
+        class Parts(xla.GSPMDSharding):  # type: ignore[name-defined]
             """Some devices; the program that reads the array knows how it is split."""
 
             memory_kind = None

@@ -18,12 +18,12 @@ class Place(NamedTuple):
 
     Attributes:
       address: the coordinator's ``"host:port"``.
-      count: the number of processes.
+      processes: their number.
       process: the number of this process.
     """
 
     address: str | None
-    count: int | None
+    processes: int | None
     process: int | None
 
 

@@ -92,7 +92,7 @@ def initialize(
     if None in (address, count, process):
         found = find_place(cluster_detection_method)
         address = address or found.address
-        count = found.count if count is None else count
+        count = found.processes if count is None else count
         process = found.process if process is None else process
     for value, name in (
         (address, "coordinator_address"),
