@@ -21,9 +21,10 @@ from gnomon.backends.errors import (
     OutOfMemory,
     UnsupportedOnTarget,
 )
-from gnomon.backends.pjrt.backend import NUMBERS, Partitions, partitions_of
+from gnomon.backends.pjrt.backend import Partitions, partitions_of
 from gnomon.backends.pjrt.legalize import legalize
 from gnomon.backends.pjrt.negotiation import mark_donated
+from gnomon.backends.shards import NUMBERS
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, stablehlo
 from gnomon.passes.pipeline import Pass
