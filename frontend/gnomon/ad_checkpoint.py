@@ -1,4 +1,4 @@
-"""Checkpoints: names for policies, and what is kept for the backward pass."""
+"""Checkpoints: policies by name, and the values that are kept for the backward pass."""
 
 from gnomon._transformations.checkpoint import (
     Offloadable,

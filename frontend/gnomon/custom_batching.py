@@ -1,4 +1,4 @@
-"""Functions with batching rules of their own."""
+"""Functions with custom batching rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["custom_vmap", "sequential_vmap"]
 def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
     """A function whose `vmap` is a loop over the elements (`lax.map`).
 
-    It serves functions that cannot be vectorized, or whose vectorized form needs too much memory.
+    Use it for functions that cannot be vectorized, or whose vectorized form needs too much memory.
 
     Args:
       f: a function of arrays and pytrees of them, given by position.

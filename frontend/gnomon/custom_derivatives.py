@@ -1,4 +1,4 @@
-"""Functions with derivative rules of their own, and what their rules get."""
+"""Functions with custom derivative rules, and the types of the arguments of these rules."""
 
 from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon._transformations.custom_rules import (

@@ -1,7 +1,7 @@
-"""Looking into programs: `print`, `callback`, `breakpoint`, and pictures of shardings.
+"""Inspection of running programs: `print`, `callback`, `breakpoint`, and pictures of shardings.
 
-They see values, and how these are spread over devices, where a traced function has only tracers,
-and leave results and derivatives alone.
+In traced functions, they see the values and shardings that the program has when it runs. They do
+not change results or derivatives.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ def callback(
     partitioned: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Call a Python function with values of a program, when it runs.
+    """Call a Python function with values of a program when it runs.
 
-    Under `vmap` the function is called for each element in turn; under `jvp` and `grad` with the
+    Under `vmap`, the function is called for each element in turn; under `jvp` and `grad`, with the
     primal values.
 
     Args:
-      callback: takes the arguments with arrays as concrete `Array`s; what it returns is dropped.
-        Without it, a decorator of such functions is returned.
-      args, kwargs: pytrees; leaves that are no arrays are passed on as they are.
-      ordered: keep the order among the ordered ones; programs run theirs in order in any case.
-      partitioned: a device shows its own part of the arrays; the one device here has them whole.
+      callback: a function of ``args`` and ``kwargs``, whose arrays it gets as concrete `Array`s;
+        its result is dropped. Without it, a decorator of such functions is returned.
+      args, kwargs: pytrees; leaves that are not arrays are passed on as they are.
+      ordered: keep the order of ordered calls. Programs make all calls in order anyway.
+      partitioned: accepted for compatibility: the function always gets whole arrays.
 
     Example:
       >>> import gnomon as gn
@@ -74,7 +74,7 @@ def callback(
 def _decorated(
     function: Callable[..., Any], *args: Any, ordered: bool, **kwargs: Any
 ) -> Callable[..., None] | None:
-    """The second call of ``callback(ordered=True)(f)``; with arguments it calls ``f`` at once."""
+    """The decorator that ``callback(ordered=True)`` returns; with arguments, it calls ``f``."""
     check_callable(function, "debug.callback")
     if args or kwargs:
         call_for_effects(function, args, kwargs, ordered, "debug.callback")
@@ -88,7 +88,7 @@ def _decorated(
 
 
 class _Checking(string.Formatter):
-    """Formats once to see that every argument has its place, before values are known."""
+    """A formatter that checks, before values are known, that the format uses all arguments."""
 
     def check_unused_args(self, used: Any, args: Any, kwargs: Any) -> None:
         unused = [arg for i, arg in enumerate(args) if i not in used]
@@ -126,21 +126,20 @@ def print(
     skip_format_check: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Print values of a program, when it runs.
+    """Print values of a program when it runs.
 
     Args:
-      fmt: a format string, as of ``str.format`` (an f-string would format the tracers). Without it,
-        a function of ``fmt``, ``args`` and ``kwargs`` alone is returned: what they are called no
-        option can be taken for.
-      args, kwargs: what it formats: pytrees of arrays and anything else.
+      fmt: a format string for ``str.format`` (an f-string would format the tracers). Without it, a
+        function of only ``fmt``, ``args`` and ``kwargs`` is returned, so that ``kwargs`` may have
+        the names of options.
+      args, kwargs: the values to format: pytrees of arrays and of anything else.
       ordered: see `callback`.
-      partitioned: a device shows its own part of the arrays; the one device here has them whole.
-      skip_format_check: do not look, when the function is traced, whether ``fmt`` uses all
-        arguments.
+      partitioned: see `callback`.
+      skip_format_check: do not check during tracing that ``fmt`` uses all arguments.
     Raises:
-      ValueError: an argument has no place in ``fmt``.
-      KeyError, IndexError: ``fmt`` names an argument that is not there.
-      TypeError: ``fmt`` is no string, or values are given without it.
+      ValueError: ``fmt`` does not use an argument.
+      KeyError, IndexError: ``fmt`` uses an argument that is not given.
+      TypeError: ``fmt`` is not a string, or values are given without ``fmt``.
 
     Example:
       >>> import gnomon as gn
@@ -165,7 +164,7 @@ def log(
     skip_format_check: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Log values of a program, when it runs, as messages of level INFO of ``gnomon.debug``.
+    """Log values of a program when it runs, as messages of level INFO of ``gnomon.debug``.
 
     Arguments, results and errors are those of `print`.
     """
@@ -211,11 +210,12 @@ def _format_later(
 
 
 def breakpoint(*, ordered: bool = False, **kwargs: Any) -> None:
-    """Stop in the debugger when a program gets here, with the local variables of the caller.
+    """Stop in the debugger when the program reaches this call, with the caller's local variables.
 
-    The debugger is that of ``sys.breakpointhook`` (`pdb`, or what ``PYTHONBREAKPOINT`` names). The
-    caller's frame is gone when a compiled program runs: its variables are those of the function in
-    which the debugger stops, ``variables``, with arrays in the place of tracers.
+    The debugger is ``sys.breakpointhook`` (`pdb`, or the one that ``PYTHONBREAKPOINT`` names). When
+    a compiled program runs, the frame of the caller no longer exists. So the debugger stops in a
+    function ``variables``, whose local variables are those of the caller, with arrays instead of
+    tracers.
 
     Args:
       ordered: see `callback`.
@@ -239,14 +239,14 @@ def _stop(variables: dict[str, Any]) -> None:
 def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], Any]) -> None:
     """Call a function with the sharding of each array of a pytree.
 
-    That of an array with a value is known at once. Of a value in a jitted function it is known when
-    the function is compiled: the function is called then, and not when the program runs. Inside of
-    `shard_map` each device has its own array, and the sharding splits none of its dimensions. Under
-    `vmap` it is that of the whole batch.
+    The sharding of a concrete array is known at once. That of a value in a jitted function is known
+    when the function is compiled, so ``callback`` is called then, and not when the program runs.
+    Inside of `shard_map`, each device has its own array, and the sharding splits no dimension.
+    Under `vmap`, the sharding is that of the whole batch.
 
     Args:
       value: a pytree of arrays.
-      callback: takes a `gnomon.sharding.Sharding`; what it returns is dropped.
+      callback: a function of a `gnomon.sharding.Sharding`; its result is dropped.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -266,15 +266,15 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], Any]) -
 
 
 def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
-    """Print a picture of how an array is spread over devices.
+    """Print a picture of how an array is distributed over devices.
 
-    In a jitted function this happens when it is compiled; see `inspect_array_sharding`.
+    In a jitted function, this happens when it is compiled; see `inspect_array_sharding`.
 
     Args:
       arr: an array of one or two dimensions.
       kwargs: the options of `visualize_sharding`.
     Raises:
-      ValueError: the array has another number of dimensions.
+      ValueError: the array does not have one or two dimensions.
 
     Example:
       >>> import gnomon as gn

@@ -1,4 +1,4 @@
-"""Arrays of other libraries, without a copy where memory allows."""
+"""Exchange of arrays with other libraries, without a copy where possible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["from_dlpack", "is_supported_dtype"]
 
 
 def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Array:
-    """An array of another library's; see `gnomon.numpy.from_dlpack`."""
+    """Convert an array of another library; see `gnomon.numpy.from_dlpack`."""
     return gnomon.numpy.from_dlpack(external_array, device=device, copy=copy)
 
 

@@ -1,4 +1,4 @@
-"""The errors that gnomon raises by name; each one's docstring says what to do about it."""
+"""The errors that gnomon defines; the docstring of each says what to do about it."""
 
 from gnomon._diagnostics.errors import (
     ConcretizationTypeError,
@@ -27,7 +27,7 @@ from gnomon.backends.errors import (
 )
 from gnomon.dialects.symbolic.errors import InconclusiveDimensionOperation
 
-# JAX's name of what a runtime raises.
+# JAX's name of the error that a runtime raises.
 JaxRuntimeError = GnomonRuntimeError
 
 __all__ = [

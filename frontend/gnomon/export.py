@@ -1,8 +1,8 @@
-"""Exported functions: kept in files, called in other processes, with or without the compiler.
+"""Exported functions, which can be stored in files and called in other processes.
 
 `export` traces a jitted function for given types; its result can be called, differentiated and
-serialized. `save` writes functions with modules compiled for chosen targets into one file, which
-`gnomon.load` runs, and `gnomon_runtime.load` where there is no compiler.
+serialized. `save` writes functions with modules compiled for chosen targets into one file.
+`gnomon.load` loads the file; without the compiler, `gnomon_runtime.load` does.
 """
 
 from gnomon._export.deserialization import deserialize, load_exported

@@ -1,4 +1,4 @@
-"""Pytrees of arrays as one vector, and back."""
+"""Conversion of pytrees of arrays to one vector, and back."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ DTypes = tuple[np.dtype[Any], ...]
 
 
 def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
-    """All elements of a pytree of arrays in one vector.
+    """Flatten a pytree of arrays to one vector.
 
     Args:
       pytree: arrays and scalars.
     Returns:
-      ``(flat, unravel)``: a vector of the dtype that those of the leaves promote to (float32, where
-      there is no leaf), and a function that makes such a pytree of a vector of the same length.
-      Where the leaves are of one dtype, that function takes a vector of any dtype.
-    Raises:
-      TypeError: by ``unravel``: a vector of another dtype, where the leaves are of several.
-      ValueError: by ``unravel``: a vector of another length.
+      ``(flat, unravel)``: a vector of the dtype that the leaves promote to (float32 if there are no
+      leaves), and a function that converts a vector of the same length to such a pytree. If all
+      leaves have the same dtype, ``unravel`` takes vectors of any dtype. Otherwise it raises
+      ``TypeError`` for a vector of another dtype; it raises ``ValueError`` for one of another
+      length.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -59,11 +58,11 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
 
 @dataclass(frozen=True)
 class _Unravel:
-    """Makes a pytree of a vector; equal ones make the same, so they are one static argument.
+    """A function from a vector to a pytree; comparable, so that it can be a static argument.
 
     Attributes:
-      tree: the structure.
-      shapes, dtypes: of the leaves.
+      tree: the structure of the pytree.
+      shapes, dtypes: the shapes and dtypes of the leaves.
       expected: the dtype of the vector; None for any.
     """
 
@@ -73,7 +72,7 @@ class _Unravel:
     expected: np.dtype[Any] | None
 
     def __call__(self, flat: Any) -> Any:
-        """The pytree of a vector."""
+        """Convert a vector to a pytree."""
         vector, expected = as_operand(flat), self.expected
         if expected is not None and vector.dtype != expected:
             raise TypeError(
@@ -98,7 +97,7 @@ class _Unravel:
 
 
 def _as_dtype(x: Array, dtype: np.dtype[Any]) -> Array:
-    # What is real here was real before.
+    # Leaves that are real here were real before flattening.
     if is_complex(x.dtype) and not is_complex(dtype):
         x = lax.real(x)
     return converted(x, dtype)

@@ -1,4 +1,4 @@
-"""Resampling of images: what `jax.image` is to JAX."""
+"""Resampling of images, with the functions of `jax.image`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
 
 class ResizeMethod(enum.Enum):
-    """How a value between pixels is found; each is also named by a string."""
+    """Methods of interpolation between pixels; each also has a name."""
 
     NEAREST = 0
     LINEAR = 1
@@ -94,7 +94,7 @@ class _Kernel(NamedTuple):
 def _kernel(method: ResizeMethod, antialias: bool) -> _Kernel:
     if method is not ResizeMethod.CUBIC_PYTORCH:
         return _Kernel(_KERNELS[method])
-    # With antialiasing PyTorch does what everybody does.
+    # With antialiasing, PyTorch uses the common kernel.
     return _Kernel(_KERNELS[ResizeMethod.CUBIC]) if antialias else _Kernel(_keys_cubic(-0.75), True)
 
 
@@ -109,13 +109,13 @@ def _weights(
 ) -> Array:
     """The matrix, of shape ``(size, new_size)``, that resamples one dimension.
 
-    A pixel of the result is the mean of those of the operand, weighted by the kernel at their
-    distances; where the image shrinks, antialiasing widens the kernel by the same factor.
+    A pixel of the result is the mean of the pixels of the operand, weighted by the kernel at their
+    distances. If the image shrinks, antialiasing widens the kernel by the same factor.
     """
     inverse = 1.0 / scale
     width = gnp.maximum(inverse, 1.0) if antialias else 1.0
     centers = (gnp.arange(new_size, dtype=dtype) + 0.5) * inverse - translation * inverse - 0.5
-    # The kernel that replicates reaches two pixels beyond the edges.
+    # The kernel that repeats edge pixels extends two pixels beyond the edges.
     margin = 2 if kernel.replicates else 0
     pixels = np.arange(-margin, size + margin)
     weights = kernel.weight(gnp.abs(centers[None, :] - pixels.astype(dtype)[:, None]) / width)
@@ -129,7 +129,7 @@ def _weights(
         weights / gnp.where(gnp.abs(total) > 0, total, 1),
         gnp.zeros_like(weights),
     )
-    # Where the center lies outside of the image there is nothing to see.
+    # Pixels whose center is outside of the image are zero.
     inside = (centers >= -0.5) & (centers <= size - 0.5)
     return gnp.where(inside[None, :], normalized, 0)
 
@@ -144,16 +144,17 @@ def scale_and_translate(
     antialias: bool = True,
     precision: PrecisionLike = lax.Precision.HIGHEST,
 ) -> Array:
-    """An image scaled and moved: pixel ``i`` of the operand goes to ``i * scale + translation``.
+    """Scale and translate an image: pixel ``i`` moves to ``i * scale + translation``.
 
     Args:
       image: an array; integers become floats.
-      shape: of the result; dimensions that are not in ``spatial_dims`` keep their sizes.
+      shape: the shape of the result; dimensions that are not in ``spatial_dims`` keep their sizes.
       spatial_dims: the dimensions that are resampled.
-      scale, translation: one number for each of them, in pixels of the result; may be traced.
-      method: any but nearest; see `ResizeMethod`.
-      antialias: widen the kernel where the image shrinks.
-      precision: of the contractions.
+      scale, translation: one number for each spatial dimension, in pixels of the result; they may
+        be traced.
+      method: any `ResizeMethod` except nearest.
+      antialias: widen the kernel if the image shrinks.
+      precision: the precision of the contractions.
     Raises:
       ValueError: shapes do not fit, or the method is nearest.
     """
@@ -193,16 +194,16 @@ def resize(
     antialias: bool = True,
     precision: PrecisionLike = lax.Precision.HIGHEST,
 ) -> Array:
-    """An image in another size, its corners where they were.
+    """Resize an image, so that its corners stay at the corners.
 
     Args:
       image: an array; integers become floats, except for nearest.
-      shape: of the result, all dimensions.
+      shape: the shape of the result, with all dimensions.
       method: see `ResizeMethod`.
-      antialias: widen the kernel where the image shrinks.
-      precision: of the contractions.
+      antialias: widen the kernel if the image shrinks.
+      precision: the precision of the contractions.
     Raises:
-      ValueError: the shape has another number of dimensions.
+      ValueError: the rank of the shape is not that of the image.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -230,7 +231,7 @@ def _nearest(image: Any, shape: Sequence[int]) -> Array:
     _check_rank(x, shape, "resize")
     for d, (old, new) in enumerate(zip(x.shape, shape, strict=True)):
         if old != new:
-            # The pixel that holds the centre of the new one.
+            # The pixel that contains the center of the new one.
             centers = (np.arange(new, dtype=np.float32) + 0.5) * np.float32(old) / np.float32(new)
             x = gnp.take(x, np.floor(centers).astype(np.int32), axis=d)
     return x

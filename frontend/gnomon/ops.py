@@ -1,4 +1,4 @@
-"""Reductions over segments: what `jax.ops` is to JAX."""
+"""Reductions over segments, with the functions of `jax.ops`."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def segment_sum(
     Args:
       data: an array of shape ``(n, ...)``.
       segment_ids: integers of shape ``(n,)``.
-      num_segments: the number of rows of the result; the largest id plus one by default, which
-        needs ids that are not traced. Rows of other ids, negative ones too, are dropped.
+      num_segments: the number of rows of the result; by default the largest id plus one, for which
+        the ids must not be traced. Rows with other ids, also negative ones, are dropped.
       indices_are_sorted, unique_indices: promises about the ids.
-      bucket_size: sum in groups of so many rows first, which loses less precision.
-      mode: what becomes of ids out of bounds; see ``Array.at``. They are dropped by default.
+      bucket_size: first sum groups of this number of rows, which loses less precision.
+      mode: the treatment of ids out of bounds; see ``Array.at``. By default they are dropped.
     Returns:
       An array of shape ``(num_segments, ...)``; a segment without rows holds 0.
     Raises:
@@ -122,7 +122,7 @@ def segment_min(
     )  # fmt: skip
 
 
-# How the buckets of `bucket_size` are put together.
+# The functions that combine the buckets of `bucket_size`.
 _COMBINE: dict[str, Any] = {"add": gnp.sum, "multiply": gnp.prod, "max": gnp.max, "min": gnp.min}
 
 

@@ -1,4 +1,4 @@
-"""Profiles: what a program spends its time and memory on, as `jax.profiler` has it.
+"""Profiles of the time and memory of a program, with the functions of `jax.profiler`.
 
 A timeline shows the phases of compilation, calls, programs on devices, waits, transfers, and the
 user's own annotations. Perfetto (ui.perfetto.dev) and TensorBoard open it.
@@ -54,10 +54,10 @@ R = TypeVar("R")
 
 @dataclass
 class ProfileOptions:
-    """How much is recorded; taken for compatibility, except for ``session_id``.
+    """Options of a recording, which are ignored except for ``session_id``.
 
     Attributes:
-      session_id: the name of the folder of the profile; the time by default.
+      session_id: the name of the folder of the profile; by default the current time.
     """
 
     advanced_configuration: dict[str, Any] = field(default_factory=dict)
@@ -74,14 +74,14 @@ class ProfileOptions:
 
 @dataclass
 class _Session:
-    """Where, and in which formats, to write the recording in progress."""
+    """The folder and the formats of the recording in progress."""
 
     folder: Path
     perfetto: bool
 
 
 class _Open:
-    """The recording and the server that this process has open."""
+    """The current recording and the server of this process."""
 
     session: _Session | None = None
     server: ProfilerServer | None = None
@@ -98,9 +98,8 @@ def start_trace(
     Args:
       log_dir: the folder for profiles. Each becomes a folder ``plugins/profile/TIME`` in it, with
         ``HOST.xplane.pb`` for TensorBoard and ``HOST.trace.json.gz`` for Perfetto.
-      create_perfetto_link: accepted for compatibility: nothing is served; open the file instead.
-      create_perfetto_trace: write ``perfetto_trace.json.gz`` too, the same under the name that
-        JAX's users look for.
+      create_perfetto_link: ignored; open the file instead.
+      create_perfetto_trace: also write the file under JAX's name, ``perfetto_trace.json.gz``.
       profiler_options: see `ProfileOptions`.
     Raises:
       RuntimeError: a timeline is being recorded already.
@@ -119,7 +118,7 @@ def start_trace(
 
 
 def stop_trace() -> None:
-    """End the recording: wait for programs that run, and write the files.
+    """End the recording: wait for running programs, and write the files.
 
     Raises:
       RuntimeError: nothing is being recorded.
@@ -144,7 +143,7 @@ def trace(
     create_perfetto_trace: bool = False,
     profiler_options: ProfileOptions | None = None,
 ) -> Iterator[None]:
-    """Record the block; see `start_trace`."""
+    """A context manager that records its block; see `start_trace`."""
     start_trace(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
     try:
         yield
@@ -153,11 +152,11 @@ def trace(
 
 
 class TraceAnnotation:
-    """A name for a block in the timelines that are recorded meanwhile.
+    """A context manager that names its block in timelines.
 
     Args:
-      name: its name.
-      **kwargs: shown with it.
+      name: the name.
+      **kwargs: details to show with the name.
 
     Example:
       >>> import gnomon as gn
@@ -176,7 +175,7 @@ class TraceAnnotation:
         return profiling.current() is not None
 
     def set_metadata(self, **kwargs: Any) -> None:
-        """Show more with it, known only inside of the block."""
+        """Show further details, which are known only inside of the block."""
         self._details = {**self._details, **kwargs}
 
     def __enter__(self) -> TraceAnnotation:
@@ -191,11 +190,11 @@ class TraceAnnotation:
 
 
 class StepTraceAnnotation(TraceAnnotation):
-    """A name for one step of a training.
+    """A context manager that names one step of a training in timelines.
 
     Args:
-      name: its name, the same for all steps.
-      **kwargs: ``step_num=i``, and anything else to be shown.
+      name: the name, which is the same for all steps.
+      **kwargs: ``step_num=i``, and other details to show.
 
     Example:
       >>> import gnomon as gn
@@ -211,12 +210,12 @@ class StepTraceAnnotation(TraceAnnotation):
 def annotate_function(
     func: Callable[P, R], name: str | None = None, **decorator_kwargs: Any
 ) -> Callable[P, R]:
-    """A function whose calls are named in timelines.
+    """A decorator that names the calls of a function in timelines.
 
     Args:
       func: the function.
-      name: the name; its own by default.
-      **decorator_kwargs: shown with it.
+      name: the name; by default that of the function.
+      **decorator_kwargs: details to show with the name.
 
     Example:
       >>> import functools, gnomon as gn
@@ -242,11 +241,11 @@ def annotate_function(
 def device_memory_profile(backend: str | None = None) -> bytes:
     r"""The arrays that are alive, by the line that made them, in pprof's format (compressed).
 
-    Lines are known for arrays that were made while Python's `tracemalloc` traced: call
+    Lines are known only for arrays that were made while Python's `tracemalloc` was tracing: call
     ``tracemalloc.start(25)`` first, or run ``python -X tracemalloc=25``.
 
     Args:
-      backend: a platform; the default one by default.
+      backend: the name of a platform; by default the default platform.
 
     Example:
       >>> import gnomon as gn
@@ -274,10 +273,10 @@ def start_server(port: int, requires_backend: bool = True) -> ProfilerServer:
     gRPC, which this server does not.
 
     Args:
-      port: of this machine; 0 for any that is free.
+      port: the port on this machine; 0 for any free one.
       requires_backend: accepted for compatibility.
     Raises:
-      ValueError: a server is there already.
+      ValueError: a server is running already.
     """
     if _Open.server is not None:
         raise ValueError("Only one profiler server can be active at a time.")
@@ -289,7 +288,7 @@ def stop_server() -> None:
     """Stop the server.
 
     Raises:
-      ValueError: there is none.
+      ValueError: no server is running.
     """
     if _Open.server is None:
         raise ValueError("No active profiler server.")

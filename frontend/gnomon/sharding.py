@@ -1,4 +1,4 @@
-"""Shardings: how an array is spread over devices."""
+"""Shardings: how an array is distributed over devices."""
 
 from gnomon._api.explicit_axes import auto_axes, explicit_axes, reshard
 from gnomon._api.meshes import (

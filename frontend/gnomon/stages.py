@@ -1,4 +1,4 @@
-"""The stages of compiling ahead of time: a wrapped function, traced, lowered, compiled.
+"""The stages of ahead-of-time compilation: a wrapped function, traced, lowered, compiled.
 
 Example:
   >>> import gnomon as gn

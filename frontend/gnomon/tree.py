@@ -1,4 +1,4 @@
-"""Functions on trees under short names: ``gnomon.tree.map`` is `gnomon.tree_util.tree_map`."""
+"""Short names of functions on trees: ``gnomon.tree.map`` is `gnomon.tree_util.tree_map`."""
 
 from __future__ import annotations
 

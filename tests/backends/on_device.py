@@ -1,7 +1,7 @@
 """The op table and programs on any backend, compared with the evaluator.
 
-Tests of a platform say which backend, and what it does not have; what is checked is the same for
-all of them.
+The tests of a platform name the backend and its missing features; the checks are the same for all
+platforms.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def check_cases(
     *,
     extra_ulps: Callable[[Case], float] = lambda _: EXTRA_ULPS,
 ) -> None:
-    """Run cases as one program; fails with all that differs from the evaluator."""
+    """Run cases as one program, and fail with all differences from the evaluator."""
     operands = [draw_all(row, dtype, salt="compiled", edges=True) for row, dtype in cases]
     program = joint_program(cases, operands)
     results = iter(run_on(backend, program, [a for arrays in operands for a in arrays]))

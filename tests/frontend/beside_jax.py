@@ -1,4 +1,4 @@
-"""One program written for two libraries: what it gives, or which kind of error it raises."""
+"""Run one program with gnomon and with JAX, and compare results or kinds of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Eight CPU devices for a test, and JAX with eight of its own in a child process."""
+"""Eight CPU devices for a test, and JAX with eight CPU devices in a child process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COUNT = 8
 ROOT = Path(__file__).parents[2]
 _others = [iree_device.Device(id, TARGETS["cpu"]) for id in range(1, COUNT)]
 
-# The names that a program may use, whichever library it runs with.
+# The names that a program may use, with either library.
 _PRELUDE = """
 import numpy as np
 from {name}.sharding import *
@@ -36,7 +36,7 @@ from {name} import lax
 
 @contextmanager
 def eight_devices() -> Iterator[list[Any]]:
-    """Run with eight CPU devices, the first of which is the usual one."""
+    """Run with eight CPU devices, the first of which is the only one of other tests."""
     gn.devices("cpu")
     before = iree_device._devices["cpu"]
     iree_device._devices["cpu"] = (before[0], *_others)
@@ -60,7 +60,7 @@ def outcome(name: str, program: str) -> tuple[str, Any]:
 
 
 def _plain(x: Any) -> Any:
-    """A result as something that can be pickled and compared."""
+    """Convert a result to objects that can be pickled and compared."""
     if isinstance(x, (list, tuple)):
         return [_plain(v) for v in x]
     if isinstance(x, Mapping):
@@ -94,7 +94,7 @@ def jax_outcomes(programs: Mapping[str, str]) -> dict[str, tuple[str, Any]]:
 
 
 def answer() -> None:
-    """The child's side of `jax_outcomes`."""
+    """The entry point of the child process of `jax_outcomes`."""
     programs = pickle.loads(sys.stdin.buffer.read())
     warnings.simplefilter("ignore")
     answers = {key: outcome("jax", program) for key, program in programs.items()}

@@ -1,7 +1,7 @@
-"""JAX as the definition: one call of gnomon and one of JAX, compared in everything.
+"""JAX as the reference: compare a call of gnomon with the same call of JAX.
 
-Values, dtypes, weak types, shapes must be equal (values to a few units in the last place where the
-function is transcendental), and where JAX raises, gnomon raises an error of the same kind.
+Values, dtypes, weak types and shapes must be equal; the values of transcendental functions may
+differ by a few units in the last place. If JAX raises, gnomon must raise an error of the same kind.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def to_gnomon(x: Any) -> Any:
 
 
 def outcome(function: Callable[..., Any], args: Any, kwargs: Any) -> Pair:
-    """``(result, None)`` or ``(None, error)``; warnings are not looked at."""
+    """``(result, None)`` or ``(None, error)``; warnings are ignored."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -55,7 +55,7 @@ KINDS = (
 
 
 def kind(error: BaseException) -> type:
-    """The built-in kind of an error."""
+    """The built-in exception class of an error."""
     return next((k for k in KINDS if isinstance(error, k)), type(error))
 
 
@@ -104,9 +104,9 @@ def assert_close(
 ) -> None:
     """Equal types, and values within ``ulps`` units of the dtype.
 
-    Units count at the magnitude of each element, or at ``scale`` where that is larger: the size of
-    the operands, near a zero of the function. Elements that are computed ``together`` are measured
-    at the largest of them.
+    Units are relative to the magnitude of each element, or to ``scale`` if that is larger: the
+    magnitude of the operands near a zero of the function. For elements that are computed
+    ``together``, they are relative to the largest element.
     """
     assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
     if together:
@@ -119,7 +119,7 @@ def assert_close(
 
 
 def assert_trees_close(ours: Any, theirs: Any, ulps: float, scale: float = 0.0) -> None:
-    """Pytrees of the same structure, shapes and dtypes; `assert_near` says what ``ulps`` are."""
+    """Compare pytrees of the same structure, shapes and dtypes; for ``ulps`` see `assert_near`."""
     leaves, expected = gn.tree.leaves(ours), jax.tree.leaves(theirs)
     assert len(leaves) == len(expected)
     for a, b in zip(map(np.asarray, leaves), map(np.asarray, expected), strict=True):
@@ -130,7 +130,7 @@ def assert_trees_close(ours: Any, theirs: Any, ulps: float, scale: float = 0.0) 
 def check_types(
     ours: Callable[..., Any], theirs: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> None:
-    """`check` without values: JAX infers types, and compiles nothing."""
+    """`check` only types: JAX infers them and compiles nothing."""
 
     def infer(*args: Any, **kwargs: Any) -> Any:
         return jax.eval_shape(lambda: theirs(*args, **kwargs))
@@ -148,7 +148,7 @@ def check(
     together: bool = False,
     **kwargs: Any,
 ) -> None:
-    """Call both with the same arguments (arrays given as JAX's) and compare what comes out."""
+    """Call both functions with the same arguments (arrays of JAX), and compare the outcomes."""
     expected, their_error = outcome(theirs, args, kwargs)
     got, our_error = outcome(ours, to_gnomon(args), to_gnomon(kwargs))
     if their_error is not None:
@@ -174,7 +174,7 @@ def weakly(value: Any, shape: tuple[int, ...] = ()) -> jax.Array:
 def sample(
     dtype: Any, shape: tuple[int, ...], seed: int = 0, low: float = -3.0, high: float = 3.0
 ) -> jax.Array:
-    """Numbers of a dtype, drawn by a seed."""
+    """Random numbers of a dtype, from a seed."""
     rng = np.random.default_rng(seed)
     dtype = np.dtype(dtype)
     if dtype.kind == "b":

@@ -51,7 +51,7 @@ def all_rows() -> list[Row]:
 
 
 def op_of(row: Row) -> Op:
-    """The op that a row is about."""
+    """The op of a row."""
     return REGISTRY[f"gnomon.{row.op}"]
 
 
@@ -219,7 +219,7 @@ def check_compiled(
     """Compile cases as one program, run it, and compare with the evaluator.
 
     Args:
-      backend: what compiles.
+      backend: the backend that compiles.
       cases: the rows and dtypes.
       functions_are_ours: whether gnomon writes the functions that the table of accuracy bounds;
         the functions of other compilers have the row's tolerance.

@@ -1,4 +1,4 @@
-"""The op table in surroundings: operands that are constant or views, results that are summed.
+"""The op table with surrounding ops: operands are constants or views, results are summed.
 
 A compiler fuses an op with the producers of its operands and the consumers of its results, and
 makes more errors there than in the op itself. A `Surrounded` is a row with a choice for each
@@ -71,7 +71,7 @@ CONSTANTS: dict[str, Callable[[Operand, np.ndarray], Any]] = {
 def _constants_of(operand: Operand, value: np.ndarray) -> list[str]:
     """The kinds of constants that an operand can be."""
     if operand.draw is not None or not value.size or not value.ndim:
-        # A value of its own, such as a triangular matrix or sorted positions.
+        # The row defines a special value, such as a triangular matrix or sorted positions.
         return ["literal"]
     has_ramp = is_floating(value.dtype) or is_integer(value.dtype) or value.dtype == BOOL
     return ["literal", "splat", *(["ramp"] if has_ramp else [])]
@@ -101,14 +101,14 @@ class View:
 
 
 def _vector(value: np.ndarray) -> np.ndarray:
-    """A scalar as a vector of one element, so that it can be a part of something."""
+    """A scalar as a vector of one element, of which views can be taken."""
     return value if value.ndim else value.reshape(1)
 
 
 def _slice_of(
     whole: Callable[[tuple[int, ...]], tuple[int, ...]], place: Callable[[int], tuple[slice, ...]]
 ) -> View:
-    """A view that is a slice, by the shape of the whole and the place of the slice in it."""
+    """A view that is a slice, given by the shape of the whole and the position of the slice."""
 
     def make(value: np.ndarray) -> np.ndarray:
         value = _vector(value)
@@ -152,7 +152,7 @@ VIEWS: dict[str, View] = {
 
 @dataclass(frozen=True, eq=False)
 class Surrounded:
-    """A row in one of its dtypes, with what is around it.
+    """A row in one of its dtypes, with the ops around it.
 
     Attributes:
       case: the row and the dtype.
@@ -171,7 +171,7 @@ class Surrounded:
         return f"{row.id} {short_name(dtype)} ({', '.join(self.given)}){' summed' * self.summed}"
 
     def values(self) -> list[np.ndarray]:
-        """The operands' values, those of constants among them."""
+        """The values of the operands, including constants."""
         row, dtype = self.case
         return draw_all(row, dtype, salt="surrounded")
 
@@ -201,7 +201,7 @@ class Surrounded:
         return [_sum_of(r) for r in results] if self.summed else results
 
     def program(self) -> Program:
-        """A program of it alone."""
+        """A program that consists of this row and its surroundings."""
         return joined([self])
 
     def check(self, found: Sequence[np.ndarray]) -> str:
@@ -248,7 +248,7 @@ def _assert_sum(
 
 
 def joined(items: Sequence[Surrounded]) -> Program:
-    """A program whose ``main`` has all of them, one after the other."""
+    """A program whose ``main`` contains all cases, one after the other."""
     program = Program()
     arguments = [item.arguments() for item in items]
 
@@ -291,12 +291,12 @@ def _kind(kind: str, operand: Operand, value: np.ndarray) -> str:
 
 
 def sampled(items: Sequence[Surrounded], count: int, salt: str = "") -> list[Surrounded]:
-    """A few of them, always the same ones."""
+    """A sample of the cases, which is always the same."""
     return sorted(items, key=lambda item: zlib.crc32(f"{item.id}{salt}".encode()))[:count]
 
 
 def check_surrounded(backend: Backend, items: Sequence[Surrounded]) -> None:
-    """Compile them as one program, run it, and compare with the evaluator."""
+    """Compile the cases as one program, run it, and compare with the evaluator."""
     problems = list(_problems(backend, items))
     assert not problems, "\n".join(problems)
 

@@ -35,7 +35,7 @@ _HIDDEN_STATE = (
 )
 _NARROW = "a dtype of fewer than 8 bits, or an 8-bit format that StableHLO does not have"
 
-# Module (or "*" for all) to reason to patterns of names. A name that is there needs no entry.
+# For each module (or "*" for all), patterns of names by the reason why gnomon does not have them.
 LEFT_OUT: dict[str, dict[str, str]] = {
     "*": {_PRIMITIVES: "*_p"},
     "": {

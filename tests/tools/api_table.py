@@ -45,7 +45,7 @@ class State:
 
     @property
     def title(self) -> str:
-        """The module's name here."""
+        """The name of the module in gnomon."""
         return f"gnomon.{self.module}" if self.module else "gnomon"
 
 

@@ -51,4 +51,4 @@ DeviceLike = Device | Sharding
 """Where an array is put: a device, or a sharding on one."""
 
 OutSharding = Sharding | PartitionSpec
-"""How a result is spread over devices."""
+"""How a result is distributed over devices."""

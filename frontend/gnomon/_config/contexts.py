@@ -84,7 +84,7 @@ def default_matmul_precision(new_val: str | None) -> Any:
 
 
 def default_prng_impl(new_val: str) -> Any:
-    """A context manager for compatibility: the generator of random keys is ``"threefry2x32"``."""
+    """A context manager that sets the generator of random keys, ``"threefry2x32"`` by default."""
     return config.override("gnomon_default_prng_impl", new_val)
 
 

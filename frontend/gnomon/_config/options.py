@@ -153,13 +153,13 @@ OPTIONS: dict[str, Option] = {
     "numpy_rank_promotion": Option(
         "numpy_rank_promotion",
         "allow",
-        "what numpy functions do where arrays of different ranks meet, scalars aside",
+        "how numpy functions treat operands of different ranks, except for scalars",
         ("allow", "warn", "raise"),
     ),
     "default_matmul_precision": Option(
         "default_matmul_precision",
         None,
-        "the precision of matrix products and convolutions that name none",
+        "the default precision of matrix products and convolutions",
         check=_precision,
     ),
     "default_prng_impl": Option(
@@ -178,7 +178,7 @@ OPTIONS: dict[str, Option] = {
     "threefry_partitionable": Option(
         "threefry_partitionable",
         True,
-        "each random bit depends on its place alone: always so",
+        "each random bit depends only on its position, which is always the case",
         check=_only(True),
     ),
     "enable_custom_prng": Option(
@@ -187,13 +187,13 @@ OPTIONS: dict[str, Option] = {
     "legacy_prng_key": Option(
         "legacy_prng_key",
         "allow",
-        "what random functions do with raw keys, arrays of uint32",
+        "how random functions treat raw keys (arrays of uint32)",
         ("allow", "warn", "error"),
     ),
     "log_compiles": Option(
         "log_compiles",
         False,
-        "log what is compiled, and how long that took",
+        "log each tracing and compilation with its duration",
         steers=False,
     ),
     "explain_cache_misses": Option(
@@ -211,8 +211,12 @@ OPTIONS: dict[str, Option] = {
         "the first calls of a jitted function are evaluated while it is compiled in the background",
         steers=False,
     ),
-    "debug_nans": Option("debug_nans", False, "a nan among results raises, and names the op"),
-    "debug_infs": Option("debug_infs", False, "an infinity likewise"),
+    "debug_nans": Option(
+        "debug_nans", False, "an op that returns a nan raises an error that names it"
+    ),
+    "debug_infs": Option(
+        "debug_infs", False, "an op that returns infinity raises an error that names it"
+    ),
     "check_tracer_leaks": Option(
         "check_tracer_leaks",
         False,
@@ -221,14 +225,14 @@ OPTIONS: dict[str, Option] = {
     "enable_checks": Option(
         "enable_checks", False, "programs are verified after each pass", steers=False
     ),
-    "no_execution": Option("no_execution", False, "nothing is computed: what would be, raises"),
+    "no_execution": Option("no_execution", False, "computing anything raises"),
     "allow_f16_reductions": Option(
         "allow_f16_reductions", True, "lax.reduce_sum takes 16-bit floats"
     ),
     "transfer_guard": Option(
         "transfer_guard",
         None,
-        "what happens where a value is moved between the host and devices without being asked for",
+        "the action at implicit transfers of values between the host and devices",
         check=_transfer_level,
         steers=False,
     ),
@@ -236,7 +240,7 @@ OPTIONS: dict[str, Option] = {
         f"transfer_guard_{kind}": Option(
             f"transfer_guard_{kind}",
             None,
-            f"likewise {kind.replace('_', ' ')}; None: as transfer_guard says",
+            f"the same for transfers {kind.replace('_', ' ')}; None means that of transfer_guard",
             check=_transfer_level,
             steers=False,
         )
@@ -245,13 +249,13 @@ OPTIONS: dict[str, Option] = {
     "default_device": Option(
         "default_device",
         None,
-        "where arrays without a place of their own go: a device, or the name of a platform",
+        "the device of new arrays: a device, or the name of a platform",
         check=_device,
     ),
     "num_cpu_devices": Option(
         "num_cpu_devices",
         1,
-        "the number of CPU devices, set before they are used; all of them are this process's",
+        "the number of CPU devices, which must be set before they are used",
         check=_count,
         steers=False,
     ),

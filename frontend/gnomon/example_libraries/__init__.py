@@ -1,4 +1,4 @@
-"""Small libraries to learn from: networks as pairs of functions, and optimizers as triples."""
+"""Small libraries as examples: networks as pairs of functions, optimizers as triples of them."""
 
 from gnomon.example_libraries import optimizers, stax
 

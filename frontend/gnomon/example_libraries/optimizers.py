@@ -1,8 +1,8 @@
-"""Optimizers of pytrees of parameters, as `jax.example_libraries.optimizers` has them.
+"""Optimizers of pytrees of parameters, with the functions of `jax.example_libraries.optimizers`.
 
-An optimizer is three functions. ``init_fun(params)`` gives a state; ``update_fun(i, gradients,
-state)`` the next state after step ``i``; ``get_params(state)`` the parameters. Most rules are
-written for a single array, and `optimizer` makes them work on pytrees.
+An optimizer is three functions: ``init_fun(params)`` returns a state, ``update_fun(i, gradients,
+state)`` the state after step ``i``, and ``get_params(state)`` the parameters. Most rules are
+written for a single array, and `optimizer` extends them to pytrees.
 
 Example:
   >>> import gnomon as gn
@@ -67,7 +67,7 @@ class Optimizer(NamedTuple):
 
 
 class OptimizerState:
-    """The state of an optimizer: a pytree whose leaves are the arrays of all parameters' states.
+    """The state of an optimizer: a pytree whose leaves are the states of all parameters.
 
     Attributes:
       packed_state: for each parameter, the leaves of its state.
@@ -97,7 +97,7 @@ tree_util.register_pytree_node(
 
 
 def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
-    """Make an optimizer of pytrees out of one of single arrays.
+    """Extend an optimizer of single arrays to pytrees.
 
     Args:
       opt_maker: a function of hyperparameters that returns ``(init, update, get_params)``, each
@@ -187,7 +187,7 @@ def sgd(step_size: float | Schedule) -> Any:
 
 @optimizer
 def momentum(step_size: float | Schedule, mass: float) -> Any:
-    """Gradient descent with momentum: the velocity is the gradient plus ``mass`` times the last.
+    """Gradient descent with momentum: the new velocity is the gradient plus ``mass`` times the old.
 
     Args:
       step_size: a number, or a function of the step that gives one.
@@ -210,7 +210,7 @@ def nesterov(step_size: float | Schedule, mass: float) -> Any:
 def _by_velocity(
     step_size: float | Schedule, mass: float, direction: Callable[[Any, Any], Any]
 ) -> Any:
-    """The rule that steps in a direction of the velocity and the gradient."""
+    """A rule whose direction depends on the velocity and the gradient."""
     rate = make_schedule(step_size)
 
     def update(i: Step, g: Array, state: Any) -> Any:
@@ -349,7 +349,7 @@ def sm3(step_size: float | Schedule, momentum: float = 0.9) -> Any:
 
     def update(i: Step, g: Array, state: Any) -> Any:
         x, direction, bounds = state
-        # A scalar counts as a vector of one element: it has a bound to keep.
+        # A scalar counts as a vector of one element, so that it has a bound.
         sizes = tuple(bound.shape[0] for bound in bounds)
         squares = functools.reduce(gnp.minimum, gnp.ix_(*bounds)).reshape(x.shape) + gnp.square(g)
         direction = (1 - momentum) * g * _inverse_root(squares) + momentum * direction
@@ -366,7 +366,7 @@ def _first(state: Sequence[Any]) -> Any:
 
 
 def _inverse_root(squares: Array) -> Array:
-    """One over the root; 0 where no gradient has come yet."""
+    """One over the square root; 0 where there has been no gradient yet."""
     positive = squares > 0
     return gnp.where(positive, lax.rsqrt(gnp.where(positive, squares, 1)), 0.0)
 
@@ -390,9 +390,9 @@ def inverse_time_decay(
     """``step_size / (1 + decay_rate * i / decay_steps)``.
 
     Args:
-      step_size: at the first step.
+      step_size: the step size at the first step.
       decay_steps: the number of steps that count as one unit of time.
-      decay_rate: how fast it falls.
+      decay_rate: the rate at which the step size decreases.
       staircase: round the time down, so that the step size changes after ``decay_steps`` steps.
     """
 
@@ -409,10 +409,10 @@ def polynomial_decay(
     """From ``step_size`` to ``final_step_size`` in ``decay_steps`` steps, then constant.
 
     Args:
-      step_size: at the first step.
-      decay_steps: the number of steps that it takes.
-      final_step_size: at all later steps.
-      power: 1 falls along a line; more falls faster at first.
+      step_size: the step size at the first step.
+      decay_steps: the number of steps of the decay.
+      final_step_size: the step size at all later steps.
+      power: 1 decreases linearly; larger powers decrease faster at first.
     """
 
     def schedule(i: Any) -> Any:
@@ -423,13 +423,13 @@ def polynomial_decay(
 
 
 def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
-    """``values[k]`` at the steps after ``k`` of the boundaries.
+    """``values[k]`` at steps that are after ``k`` boundaries.
 
     Args:
-      boundaries: the steps, in ascending order, after which the next value holds.
-      values: one number more than there are boundaries.
+      boundaries: the steps, in ascending order, after which the next value is used.
+      values: the step sizes, one more than boundaries.
     Raises:
-      ValueError: their numbers do not fit, or they are not vectors.
+      ValueError: an argument is not a vector, or the numbers of elements do not fit.
     """
     boundaries, values = gnp.array(boundaries), gnp.array(values)
     if not boundaries.ndim == values.ndim == 1:
@@ -440,10 +440,10 @@ def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
 
 
 def make_schedule(scalar_or_schedule: Any) -> Schedule:
-    """The schedule itself, or the constant one of a number.
+    """A schedule as it is, or the constant schedule of a number.
 
     Raises:
-      TypeError: it is neither a function nor a scalar.
+      TypeError: the argument is neither a function nor a scalar.
     """
     if callable(scalar_or_schedule):
         schedule: Schedule = scalar_or_schedule
@@ -457,7 +457,7 @@ def make_schedule(scalar_or_schedule: Any) -> Schedule:
 
 
 def l2_norm(tree: Any) -> Array:
-    """The norm of all leaves of a pytree, taken as one vector.
+    """The norm of a vector of all leaves of a pytree.
 
     Example:
       >>> from gnomon.example_libraries import optimizers
@@ -478,11 +478,11 @@ def clip_grads(grad_tree: Updates, max_norm: ArrayLike) -> Updates:
     return tree_util.tree_map(clip, grad_tree)
 
 
-# ------------------------------------------------------------------------------- kept on the disk
+# ------------------------------------------------------------------------------------ serialization
 
 
 class JoinPoint:
-    """Marks where the tree of parameters ends and the state of one parameter begins.
+    """A marker for the end of the tree of parameters, which holds the state of one parameter.
 
     Attributes:
       subtree: the state.
@@ -497,12 +497,12 @@ class JoinPoint:
         return f"JoinPoint({self.subtree!r})"
 
     def __iter__(self) -> Any:
-        """The one subtree."""
+        """Iterate over the single subtree."""
         yield self.subtree
 
 
 def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
-    """A state as an ordinary pytree, which can be pickled: the parameters' tree of `JoinPoint`.
+    """Convert a state to a pytree that can be pickled: the parameters' tree of `JoinPoint`.
 
     Example:
       >>> import gnomon as gn
@@ -516,10 +516,10 @@ def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
 
 
 def pack_optimizer_state(marked_pytree: Any) -> OptimizerState:
-    """The state that `unpack_optimizer_state` made a pytree of.
+    """Convert a pytree of `unpack_optimizer_state` back to a state.
 
     Raises:
-      TypeError: a leaf is no `JoinPoint`.
+      TypeError: a leaf is not a `JoinPoint`.
     """
     marked, tree = tree_util.tree_flatten(marked_pytree)
     for leaf in marked:

@@ -1,8 +1,9 @@
-"""Neural networks as pairs of functions, as `jax.example_libraries.stax` has them.
+"""Neural networks as pairs of functions, with the functions of `jax.example_libraries.stax`.
 
-A layer is ``(init_fun, apply_fun)``. ``init_fun(rng, input_shape)`` gives ``(output_shape,
-params)``; ``apply_fun(params, inputs, **kwargs)`` the outputs. A dimension of a shape may be -1: a
-batch of any size. Layers that draw random numbers take the keyword ``rng``.
+A layer is ``(init_fun, apply_fun)``. ``init_fun(rng, input_shape)`` returns ``(output_shape,
+params)``, and ``apply_fun(params, inputs, **kwargs)`` returns the outputs. A dimension of a shape
+may be -1, which means a batch of any size. Layers that draw random numbers take the keyword
+``rng``.
 
 Example:
   >>> import gnomon as gn
@@ -74,7 +75,7 @@ _Spec: TypeAlias = "tuple[str, str, str]"
 
 
 def Dense(out_dim: int, W_init: Initializer | None = None, b_init: Initializer = _normal) -> Layer:
-    """A layer of ``inputs @ W + b``.
+    """A layer that computes ``inputs @ W + b``.
 
     Args:
       out_dim: the size of the last dimension of the outputs.
@@ -235,7 +236,7 @@ def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
 
     Args:
       fun: a function that keeps the shape.
-      **fun_kwargs: given to it at each call.
+      **fun_kwargs: keyword arguments of each call.
     """
     return _plain(lambda inputs: fun(inputs, **fun_kwargs))
 
@@ -329,10 +330,11 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
     """A layer that sets elements to 0 at random.
 
     Args:
-      rate: the probability to **keep** an element, as in JAX's stax; those kept are divided by it.
-      mode: ``"train"``; with any other, the layer does nothing.
+      rate: the probability to **keep** an element, as in JAX's stax; kept elements are divided by
+        it.
+      mode: ``"train"``; in any other mode, the layer does nothing.
     Raises:
-      ValueError: when it is applied without ``rng=``.
+      ValueError: the layer is applied without ``rng=``.
     """
 
     def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
@@ -354,7 +356,7 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
 
 
 def FanOut(num: int) -> Layer:
-    """A layer that gives its input ``num`` times."""
+    """A layer that returns its input ``num`` times."""
     return (
         lambda rng, input_shape: ([input_shape] * num, ()),
         lambda params, inputs, **kwargs: [inputs] * num,
@@ -380,7 +382,7 @@ FanInSum = (
 
 
 def serial(*layers: Layer) -> Layer:
-    """One layer after the other; the parameters are a list of theirs.
+    """Apply layers one after the other; the parameters are a list of those of the layers.
 
     Example:
       >>> from gnomon.example_libraries import stax
@@ -405,7 +407,7 @@ def serial(*layers: Layer) -> Layer:
 
 
 def parallel(*layers: Layer) -> Layer:
-    """Layers side by side, each with an input of its own; see `FanOut` and `FanInSum`."""
+    """Apply layers in parallel, each to a separate input; see `FanOut` and `FanInSum`."""
 
     def init_fun(rng: Any, input_shape: Sequence[Any]) -> Any:
         keys = random.split(rng, len(layers))
@@ -430,7 +432,7 @@ def _keys(rng: Any, count: int) -> Any:
 
 
 def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
-    """A layer that is made when the shape of its input is known.
+    """A layer that is constructed when the shape of its input is known.
 
     Args:
       make_layer: a function of the input's shape that returns a layer.

@@ -40,7 +40,7 @@ def captures_first(traced: Traced, types: Sequence[TensorType]) -> Body:
 
 
 def leaves_of(tree: Any, what: str) -> tuple[list[Array], Any]:
-    """The leaves of a pytree as arrays, and its structure; ``TypeError`` if a leaf is no array."""
+    """The leaves of a pytree as arrays, and its structure; ``TypeError`` if a leaf is not one."""
     leaves, structure = tree_util.tree_flatten(tree)
     try:
         return [as_operand(leaf) for leaf in leaves], structure

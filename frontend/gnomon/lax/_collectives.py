@@ -48,7 +48,7 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
       The same values. The cotangent of ``x`` is the sum of the members' cotangents. Without
       ``check_vma`` nothing is tracked, and the result is ``x``.
     Raises:
-      ValueError: ``x`` varies over the axes already, or ``to`` is something else.
+      ValueError: ``x`` varies over the axes already, or ``to`` has another value.
       NameError: the name is not bound.
     """
     if isinstance(axis_name, (set, frozenset)):

@@ -55,7 +55,7 @@ REAL_NUMBER: Dtypes = REAL - {BOOL}
 
 
 class AccuracyMode(enum.Enum):
-    """How accurate a transcendental function must be. Every backend computes both alike."""
+    """How accurate a transcendental function must be. Every backend gives the same result."""
 
     HIGHEST = 1
     DEFAULT = 2

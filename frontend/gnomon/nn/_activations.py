@@ -100,14 +100,14 @@ def mish(x: ArrayLike) -> Array:
 
 
 def log_sigmoid(x: ArrayLike) -> Array:
-    """Elementwise logarithm of `sigmoid`, without loss where that is small."""
+    """Elementwise logarithm of `sigmoid`, accurate even if that is small."""
     return -softplus(-as_array("log_sigmoid", x))
 
 
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """Elementwise x where positive, alpha * (exp(x) - 1) elsewhere."""
     x = as_array("elu", x)
-    # The exponential of a large number, which is not taken, must not spoil the derivative.
+    # The exponential of a large number is not selected, and must not make the derivative nan.
     negative = gnp.where(x > 0, 0.0, x)
     return gnp.where(x > 0, x, alpha * gnp.expm1(negative))
 
@@ -145,7 +145,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
 
     Args:
       x: an array.
-      approximate: by tanh; else by erfc.
+      approximate: whether to use tanh instead of erfc.
     """
     (x,) = promoted("gelu", x, inexact=True)
     if approximate:
@@ -186,13 +186,13 @@ hard_swish = hard_silu
 
 
 def log1mexp(x: ArrayLike) -> Array:
-    """Elementwise log(1 - exp(-x)) for x > 0, without loss at either end.
+    """Elementwise log(1 - exp(-x)) for x > 0, accurate for both small and large x.
 
     Martin Mächler, Accurately computing log(1 - exp(-|a|)) (2012).
     """
     (x,) = promoted("log1mexp", x, inexact=True)
     small = x < np.log(2.0)
-    # Each branch gets only what it is good for, so that neither spoils the derivative.
+    # Each branch gets only numbers in its range, so that neither makes the derivative nan.
     near = gnp.log(-gnp.expm1(-gnp.where(small, x, 1.0)))
     far = gnp.log1p(-gnp.exp(-gnp.where(small, 1.0, x)))
     return gnp.where(small, near, far)
@@ -202,7 +202,7 @@ def log1mexp(x: ArrayLike) -> Array:
 
 
 def _shifted(name: str, x: Any, axis: Axis, where: Any) -> Array:
-    """The array less its maximum, through which no derivative flows; -inf where left out."""
+    """The array minus its maximum, which is not differentiated; -inf for masked elements."""
     x = as_array(name, x)
     largest = gnp.max(x, axis=axis, where=where, initial=-np.inf, keepdims=True)
     kept = x if where is None else gnp.where(where, x, -np.inf)
@@ -215,7 +215,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
     Args:
       x: an array.
       axis: the dimension or dimensions of the sum.
-      where: which elements count; the others give 0.
+      where: a mask of the elements to use; the result is 0 for all others.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -228,7 +228,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
 
 
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
-    """The logarithm of `softmax`, without loss where that is small; -inf where left out."""
+    """The logarithm of `softmax`, accurate even if that is small; -inf for masked elements."""
     shifted = _shifted("log_softmax", x, axis, where)
     total = gnp.sum(gnp.exp(shifted), axis=axis, where=where, keepdims=True)
     result = shifted - gnp.log(total)
@@ -261,13 +261,13 @@ def standardize(
     Args:
       x: an array.
       axis: the dimension or dimensions.
-      mean, variance: computed by default.
-      epsilon: added to the variance.
-      where: which elements count for mean and variance.
-      algorithm: how the variance is computed: ``"fast"`` is the mean square less the squared mean,
+      mean, variance: the mean and the variance; they are computed by default.
+      epsilon: a number that is added to the variance.
+      where: a mask of the elements to use for mean and variance.
+      algorithm: how the variance is computed: ``"fast"`` is the mean square minus the squared mean,
         ``"stable"`` the mean squared difference.
     Raises:
-      ValueError: unknown algorithm.
+      ValueError: the algorithm is unknown.
     """
     x = as_array("standardize", x)
     if algorithm not in ("fast", "stable"):
@@ -286,15 +286,15 @@ def standardize(
 def one_hot(
     x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
 ) -> Array:
-    """Vectors that are 1 at an index and 0 elsewhere; all 0 for an index out of range.
+    """Vectors that are 1 at an index and 0 elsewhere, or all 0 if the index is out of range.
 
     Args:
       x: an array of integers.
       num_classes: the size of the vectors.
       dtype: the dtype of the result; the default float dtype if None.
-      axis: the place of the new dimension in the result.
+      axis: the position of the new dimension in the result.
     Raises:
-      ValueError: there is no such axis.
+      ValueError: the axis does not exist.
 
     Example:
       >>> import gnomon.numpy as gnp

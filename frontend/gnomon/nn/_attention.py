@@ -35,28 +35,29 @@ def dot_product_attention(
     """Attention: values averaged with the softmax of scaled products of queries and keys.
 
     Args:
-      query: of shape (batch, length, heads, size), or without the batch.
-      key, value: of shape (batch, length, heads of keys, size); each of them serves
-        heads / heads of keys consecutive heads of the query.
-      bias: added to the products; it broadcasts to (batch, heads, queries, keys).
-      mask: booleans of such a shape: which keys a query attends to.
-      scale: a factor of the products; 1 / sqrt(size) by default.
-      is_causal: a query attends to no keys after its own position.
-      query_seq_lengths, key_value_seq_lengths: of shape (batch,), how many queries and keys of each
-        sequence count. The result of other queries is zero.
-      local_window_size: how far before and after its own position a query attends.
-      implementation: None or ``"xla"``: the only one.
+      query: an array of shape (batch, length, heads, size), or without the batch.
+      key, value: arrays of shape (batch, length, key heads, size). Each key head is used for
+        (heads / key heads) consecutive heads of the query.
+      bias: an array that is added to the products; it broadcasts to (batch, heads, queries, keys).
+      mask: booleans that broadcast to the same shape and select the keys that a query attends to.
+      scale: the factor of the products; 1 / sqrt(size) by default.
+      is_causal: whether queries ignore keys after their own position.
+      query_seq_lengths, key_value_seq_lengths: the numbers of valid queries and keys of each
+        sequence, of shape (batch,). The result of other queries is zero.
+      local_window_size: the distances before and after its own position up to which a query
+        attends.
+      implementation: None or ``"xla"``, which mean the same.
       return_residual: also return the logarithm of the sum of exponentials, of shape (batch,
         queries, heads).
     Returns:
       An array of the shape of ``query``.
     Raises:
-      ValueError: shapes do not fit.
-      NotImplementedError: another implementation.
+      ValueError: the shapes do not fit.
+      NotImplementedError: the implementation is not available.
     """
     if implementation not in (None, "xla"):
         raise NotImplementedError(
-            f"dot_product_attention: implementation {implementation!r} is not there; use None"
+            f"dot_product_attention: implementation {implementation!r} is not available; use None"
         )
     query, key, value = promoted("dot_product_attention", query, key, value)
     shape = query.shape
@@ -95,7 +96,7 @@ def dot_product_attention(
         if lengths is not None:
             inside = positions < gnp.reshape(gnp.asarray(lengths), (batch, 1, 1, 1))
             allowed = allowed & inside
-    # Finite, so that a query without keys gives no nan.
+    # Finite, so that the result of a query without keys is not nan.
     least = -0.7 * float(np.finfo(np.float32).max)
     logits = gnp.where(allowed, logits, least)
     largest = lax.stop_gradient(gnp.max(logits, axis=-1, keepdims=True))
@@ -118,7 +119,7 @@ def dot_product_attention(
 def _allowed(
     length: int, count: int, is_causal: bool, window: int | tuple[int, int] | None
 ) -> Array:
-    """Which positions of keys a position of a query attends to."""
+    """A mask of the positions of keys that each position of a query attends to."""
     ahead = gnp.arange(count)[None, :] - gnp.arange(length)[:, None]
     allowed = gnp.ones((length, count), bool)
     if is_causal:

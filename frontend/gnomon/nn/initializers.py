@@ -54,7 +54,7 @@ class Initializer(Protocol):
         dtype: DTypeLike | None = None,
         out_sharding: OutSharding | None = None,
     ) -> Array:
-        """Weights of a shape and dtype, drawn by a key."""
+        """Weights of a shape and dtype, drawn with a key."""
 
 
 def _dtype(dtype: Any) -> np.dtype[Any]:
@@ -91,7 +91,7 @@ def ones(
 
 
 def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
-    """An initializer that gives one value everywhere (or an array that broadcasts)."""
+    """An initializer that fills with one value (or with an array that broadcasts)."""
 
     @takes_out_sharding
     def init(
@@ -149,7 +149,7 @@ def truncated_normal(
     lower: ArrayLike = -2.0,
     upper: ArrayLike = 2.0,
 ) -> Initializer:
-    """An initializer that draws from the normal distribution cut off at multiples of ``stddev``."""
+    """An initializer that draws from a normal distribution truncated at multiples of ``stddev``."""
 
     @takes_out_sharding
     def init(
@@ -195,7 +195,7 @@ _DENOMINATORS = {
 }
 _DISTRIBUTIONS = ("truncated_normal", "normal", "uniform")
 
-# Standard deviations of the normal distributions cut off at 2: on the line, and in the plane.
+# Standard deviations of the normal distributions truncated at 2: on the line, and in the plane.
 _CUT_OFF = 0.87962566103423978
 _CUT_OFF_COMPLEX = 0.95311164380491208
 
@@ -213,14 +213,14 @@ def variance_scaling(
 
     Args:
       scale: the factor.
-      mode: ``"fan_in"``, ``"fan_out"``, ``"fan_avg"`` or ``"fan_geo_avg"``: what divides it.
+      mode: the divisor: ``"fan_in"``, ``"fan_out"``, ``"fan_avg"`` or ``"fan_geo_avg"``.
       distribution: ``"truncated_normal"``, ``"normal"`` or ``"uniform"``.
       in_axis, out_axis, batch_axis: which dimensions of the weights are inputs, outputs, batches.
       dtype: the default dtype of the initializer.
     Returns:
       An `Initializer`; it raises ``ValueError`` for weights of fewer than two dimensions.
     Raises:
-      ValueError: when the initializer is called: unknown mode or distribution.
+      ValueError: the mode or the distribution is unknown (when the initializer is called).
     """
 
     @takes_out_sharding
@@ -272,7 +272,7 @@ def _complex_uniform(key: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 def _complex_truncated_normal(
     key: Any, upper: float, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Array:
-    """Normal in the plane, cut off at the circle of radius ``upper``."""
+    """Normal in the plane, truncated at the circle of radius ``upper``."""
     radius_key, phase_key = random.split(key)
     inside = 1 - gnp.exp(gnp.array(-(upper**2), dtype))
     drawn = inside * random.uniform(radius_key, shape, real_dtype(dtype)).astype(dtype)
@@ -334,7 +334,7 @@ def orthogonal(
 
     Args:
       scale: a factor.
-      column_axis: the dimension of the columns; the others together are the rows.
+      column_axis: the dimension of the columns; all others form the rows.
       dtype: the default dtype of the initializer.
     Returns:
       An `Initializer`; it raises ``ValueError`` for weights of fewer than two dimensions.
@@ -370,13 +370,13 @@ def orthogonal(
 def delta_orthogonal(
     scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
 ) -> Initializer:
-    """An initializer of convolutions: zero but for an orthogonal matrix in the middle.
+    """An initializer of convolutions: zero except for an orthogonal matrix in the middle.
 
     Args:
       scale, column_axis, dtype: see `orthogonal`.
     Returns:
-      An `Initializer` of weights of three to five dimensions, the last two input and output; it
-      raises ``ValueError`` for others, and where there are more inputs than outputs.
+      An `Initializer` of weights of three to five dimensions, the last two of which are input and
+      output. It raises ``ValueError`` for others, and if there are more inputs than outputs.
 
     Example:
       >>> import gnomon

@@ -74,7 +74,7 @@ def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
         order = tuple(canonical_axis(i, x.ndim) for i in axes)
         if sorted(order) != list(range(x.ndim)):
             raise ValueError(
-                f"transpose: axes {tuple(axes)} is no permutation of {x.ndim} dimensions"
+                f"transpose: axes {tuple(axes)} is not a permutation of {x.ndim} dimensions"
             )
     return x if order == tuple(range(x.ndim)) else lax.transpose(x, order)
 

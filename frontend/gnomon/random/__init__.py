@@ -6,9 +6,9 @@ A key is used once. `split` makes new ones::
   key, subkey = random.split(key)
   x = random.normal(subkey, (3,))
 
-Integers, uniform numbers and what is computed from them exactly are identical with JAX's
-partitionable Threefry; where logarithms, erf_inv and the like take part, they agree to a few units
-in the last place. Sampling in any shape, batching by `vmap` and compiling give the same numbers.
+Integers, uniform numbers and numbers that are computed from them exactly are identical to those of
+JAX's partitionable Threefry. Numbers that involve logarithms, erf_inv and so on agree to a few
+units in the last place. Batching by `vmap` and compiling do not change the numbers.
 """
 
 from gnomon.random._choices import categorical, choice, gumbel, permutation, rademacher

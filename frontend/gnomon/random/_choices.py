@@ -1,4 +1,4 @@
-"""Draws from few: signs, categories by their probabilities, elements of an array, orders."""
+"""Discrete draws: signs, categories by their probabilities, elements of an array, permutations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def gumbel(
       key: one key.
       shape: the shape of the result.
       dtype: a floating point dtype; float32 by default.
-      mode: ``"low"`` (the default), or ``"high"``: twice as many bits, and larger values.
+      mode: ``"low"`` (the default); or ``"high"``, which uses twice as many bits and reaches larger
+        values.
     Raises:
       ValueError: the dtype or the mode is not supported.
     """
@@ -59,7 +60,7 @@ def gumbel(
 
 
 def standard_gumbel(key: KeyArray, shape: Shape, dtype: DType, mode: str | None) -> Array:
-    """`gumbel` on checked arguments."""
+    """`gumbel` of checked arguments."""
     if mode == "highest":
         raise NotImplementedError("random.gumbel: mode 'highest' is not implemented; use 'high'")
     if mode not in (None, "low", "high"):
@@ -92,9 +93,9 @@ def categorical(
       key: one key.
       logits: unnormalized log probabilities along ``axis``.
       axis: which dimension of ``logits``.
-      shape: the shape of the result; that of ``logits`` without ``axis`` by default, and otherwise
-        one that ends with it.
-      replace: False draws different categories along the leading dimensions of ``shape``.
+      shape: the shape of the result; it must end with the shape of ``logits`` without ``axis``,
+        which is the default.
+      replace: False draws distinct categories along the leading dimensions of ``shape``.
       mode: see `gumbel`.
     Returns:
       Indices of the default integer dtype.
@@ -128,7 +129,7 @@ def categorical(
 
 
 def _largest(x: Array, axis: int, shape: Shape) -> Array:
-    """Indices of the largest elements along an axis, as many as a shape holds, in its place."""
+    """Indices of the largest elements along an axis, whose place the dimensions of a shape take."""
     count = math.prod(shape)
     if count > x.shape[axis]:
         raise ValueError(
@@ -186,7 +187,7 @@ def choice(
       key: one key.
       a: an array, or an integer n, which means 0, ..., n - 1.
       shape: the shape of the draws.
-      replace: False draws different elements.
+      replace: False draws distinct elements.
       p: probabilities of the elements along ``axis``; uniform by default.
       axis: the dimension of ``a`` whose slices are drawn.
       mode: as in `gumbel`, for draws by ``p`` without replacement.
@@ -266,15 +267,15 @@ def permutation(
     *,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """An array with its slices in random order, or the numbers below an integer so.
+    """Permute the slices of an array, or the numbers below an integer, randomly.
 
     Args:
       key: one key.
       x: an array, or an integer n, which means 0, ..., n - 1.
-      axis: the dimension along which the order is random.
-      independent: give each vector along ``axis`` an order of its own.
+      axis: the dimension to permute along.
+      independent: permute each vector along ``axis`` independently.
     Raises:
-      TypeError: ``x`` is a number, and not an integer.
+      TypeError: ``x`` is a number but not an integer.
 
     Example:
       >>> from gnomon import random
@@ -296,7 +297,7 @@ def permutation(
 
 
 def permuted(key: KeyArray, x: Array | int, axis: int) -> Array:
-    """`permutation` on checked arguments, with one order for all vectors along the axis."""
+    """`permutation` of checked arguments, with the same order for all vectors along the axis."""
     if isinstance(x, int):
         return _shuffled(key, lax.iota(_dtypes.default_int_dtype(), x), 0)
     if x.ndim == 1:
@@ -305,13 +306,13 @@ def permuted(key: KeyArray, x: Array | int, axis: int) -> Array:
     return _taken(x, order, axis)
 
 
-# The product of the numbers of keys must be this power of the number of elements, so that two
-# elements have equal keys in all rounds with little probability.
+# The number of possible keys over all rounds must be this power of the number of elements, so that
+# two elements are unlikely to have equal keys in all rounds.
 _EXPONENT = 3
 
 
 def _shuffled(key: KeyArray, x: Array, axis: int) -> Array:
-    """Sorted by random keys, as many times as it takes to tell all elements apart."""
+    """Sort by random keys, as often as needed to distinguish all elements."""
     rounds = math.ceil(_EXPONENT * math.log(max(1, x.size)) / math.log(2**32 - 1))
     for _ in range(rounds):
         key, drawn_from = keys_from(key, 2)
@@ -320,7 +321,7 @@ def _shuffled(key: KeyArray, x: Array, axis: int) -> Array:
 
 
 def _taken(x: Array, indices: Array, axis: int) -> Array:
-    """Slices of ``x`` at indices in bounds along a dimension, in its place."""
+    """Slices of ``x`` at indices along a dimension, which must be in bounds."""
     rank = indices.ndim
     offset = (*range(axis), *range(axis + rank, axis + rank + x.ndim - axis - 1))
     return lax.gather(

@@ -1,6 +1,6 @@
 """Numbers of events: Poisson, binomial and multinomial distributions, drawn by rejection.
 
-All elements of a draw take new random numbers together until each is accepted.
+All elements of a draw get new random numbers in each round, until all are accepted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_ROUNDS = 2**31 - 2
 
 
 def _rounds(limit: float) -> Array:
-    """The maximum number of rounds of a draw, for which JAX has a limit."""
+    """The maximum number of rounds of a draw, which JAX limits, too."""
     return wrap(np.array(min(limit, _MOST_ROUNDS), np.int32))
 
 
@@ -50,7 +50,7 @@ _FIRST = np.int32(0)
 
 
 def _poisson_by_products(key: KeyArray, rate: Array, dtype: DType, rounds: Array) -> Array:
-    """The number of uniform numbers whose product is above exp(-rate), minus one.
+    """The number of uniform numbers whose product is above exp(-rate), minus one; for low rates.
 
     D. E. Knuth, The Art of Computer Programming, volume 2, section 3.4.1.
     """
@@ -72,7 +72,7 @@ def _poisson_by_products(key: KeyArray, rate: Array, dtype: DType, rounds: Array
 
 
 def _poisson_by_rejection(key: KeyArray, rate: Array, dtype: DType, rounds: Array) -> Array:
-    """For rates from ten upwards.
+    """Poisson numbers for rates of ten or more.
 
     W. Hörmann, The Transformed Rejection Method for Generating Poisson Random Variables (1993).
     """
@@ -174,7 +174,7 @@ def _binomial_by_gaps(key: KeyArray, count: Array, p: Array, rounds: Array) -> A
     return lax.while_loop(pending, draw, (_FIRST, zero, zero, key))[1] - 1
 
 
-# log(k!) less Stirling's approximation of it, for k up to nine.
+# log(k!) minus its approximation by Stirling's formula, for k up to nine.
 _FACTORIAL_RESTS = (
     0.0810614667953272,
     0.0413406959554092,
@@ -199,7 +199,7 @@ def _factorial_rest(k: Array) -> Array:
 
 
 def _binomial_by_rejection(key: KeyArray, count: Array, p: Array, rounds: Array) -> Array:
-    """For means from ten upwards.
+    """Binomial numbers for means of ten or more.
 
     W. Hörmann, The Generation of Binomial Random Variates (1993).
     """
@@ -320,7 +320,7 @@ def multinomial(
       p: probabilities of the outcomes along the last dimension.
       shape: the shape of the result; that of ``p`` by default.
       dtype: the dtype of the result; float32 by default.
-      unroll: how many outcomes an iteration of the loop over them draws.
+      unroll: the number of outcomes that an iteration of the loop over them draws.
     """
     words = one_key("multinomial", key)
     trials, probabilities = promoted("multinomial", n, p, inexact=True)

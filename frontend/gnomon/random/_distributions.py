@@ -34,7 +34,7 @@ from gnomon.random._samplers import (
 
 
 def _standard(function: str, key: Any, shape: Any, dtype: Any) -> Any:
-    """Checked arguments of a distribution without parameters: key, shape, dtype."""
+    """Check the arguments of a distribution without parameters: key, shape, dtype."""
     words = one_key(function, key)
     checked = float_dtype(function, dtype)
     return words, as_shape(f"random.{function}", shape), checked
@@ -194,7 +194,7 @@ def rayleigh(
     *,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Numbers of the Rayleigh distribution of a scale; arguments as in `pareto`."""
+    """Numbers of the Rayleigh distribution with a given scale; arguments as in `pareto`."""
     words = one_key("rayleigh", key)
     checked = float_dtype("rayleigh", dtype)
     sizes = sample_shape("rayleigh", shape, scale)
@@ -292,7 +292,7 @@ def wald(
     *,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Numbers of the Wald (inverse Gaussian) distribution of a mean and scale one.
+    """Numbers of the Wald (inverse Gaussian) distribution with a given mean and scale one.
 
     J. R. Michael, W. R. Schucany, R. W. Haas, Generating Random Variates Using Transformations with
     Multiple Roots (1976). Arguments as in `pareto`.

@@ -1,8 +1,8 @@
-"""The gamma distribution, and those that are made of gamma distributed numbers.
+"""The gamma distribution, and distributions made of gamma distributed numbers.
 
-Samples are drawn by rejection, so how many random numbers one takes is not known before: each
-element has a key of its own. The derivative of a sample by its parameter does not go through the
-rejection; it is that of the distribution function (`random_gamma_grad`).
+Samples are drawn by rejection, so the number of random numbers for a sample is not known in
+advance; each element has a separate key. The derivative of a sample with respect to its parameter
+does not differentiate the rejection, but the distribution function (`random_gamma_grad`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from gnomon.random._samplers import (
 
 
 def _split_each(keys: KeyArray, count: int) -> list[KeyArray]:
-    """Each key of an array of keys split: ``count`` arrays of keys."""
+    """Split each key of an array of keys, which gives ``count`` arrays of keys."""
     of = keys.implementation
     return [KeyArray(words, of) for words in of.split_each(keys.words, count)]
 
@@ -62,13 +62,13 @@ def _chosen(condition: Array, new: Any, old: Any) -> tuple[Any, ...]:
 
 
 def _accepted_cubes(keys: KeyArray, c: Array, d: Array) -> Array:
-    """The cubes v of which d v is gamma distributed, by rejection.
+    """Draw cubes v for which d v is gamma distributed, by rejection.
 
     G. Marsaglia, W. W. Tsang, A Simple Method for Generating Gamma Variables (2000).
 
-    A round takes a key for normal numbers x, of which it draws until 1 + c x, the root of the cube,
-    is positive, and a key for one uniform number u. Both loops are one here: an iteration draws one
-    normal number, and begins a round where the last root was positive.
+    A round uses one key for normal numbers x, which it draws until 1 + c x, the root of the cube,
+    is positive, and one key for a uniform number u. The two nested loops are merged into one: each
+    iteration draws one normal number, and begins a new round if the last root was positive.
     """
     dtype = c.dtype
     zero, one = constant_like(c, 0), constant_like(c, 1)
@@ -94,7 +94,7 @@ def _accepted_cubes(keys: KeyArray, c: Array, d: Array) -> Array:
         new = (keys, normal_keys, uniform_keys, *numbers)
         return _chosen(rejected(square, root, u), new, state)
 
-    # Numbers that are rejected, whatever c and d.
+    # These numbers are rejected for all c and d.
     start = (keys, keys, keys, zero, one, constant_like(c, 2))
     root = lax.while_loop(some_rejected, again, start)[4]
     return lax.mul(lax.mul(root, root), root)
@@ -109,7 +109,7 @@ def _gamma(key: KeyArray, a: Array, log_space: bool) -> Array:
     alpha = lax.stop_gradient(lax.reshape(a, (size,)))
     one = constant_like(alpha, 1)
     is_large = lax.ge(alpha, one)
-    # Below one, a sample of alpha + 1 times a power of a uniform number.
+    # For alpha below one, take a sample for alpha + 1 times a power of a uniform number.
     raised = lax.select(is_large, alpha, lax.add(alpha, one))
     third = constant_like(alpha, 1.0 / 3.0)
     d = lax.sub(raised, third)
@@ -148,7 +148,7 @@ def gamma(
 ) -> Array:
     """Numbers of the gamma distribution of parameter a and scale one.
 
-    They are differentiable by ``a``.
+    They are differentiable in ``a``.
 
     Args:
       key: one key.
@@ -175,11 +175,11 @@ def loggamma(
     *,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Logarithms of gamma distributed numbers, finite where those vanish; see `gamma`."""
+    """Logarithms of gamma distributed numbers, finite where these underflow; see `gamma`."""
     return _sampled("loggamma", key, a, shape, dtype, log_space=True)
 
 
-# -------------------------------------------------------------------------------- quotients of them
+# ----------------------------------------------------------------------- quotients of gamma numbers
 
 
 @takes_out_sharding
@@ -227,8 +227,8 @@ def dirichlet(
     Args:
       key: one key.
       alpha: positive parameters of shape (..., n).
-      shape: the shape of the result without its last dimension, to which the leading dimensions of
-        ``alpha`` broadcast; those themselves by default.
+      shape: the shape of the result without its last dimension; by default the leading dimensions
+        of ``alpha``, which must broadcast to it.
       dtype: a floating point dtype; float32 by default.
     Raises:
       ValueError: ``alpha`` has no dimension, or shapes do not fit.
@@ -286,7 +286,7 @@ def f(
     *,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Numbers of the F distribution: the quotient of two chi-square numbers, each over its df.
+    """Numbers of the F distribution: quotients of chi-square numbers, each divided by its df.
 
     Args:
       key: one key.

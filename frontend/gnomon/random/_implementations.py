@@ -1,8 +1,8 @@
-"""Generators of random numbers: what a key is made of, and how bits and new keys come from it.
+"""Generators of random numbers: the words of a key, and the bits and new keys made from them.
 
-Each is a table of functions of words, uint32 arrays. ``seed``, ``split``, ``fold_in`` and ``bits``
-take the words of one key; ``split_each`` and ``bits_each`` those of an array of keys, each of which
-gives what it would give alone.
+Each generator is a table of functions of words, which are uint32 arrays. ``seed``, ``split``,
+``fold_in`` and ``bits`` take the words of one key. ``split_each`` and ``bits_each`` take those of
+an array of keys, and give the same results for each key as for the key alone.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Implementation:
     """A generator.
 
     Attributes:
-      name: as ``impl`` names it.
-      tag: the part of the dtype's name, ``key<tag>``.
-      words: of how many words a key consists.
+      name: the name that the argument ``impl`` takes.
+      tag: the tag in the name of the dtype, ``key<tag>``.
+      words: the number of words of a key.
       seed: ``(high, low) -> words``.
-      split: ``(words, shape) -> words`` of that shape.
+      split: ``(words, shape) -> words``, new keys of that shape.
       fold_in: ``(words, data) -> words``.
       bits: ``(words, width, shape) -> array`` of unsigned integers of a width of 8 to 64 bits.
-      split_each: ``(words, count) -> [words]``, all of the shape of the given ones.
+      split_each: ``(words, count) -> [words]``, each of the shape of the given words.
       bits_each: ``(words, width) -> array``.
     """
 
@@ -73,10 +73,10 @@ def word(value: int) -> Array:
 
 
 def host_values(*arrays: Array) -> list[np.ndarray[Any, Any]] | None:
-    """The NumPy values of arrays, where they are at hand and nothing is staged.
+    """The NumPy values of arrays, if they are known and nothing is staged.
 
-    With them the short samplers call NumPy at once: each op that goes through `bind` costs as much
-    as all of them.
+    With them, the fast samplers call NumPy directly, because a single op through `bind` costs as
+    much as all these calls.
     """
     if staging():
         return None
@@ -92,7 +92,7 @@ def host_values(*arrays: Array) -> list[np.ndarray[Any, Any]] | None:
 def counters(shape: Shape) -> tuple[Array, Array]:
     """0, 1, 2, ... in row-major order, as the high and low words of 64-bit numbers."""
     size = math.prod(shape)
-    # A symbolic size is that of a dimension here, and so below 2**31 in every call.
+    # A symbolic size is the size of a dimension and therefore below 2**31 in every call.
     if is_symbolic_dim(size) or size <= 2**32:
         low = bind(ops.iota, dtype=UINT32, shape=(size,), dimension=0)
         return broadcast(word(0), shape), lax.reshape(low, shape)
@@ -128,7 +128,7 @@ def hashed(op: Any, *words: Array) -> Words:
 
 # ------------------------------------------------------------------------------------ threefry2x32
 
-# From this size on a view that repeats a word costs less than an array of them.
+# From this size on, a view that repeats a word costs less than an array.
 _LARGE = 1 << 14
 
 
@@ -192,8 +192,8 @@ def _by_hash(
 
     Args:
       seed: the operands of the hash whose first words are a new key.
-      for_keys, for_bits: the counter made of the words of a position.
-      drawn: random bits of the words that the hash gives.
+      for_keys, for_bits: functions from the words of a position to a counter.
+      drawn: a function from the words of the hash to random bits.
     """
 
     def keys(key: Words, high: Array, low: Array) -> Words:
@@ -272,7 +272,7 @@ def _generated(key: Words, shape: Shape, dtype: np.dtype[Any]) -> Array:
 
 
 def _philox_block(key: Words, ahead: int) -> Words:
-    """The four words of the generator at ``ahead`` counts after the counter, for each key."""
+    """The four words of the generator for each key, ``ahead`` steps after its counter."""
     k0, k1, low, high = key
     one = constant_like(low, ahead)
     moved = lax.add(low, one)
@@ -313,7 +313,7 @@ _RBG = Implementation(
     bits_each=_rbg_bits_each,
 )
 
-# A key is what comes after this many blocks of the generator.
+# A new key is taken after this many blocks of the generator.
 _ROUNDS = 10
 
 
@@ -347,11 +347,11 @@ IMPLEMENTATIONS = {
 
 
 def implementation(impl: Any = None) -> Implementation:
-    """The generator of a name; the configured one for None.
+    """The generator of a name, or the configured one for None.
 
     Raises:
-      ValueError: there is none of that name.
-      TypeError: it is no name.
+      ValueError: there is no generator of that name.
+      TypeError: the argument is not a name.
     """
     if isinstance(impl, Implementation):
         return impl

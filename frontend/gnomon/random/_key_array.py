@@ -1,7 +1,7 @@
 """Arrays of random keys.
 
-A key is a few 32-bit words, for Threefry-2x32 two. A `KeyArray` holds any number of keys, as one
-array for each of the words; these are its leaves as a tree.
+A key is a few 32-bit words, two for Threefry-2x32. A `KeyArray` holds any number of keys as one
+array for each word; these arrays are its leaves as a tree.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def key_dtype(impl_spec: str | KeyDType | None = None) -> KeyDType:
     """The dtype of the keys of a generator.
 
     Args:
-      impl_spec: its name; by default the configured one.
+      impl_spec: the name of the generator; by default the configured one.
     Raises:
-      ValueError: there is none of that name.
-      TypeError: it is no name.
+      ValueError: there is no generator of that name.
+      TypeError: the argument is not a name.
 
     Example:
       >>> key_dtype("rbg")
@@ -64,8 +64,8 @@ def implementation_of(spec: Any) -> Implementation:
 class KeyArray(ExtendedArray):
     """An array of random keys.
 
-    It is indexed, reshaped and iterated like other arrays, and compared with ``==``; arithmetic on
-    it raises. As a tree its leaves are the words of the keys, arrays of its shape.
+    It can be indexed, reshaped and iterated like other arrays, and compared with ``==``; arithmetic
+    raises. As a tree, its leaves are the words of the keys, which are arrays of its shape.
 
     Attributes:
       words: uint32 arrays of the shape of the array.
@@ -84,7 +84,7 @@ class KeyArray(ExtendedArray):
 
     @property
     def aval(self) -> Any:
-        """Shape and dtype; keys have no type in a program, their words have."""
+        """Shape and dtype; only the words of keys have a type in programs."""
         return KeyAval(self.shape, self.dtype)
 
     @property
@@ -108,12 +108,12 @@ class KeyArray(ExtendedArray):
         return math.prod(self.shape)
 
     def data(self) -> Array:
-        """The words in one array, with one more dimension, the last."""
+        """The words in one array with an additional last dimension."""
         rank = self.ndim
         return lax.concatenate([lax.expand_dims(word, (rank,)) for word in self.words], rank)
 
     def with_words(self, words: Iterable[Any]) -> KeyArray:
-        """Keys of the same generator."""
+        """Make keys of the same generator from words."""
         return KeyArray(tuple(words), self.implementation)
 
     # ------------------------------------------------------------------------------------ structure
@@ -142,20 +142,20 @@ class KeyArray(ExtendedArray):
         return self._each(lambda word: lax.reshape(word, sizes))
 
     def ravel(self) -> KeyArray:  # type: ignore[override] # fewer options
-        """The keys in one dimension."""
+        """Flatten the keys to one dimension."""
         return self.reshape(-1) if self.size else self.reshape(0)
 
     flatten = ravel  # type: ignore[assignment] # fewer options
 
     def squeeze(self, axis: int | tuple[int, ...] | None = None) -> KeyArray:  # type: ignore[override] # fewer options
-        """The keys without dimensions of size one."""
+        """Remove dimensions of size one."""
         if axis is None:
             axis = tuple(d for d, n in enumerate(self.shape) if n == 1)
         dims = axis if isinstance(axis, tuple) else (axis,)
         return self._each(lambda word: lax.squeeze(word, dims))
 
     def transpose(self, *axes: Any) -> KeyArray:
-        """The keys with permuted, or reversed, dimensions."""
+        """Permute the dimensions; by default reverse them."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
         if not order:
             order = tuple(reversed(range(self.ndim)))
@@ -163,14 +163,14 @@ class KeyArray(ExtendedArray):
         return self._each(lambda word: lax.transpose(word, order))
 
     def swapaxes(self, axis1: int, axis2: int) -> KeyArray:
-        """The keys with two dimensions exchanged."""
+        """Exchange two dimensions."""
         order = list(range(self.ndim))
         first, second = (canonical_axis(axis, self.ndim) for axis in (axis1, axis2))
         order[first], order[second] = second, first
         return self.transpose(*order) if order else self.copy()
 
     def take(self, indices: Any, axis: int | None = None, **options: Any) -> KeyArray:  # type: ignore[override] # fewer options
-        """Keys at indices along a dimension, or of all keys in a row; see `numpy.take`."""
+        """Take keys at indices along a dimension, or of the flat array; see `numpy.take`."""
         return self._each(lambda word: word.take(indices, axis, **options))
 
     @property
@@ -238,10 +238,10 @@ class KeyArray(ExtendedArray):
         """True after `delete`, or after the array was donated to a call."""
         return any(word.is_deleted() for word in self.words)
 
-    # -------------------------------------------------------------------------- what keys are not
+    # -------------------------------------------------------------------- unsupported conversions
 
     def numpy_value(self) -> NoReturn:
-        """Raises: keys are not numbers."""
+        """Raise ``TypeError``: keys are not numbers."""
         raise TypeError(
             "an array of random keys cannot become an array of numbers: use random.key_data(key) "
             "for the words, random.bits(key) for random numbers"
@@ -255,7 +255,7 @@ class KeyArray(ExtendedArray):
 
     def __repr__(self) -> str:
         if not all(isinstance(word, Array) for word in self.words):
-            # As a tree it may hold types, or whatever a function made of its leaves.
+            # As a tree, it may hold types, or anything that a function has made of its leaves.
             return f"KeyArray({self.words}, {self.implementation})"
         return f"Array({self.shape}, dtype={self.dtype.name}) overlaying:\n{self.data()}"
 
@@ -282,10 +282,10 @@ class _KeysAt:
         return self.keys._each(lambda word: word.at[self.index].get(**options))
 
     def set(self, values: Any, **options: Any) -> KeyArray:
-        """All keys, with others at the index.
+        """A copy of the array with other keys at the index.
 
         Raises:
-          TypeError: the others are no keys of the same generator.
+          TypeError: the other keys are not keys of the same generator.
         """
         keys = self.keys
         if not isinstance(values, KeyArray) or values.implementation is not keys.implementation:
@@ -296,7 +296,7 @@ class _KeysAt:
 
 
 class KeyAval:
-    """Shape and dtype of an array of keys, for messages."""
+    """The shape and dtype of an array of keys, for messages."""
 
     __slots__ = ("dtype", "shape")
 

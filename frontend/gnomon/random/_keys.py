@@ -1,4 +1,4 @@
-"""Keys: what `key`, `split` and `fold_in` make and every sampler takes.
+"""Random keys: `key`, `split`, `fold_in` and conversions.
 
 A typed key is a `KeyArray`; a raw key is one uint32 array whose last dimension holds the words of a
 key of the configured generator.
@@ -59,7 +59,7 @@ def _from_raw(x: Any, of: Implementation | None = None) -> KeyArray:
 
 
 def _check_legacy() -> None:
-    """Say that a raw key was given, if the configuration asks for it."""
+    """Warn or raise if a raw key was given and the configuration says so."""
     if config.legacy_prng_key != "allow":
         message = (
             "Legacy uint32 key array passed as key to random function. Please create keys using "
@@ -72,11 +72,11 @@ def _check_legacy() -> None:
 
 
 def key_of(function: str, keys: Any) -> tuple[KeyArray, bool]:
-    """One key, and whether it was a raw one.
+    """One key, and whether it is a raw key.
 
     Raises:
-      TypeError: it is not a key.
-      ValueError: it is an array of keys.
+      TypeError: the argument is not a key.
+      ValueError: the argument is an array of keys.
     """
     raw = False
     if type(keys) is not KeyArray:
@@ -107,7 +107,7 @@ def key_data(keys: ArrayLike) -> Array:
     Args:
       keys: an array of keys, or a raw key.
     Returns:
-      A uint32 array with one more dimension, the last.
+      A uint32 array with an additional last dimension.
 
     Example:
       >>> key_data(key(7))
@@ -128,7 +128,7 @@ def wrap_key_data(
 
     Args:
       key_bits_array: a uint32 array whose last dimension holds the words of a key.
-      impl, dtype: the generator, see `key`.
+      impl, dtype: the generator; see `key`.
     Raises:
       TypeError: the dtype is not supported, or another shape.
     """
@@ -200,17 +200,17 @@ def key(
     """A random key from a seed.
 
     Args:
-      seed: an integer, or an integer array without dimensions. Without 64-bit types the lower 32
-        bits count.
-      impl, dtype: the generator, by its name or as the dtype of its keys (at most one is given):
-        ``"threefry2x32"``, ``"rbg"``, ``"unsafe_rbg"``, ``"philox2x32"``, ``"philox4x32"`` or
-        ``"threefry4x32"``; by default the configured one, which is the first of them.
+      seed: an integer, or an integer array without dimensions. Without 64-bit types, only the lower
+        32 bits are used.
+      impl, dtype: the generator, by its name or by the dtype of its keys, but not both. The names
+        are ``"threefry2x32"``, ``"rbg"``, ``"unsafe_rbg"``, ``"philox2x32"``, ``"philox4x32"`` and
+        ``"threefry4x32"``. By default, it is the configured one.
     Returns:
       A key array without dimensions.
     Raises:
-      TypeError: the seed is not one integer.
-      OverflowError: it does not fit 64 bits.
-      ValueError: there is no such generator.
+      TypeError: the seed is not a single integer.
+      OverflowError: the seed does not fit 64 bits.
+      ValueError: the generator is unknown.
 
     Example:
       >>> key(7)
@@ -224,7 +224,7 @@ def key(
 def PRNGKey(seed: ArrayLike, *, impl: str | KeyDType | None = None) -> Any:
     """A raw random key from a seed, a uint32 array of its words; see `key` for typed ones.
 
-    The functions that take it must run under the same configured generator.
+    Functions must use it with the same configured generator.
 
     Example:
       >>> PRNGKey(7)
@@ -240,9 +240,9 @@ def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
 
     Args:
       key: one key.
-      num: how many, or the shape of the array of new keys.
+      num: the number of new keys, or the shape of their array.
     Returns:
-      Keys of the given kind (typed or raw) with the dimensions of ``num`` in front.
+      Keys of the kind of ``key`` (typed or raw), with the leading dimensions ``num``.
     Raises:
       ValueError: ``key`` is an array of keys.
 
@@ -264,10 +264,10 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
       key: one key.
       data: an integer of 32 bits, or an integer array without dimensions.
     Returns:
-      One key of the given kind.
+      One key of the kind of ``key``.
     Raises:
       TypeError: ``data`` has dimensions.
-      OverflowError: a Python int that does not fit uint32.
+      OverflowError: ``data`` is a Python int that does not fit uint32.
     """
     one, raw = key_of("fold_in", key)
     if np.ndim(data):
@@ -283,6 +283,6 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
 
 
 def clone(key: Array | np.ndarray) -> Any:
-    """The same keys, for reuse on purpose."""
+    """The same keys, to mark an intended reuse."""
     key_data(key)  # Raises if it is not a key.
     return key.copy()

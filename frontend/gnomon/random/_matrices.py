@@ -34,7 +34,8 @@ def orthogonal(
       n: the number of rows.
       shape: the batch dimensions.
       dtype: floating or complex.
-      m: the number of columns, by default ``n``. The smaller side is orthonormal.
+      m: the number of columns, by default ``n``. The rows or columns, whichever are fewer, are
+        orthonormal.
     Returns:
       ``[*shape, n, m]``.
 
@@ -73,14 +74,15 @@ def multivariate_normal(
     Args:
       key: a key.
       mean: ``[..., n]``.
-      cov: positive definite, ``[..., n, n]``; semidefinite by methods ``"svd"`` and ``"eigh"``.
+      cov: a positive definite matrix ``[..., n, n]``; the methods ``"svd"`` and ``"eigh"`` also
+        take semidefinite ones.
       shape: the batch dimensions, by default those of ``mean`` and ``cov``, broadcast.
       dtype: floating.
       method: how ``cov`` is factored: ``"cholesky"``, ``"svd"`` or ``"eigh"``.
     Returns:
       ``[*shape, n]``.
     Raises:
-      ValueError: the method is another, or the shapes do not fit.
+      ValueError: the method is unknown, or the shapes do not fit.
 
     Example:
       >>> import gnomon, gnomon.numpy as gnp

@@ -1,7 +1,7 @@
 """The samplers that others are made of: bits, uniform, normal, integers, and choices.
 
 Random bits are those of ``jax.random`` with its default, partitionable Threefry: the number at a
-position depends on the key and the position alone.
+position depends only on the key and the position.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def keys_from(key: KeyArray, count: int) -> list[KeyArray]:
 
 
 def float_dtype(function: str, dtype: Any, kind: str = "float") -> DType:
-    """The dtype of a sampler's result: a floating point one, the default for None."""
+    """The floating point dtype of a sampler's result; None means the default one."""
     if dtype is None:
         return _dtypes.default_float_dtype()
     checked: DType = _dtypes.check_user_dtype(dtype, f"random.{function}")
@@ -62,7 +62,7 @@ def float_dtype(function: str, dtype: Any, kind: str = "float") -> DType:
 
 
 def sample_shape(function: str, shape: Any, *parameters: Any) -> Shape:
-    """The shape of the result: as given, or that of the parameters broadcast together.
+    """The shape of the result: the given one, or the broadcast shape of the parameters.
 
     Raises:
       ValueError: parameters do not broadcast to the shape.
@@ -105,7 +105,7 @@ def constant(x: Array, value: Any) -> Array:
 
 
 def parameter(function: str, value: Any, dtype: DType, shape: Shape) -> Array:
-    """A distribution's parameter in the dtype and shape of the result."""
+    """A parameter of a distribution in the dtype and shape of the result."""
     x = as_operand(value)
     if is_complex(x.dtype) and not is_complex(dtype):
         raise TypeError(f"random.{function}: parameters must be real, got {x.aval}")
@@ -165,12 +165,12 @@ def drawn_bits(dtype: DType) -> int:
 
 
 def unit_interval(key: KeyArray, shape: Shape, dtype: DType) -> Array:
-    """Uniform numbers in [0, 1): random bits as the mantissa of a number in [1, 2), less one."""
+    """Uniform numbers in [0, 1): random bits are the mantissa of a number in [1, 2), minus one."""
     return bits_to_unit(raw_bits(key, drawn_bits(dtype), shape), dtype)
 
 
 def bits_to_unit(random: Array, dtype: DType) -> Array:
-    """The end of `unit_interval`: from as many random bits as `drawn_bits` says."""
+    """The last step of `unit_interval`, from the number of random bits that `drawn_bits` gives."""
     info = ml_dtypes.finfo(dtype)
     drawn, width, mantissa = drawn_bits(dtype), int(info.bits), int(info.nmant)
     unsigned = np.dtype(f"uint{width}")
@@ -189,11 +189,11 @@ def bits_to_unit(random: Array, dtype: DType) -> Array:
 
 
 def _from_bits(random: np.ndarray[Any, Any], shift: int, dtype: DType) -> np.ndarray[Any, Any]:
-    """The end of `unit_interval` in NumPy."""
+    """The last step of `unit_interval` in NumPy."""
     one = np.array(1.0, dtype)
     number = random >> random.dtype.type(shift)
     number |= one.view(random.dtype)
-    # A view of an array without dimensions is one; operators on it would make a scalar.
+    # A view of a 0-d array is an array; operators on it would give a scalar.
     result = np.asarray(number).view(dtype)
     return np.subtract(result, one, out=result)
 
@@ -204,15 +204,15 @@ def between(key: KeyArray, shape: Shape, dtype: DType, low: Any, high: Any) -> A
 
 
 def stretched(unit: Array, low: Any, high: Any) -> Array:
-    """Numbers in [0, 1) as numbers in [low, high)."""
+    """Scale numbers in [0, 1) to [low, high)."""
     if type(low) in (int, float) and type(high) in (int, float) and (low, high) == (0, 1):
         return unit  # scaling by one and adding zero change nothing
     dtype, shape = unit.dtype, unit.shape
     low, high = (parameter("uniform", bound, dtype, np.shape(bound)) for bound in (low, high))
     span = broadcast(lax.sub(*_aligned(high, low)), shape)
     low = broadcast(low, shape)
-    # XLA rounds the product and the sum together, those of the narrow dtypes one after the other;
-    # the bits of the result depend on it.
+    # XLA rounds the product and the sum together, but for narrow dtypes one after the other; the
+    # bits of the result depend on this.
     together = dtype.itemsize >= 4
     scaled = bind(ops.fma, unit, span, low) if together else lax.add(lax.mul(unit, span), low)
     return lax.max(low, scaled)
@@ -264,7 +264,7 @@ def _real_normal(key: KeyArray, shape: Shape, dtype: DType) -> Array:
 def unit_to_normal(unit: Array) -> Array:
     """Normal numbers from uniform ones in [0, 1)."""
     dtype = unit.dtype
-    # Symmetric about zero: the bounds leave out -1, whose image is infinite.
+    # The interval is symmetric about zero and excludes -1, whose image is infinite.
     low = np.nextafter(np.array(-1.0, dtype), np.array(0.0, dtype)).astype(dtype)
     u = stretched(unit, low, np.array(1.0, dtype))
     return lax.mul(constant(u, np.sqrt(2)), lax.erf_inv(u))
@@ -332,7 +332,7 @@ def truncated_normal(
     root = constant(low, np.sqrt(2))
     u = between(words, sizes, checked, *(lax.erf(lax.div(v, root)) for v in (low, high)))
     out = lax.mul(root, lax.erf_inv(u))
-    # Rounding may reach a bound, which the interval leaves out.
+    # Rounding may reach a bound, which the open interval excludes.
     inside = [
         lax.nextafter(lax.stop_gradient(bound), constant(bound, limit))
         for bound, limit in ((low, np.inf), (high, -np.inf))
@@ -380,7 +380,7 @@ def randint(
     sizes = sample_shape("randint", shape, minval, maxval)
     work = checked
     if checked.itemsize < 4:
-        # In 32 bits the remainders are nearly unbiased.
+        # With 32 bits, the remainders are nearly unbiased.
         info, work = ml_dtypes.iinfo(checked), np.dtype(np.int32)
         minval = _clipped(_as_int32(minval), int(info.min), int(info.max))
         maxval = _clipped(_as_int32(maxval), int(info.min), int(info.max) + 1)
@@ -404,17 +404,17 @@ def _clipped(x: Array, low: int, high: int) -> Array:
 
 
 def _fitted(x: Array, dtype: DType) -> Array:
-    """An integer array in another integer dtype, what is out of range at its ends."""
+    """Convert an integer array to another integer dtype, clamped to its range."""
     to, own = ml_dtypes.iinfo(dtype), ml_dtypes.iinfo(x.dtype)
     x = _clipped(x, max(int(to.min), int(own.min)), min(int(to.max), int(own.max)))
     return x if x.dtype == dtype else bind(ops.convert, x, dtype=dtype)
 
 
 def _integers(key: KeyArray, shape: Shape, low: Array, high: Array, dtype: DType) -> Array:
-    """Twice as many random bits as the dtype has, modulo the span of the bounds."""
+    """Random integers: twice as many bits as the dtype has, modulo the span of the bounds."""
     width = ml_dtypes.iinfo(dtype).bits
     unsigned = np.dtype(f"uint{width}")
-    # A bound above the dtype's largest value means that this one is included.
+    # A bound above the dtype's largest value means that the largest value is included.
     largest = min(int(ml_dtypes.iinfo(dtype).max), int(ml_dtypes.iinfo(high.dtype).max))
     beyond = lax.gt(high, constant(high, largest))
     low, high = (_fitted(bound, dtype) for bound in (low, high))
@@ -454,7 +454,7 @@ def bernoulli(
       mode: ``"high"`` draws twice as many bits, for probabilities below 1e-7.
     Raises:
       TypeError: ``p`` is not floating point.
-      ValueError: ``p`` does not broadcast to the shape, or unknown mode.
+      ValueError: ``p`` does not broadcast to the shape, or the mode is unknown.
     """
     if mode not in ("high", "low"):
         raise ValueError(f"random.bernoulli: mode must be 'high' or 'low', got {mode!r}")

@@ -1,4 +1,4 @@
-"""The logarithm of the gamma function on the complex plane, and the gamma function there."""
+"""The gamma function and its logarithm on the complex plane."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STIRLING = (
     1 / 156,
     -3617 / 122400,
 )
-# By so much the argument grows before the series is taken.
+# The amount by which the argument is increased before the series is used.
 _SHIFT = 8
 
 
@@ -53,7 +53,7 @@ def loggamma(x: ArrayLike) -> Array:
 
 
 def gamma(x: ArrayLike) -> Array:
-    """The gamma function; of real numbers infinite at zeros, nan at negative integers.
+    """The gamma function; for real numbers infinite at zeros and nan at negative integers.
 
     Args:
       x: an array or scalar, real or complex.
@@ -70,7 +70,7 @@ def _loggamma(z: Array) -> Array:
     real, imaginary = lax.real(z), lax.imag(z)
     is_pole = gnp.equal(imaginary, 0) & (real <= 0) & (real == gnp.floor(real))
     bad = is_pole | gnp.isnan(real) | gnp.isnan(imaginary)
-    # On the upper half plane; the lower one is its mirror image.
+    # Compute on the upper half plane; the lower one is its mirror image.
     below = gnp.signbit(imaginary)
     upper = lax.complex(gnp.where(bad, 1, real), gnp.where(bad, 0, gnp.abs(imaginary)))
     left = lax.real(upper) < 0.5

@@ -1,4 +1,4 @@
-"""Relatives of the error function: `wofz`, `owens_t`."""
+"""Functions related to the error function: `wofz`, `owens_t`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gnomon.scipy._gamma_functions import real_arguments
 
 __all__ = ["owens_t", "wofz"]
 
-# J. A. C. Weideman: Computation of the Complex Error Function (1994), with so many terms.
+# The number of terms. J. A. C. Weideman: Computation of the Complex Error Function (1994).
 _TERMS = 48
 
 
@@ -80,7 +80,7 @@ def _gauss() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     """Owen's T function.
 
-    For independent standard normal X and Y it is the probability that ``X > h`` and ``0 < Y < aX``.
+    It is the probability that ``X > h`` and ``0 < Y < aX`` for independent standard normal X and Y.
 
     Args:
       h, a: real arrays or scalars.
@@ -95,7 +95,7 @@ def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
 @custom_jvp
 def _owens_t(h: Array, a: Array) -> Array:
     height, slope = gnp.abs(h), gnp.abs(a)
-    # Above one the plane is divided anew: T(h, a) + T(ah, 1 / a) is known.
+    # For a above one, use the known sum T(h, a) + T(ah, 1 / a).
     steep = slope > 1
     rise = gnp.where(gnp.isinf(slope), gnp.where(gnp.equal(height, 0), 0, np.inf), height * slope)
     inner_h = gnp.where(steep, rise, height)

@@ -1,4 +1,4 @@
-"""The gamma function, its integrals, and what is made of them: factorials, beta functions."""
+"""The gamma function, its integrals, and functions made of them: factorials, beta functions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from gnomon.numpy._arguments import promoted
 
 
 def real_arguments(name: str, *xs: Any) -> list[Array]:
-    """Arguments as real arrays of one dtype and shape.
+    """Convert arguments to real arrays of one dtype and shape.
 
     Raises:
-      ValueError: one is complex.
+      ValueError: an argument is complex.
     """
     arrays = promoted(name, *xs, inexact=True)
     if is_complex(arrays[0].dtype):
@@ -46,7 +46,7 @@ def gammaln(x: ArrayLike) -> Array:
 
 
 def gammasgn(x: ArrayLike) -> Array:
-    """The sign of the gamma function: nan at negative integers, that of the zero at zeros."""
+    """The sign of the gamma function; nan at negative integers, the sign of the zero at zeros."""
     (x,) = real_arguments("gammasgn", x)
     whole = lax.floor(x)
     below = x < 0
@@ -73,7 +73,7 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     """The logarithm of the absolute value of the beta function."""
     a, b = real_arguments("betaln", a, b)
     naive = lax.lgamma(a) + lax.lgamma(b) - lax.lgamma(a + b)
-    # The logarithms of large arguments cancel: those are put together by Stirling's formula.
+    # The logarithms for large arguments cancel, so combine them by Stirling's formula.
     small, large = gnp.minimum(a, b), gnp.maximum(a, b)
     is_large = (large >= 10) & (small > 0) & (small < large) & gnp.isfinite(large)
     p, q = gnp.where(is_large, small, 1.0), gnp.where(is_large, large, 20.0)
@@ -118,7 +118,7 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
 
     Args:
       n: a real array or scalar.
-      exact: False; exact integers are not supported.
+      exact: must be False; exact integers are not supported.
     """
     if exact:
         raise NotImplementedError("factorial with exact=True: arrays hold no integers of any size")
@@ -127,11 +127,11 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
 
 
 def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
-    """How many ways there are to choose k things of N.
+    """The number of ways to choose k of N things.
 
     Args:
-      N, k: real arrays or scalars; the result is 0 where one is negative or k > N.
-      repetition: things may be chosen several times.
+      N, k: real arrays or scalars; the result is 0 where N or k is negative or k > N.
+      repetition: whether things may be chosen several times.
     """
     total, chosen = real_arguments("comb", N, k)
     if repetition:

@@ -1,9 +1,9 @@
 """Hypergeometric functions of real numbers: `hyp1f1`, `hyp2f1`.
 
-By power series, after a transformation that brings the argument near to zero. Sums are ended where
-their terms have become small, for all elements together. Digital Library of Mathematical Functions,
-chapters 13 and 15; J. Pearson, S. Olver, M. Porter: Numerical Methods for the Computation of the
-Confluent and Gauss Hypergeometric Functions (2017).
+They are computed by power series, after a transformation that moves the argument close to zero. A
+sum ends when its terms have become small for all elements. Digital Library of Mathematical
+Functions, chapters 13 and 15; J. Pearson, S. Olver, M. Porter: Numerical Methods for the
+Computation of the Confluent and Gauss Hypergeometric Functions (2017).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from gnomon.scipy._gamma_functions import gammasgn, real_arguments
 __all__ = ["hyp1f1", "hyp2f1"]
 
 _LIMIT = 2000  # terms
-_FAR = 80.0  # beyond it asymptotic series are taken
+_FAR = 80.0  # above it, asymptotic series are used
 
 
 def _sum(ratio: Callable[[Array], Array], like: Array, diverges: bool = False) -> Array:
-    """The sum of terms of which the first is one; ``ratio(k)`` is term k + 1 by term k.
+    """The sum of terms, the first of which is one; ``ratio(k)`` is term k + 1 over term k.
 
-    An asymptotic series, which ``diverges``, ends before its smallest term.
+    If the series ``diverges``, as asymptotic series do, it ends before its smallest term.
     """
     accuracy = float(np.finfo(like.dtype).eps) / 8
 
     def pending(term: Array, total: Array, k: Array) -> Array:
-        # The derivatives by parameters, which are summed along, converge a little later.
+        # The derivatives by parameters, which are summed as well, converge a little later.
         return gnp.isfinite(total) & (gnp.abs(term) * (k + 1) > accuracy * gnp.abs(total))
 
     def unfinished(state: Any) -> Any:
@@ -72,12 +72,12 @@ def _by_value(raw: Callable[..., Array], place: int) -> Callable[..., Array]:
 
 
 def _is_pole(x: Array) -> Array:
-    """Whether the gamma function has a pole there."""
+    """Whether the gamma function has a pole at a number."""
     return (x <= 0) & (x == gnp.floor(x))
 
 
 def _never_defined(c: Array, *numerators: Array) -> Array:
-    """Whether a series has a pole by its lower parameter before an upper one ends it."""
+    """Whether the lower parameter gives a series a pole before an upper parameter ends it."""
     ends = gnp.zeros(c.shape, bool)
     for a in numerators:
         ends |= _is_pole(a) & (a > c)
@@ -85,7 +85,7 @@ def _never_defined(c: Array, *numerators: Array) -> Array:
 
 
 class _Gamma(NamedTuple):
-    """Values of the gamma function: logarithm of the magnitude, sign, whether it has a pole."""
+    """Values of the gamma function: logarithms of magnitudes, signs, and a mask of poles."""
 
     log: Array
     sign: Array
@@ -93,7 +93,7 @@ class _Gamma(NamedTuple):
 
 
 def _gammas(*xs: Array) -> list[_Gamma]:
-    """The gamma function of several arrays, by one op: it is a large one to compile."""
+    """The gamma function of several arrays by a single op, since it takes long to compile."""
     stacked = gnp.stack(xs)
     pole = _is_pole(stacked)
     safe = gnp.where(pole, 1, stacked)
@@ -121,8 +121,8 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     Args:
       a, b, x: real arrays or scalars.
     Returns:
-      An array of their broadcast shape; infinite where ``b`` is zero or a negative integer, unless
-      the series ends before.
+      An array of the broadcast shape; infinite where ``b`` is zero or a negative integer, unless
+      the series ends first.
     Raises:
       ValueError: an argument is complex.
 
@@ -136,7 +136,7 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 def _confluent(a: Array, b: Array, x: Array) -> Array:
     far = gnp.abs(x) > _FAR
     near = gnp.where(far, 1, x)
-    # With a negative argument terms cancel, unless the sum is finite: Kummer's transformation.
+    # For a negative argument, terms cancel unless the sum is finite: use Kummer's transformation.
     turned = (near < 0) & ~_is_pole(a)
     first, z = gnp.where(turned, b - a, a), gnp.where(turned, -near, near)
     total = _sum(lambda k: (first + k) / (b + k) * z / (k + 1), z)
@@ -176,8 +176,8 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     Args:
       a, b, c, x: real arrays or scalars.
     Returns:
-      An array of their broadcast shape; infinite where ``c`` is zero or a negative integer, and
-      beyond ``x = 1``, unless the series ends before.
+      An array of the broadcast shape; infinite where ``c`` is zero or a negative integer, and for
+      ``x > 1``, unless the series ends first.
     Raises:
       ValueError: an argument is complex.
 
@@ -193,7 +193,7 @@ def _series(a: Array, b: Array, c: Array, z: Array) -> Array:
 
 
 def _gauss(a: Array, b: Array, c: Array, x: Array) -> Array:
-    """The function for x < 1, if c is no pole."""
+    """The function for x < 1, if c is not a pole."""
     finite = _is_pole(a) | _is_pole(b)
     # Pfaff's transformation of negative arguments to [0, 1).
     turned = (x < 0) & ~finite

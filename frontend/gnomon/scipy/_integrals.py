@@ -1,7 +1,7 @@
 """Exponential, sine, cosine and Fresnel integrals, the dilogarithm, and Bessel functions.
 
-By power series next to zero and by continued fractions, evaluated from their end, beyond. NIST
-Digital Library of Mathematical Functions, chapters 6, 7, 8 and 25.
+They are computed by power series near zero, and elsewhere by continued fractions that are evaluated
+from their end. NIST Digital Library of Mathematical Functions, chapters 6, 7, 8 and 25.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _terms(x: Array, short: int, long: int) -> int:
 
 
 def _polynomial(x: Array, coefficients: list[float]) -> Array:
-    """The coefficient of the lowest power comes first."""
+    """The value of a polynomial, whose coefficients begin with that of the lowest power."""
     total = lax.full_like(x, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         total = total * x + coefficient
@@ -39,7 +39,7 @@ def _polynomial(x: Array, coefficients: list[float]) -> Array:
 
 
 def _expn_fraction(n: Array, x: Array) -> Array:
-    """exp(x) E_n(x) of x >= 1."""
+    """exp(x) E_n(x) for x >= 1."""
     tail = lax.full_like(x, 0)
     for k in range(_terms(x, 26, 84), 0, -1):
         tail = k * (n + k - 1) / (x + n + 2 * k - tail)
@@ -47,7 +47,7 @@ def _expn_fraction(n: Array, x: Array) -> Array:
 
 
 def _expn_series(n: Array, x: Array) -> Array:
-    """E_n(x) of x in (0, 1] and whole n >= 1."""
+    """E_n(x) for x in (0, 1] and whole n >= 1."""
     last = n - 1
     odd = gnp.equal(lax.rem(last, lax.full_like(n, 2)), 1)
     power = lax.exp(last * lax.log(x) - lax.lgamma(n))
@@ -82,7 +82,7 @@ def _expn_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 def expn(n: ArrayLike, x: ArrayLike) -> Array:
-    """The generalized exponential integral E_n(x), differentiable by x.
+    """The generalized exponential integral E_n(x), differentiable in x.
 
     Args:
       n: whole numbers, not negative.
@@ -164,7 +164,7 @@ def _sici(x: Array) -> tuple[Array, Array]:
     is_far = gnp.abs(x) > 4
     si, ci = gnp.where(is_far, math.pi / 2 + far_si, si), gnp.where(is_far, far_ci, ci)
     infinite = gnp.isinf(x)
-    # The real part has a limit at -inf, the complex function has none.
+    # The real part has a limit at -inf, but the complex function has none.
     ci = gnp.where(infinite, gnp.where(x < 0, np.nan, 0), ci)
     si = gnp.where(infinite, math.pi / 2, si)
     si = gnp.where(gnp.equal(x, 0), x, gnp.where(x < 0, -si, si))
@@ -181,7 +181,7 @@ def _sici_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def sici(x: ArrayLike) -> tuple[Array, Array]:
-    """The sine and cosine integrals Si(x) and Ci(x); of negative numbers the real part of Ci."""
+    """The sine and cosine integrals Si(x) and Ci(x); for negative x, the real part of Ci."""
     (x,) = real_arguments("sici", x)
     si, ci = _sici(x)
     return si, ci
@@ -245,12 +245,12 @@ _DEBYE += [-1.9939295860721074e-14, 0.0, 4.518980029619919e-16]
 
 @custom_jvp
 def _spence(x: Array) -> Array:
-    # Into [1/2, 2] by inversion and by reflection.
+    # Move the argument into [1/2, 2] by inversion and by reflection.
     is_small, is_large = x < 0.5, x > 2
     inner = gnp.where(is_small, 1 - x, gnp.where(is_large, 1 / x, x))
     inner = gnp.clip(inner, 0.5, 2)
     inner = gnp.where(is_large & (x > 2), 1 / gnp.maximum(x, 1), inner)
-    # An inverse below 1/2 is reflected in its turn.
+    # An inverse below 1/2 is reflected as well.
     again = inner < 0.5
     reflected = gnp.where(again, 1 - inner, inner)
     u = -lax.log(reflected)
@@ -291,12 +291,13 @@ def spence(x: ArrayLike) -> Array:
 def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     """Bessel functions of the first kind of orders 0, ..., v.
 
-    By Miller's downward recurrence from order ``n_iter``, which must exceed the order and abs(z).
+    They are computed by Miller's downward recurrence from the order ``n_iter``, which must exceed
+    ``v`` and abs(z).
 
     Args:
       z: a real array or scalar.
       v: a static integer, not negative: the largest order.
-      n_iter: where the recurrence starts.
+      n_iter: the order at which the recurrence starts.
     Returns:
       An array of shape ``(v + 1, *z.shape)``.
     """

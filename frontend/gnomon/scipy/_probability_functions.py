@@ -18,14 +18,14 @@ from gnomon.scipy._error_functions import wofz
 from gnomon.scipy._gamma_functions import real_arguments
 
 _HALF_LOG_2PI = math.log(2 * math.pi) / 2
-# So many terms of the series in the lower tail are exact to the last digit where it is used.
+# With this number of terms, the series in the lower tail is exact to the last digit.
 _SERIES_TERMS = 8
 
 # ------------------------------------------------------------------------------------------ entropy
 
 
 def _vanishes(x: Array, y: Array) -> Array:
-    """Where a product with x is zero whatever y is; unless that is nan."""
+    """Whether a product with x is zero for every y that is not nan."""
     return gnp.equal(x, 0) & gnp.equal(y, y)
 
 
@@ -50,18 +50,18 @@ def _xlogx(x: Array) -> Array:
     return _xlogy(x, x)
 
 
-# At 0 infinite: the sum of the derivatives by both x would be nan.
+# Infinite at 0: the sum of the derivatives with respect to both x would be nan.
 _xlogx.defjvps(lambda t, out, x: t * (lax.log(x) + 1))
 
 
 def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
-    """Elementwise x log(y), 0 where x is 0; of nan nan."""
+    """Elementwise x log(y); 0 where x is 0, and nan for nan."""
     result: Array = _xlogy(*gnp.broadcast_arrays(*promoted("xlogy", x, y, inexact=True)))
     return result
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
-    """Elementwise x log(1 + y), 0 where x is 0; of nan nan."""
+    """Elementwise x log(1 + y); 0 where x is 0, and nan for nan."""
     result: Array = _xlog1py(*gnp.broadcast_arrays(*promoted("xlog1py", x, y, inexact=True)))
     return result
 
@@ -79,7 +79,7 @@ def entr(x: ArrayLike) -> Array:
 
 
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
-    """Elementwise relative entropy p log(p / q); 0 where p is 0, infinite where one is negative."""
+    """Elementwise relative entropy p log(p / q); 0 if p is 0, infinite if p or q is negative."""
     p, q = real_arguments("rel_entr", p, q)
     positive = (p > 0) & (q > 0)
     safe_p, safe_q = gnp.where(positive, p, 1), gnp.where(positive, q, 1)
@@ -106,7 +106,7 @@ def erfcx(x: ArrayLike) -> Array:
     """
     given = as_array("erfcx", x)
     if is_complex(given.dtype):
-        # Times i by parts: a product would make nan of infinities.
+        # Multiply the parts by i separately: a complex product would make nan of infinities.
         return wofz(lax.complex(-lax.imag(given), lax.real(given)))
     (x,) = real_arguments("erfcx", given)
     result: Array = _erfcx(x)
@@ -117,7 +117,7 @@ def erfcx(x: ArrayLike) -> Array:
 def _erfcx(x: Array) -> Array:
     near = gnp.clip(x, -30, 3)
     direct = lax.exp(near * near) * lax.erfc(near)
-    # The continued fraction of Laplace, from its end.
+    # Evaluate Laplace's continued fraction from its end.
     far = gnp.maximum(x, 2)
     tail = lax.full_like(x, 0)
     for k in range(50 if x.dtype == np.float64 else 24, 0, -1):
@@ -167,8 +167,8 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
 
     Args:
       x: a real array or scalar of float32 or float64.
-      series_order: from 0 to 30: how many terms of the asymptotic series describe the lower tail,
-        and eight at least.
+      series_order: the number of terms of the asymptotic series in the lower tail, from 0 to 30;
+        at least eight are used.
     """
     if not 0 <= series_order <= 30:
         raise ValueError(f"log_ndtr: series_order must be from 0 to 30, got {series_order}")
@@ -194,7 +194,7 @@ def _log_ndtr_of(x: Array, series_order: int) -> Array:
     return gnp.where(x > high, upper, gnp.where(x > low, middle, lower))
 
 
-# The order is no array: it takes no part in differentiation.
+# The order is not an array and is not differentiated.
 _log_ndtr = custom_jvp(_log_ndtr_of, nondiff_argnums=(1,))
 
 
@@ -221,7 +221,7 @@ def ndtri(p: ArrayLike) -> Array:
 @custom_jvp
 def _ndtri(p: Array) -> Array:
     lower = gnp.minimum(p, 1 - p)
-    # Of the odd function, the form that gives 0.0, and not -0.0, at one half.
+    # This form of the odd function gives 0.0 at one half, and not -0.0.
     center = math.sqrt(2) * lax.erf_inv(2 * lower - 1)
     # In the tails, Newton's method on the logarithm of the distribution function.
     tail = gnp.clip(lower, float(np.finfo(p.dtype).tiny), 0.1)

@@ -35,7 +35,7 @@ class _Pieces(NamedTuple):
     Attributes:
       window: the samples that each piece is multiplied by.
       size, step: the length of a piece, and the distance from one to the next.
-      length: of the transforms.
+      length: the length of the transforms.
     """
 
     window: Array
@@ -82,7 +82,7 @@ def _pieces(
 
 
 def _extended(x: Array, count: int, boundary: str | None) -> Array:
-    """The signal continued on both ends of its last axis."""
+    """Extend the signal at both ends of its last axis."""
     if boundary is None or not count:
         return x
     widths = [*((0, 0) for _ in range(x.ndim - 1)), (count, count)]
@@ -91,7 +91,7 @@ def _extended(x: Array, count: int, boundary: str | None) -> Array:
     if boundary == "constant":
         return gnp.pad(x, widths, "edge")
     mirrored = gnp.pad(x, widths, "reflect")
-    # Mirrored at the point of the end too, where it is odd.
+    # An odd extension is also reflected about the value at the end.
     return mirrored if boundary == "even" else 2 * gnp.pad(x, widths, "edge") - mirrored
 
 
@@ -135,7 +135,7 @@ def _spectra(
     padded: bool = False,
     amplitude: bool = False,
 ) -> tuple[Array, Array, Array]:
-    """Frequencies, times, and the (cross-)spectrum, or its amplitude, of each piece of signals."""
+    """Frequencies, times, and the (cross-)spectrum of each piece of signals, or its amplitude."""
     if boundary not in _BOUNDARIES:
         raise ValueError(
             f"Unknown boundary option '{boundary}', must be one of: {list(_BOUNDARIES)}"
@@ -201,7 +201,7 @@ def _spectra(
 
 
 def _prepared(x: Array, longest: int, pieces: _Pieces, boundary: str | None, padded: bool) -> Array:
-    """A signal as long as the other, continued, and filled up to whole pieces."""
+    """Pad a signal to the length of the other, extend it, and pad it to whole pieces."""
     lead = [(0, 0)] * (x.ndim - 1)
     x = gnp.pad(x, [*lead, (0, longest - x.shape[-1])])
     x = _extended(x, pieces.size // 2, boundary)
@@ -228,22 +228,22 @@ def stft(
 
     Args:
       x: a signal.
-      fs: its sampling frequency.
-      window: what each piece is multiplied by: a name, a tuple of a name and parameters, or an
+      fs: the sampling frequency of the signal.
+      window: the window that multiplies each piece: a name, a tuple of a name and parameters, or an
         array of the length of a piece.
       nperseg: the length of a piece.
-      noverlap: what a piece shares with the next, by default half of it.
-      nfft: the length of the transforms; pieces are filled up with zeros.
+      noverlap: the overlap of neighbouring pieces, by default half their length.
+      nfft: the length of the transforms; pieces are padded with zeros.
       detrend: ``False``, ``"constant"`` or ``"linear"``: the trend to remove from each piece; or a
         function of the pieces, which run along their last axis.
-      return_onesided: leave out the negative frequencies, of real signals.
-      boundary: how the signal goes on beyond its ends: ``"zeros"``, ``"even"``, ``"odd"``,
-        ``"constant"``, or None: it does not.
-      padded: fill the signal up with zeros to whole pieces.
+      return_onesided: omit the negative frequencies of real signals.
+      boundary: how the signal is extended at its ends: ``"zeros"``, ``"even"``, ``"odd"``,
+        ``"constant"``, or None for no extension.
+      padded: pad the signal with zeros to whole pieces.
       axis: the axis of time.
     Returns:
-      ``(frequencies, times, spectrum)``; the spectrum has frequencies in the place of ``axis``, and
-      times last.
+      ``(frequencies, times, spectrum)``. In the spectrum, frequencies are in the place of ``axis``,
+      and times are last.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -279,9 +279,9 @@ def csd(
     """The cross spectral density of two signals, by Welch's method.
 
     Args:
-      x, y: signals; None for ``y`` means ``x``, and gives real numbers.
-      scaling: ``"density"`` (power by frequency) or ``"spectrum"`` (power).
-      average: over the pieces: ``"mean"`` or ``"median"``.
+      x, y: signals; None for ``y`` means ``x`` and gives real numbers.
+      scaling: ``"density"`` (power per frequency) or ``"spectrum"`` (power).
+      average: the average over the pieces: ``"mean"`` or ``"median"``.
       fs, window, nperseg, noverlap, nfft, detrend, return_onesided, axis: see `stft`.
     Returns:
       ``(frequencies, density)``.
@@ -310,7 +310,7 @@ def csd(
 
 
 def _median_bias(count: int) -> float:
-    """The median of exponentially distributed numbers by their mean."""
+    """The median of exponentially distributed numbers divided by their mean."""
     even = 2 * np.arange(1, (count - 1) // 2 + 1)
     return float(1 + np.sum(1 / (even + 1) - 1 / even))
 
@@ -365,10 +365,10 @@ def istft(
 
     Args:
       Zxx: the transform.
-      fs, window, nperseg, noverlap, nfft: as they were given to `stft`; by default as the shape of
-        ``Zxx`` tells.
-      input_onesided: the negative frequencies are left out.
-      boundary: the signal was continued beyond its ends.
+      fs, window, nperseg, noverlap, nfft: the arguments of `stft`; by default they are determined
+        from the shape of ``Zxx``.
+      input_onesided: whether the negative frequencies are omitted.
+      boundary: whether the signal was extended at its ends.
       time_axis, freq_axis: the axes of ``Zxx``.
     Returns:
       ``(times, signal)``.
@@ -392,7 +392,7 @@ def istft(
     size = index(nperseg or whole)
     if size < 1:
         raise ValueError(f"nperseg must be a positive integer, got {size}")
-    # An odd length cannot be told from the number of frequencies.
+    # The number of frequencies does not tell whether the length is odd.
     default = whole + (input_onesided and size == whole + 1)
     length = default if nfft is None else index(nfft)
     if length < size:

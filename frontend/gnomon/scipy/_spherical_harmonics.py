@@ -34,10 +34,10 @@ def sph_harm_y(
       theta: the polar angle, in [0, pi].
       phi: the azimuth, in [0, 2 pi].
       diff_n: must be None.
-      n_max: the largest degree; larger ones are taken for it. It must be given where ``n`` is
+      n_max: the largest degree, to which larger ones are clamped. It must be given if ``n`` is
         traced.
     Returns:
-      A complex array of the shape that the arguments broadcast to, of rank one at least.
+      A complex array of the broadcast shape of the arguments, of at least one dimension.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -66,14 +66,14 @@ def sph_harm_y(
 def _legendre(degree: Array, order: Array, polar: Array, largest: int) -> Array:
     """Associated Legendre functions of cos(polar), normalized, by the recurrence in the degree."""
     cosine, sine = gnp.cos(polar), gnp.sin(polar)
-    # The root of 1 - cos²; not by abs, whose derivative at zero would be that of no side.
+    # The root of 1 - cos²; abs would have a derivative at zero that is right on neither side.
     sine = gnp.where(sine < 0, -sine, sine)
     m = order.astype(polar.dtype)
 
     def step(state: tuple[Array, Array, Array], k: Array) -> tuple[Any, None]:
         diagonal, before, current = state
         x = k.astype(polar.dtype)
-        # The function of degree and order k, until the order is reached.
+        # The function of degree k and order k, until the order is reached.
         grown = -gnp.sqrt((2 * x + 1) / (2 * x)) * sine * diagonal
         diagonal = gnp.where(k <= order, grown, diagonal)
         above = k > order

@@ -24,15 +24,15 @@ def detrend(
     bp: int | Sequence[int] | np.ndarray = 0,
     overwrite_data: None = None,
 ) -> Array:
-    """The data without their mean, or without their linear trend.
+    """Remove the mean or the linear trend from data.
 
     Args:
       data: an array.
       axis: the axis of the trend.
       type: "linear" or "constant".
-      bp: where new trends begin.
+      bp: the indices at which new trends begin.
     Raises:
-      ValueError: unknown type, or breaks beyond the data.
+      ValueError: the type is unknown, or an index is beyond the data.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -59,7 +59,7 @@ def detrend(
 
 
 def _without_trend(x: Array, axis: int) -> Array:
-    """The residuals of a line, whose slope is the covariance by the variance of the places."""
+    """The residuals of a line whose slope is the covariance over the variance of the positions."""
     size = x.shape[axis]
     places = np.arange(size) - (size - 1) / 2
     shape = tuple(size if d == axis else 1 for d in range(x.ndim))

@@ -1,4 +1,4 @@
-"""Windows of spectra, periodic, by SciPy's names."""
+"""Periodic windows for spectra, by SciPy's names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _cosines(*weights: float) -> Callable[[int], Samples]:
 
 
 def _symmetric(window: Callable[..., Samples]) -> Callable[..., Samples]:
-    """A window of one more sample, symmetric, without the last one."""
+    """A symmetric window of one more sample, without its last sample."""
     return lambda size, *parameters: window(size + 1, *parameters)[:size]
 
 
@@ -77,12 +77,12 @@ def window_of(function: str, window: Any, size: int, dtype: np.dtype[Any]) -> Ar
     """The samples of a window.
 
     Args:
-      function: the caller, for messages.
+      function: the name of the caller in messages.
       window: a name, a tuple of a name and parameters, or an array.
       size: the number of samples.
-      dtype: of the samples, unless they are given.
+      dtype: the dtype of the samples, unless ``window`` is an array.
     Raises:
-      ValueError: an unknown name, or an array of another size.
+      ValueError: the name is unknown, or the array has another size.
     """
     if isinstance(window, (str, tuple)):
         name, *parameters = (window,) if isinstance(window, str) else window

@@ -46,7 +46,7 @@ def _turns(size: int) -> np.ndarray:
 
 
 def _orthonormal(size: int) -> np.ndarray:
-    """The lengths of the rows of the transform's matrix."""
+    """The lengths of the rows of the matrix of the transform."""
     return np.sqrt(np.where(np.arange(size) == 0, 4.0, 2.0) * size)
 
 
@@ -56,13 +56,14 @@ def dct(
     """The discrete cosine transform along an axis.
 
     Args:
-      x: an array; complex numbers are transformed by parts.
-      type: 2.
+      x: an array; the real and imaginary parts of complex numbers are transformed separately.
+      type: must be 2.
       n: the number of points, to which the input is cut or padded with zeros.
       axis: the axis.
-      norm: None or "backward": not normalized; "ortho": an orthogonal transform.
+      norm: None or "backward" for no normalization, "ortho" for an orthogonal transform.
     Raises:
-      NotImplementedError: another type. ValueError: another norm.
+      NotImplementedError: the type is not 2.
+      ValueError: the norm is unknown.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -93,7 +94,8 @@ def _dct(x: Array, n: int | None, axis: int, norm: str | None) -> Array:
     place = canonical_axis(axis, x.ndim)
     x = _resized(x, place, n)
     size, rank = x.shape[place], x.ndim
-    # The even places, then the odd ones backwards: their Fourier transform, turned, is the result.
+    # Put the even positions first, then the odd ones backwards. The Fourier transform of this,
+    # multiplied by phases, is the result.
     even = lax.slice_in_dim(x, 0, size, 2, place)
     odd = lax.rev(lax.slice_in_dim(x, min(1, size), size, 2, place), (place,))
     spectrum = gnp.fft.fft(lax.concatenate([even, odd], place), axis=place)

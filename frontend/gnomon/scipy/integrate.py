@@ -16,8 +16,8 @@ def trapezoid(
 
     Args:
       y: values.
-      x: where they were taken; by default ``dx`` apart.
-      dx: see ``x``.
+      x: the coordinates of the values; None if they are equidistant.
+      dx: the distance of the values, if there are no coordinates.
       axis: the axis to integrate along.
 
     Example:

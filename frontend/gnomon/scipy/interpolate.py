@@ -23,7 +23,7 @@ _METHODS = ("linear", "nearest")
 
 @tree_util.register_pytree_node_class
 class RegularGridInterpolator:
-    """A function known on a rectangular grid, between its points.
+    """Interpolation of a function that is known on a rectangular grid.
 
     Args:
       points: for each dimension of the grid, its coordinates, strictly increasing.
@@ -32,7 +32,8 @@ class RegularGridInterpolator:
       bounds_error: must be false.
       fill_value: the value outside of the grid; None to extrapolate.
     Raises:
-      ValueError: more coordinates than dimensions, a fill value of another kind, unknown method.
+      ValueError: there are more coordinates than dimensions, the fill value has another kind, or
+        the method is unknown.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -93,7 +94,7 @@ class RegularGridInterpolator:
 
         Args:
           xi: points ``(..., dimensions)``, or a tuple of the coordinates of each dimension.
-          method: instead of that of the interpolator.
+          method: the method; by default that of the interpolator.
         Returns:
           An array of shape ``(..., further dimensions of the values)``.
         """
@@ -151,7 +152,7 @@ def _coordinates(xi: Any, rank: int) -> Array:
 
 
 def _cell(x: Array, grid: Array) -> tuple[Array, Array, Array]:
-    """The place of the cell that holds each coordinate, where in it, and whether it is outside."""
+    """The cell of each coordinate, the position in the cell, and whether it is outside."""
     place = gnp.clip(gnp.searchsorted(grid, x) - 1, 0, grid.size - 2)
     low, high = grid[place], grid[place + 1]
     return place, (x - low) / (high - low), (x < grid[0]) | (x > grid[-1])

@@ -1,4 +1,4 @@
-"""Images of any number of dimensions, at other coordinates."""
+"""Interpolation of images of any number of dimensions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["map_coordinates"]
 
 
 def _mirrored(index: Array, size: int) -> Array:
-    """Back at the middle of the outermost elements."""
+    """Reflect indices at the centers of the outermost elements."""
     distance = size - 1
     if not distance:
         return gnp.zeros_like(index)
     return gnp.abs((index + distance) % (2 * distance) - distance)
 
 
-# Where an index beyond the edge points to.
+# The element that an index beyond the edge means, for each mode.
 _FIXED: dict[str, Callable[[Array, int], Array]] = {
     "constant": lambda index, size: index,
     "nearest": lambda index, size: gnp.clip(index, 0, size - 1),
@@ -57,8 +57,8 @@ def map_coordinates(
     Returns:
       An array of the dtype of ``input``, of the shape of the coordinates.
     Raises:
-      ValueError: not one array of coordinates for each dimension.
-      NotImplementedError: another order or mode.
+      ValueError: there is not one array of coordinates for each dimension.
+      NotImplementedError: the order or the mode is not supported.
 
     Example:
       >>> import gnomon.numpy as gnp

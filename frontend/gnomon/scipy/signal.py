@@ -41,7 +41,7 @@ def _check_mode(function: str, mode: str) -> None:
 
 
 def _by_size(function: str, x: Array, y: Array) -> tuple[Array, Array, bool]:
-    """The larger and the smaller one, and whether they were exchanged."""
+    """The larger and the smaller array, and whether they were exchanged."""
     if x.ndim != y.ndim:
         raise ValueError(f"{function} takes arrays of one rank, got shapes {x.shape} and {y.shape}")
     if not x.size or not y.size:
@@ -91,12 +91,12 @@ def convolve(
 
     Args:
       in1, in2: arrays; one is at most as large as the other in every dimension.
-      mode: "full": wherever they overlap; "same": of the size of the first one, in the middle;
-        "valid": where they overlap wholly.
-      method: "direct" ("auto" is that), or "fft".
+      mode: "full" returns all positions at which the arrays overlap, "same" the middle part, of the
+        size of the first array, and "valid" the positions at which they overlap completely.
+      method: "direct" (which "auto" means, too) or "fft".
       precision: see `lax.Precision`.
     Raises:
-      ValueError: shapes that do not fit, unknown mode or method.
+      ValueError: the shapes do not fit, or the mode or the method is unknown.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -128,7 +128,7 @@ def fftconvolve(
 
     Args:
       in1, in2, mode: see `convolve`.
-      axes: those to convolve along; the others must have equal sizes and run along together.
+      axes: the axes to convolve along; all others are batch dimensions of equal sizes.
     """
     x, y = promoted("fftconvolve", in1, in2, inexact=True)
     _check_mode("fftconvolve", mode)
@@ -201,7 +201,7 @@ def correlate2d(
     fillvalue: float = 0,
     precision: PrecisionLike = None,
 ) -> Array:
-    """`correlate` of two matrices; in mode "same" an even size leans the other way."""
+    """`correlate` of two matrices; in the mode "same", even sizes are centered differently."""
     x, y = _planar("correlate2d", boundary, fillvalue, in1, in2)
     smaller = all(m <= n for m, n in zip(x.shape, y.shape, strict=True))
     if smaller and mode != "same" and not (mode == "valid" and x.shape == y.shape):

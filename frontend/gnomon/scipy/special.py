@@ -1,4 +1,4 @@
-"""Special functions: those of ``scipy.special`` that are there, with their derivatives."""
+"""Special functions of ``scipy.special``, with their derivatives."""
 
 from __future__ import annotations
 
@@ -123,9 +123,9 @@ def logsumexp(
       b: factors of the exponentials, zero and negative ones included.
       keepdims: keep the reduced dimensions, with size one.
       return_sign: return ``(result, sign)`` of the sum; without it a negative sum gives nan.
-      where: which elements count.
+      where: a mask of the elements to sum.
     Returns:
-      ``log(sum(b * exp(a)))``, and the sign of the sum if asked for.
+      ``log(sum(b * exp(a)))``, and the sign of the sum if it is requested.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -137,7 +137,7 @@ def logsumexp(
         factor = None
     else:
         x, factor = promoted("logsumexp", a, b, inexact=True)
-        # A factor of zero takes its element out, infinite as it may be.
+        # A factor of zero excludes its element, even if that is infinite.
         x = gnp.where(lax.eq(factor, np.zeros((), factor.dtype)), -np.inf, x)
     if where is not None:
         x = gnp.where(where, x, 0)

@@ -18,7 +18,7 @@ def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple
       code_book: codes ``(k, n)``, or ``(k,)``.
       check_finite: accepted for compatibility.
     Returns:
-      ``(code, distance)``: the place of the nearest code, and how far it is, both ``(m,)``.
+      ``(code, distance)``: the index of the nearest code and its distance, both ``(m,)``.
     Raises:
       ValueError: the ranks differ, or are not one or two.
 

@@ -21,7 +21,7 @@ from gnomon.numpy.linalg._arguments import adjoint, inexact, product
 def lu(
     a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, ...]:
-    """``P @ L @ U = a``.
+    """The LU factorization with pivoting: ``P @ L @ U = a``.
 
     Args:
       a: ``[..., m, n]``.
@@ -68,13 +68,14 @@ def qr(
 
     Args:
       a: ``[..., m, n]``.
-      mode: ``"full"``: a square Q; ``"economic"``: only ``min(m, n)`` columns; ``"r"``: R alone.
+      mode: ``"full"`` for a square Q, ``"economic"`` for a Q of ``min(m, n)`` columns, ``"r"`` for
+        only R.
       pivoting: permute the columns so that the diagonal of R descends.
       overwrite_a, lwork, check_finite: ignored.
     Returns:
-      ``(q, r)`` or ``(r,)``, with pivoting and the permutation.
+      ``(q, r)`` or ``(r,)``; with pivoting, the permutation follows.
     Raises:
-      ValueError: the mode is another.
+      ValueError: the mode is unknown.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -118,7 +119,7 @@ def eigh(
 
     Args:
       a: ``[..., n, n]``.
-      eigvals_only: return the eigenvalues alone.
+      eigvals_only: return only the eigenvalues.
       lower, overwrite_a, overwrite_b, turbo, check_finite: ignored.
     Raises:
       NotImplementedError: ``b`` or ``eigvals`` is given, or ``type`` is not 1.
@@ -148,18 +149,19 @@ def eigh_tridiagonal(
     tol: float | None = None,
     key: Array | None = None,
 ) -> Any:
-    """Eigenvalues and eigenvectors of a symmetric or Hermitian matrix of three diagonals.
+    """Eigenvalues and eigenvectors of a tridiagonal symmetric or Hermitian matrix.
 
     Args:
       d: the (real) diagonal ``[n]``.
-      e: the one above it, ``[n - 1]``.
-      eigvals_only: return the eigenvalues alone.
-      select: ``"a"``: all; ``"i"``: those with indices in ``select_range``, both ends included.
+      e: the diagonal above it, ``[n - 1]``.
+      eigvals_only: return only the eigenvalues.
+      select: ``"a"`` for all eigenvalues, or ``"i"`` for those with indices in ``select_range``,
+        including both ends.
       select_range: see ``select``.
       tol, key: ignored.
     Raises:
       NotImplementedError: ``select`` is ``"v"``.
-      ValueError: it is something else, or the range is missing or empty.
+      ValueError: ``select`` is unknown, or the range is missing or empty.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -190,10 +192,10 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
 
     Args:
       a: ``[..., n, n]``.
-      output: ``"real"``: a real matrix has a real form, with blocks of two rows; ``"complex"``:
-        a triangular one.
+      output: ``"real"`` gives a real matrix a real form with 2 by 2 blocks; ``"complex"`` gives a
+        triangular form.
     Raises:
-      ValueError: ``output`` is something else.
+      ValueError: ``output`` is unknown.
 
     Example:
       >>> import gnomon.numpy as gnp

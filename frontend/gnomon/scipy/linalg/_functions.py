@@ -19,8 +19,8 @@ from gnomon.numpy.linalg._arguments import adjoint, inexact, product, square, su
 from gnomon.scipy.linalg._decompositions import schur
 from gnomon.scipy.linalg._systems import solve_triangular
 
-# By the bits of a real number: coefficients of the Padé approximant of exp, and the 1-norm up to
-# which it is exact to the spacing of the dtype (Higham 2005, table 2.3; Al-Mohy & Higham 2009).
+# For each width of real numbers: the coefficients of the Padé approximant of exp, and the 1-norm up
+# to which it is exact to the spacing of the dtype (Higham 2005, table 2.3; Al-Mohy & Higham 2009).
 _PADE = {
     32: ((17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0), 3.92572478),
     64: (
@@ -50,8 +50,8 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
 
     Args:
       A: ``[..., n, n]``.
-      upper_triangular: the matrices are upper triangular.
-      max_squarings: a matrix that needs more gives nan.
+      upper_triangular: whether the matrices are upper triangular.
+      max_squarings: the maximum number of squarings; a matrix that needs more gives nan.
     Raises:
       ValueError: the matrices are not square.
 
@@ -114,7 +114,7 @@ def expm_frechet(
     Args:
       A, E: ``[..., n, n]``.
       method: ignored.
-      compute_expm: return both; else the derivative alone.
+      compute_expm: return both; otherwise only the derivative.
     Raises:
       ValueError: the shapes differ, or the matrices are not square.
 
@@ -192,12 +192,12 @@ def polar(
     Args:
       a: ``[..., m, n]``.
       side: the side of the positive semidefinite factor.
-      method: ``"qdwh"`` or ``"svd"``; both are computed by singular values.
+      method: ``"qdwh"`` or ``"svd"``; both use singular values.
       eps, max_iterations: ignored.
     Returns:
-      ``(u, p)``: u with orthonormal columns or rows, p Hermitian.
+      ``(u, p)``: u has orthonormal columns or rows, and p is Hermitian.
     Raises:
-      ValueError: an argument is something else.
+      ValueError: ``side`` or ``method`` is unknown, or ``a`` is not a matrix.
 
     Example:
       >>> import gnomon.numpy as gnp

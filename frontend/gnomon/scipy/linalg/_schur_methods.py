@@ -36,13 +36,13 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
     """The complex Schur form of a matrix from the real one.
 
     Args:
-      T: ``[..., n, n]``: triangular but for blocks of two rows.
-      Z: ``[..., n, n]``: the vectors.
+      T: ``[..., n, n]``: triangular, except for 2 by 2 blocks.
+      Z: ``[..., n, n]``: the Schur vectors.
       check_finite: ignored.
     Returns:
       ``(t, z)``: triangular and unitary, with ``z @ t @ z^H = Z @ T @ Z^H``.
     Raises:
-      ValueError: shapes that do not fit.
+      ValueError: the shapes do not fit.
     """
     t, z = promoted("scipy.linalg.rsf2csf", T, Z, inexact=True)
     for name, x in (("T", t), ("Z", z)):
@@ -63,19 +63,19 @@ def qr_multiply(
     overwrite_a: bool = False,
     overwrite_c: bool = False,
 ) -> tuple[Array, ...]:
-    """The QR factorization of a matrix, with Q multiplied by another one.
+    """The QR factorization of a matrix, and the product of Q and another matrix.
 
     Args:
       a: ``[..., m, n]``; Q has ``k = min(m, n)`` columns.
-      c: ``[..., p, m]`` or a row; with mode ``"left"`` ``[..., k, p]`` or a column.
-      mode: ``c @ Q`` or ``Q @ c``.
-      pivoting: permute the columns of ``a``; the permutation is returned too.
-      conjugate: take the conjugate of Q.
+      c: ``[..., p, m]`` or a row; with the mode ``"left"``, ``[..., k, p]`` or a column.
+      mode: ``"right"`` for ``c @ Q``, or ``"left"`` for ``Q @ c``.
+      pivoting: permute the columns of ``a``, and also return the permutation.
+      conjugate: use the conjugate of Q.
       overwrite_a, overwrite_c: ignored.
     Returns:
       ``(product, r)`` or ``(product, r, permutation)``.
     Raises:
-      ValueError: an unknown mode, or shapes that do not fit.
+      ValueError: the mode is unknown, or the shapes do not fit.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -108,14 +108,14 @@ def qr_multiply(
 
 
 def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Any:
-    """A function of a matrix, by its values at the eigenvalues.
+    """A function of a matrix, computed from its values at the eigenvalues.
 
-    By the recurrence of Parlett in the Schur form: eigenvalues must not be too near to each other.
+    It uses Parlett's recurrence in the Schur form, so eigenvalues must not be too close together.
 
     Args:
       A: ``[n, n]``.
-      func: takes and returns an array of complex numbers, element by element.
-      disp: return the result alone, without an estimate of its relative error.
+      func: an elementwise function of an array of complex numbers.
+      disp: return only the result, without an estimate of its relative error.
     Returns:
       A complex ``[n, n]``, or a pair of it and the estimate.
     Raises:
@@ -137,7 +137,7 @@ def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Any
     gaps = eigenvalues[None, :] - eigenvalues[:, None]
     same = gnp.equal(gaps, 0)
     for p in range(1, size):
-        # The diagonals below p are known: this is the equation F T = T F on diagonal p.
+        # The diagonals below p are known; solve the equation F T = T F on diagonal p.
         change = gnp.matmul(triangular, found) - gnp.matmul(found, triangular)
         quotient = gnp.where(same, change, change / gnp.where(same, 1, gaps))
         found = gnp.where(np.eye(size, k=p, dtype=bool), quotient, found)
@@ -165,12 +165,12 @@ def solve_sylvester(
       A: ``[..., m, m]``.
       B: ``[..., n, n]``.
       C: ``[..., m, n]``.
-      method: ``"schur"``, or ``"eigen"``, for matrices with well-conditioned eigenvectors.
-      tol: where the sum of an eigenvalue of ``A`` and one of ``B`` is smaller, the result is nan.
+      method: ``"schur"``; or ``"eigen"``, for matrices with well-conditioned eigenvectors.
+      tol: if the sum of an eigenvalue of ``A`` and one of ``B`` is smaller, the result is nan.
     Returns:
-      ``[..., m, n]``, differentiable by all three.
+      ``[..., m, n]``, differentiable in all three matrices.
     Raises:
-      ValueError: shapes that do not fit, or an unknown method.
+      ValueError: the shapes do not fit, or the method is unknown.
 
     Example:
       >>> import gnomon.numpy as gnp

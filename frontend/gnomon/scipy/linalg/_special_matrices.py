@@ -1,4 +1,4 @@
-"""Matrices of a named structure."""
+"""Special matrices: Toeplitz, Hankel, Hilbert and so on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gnomon.numpy._indexing import getitem
 
 
 def block_diag(*arrs: ArrayLike) -> Array:
-    """A matrix with the arrays on its diagonal, zero elsewhere.
+    """A matrix with the given arrays on its diagonal and zeros elsewhere.
 
     Args:
       arrs: arrays of at most two dimensions; scalars and vectors are rows.
@@ -114,7 +114,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 
 def circulant(c: ArrayLike) -> Array:
-    """Matrices each column of which is the one before, moved down by one.
+    """Circulant matrices: each column is the previous one, rotated down by one element.
 
     Args:
       c: the first column ``[..., n]``.
@@ -140,7 +140,7 @@ def companion(a: ArrayLike) -> Array:
     Returns:
       ``[..., n - 1, n - 1]``.
     Raises:
-      ValueError: there are less than two coefficients.
+      ValueError: there are fewer than two coefficients.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -218,7 +218,7 @@ def pascal(n: int, kind: str | None = None) -> Array:
       n: the size.
       kind: ``"symmetric"`` (the default), ``"lower"`` or ``"upper"``.
     Raises:
-      ValueError: ``kind`` is something else.
+      ValueError: ``kind`` is unknown.
 
     Example:
       >>> pascal(3)
@@ -241,7 +241,7 @@ def helmert(n: int, full: bool = False) -> Array:
 
     Args:
       n: the number of columns.
-      full: with the constant row in front.
+      full: include the constant row, which is the first.
     Raises:
       ValueError: ``n`` is not positive.
 
@@ -264,9 +264,9 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Array:
 
     Args:
       n: a power of two.
-      dtype: of the result.
+      dtype: the dtype of the result.
     Raises:
-      ValueError: ``n`` is no power of two.
+      ValueError: ``n`` is not a power of two.
 
     Example:
       >>> hadamard(2)
@@ -287,9 +287,9 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> 
     Args:
       n: the size.
       scale: None, ``"sqrtn"`` (unitary), or ``"n"``.
-      dtype: complex.
+      dtype: a complex dtype.
     Raises:
-      ValueError: an argument is something else.
+      ValueError: ``scale`` is unknown, or ``dtype`` is not complex.
 
     Example:
       >>> dft(2).real
@@ -302,7 +302,7 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> 
     if kind.kind != "c":
         raise ValueError(f"dtype must be a complex floating-point type; got {kind}.")
     places = np.arange(n)
-    # Angles are reduced in integers: no digits are lost, whatever the size.
+    # Angles are reduced as integers, so no digits are lost for any size.
     result = np.exp(-2j * np.pi * (np.outer(places, places) % max(n, 1)) / max(n, 1))
     factor = {None: 1.0, "sqrtn": max(n, 1) ** -0.5, "n": 1.0 / max(n, 1)}[scale]
     return gnp.array(result * factor, kind)
@@ -318,7 +318,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     Returns:
       ``[..., rows, n]``.
     Raises:
-      ValueError: ``n`` is not positive, ``a`` is empty, or an unknown mode.
+      ValueError: ``n`` is not positive, ``a`` is empty, or the mode is unknown.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -346,10 +346,10 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
 
 
 def fiedler_companion(a: ArrayLike) -> Array:
-    """A matrix of five diagonals whose eigenvalues are the roots of a polynomial.
+    """A pentadiagonal matrix whose eigenvalues are the roots of a polynomial.
 
     Args:
-      a: coefficients ``[..., n + 1]``, that of the highest power first, which is not zero.
+      a: coefficients ``[..., n + 1]``; the first one, of the highest power, is not zero.
     Returns:
       ``[..., n, n]``.
     Raises:
@@ -386,7 +386,7 @@ def fiedler_companion(a: ArrayLike) -> Array:
 
 
 def _whole_numbers(rows: list[list[int]], n: int) -> Array:
-    """A matrix of Python's integers, rounded once."""
+    """Convert a matrix of Python integers, with a single rounding."""
     dtype = default_float_dtype()
     return gnp.asarray(np.array(rows, object).reshape(n, n).astype(np.float64).astype(dtype))
 

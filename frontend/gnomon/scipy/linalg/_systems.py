@@ -24,10 +24,10 @@ def cholesky(
     """The Cholesky factor: ``U^H @ U = a``, or ``L @ L^H = a`` with ``lower``.
 
     Args:
-      a: positive definite, ``[..., n, n]``; only the triangle that is asked for is read.
+      a: positive definite matrices ``[..., n, n]``; only the requested triangle is read.
       overwrite_a, check_finite: ignored.
     Returns:
-      ``[..., n, n]``; nan where ``a`` is not positive definite.
+      ``[..., n, n]``; nan if a matrix is not positive definite.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -56,7 +56,7 @@ def cho_factor(
 def _for_systems(
     function: str, a: Array, b: Array, solve: Callable[[Array, Array], Array]
 ) -> Array:
-    """Solve for vectors ``[n]`` or matrices ``[..., n, k]``, leading dimensions broadcast."""
+    """Solve for vectors ``[n]`` or matrices ``[..., n, k]`` with broadcast leading dimensions."""
     vector = b.ndim == 1
     if a.ndim == b.ndim + 1 and b.ndim > 1 and a.shape[-1] == b.shape[-1]:
         warnings.warn(
@@ -125,12 +125,13 @@ def solve_triangular(
     Args:
       a: ``[..., n, n]``; one triangle is read.
       b: ``[n]`` or ``[..., n, k]``.
-      trans: 0 or ``"N"``: a; 1 or ``"T"``: its transpose; 2 or ``"C"``: its adjoint.
-      lower: which triangle.
-      unit_diagonal: take the diagonal for ones.
+      trans: ``op``: 0 or ``"N"`` for a itself, 1 or ``"T"`` for its transpose, 2 or ``"C"`` for its
+        adjoint.
+      lower: which triangle is read.
+      unit_diagonal: assume that the diagonal is one, and do not read it.
       overwrite_b, debug, check_finite: ignored.
     Raises:
-      ValueError: ``trans`` is something else, or the shapes do not fit.
+      ValueError: ``trans`` is unknown, or the shapes do not fit.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -171,12 +172,12 @@ def solve(
     Args:
       a: ``[..., n, n]``.
       b: ``[n]`` or ``[..., n, k]``.
-      lower: which triangle is read, where ``assume_a`` is ``"pos"``.
-      assume_a: ``"gen"``; ``"pos"``: positive definite, solved by the Cholesky factor; ``"sym"``
-        and ``"her"`` are solved as general ones.
+      lower: which triangle is read if ``assume_a`` is ``"pos"``.
+      assume_a: ``"gen"`` for general matrices, or ``"pos"`` for positive definite ones, which are
+        solved by the Cholesky factor; ``"sym"`` and ``"her"`` are solved like general ones.
       overwrite_a, overwrite_b, debug, check_finite: ignored.
     Raises:
-      ValueError: ``assume_a`` is something else, or the shapes do not fit.
+      ValueError: ``assume_a`` is unknown, or the shapes do not fit.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -192,7 +193,7 @@ def solve(
     matrix, rhs = promoted("scipy.linalg.solve", a, b, inexact=True)
     factor = cho_factor(lax.stop_gradient(matrix), lower=lower)
 
-    # The derivative is by the equation: another system with the same factor.
+    # The derivative follows from the equation: it is another system with the same factor.
     def by_factor(matvec: Any, y: Array) -> Array:
         return cho_solve(factor, y)
 
@@ -247,10 +248,10 @@ def lu_solve(
     Args:
       lu_and_piv: the factors and the pivots.
       b: ``[n]`` or ``[..., n, k]``.
-      trans: 0: ``a @ x = b``; 1: with the transpose; 2: with the adjoint.
+      trans: 0 for ``a @ x = b``, 1 for the transpose of a, 2 for its adjoint.
       overwrite_b, check_finite: ignored.
     Raises:
-      ValueError: ``trans`` is something else, or the shapes do not fit.
+      ValueError: ``trans`` is unknown, or the shapes do not fit.
 
     Example:
       >>> import gnomon.numpy as gnp

@@ -30,13 +30,13 @@ class OptimizeResults(NamedTuple):
 
     Attributes:
       x: the last point.
-      success: whether the gradient is small there, or the function does not fall any more.
-      status: 0 for success; 1 after as many iterations or evaluations as are allowed; 3 where no
-        step along the last direction was low and flat enough; 5 where the function fell as far as
-        steps were tried.
-      fun, jac: value and gradient there.
-      hess_inv: what is known of the inverse Hessian; None if that is no matrix.
-      nfev, njev: how often the function and its gradient were computed.
+      success: whether the gradient is small at this point, or the function decreases no further.
+      status: 0 for success; 1 if the limit of iterations or evaluations was reached; 3 if no step
+        along the last direction satisfied the conditions of the line search; 5 if the function
+        decreased as far as steps were tried.
+      fun, jac: the value and the gradient at this point.
+      hess_inv: the approximation of the inverse Hessian; None if it is not a matrix.
+      nfev, njev: the numbers of evaluations of the function and of its gradient.
       nit: the number of steps.
     """
 
@@ -52,7 +52,7 @@ class OptimizeResults(NamedTuple):
 
 
 _UNLIMITED = np.iinfo(np.int32).max
-# By method, the options and their defaults; None means a default that depends on the problem.
+# The options of each method with their defaults; None means that it depends on the problem.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "bfgs": {"maxiter": None, "norm": np.inf, "gtol": 1e-5, "line_search_maxiter": 10},
     "l-bfgs-experimental-do-not-rely-on-this": {
@@ -77,26 +77,28 @@ def minimize(
     tol: float | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> OptimizeResults:
-    """Find where a function is lowest, by its gradients.
+    """Minimize a function by its gradients.
+
+    Calls can be compiled and mapped, but not differentiated in reverse mode, because the number of
+    iterations is not known in advance.
 
     Args:
-      fun: ``fun(x, *args)``, a number that can be differentiated.
-      x0: where to start, ``(n,)``.
+      fun: a differentiable function ``fun(x, *args)`` that returns a number.
+      x0: the start, ``(n,)``.
       args: further arguments of ``fun``.
-      method: ``"BFGS"``; or ``"l-bfgs-experimental-do-not-rely-on-this"``, JAX's name of BFGS that
-        knows the last steps alone.
-      tol: stop where the norm of the gradient is below; ``options["gtol"]`` goes before.
-      options: by name. Both methods have ``maxiter`` (200 for each number of ``x0`` by default),
-        ``norm`` (of the gradient) and ``gtol``; BFGS has ``line_search_maxiter``; the other one
-        ``maxcor`` (how many steps are known), ``ftol`` (stop where a step lowers the value by no
-        more than this part of it), ``maxfun``, ``maxgrad`` (at most so many evaluations) and
-        ``maxls`` (for one step).
+      method: ``"BFGS"``; or ``"l-bfgs-experimental-do-not-rely-on-this"``, which is JAX's name of
+        BFGS with limited memory.
+      tol: stop when the norm of the gradient is below it; ``options["gtol"]`` takes precedence.
+      options: a dictionary of options. Both methods have ``maxiter`` (by default 200 for each
+        element of ``x0``), ``norm`` (of the gradient) and ``gtol``. BFGS has
+        ``line_search_maxiter``. The other method has ``maxcor`` (the number of steps to remember),
+        ``ftol`` (stop when a step decreases the value by less than this fraction), ``maxfun`` and
+        ``maxgrad`` (the maximum number of evaluations), and ``maxls`` (that for one step).
     Returns:
-      The result; it can be compiled and mapped, but not differentiated in reverse (its loop ends
-      when it ends).
+      An `OptimizeResults`.
     Raises:
-      ValueError: ``x0`` is no vector, ``method`` is another one, or it has not an option.
-      TypeError: ``x0`` is complex, ``args`` is no tuple, or ``fun`` gives no number.
+      ValueError: ``x0`` is not a vector, ``method`` is unknown, or it does not have an option.
+      TypeError: ``x0`` is complex, ``args`` is not a tuple, or ``fun`` does not return a number.
 
     Example:
       >>> import gnomon.numpy as gnp

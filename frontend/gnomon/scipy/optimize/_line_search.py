@@ -1,7 +1,7 @@
 """Steps along a line that satisfy the strong Wolfe conditions.
 
-Definition: J. Nocedal, S. Wright, Numerical Optimization (2006), algorithms 3.5 and 3.6, as one
-loop: until an interval is known that holds such a step, steps grow; then it is narrowed.
+Definition: J. Nocedal, S. Wright, Numerical Optimization (2006), algorithms 3.5 and 3.6, merged
+into one loop: steps grow until an interval is known that holds such a step, which is then narrowed.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from gnomon._arrays.array import Array
 
 __all__ = ["Point", "Search", "dot", "line_search"]
 
-# How much lower the value must be, and how much flatter the slope, in parts of what the slope at
-# the start promises: the book's numbers for quasi-Newton directions.
+# The required decrease of the value and of the slope, as fractions of those that the slope at the
+# start predicts: the book's numbers for quasi-Newton directions.
 _DECREASE, _FLATTER = 1e-4, 0.9
-# A step that is nearer to an end of the interval than this part of it is replaced by the middle.
+# A step that is closer to an end of the interval than this fraction of it becomes its middle.
 _MARGIN = 0.1
 
 
 class Point(NamedTuple):
-    """A point of the line: its step, and value, slope and gradient there."""
+    """A point of the line: its step, and the value, slope and gradient at the point."""
 
     step: Array
     value: Array
@@ -37,10 +37,10 @@ class Search(NamedTuple):
     """The result of `line_search`.
 
     Attributes:
-      point: the step's; the start's, if there is none that is lower.
-      found: whether the step satisfies both conditions, or is clearly lower at least.
-      bracketed: whether an interval was found that holds one that satisfies both.
-      evaluations: how often the function and its gradient were computed.
+      point: the point of the step, or the start if no lower point was found.
+      found: whether the step satisfies both conditions, or at least decreases the value clearly.
+      bracketed: whether an interval was found that holds a step that satisfies both conditions.
+      evaluations: the number of evaluations of the function and its gradient.
     """
 
     point: Point
@@ -74,7 +74,7 @@ def line_search(
     first_step: Array,
     max_evaluations: Any,
 ) -> Search:
-    """A step from ``x`` along a direction in which the function falls."""
+    """Find a step from ``x`` along a direction in which the function decreases."""
     start = Point(gnp.zeros_like(value), value, dot(gradient, direction), gradient)
 
     def at(step: Array) -> Point:
@@ -96,17 +96,17 @@ def line_search(
         evaluations=gnp.array(0),
     )
     last = lax.while_loop(goes_on, advance, first)
-    # One that is not flat enough leads on, if it is lower by more than roundings may have made it.
+    # A step that is not flat enough is accepted if the decrease exceeds the rounding errors.
     lowered = value - last.low.value
     least = np.sqrt(np.finfo(value.dtype).eps) * gnp.maximum(abs(value), abs(last.low.value))
     return Search(last.low, last.done | (lowered > least), last.bracketed, last.evaluations)
 
 
 def _narrowed(state: _State, point: Point, start: Point) -> _State:
-    """The state after the function was computed at a point."""
+    """The state after the function has been evaluated at a point."""
     low = state.low
     promised = start.value + _DECREASE * point.step * start.slope
-    # Where the function or its slope is not finite it is too high, too.
+    # A value or slope that is not finite counts as too high, too.
     finite = gnp.isfinite(point.value) & gnp.isfinite(point.slope)
     lower = (point.value <= promised) & (gnp.equal(low.step, 0) | (point.value < low.value))
     too_high = ~(finite & lower)
@@ -132,6 +132,6 @@ def _between(low: Point, high: Point) -> Array:
     root = gnp.sqrt(mean * mean - low.slope * high.slope)
     root = gnp.where(width < 0, -root, root)
     part = 1 - (high.slope + root - mean) / (high.slope - low.slope + 2 * root)
-    # Not a number lies nowhere.
+    # A minimizer that is nan is in no interval.
     inside = (part >= _MARGIN) & (part <= 1 - _MARGIN)
     return low.step + gnp.where(inside, part, np.array(0.5, part.dtype)) * width

@@ -15,20 +15,20 @@ from gnomon.scipy.optimize._line_search import dot, line_search
 
 __all__ = ["CONVERGED", "Approximation", "Limits", "State", "full_matrix", "last_steps", "run"]
 
-# Of results, as JAX numbers them.
+# The status of results, with JAX's numbers.
 UNDEFINED, CONVERGED, OUT_OF_ITERATIONS, NO_STEP_IN_INTERVAL, NO_INTERVAL = -1, 0, 1, 3, 5
 
 ValueAndGradient = Callable[[Array], tuple[Array, Array]]
 
 
 class Approximation(NamedTuple):
-    """How what is known of the inverse Hessian is kept.
+    """A representation of the approximate inverse Hessian.
 
     Attributes:
-      first: of a point, before anything is known.
-      times: its product with a gradient.
-      updated: with the last step and by how much the gradient changed in it.
-      matrix: the matrix itself, where it is kept.
+      first: returns the initial approximation at a point.
+      times: returns its product with a gradient.
+      updated: updates it by the last step and the change of the gradient.
+      matrix: returns the matrix itself, if it is stored.
     """
 
     first: Callable[[Array], Any]
@@ -41,11 +41,11 @@ class Limits(NamedTuple):
     """When to stop.
 
     Attributes:
-      gradient: done where the gradient's norm is below.
-      relative_decrease: done where a step lowers the value by no more than this part of it.
-      norm: of gradients, as `numpy.linalg.norm` takes it.
-      iterations, evaluations, search: at most so many steps, evaluations of the function, and
-        evaluations for one step.
+      gradient: stop when the norm of the gradient is below it.
+      relative_decrease: stop when a step decreases the value by at most this fraction.
+      norm: the order of the norm of gradients; see `numpy.linalg.norm`.
+      iterations, evaluations, search: the maximum numbers of steps, of evaluations of the function,
+        and of evaluations for one step.
     """
 
     gradient: Any
@@ -72,7 +72,7 @@ class State(NamedTuple):
 def run(
     value_and_gradient: ValueAndGradient, x: Array, approximation: Approximation, limits: Limits
 ) -> State:
-    """Steps until a limit is reached."""
+    """Take steps until a limit is reached."""
 
     def is_flat(gradient: Array) -> Array:
         return gnp.linalg.norm(gradient, ord=limits.norm) < limits.gradient
@@ -83,7 +83,7 @@ def run(
         x=x,
         value=value,
         gradient=gradient,
-        # The first step is about one long.
+        # The length of the first step is about one.
         previous_value=value + gnp.linalg.norm(gradient) / 2,
         known=approximation.first(x),
         evaluations=gnp.array(1),
@@ -109,7 +109,7 @@ def run(
             limits.search,
         )
         point = search.point
-        # A direction that is not finite leads nowhere.
+        # A direction that is not finite is useless.
         step = gnp.where(point.step > 0, point.step * direction, 0)
         known = approximation.updated(state.known, step, point.gradient - state.gradient)
         lowered = state.value - point.value
@@ -139,7 +139,7 @@ def run(
 
 
 def _first_step(state: State, direction: Array) -> Array:
-    """By which the value would fall as in the step before (equation 3.60), one at most."""
+    """The step that decreases the value as much as the previous one (equation 3.60), at most 1."""
     slope = dot(state.gradient, direction)
     guess = 2.02 * (state.value - state.previous_value) / slope
     return gnp.where((guess > 0) & (guess < 1), guess, 1).astype(state.value.dtype)
@@ -149,7 +149,7 @@ def _first_step(state: State, direction: Array) -> Array:
 
 
 class _Matrix(NamedTuple):
-    """The inverse Hessian; ``fresh`` until a step has told its size."""
+    """The inverse Hessian; ``fresh`` until the first step determines its scale."""
 
     matrix: Array
     fresh: Array
@@ -169,12 +169,12 @@ def full_matrix() -> Approximation:
 
     def updated(known: _Matrix, step: Array, change: Array) -> _Matrix:
         curvature = dot(change, step)
-        # The identity would be too large by far where the function is steep: what the step has
-        # told would be rounded away beside it.
+        # If the function is steep, the identity would be far too large: the update by the step
+        # would be lost to rounding.
         size = curvature / dot(change, change)
         matrix = gnp.where(known.fresh, size * known.matrix, known.matrix)
-        # As a product, not multiplied out: where the function is steep, the terms of the sum are
-        # larger than the result by more than float32 has digits.
+        # Keep the product and do not expand it: if the function is steep, the terms of the sum are
+        # so much larger than the result that float32 has not enough digits.
         projection = gnp.eye(step.size, dtype=step.dtype) - gnp.outer(step, change / curvature)
         new = product(projection, product(matrix, projection.T))
         new = new + gnp.outer(step, step / curvature)
@@ -192,8 +192,8 @@ class _Steps(NamedTuple):
 
     Attributes:
       steps, changes: ``(count, n)``.
-      weights: one over their inner product; zero where there is none yet.
-      scale: what the first matrix is a multiple of the identity by.
+      weights: one over the inner product of each pair; zero if there is none yet.
+      scale: the factor of the identity in the first matrix.
     """
 
     steps: Array
@@ -203,7 +203,7 @@ class _Steps(NamedTuple):
 
 
 def last_steps(count: int) -> Approximation:
-    """The inverse Hessian by the last steps: algorithm 7.4."""
+    """The inverse Hessian represented by the last steps: algorithm 7.4."""
 
     def first(x: Array) -> _Steps:
         none = gnp.zeros((count, x.size), x.dtype)

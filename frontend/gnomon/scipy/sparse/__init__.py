@@ -1,4 +1,4 @@
-"""`gnomon.scipy.sparse`: linear systems that are known by their products."""
+"""`gnomon.scipy.sparse`: linear systems whose matrix is given by its products with vectors."""
 
 from gnomon.scipy.sparse import linalg
 

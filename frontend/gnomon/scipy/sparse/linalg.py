@@ -1,8 +1,8 @@
 """Iterative solution of linear systems: `cg`, `bicgstab`, `gmres`.
 
-The matrix is an array, or a function that gives its product with a vector; a vector may be a pytree
-of arrays. The derivative of a solution is that of the equation, by another solution: it is as exact
-as both.
+The matrix is an array, or a function that returns its product with a vector; a vector may be a
+pytree of arrays. The derivative of a solution is the solution of another system, so it is as exact
+as both solutions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Map = Callable[[Any], Any]
 
 
 class SupportsMatmul(Protocol):
-    """An array, or another linear operator that is applied by ``@``."""
+    """A linear operator that is applied by ``@``, such as an array."""
 
     def __matmul__(self, other: Any, /) -> Any:
         """The product with a vector."""
@@ -36,7 +36,7 @@ class SupportsMatmul(Protocol):
 
 Operator = Map | SupportsMatmul
 
-# A solver of ``map(x) = b`` on vectors, from a guess and with a preconditioner.
+# A solver of ``map(x) = b`` for vectors, with an initial guess and a preconditioner.
 Solver = Callable[[Map, Map, Array, Array], Array]
 
 _dot = partial(gnp.dot, precision=lax.Precision.HIGHEST)
@@ -58,14 +58,14 @@ def cg(
       A: a Hermitian, positive definite matrix: an array, a function ``x -> A x``, or an object with
         ``@``.
       b: an array or a pytree of arrays.
-      x0: a guess, of the structure of ``b``; zero by default.
-      tol, atol: done where ``norm(residual) <= max(tol * norm(b), atol)``.
-      maxiter: at most so many iterations, by default ten for each number of ``b``.
-      M: a preconditioner, like ``A``: about its inverse.
+      x0: an initial guess with the structure of ``b``; zero by default.
+      tol, atol: stop when ``norm(residual) <= max(tol * norm(b), atol)``.
+      maxiter: the maximum number of iterations, by default ten for each element of ``b``.
+      M: a preconditioner: an approximate inverse of ``A``, given like ``A``.
     Returns:
       ``(x, None)``.
     Raises:
-      ValueError: ``A`` is not square; or ``x0`` is not of the structure and the shapes of ``b``.
+      ValueError: ``A`` is not square, or ``x0`` does not have the structure and shapes of ``b``.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -116,11 +116,11 @@ def gmres(
     Args:
       A, b, x0, tol, atol, M: see `cg`; ``A`` may be any regular matrix.
       restart: the dimension of the Krylov space in which the residual is minimized.
-      maxiter: build at most so many of those, by default ten for each number of ``b``.
-      solve_method: ``"incremental"`` ends within a Krylov space where the residual is small enough;
-        ``"batched"`` uses the whole of it.
+      maxiter: the maximum number of Krylov spaces, by default ten for each element of ``b``.
+      solve_method: ``"incremental"`` may stop within a Krylov space when the residual is small
+        enough; ``"batched"`` always uses the whole space.
     Returns:
-      ``(x, info)``: info is -1 where the solution is nan, else 0.
+      ``(x, info)``; info is -1 if the solution is nan, otherwise 0.
     Raises:
       ValueError: see `cg`; or ``solve_method`` is unknown.
 
@@ -168,7 +168,7 @@ def _solved(
     M: Any,
     hermitian: bool = False,
 ) -> Any:
-    """Apply a solver of vectors to pytrees, differentiated by the equation."""
+    """Apply a solver for vectors to pytrees; the derivative follows from the equation."""
     b = tree_util.tree_map(lambda x: as_array("b", x), b)
     if x0 is None:
         x0 = tree_util.tree_map(gnp.zeros_like, b)
@@ -239,7 +239,7 @@ def _cg(A: Map, M: Map, b: Array, x: Array, enough: Array, limit: int) -> Array:
 
 
 def _bicgstab(A: Map, M: Map, b: Array, x: Array, enough: Array, limit: int) -> Array:
-    # H. A. van der Vorst: Bi-CGSTAB (1992). A count below zero says that it broke down.
+    # H. A. van der Vorst: Bi-CGSTAB (1992). A negative count means a breakdown.
     def unfinished(state: Any) -> Any:
         _, r, *_, count = state
         return (_square(r) > enough**2) & (count < limit) & (count >= 0)

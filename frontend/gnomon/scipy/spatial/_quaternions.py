@@ -1,7 +1,7 @@
 """Unit quaternions ``(x, y, z, w)`` in the last dimension of an array; other forms of rotations.
 
-A quaternion and its negative are the same rotation. Every function can be differentiated where the
-rotation can be: at angles of zero too.
+A quaternion and its negative are the same rotation. Each function is differentiable wherever the
+rotation is, including angles of zero.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
     "rotvec_of",
 ]
 
-# Below this angle, in radians, quotients of sines are the first terms of their series.
+# Below this angle, in radians, quotients of sines are computed by the first terms of their series.
 _SMALL = 1e-3
 
 
@@ -40,7 +40,7 @@ def _inner(a: Array, b: Array) -> Array:
 
 
 def _norm(v: Array) -> Array:
-    """The length of vectors, ``(..., 1)``, of tiny ones too; its derivative at zero is zero."""
+    """The length of vectors, ``(..., 1)``, without underflow; its derivative at zero is zero."""
     largest = lax.stop_gradient(gnp.max(abs(v), axis=-1, keepdims=True))
     there = largest > 0
     scaled = v / gnp.where(there, largest, 1)
@@ -48,7 +48,7 @@ def _norm(v: Array) -> Array:
 
 
 def normalized(q: Array) -> Array:
-    """Quaternions of any length as ones of length one."""
+    """Scale quaternions to length one."""
     return q / _norm(q)
 
 
@@ -92,7 +92,7 @@ def angle_of(q: Array) -> Array:
 
 
 def from_rotvec(v: Array) -> Array:
-    """The quaternions of vectors along the axes, as long as the angles in radians."""
+    """The quaternions of rotation vectors: along the axes, with angles in radians as lengths."""
     square, angle = _inner(v, v), _norm(v)
     away = angle > _SMALL
     near = 0.5 - square / 48
@@ -101,7 +101,7 @@ def from_rotvec(v: Array) -> Array:
 
 
 def rotvec_of(q: Array) -> Array:
-    """Vectors along the axes, as long as the angles, which are pi at most."""
+    """Rotation vectors: along the axes, with the angles as lengths, which are at most pi."""
     q = canonical(q)
     angle = angle_of(q)[..., None]
     away = angle > _SMALL
@@ -114,13 +114,13 @@ def rotvec_of(q: Array) -> Array:
 
 
 def from_mrp(m: Array) -> Array:
-    """The quaternions of vectors along the axes, as long as the tangents of a quarter angle."""
+    """The quaternions of vectors along the axes whose lengths are tangents of a quarter angle."""
     square = _inner(m, m)
     return gnp.concatenate([2 * m, 1 - square], axis=-1) / (1 + square)
 
 
 def mrp_of(q: Array) -> Array:
-    """Vectors along the axes, as long as the tangents of a quarter of the angles: 1 at most."""
+    """Vectors along the axes whose lengths are tangents of a quarter angle, which are at most 1."""
     q = gnp.where(q[..., 3:] < 0, -q, q)
     return q[..., :3] / (1 + q[..., 3:])
 
@@ -142,8 +142,8 @@ def matrix_of(q: Array) -> Array:
 def from_matrix(m: Array) -> Array:
     """The quaternions of orthogonal matrices with determinant one.
 
-    Definition: F. L. Markley, Unit Quaternion from Rotation Matrix (2008): of four quaternions, all
-    of them right, the one whose numbers are formed with the smallest rounding errors.
+    Definition: F. L. Markley, Unit Quaternion from Rotation Matrix (2008). Of four formulas for the
+    same quaternion, take the one with the smallest rounding errors.
     """
     entry = [[m[..., i, j] for j in range(3)] for i in range(3)]
     trace = entry[0][0] + entry[1][1] + entry[2][2]
@@ -179,9 +179,9 @@ def from_euler(axes: tuple[int, ...], angles: Array, *, intrinsic: bool) -> Arra
 
 
 def euler_of(q: Array, axes: tuple[int, int, int], *, intrinsic: bool) -> Array:
-    """The angles ``(..., 3)``: the middle one from 0 to pi, or from -pi/2 to pi/2 for three axes.
+    """Euler angles ``(..., 3)``, the middle in [0, pi], or [-pi/2, pi/2] for three different axes.
 
-    Where the first and the third axis are one line, the third angle is zero.
+    If the rotated first axis and the third axis are parallel, the third angle is zero.
 
     Definition: E. Bernardes, S. Viollet, Quaternion to Euler angles conversion: A direct, general
     and computationally efficient method (2022).
@@ -223,6 +223,6 @@ def _hypot(a: Array, b: Array) -> Array:
 
 
 def _atan2(y: Array, x: Array) -> Array:
-    """The angle; zero, and with a derivative of zero, at the origin."""
+    """The angle of a point; at the origin, the angle and its derivative are zero."""
     there = gnp.not_equal(x, 0) | gnp.not_equal(y, 0)
     return gnp.where(there, lax.atan2(y, gnp.where(there, x, 1)), 0)

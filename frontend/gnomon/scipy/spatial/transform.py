@@ -16,7 +16,7 @@ __all__ = ["Rotation", "Slerp"]
 
 
 def _vectors(function: str, x: Any, size: int, what: str) -> Array:
-    """Vectors of some length: one, or several in a first dimension."""
+    """Check vectors of a given length: a single one, or several along the first dimension."""
     (v,) = promoted(function, gnp.asarray(x), inexact=True)
     if v.ndim not in (1, 2) or v.shape[-1] != size:
         raise ValueError(
@@ -48,7 +48,7 @@ class Rotation(NamedTuple):
 
     @classmethod
     def from_quat(cls, quat: Any) -> Rotation:
-        """The rotations of quaternions ``(x, y, z, w)``, whose length may be any but zero."""
+        """The rotations of quaternions ``(x, y, z, w)`` of any length other than zero."""
         return cls(quaternions.normalized(_vectors("Rotation.from_quat", quat, 4, "quat")))
 
     @classmethod
@@ -63,7 +63,7 @@ class Rotation(NamedTuple):
 
     @classmethod
     def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> Rotation:
-        """The rotations of vectors ``(3,)`` or ``(n, 3)`` along the axes, as long as the angles."""
+        """The rotations of vectors ``(3,)`` or ``(n, 3)`` along the axes with angles as lengths."""
         v = _vectors("Rotation.from_rotvec", rotvec, 3, "rotvec")
         return cls(quaternions.from_rotvec(gnp.deg2rad(v) if degrees else v))
 
@@ -77,12 +77,12 @@ class Rotation(NamedTuple):
         """The rotations by angles about coordinate axes, one after the other.
 
         Args:
-          seq: one to three of ``"xyz"`` for axes that stay, or of ``"XYZ"`` for axes that turn with
-            the body.
-          angles: a number, or ``(len(seq),)``, for one rotation; ``(n, len(seq))`` for several, or
-            ``(n,)`` about one axis.
+          seq: one to three letters of ``"xyz"`` for fixed axes, or of ``"XYZ"`` for axes that
+            rotate with the body.
+          angles: a number or ``(len(seq),)`` for one rotation; ``(n, len(seq))`` for several
+            rotations, or ``(n,)`` for several about one axis.
         Raises:
-          ValueError: ``seq`` is something else, or the angles have another shape.
+          ValueError: ``seq`` is not valid, or the angles have another shape.
         """
         axes, intrinsic = _axes_of(seq)
         (a,) = promoted("Rotation.from_euler", gnp.asarray(angles), inexact=True)
@@ -100,25 +100,25 @@ class Rotation(NamedTuple):
 
     @classmethod
     def identity(cls, num: int | None = None, dtype: DTypeLike = float) -> Rotation:
-        """No rotation, or ``num`` times none."""
+        """The identity, or ``num`` identities."""
         one = gnp.array([0, 0, 0, 1], dtype)
         return cls(one if num is None else gnp.tile(one, (num, 1)))
 
     @classmethod
     def random(cls, random_key: Any, num: int | None = None) -> Rotation:
-        """Rotations that are all equally likely."""
+        """Uniformly distributed random rotations."""
         return cls.from_quat(gr.normal(random_key, (4,) if num is None else (num, 4)))
 
     @classmethod
     def concatenate(cls, rotations: Sequence[Rotation]) -> Rotation:
-        """Rotations one after the other, in one object."""
+        """Join rotations to a sequence."""
         return cls(gnp.concatenate([gnp.atleast_2d(each.quat) for each in rotations]))
 
     # ------------------------------------------------------------------------------- as a sequence
 
     @property
     def single(self) -> bool:
-        """Whether it is one rotation, and not a sequence."""
+        """Whether the object is a single rotation and not a sequence."""
         return self.quat.ndim == 1
 
     def __getitem__(self, indexer: Any) -> Rotation:  # type: ignore[override]
@@ -131,7 +131,7 @@ class Rotation(NamedTuple):
             raise TypeError("Single rotation has no len().")
         return int(self.quat.shape[0])
 
-    # --------------------------------------------------------------------------------- what it does
+    # ---------------------------------------------------------------------------------- operations
 
     def __mul__(self, other: Any) -> Rotation:
         """The rotation by ``other``, and then by this one."""
@@ -144,7 +144,7 @@ class Rotation(NamedTuple):
         return Rotation(quaternions.inverse(self.quat))
 
     def apply(self, vectors: Any, inverse: bool = False) -> Array:
-        """Vectors ``(3,)`` or ``(n, 3)``, rotated: one by each, each by one, or each by its own."""
+        """Rotate vectors ``(3,)`` or ``(n, 3)``; vectors and rotations broadcast."""
         v = _vectors("Rotation.apply", vectors, 3, "vectors")
         matrix = self.as_matrix()
         if inverse:
@@ -156,7 +156,7 @@ class Rotation(NamedTuple):
         return quaternions.angle_of(self.quat)
 
     def mean(self, weights: Any = None) -> Rotation:
-        """The rotation that is nearest to all, by the squares of the chords.
+        """The mean of the rotations, which minimizes the sum of squared chords.
 
         Definition: F. L. Markley et al., Averaging Quaternions (2007).
         """
@@ -179,9 +179,9 @@ class Rotation(NamedTuple):
         """Quaternions.
 
         Args:
-          canonical: of each one and its negative take the one with ``w > 0``; where w is zero, that
-            whose first number other than zero is positive.
-          scalar_first: give ``(w, x, y, z)``.
+          canonical: choose the sign of each quaternion so that ``w > 0``; if w is zero, the first
+            nonzero component is positive.
+          scalar_first: return ``(w, x, y, z)``.
         """
         q = quaternions.canonical(self.quat) if canonical else self.quat
         return gnp.roll(q, 1, axis=-1) if scalar_first else q
@@ -191,7 +191,7 @@ class Rotation(NamedTuple):
         return quaternions.matrix_of(self.quat)
 
     def as_rotvec(self, degrees: bool = False) -> Array:
-        """Vectors along the axes, as long as the angles."""
+        """Rotation vectors: along the axes, with the angles as lengths."""
         v = quaternions.rotvec_of(self.quat)
         return gnp.rad2deg(v) if degrees else v
 
@@ -203,7 +203,7 @@ class Rotation(NamedTuple):
         """Angles about three coordinate axes, see `from_euler`: ``(3,)`` or ``(n, 3)``.
 
         Raises:
-          ValueError: ``seq`` has not three axes, or the same one twice in a row.
+          ValueError: ``seq`` does not have three axes, or has the same one twice in a row.
         """
         axes, intrinsic = _axes_of(seq)
         if len(axes) != 3:
@@ -216,7 +216,7 @@ class Rotation(NamedTuple):
 
 
 def _axes_of(seq: str) -> tuple[tuple[int, ...], bool]:
-    """The axes, and whether they turn with the body."""
+    """The axes, and whether they rotate with the body."""
     for letters, intrinsic in (("xyz", False), ("XYZ", True)):
         if 1 <= len(seq) <= 3 and set(seq) <= set(letters):
             return tuple(map(letters.index, seq)), intrinsic
@@ -233,8 +233,8 @@ class Slerp(NamedTuple):
 
     Attributes:
       times: ``(n,)``, increasing.
-      timedelta: their differences.
-      rotations: those at the times but the last one.
+      timedelta: the differences of the times.
+      rotations: the rotations at all times but the last.
       rotvecs: ``(n - 1, 3)``, the rotations from each one to the next.
 
     Example:
@@ -251,14 +251,14 @@ class Slerp(NamedTuple):
 
     @classmethod
     def init(cls, times: Any, rotations: Rotation) -> Slerp:
-        """Between rotations at times.
+        """Interpolate between rotations at given times.
 
         Args:
-          times: ``(n,)``, increasing, which is not checked.
-          rotations: two or more.
+          times: ``(n,)``, which must increase (this is not checked).
+          rotations: two or more rotations.
         Raises:
-          TypeError: ``rotations`` is no `Rotation`.
-          ValueError: there are fewer than two, or not as many as times.
+          TypeError: ``rotations`` is not a `Rotation`.
+          ValueError: there are fewer than two rotations, or their number is not that of the times.
         """
         if not isinstance(rotations, Rotation):
             raise TypeError("`rotations` must be a `Rotation` instance.")
@@ -275,7 +275,7 @@ class Slerp(NamedTuple):
         return cls(at, gnp.diff(at), before, (before.inv() * after).as_rotvec())
 
     def __call__(self, times: Any) -> Rotation:
-        """The rotations at times; beyond the first and the last, the turn there goes on."""
+        """The rotations at times; beyond the first and the last time, they are extrapolated."""
         t = gnp.asarray(times, dtype=self.times.dtype)
         if t.ndim > 1:
             raise ValueError(f"`times` must be at most 1-dimensional, got shape {t.shape}")

@@ -1,4 +1,4 @@
-"""Probability distributions: a module each, with the functions of ``jax.scipy.stats``."""
+"""Probability distributions, one module for each, with the functions of ``jax.scipy.stats``."""
 
 from gnomon.scipy.stats import (
     bernoulli,

@@ -23,7 +23,7 @@ class ModeResult(NamedTuple):
 
     Attributes:
       mode: the most frequent values.
-      count: how often they occur.
+      count: the numbers of their occurrences.
     """
 
     mode: Array
@@ -43,7 +43,7 @@ def _check_policy(function: str, nan_policy: str) -> None:
 
 
 def _begins_run(x: Array, axis: int) -> Array:
-    """Where an element of a sorted array differs from the one before; nans are equal."""
+    """A mask of the elements of a sorted array that differ from the previous; nans are equal."""
     later, earlier = (
         lax.slice_in_dim(x, start, x.shape[axis] - 1 + start, axis=axis) for start in (1, 0)
     )
@@ -55,7 +55,7 @@ def _begins_run(x: Array, axis: int) -> Array:
 
 
 def _run_starts(begins: Array, axis: int) -> Array:
-    """For each element of a sorted array, the place where its run begins."""
+    """For each element of a sorted array, the index of the first equal element."""
     places = lax.broadcasted_iota(np.int32, begins.shape, axis)
     return lax.cummax(gnp.where(begins, places, 0), axis)
 
@@ -67,7 +67,7 @@ def mode(
 
     Args:
       a: an array.
-      axis: the axis to look along; None for the flattened array.
+      axis: the axis to work along; None for the flattened array.
       nan_policy: only ``"propagate"``: nans are a value.
       keepdims: keep the axis with size one.
 
@@ -104,15 +104,15 @@ _METHODS = ("average", "min", "max", "dense", "ordinal")
 def rankdata(
     a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
 ) -> Array:
-    """The rank of each element, from one on.
+    """The rank of each element, counted from one.
 
     Args:
       a: an array.
       method: the rank of equal elements: the ``"average"``, ``"min"`` or ``"max"`` of their
-        places; ``"dense"``, one more than the number of different smaller elements; or
-        ``"ordinal"``, different ranks in the order of the array.
+        positions; ``"dense"``, one more than the number of distinct smaller elements; or
+        ``"ordinal"``, distinct ranks in the order of the array.
       axis: the axis to rank along; None for the flattened array.
-      nan_policy: only ``"propagate"``: where there is a nan, all ranks are.
+      nan_policy: only ``"propagate"``: if there is a nan, all ranks are nan.
     Returns:
       Floating-point ranks of the shape of ``a``, one-dimensional without ``axis``.
 
@@ -168,8 +168,8 @@ def sem(
     Args:
       a: an array.
       axis: the axis to average along; None for all.
-      ddof: degrees of freedom that the deviation has less than there are elements.
-      nan_policy: ``"propagate"``, or ``"omit"`` to leave nans out.
+      ddof: the number that is subtracted from the number of elements in the standard deviation.
+      nan_policy: ``"propagate"``, or ``"omit"`` to ignore nans.
       keepdims: keep the axis with size one.
 
     Example:

@@ -1,4 +1,4 @@
-"""`gaussian_kde`: a density estimated from samples."""
+"""`gaussian_kde`: a density that is estimated from samples."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ BandwidthMethod = None | str | float | Callable[["gaussian_kde"], Any]
 
 @tree_util.register_pytree_node_class
 class gaussian_kde:  # noqa: N801
-    """The density that normal distributions around samples make together.
+    """A density estimate: the mixture of normal distributions around samples.
 
     Args:
       dataset: samples ``(dimensions, n)``, or ``(n,)``.
       bw_method: the factor by which the normal distributions are narrower than the samples:
         ``"scott"`` (the default), ``"silverman"``, a number, or a function of the estimator.
-      weights: of the samples, ``(n,)``.
-
+      weights: the weights of the samples, ``(n,)``.
     Attributes:
-      dataset, weights: as given; the weights add up to one.
+      dataset, weights: the arguments; the weights are scaled to add up to one.
       neff: the effective number of samples.
-      covariance, inv_cov: of each normal distribution.
+      covariance, inv_cov: the covariance of each normal distribution and its inverse.
       d, n: the number of dimensions and of samples.
 
     Example:
@@ -141,9 +140,9 @@ class gaussian_kde:  # noqa: N801
         return special.logsumexp(self._log_kernels(x), axis=-1)
 
     def _overlaps(self, covariance: Array, means: Array) -> Array:
-        """Integrals of the density times normal ones of given means, ``(dimensions, m)``.
+        """Integrals of the density times normal densities with given means, ``(dimensions, m)``.
 
-        ``covariance`` is the sum of those of both.
+        ``covariance`` is the sum of both covariances.
         """
         factor = linalg.cho_factor(covariance)
         norm = math.sqrt(2 * math.pi) ** self.d * gnp.prod(gnp.diag(factor[0]))
@@ -154,7 +153,7 @@ class gaussian_kde:  # noqa: N801
         return gnp.sum(kernels * self.weights, -1) / norm
 
     def integrate_gaussian(self, mean: Any, cov: Any) -> Array:
-        """The integral of the density times a normal one."""
+        """The integral of the density times a normal density."""
         centre = gnp.atleast_1d(gnp.squeeze(gnp.asarray(mean)))
         covariance = gnp.atleast_2d(gnp.asarray(cov))
         if centre.shape != (self.d,):
@@ -187,7 +186,7 @@ class gaussian_kde:  # noqa: N801
 
         Args:
           key: a random key.
-          shape: of the draws.
+          shape: the shape of the draws.
         Returns:
           ``(dimensions, *shape)``.
         """
@@ -207,5 +206,5 @@ class gaussian_kde:  # noqa: N801
         raise NotImplementedError("only 1D box integrations are supported; use `integrate_box_1d`")
 
     def set_bandwidth(self, bw_method: Any = None) -> None:
-        """Not supported, as in JAX: make another estimator."""
+        """Not supported, as in JAX; make a new estimator instead."""
         raise NotImplementedError("dynamically changing the bandwidth method is not supported")

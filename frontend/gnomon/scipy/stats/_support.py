@@ -17,16 +17,17 @@ def on_support(
     beyond: tuple[float, float],
     within: float,
 ) -> Array:
-    """A function between two ends; beyond them constants, whose derivatives are zero.
+    """Evaluate a function on its support; outside of it, the values are constants.
 
-    Clipping alone would not do: a derivative that is infinite at an end, times zero, is nan.
+    The derivatives outside are zero. Clipping alone is not enough for this: a derivative that is
+    infinite at an end, times zero, is nan.
 
     Args:
-      function: elementwise.
-      z: where it is looked at; nan stays nan.
-      ends: of the support; they belong to it.
-      beyond: the values below and above.
-      within: a place inside the support, where the function is harmless.
+      function: an elementwise function.
+      z: the arguments of the function; nan stays nan.
+      ends: the ends of the support, which are part of it.
+      beyond: the values below and above the support.
+      within: a point inside the support at which the function and its derivatives are finite.
     """
     low, high = z < ends[0], z > ends[1]
     value = function(gnp.where(low | high, within, z))
@@ -34,5 +35,5 @@ def on_support(
 
 
 def nan_unless(valid: Array, value: Array) -> Array:
-    """A value where the parameters are valid, nan elsewhere; as in SciPy."""
+    """The value where the parameters are valid, and nan elsewhere, as in SciPy."""
     return gnp.where(valid, value, np.nan)

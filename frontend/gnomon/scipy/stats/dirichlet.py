@@ -16,11 +16,11 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """The logarithm of the density.
 
     Args:
-      x: vectors along the first dimension; with one entry less than ``alpha`` the last is what is
-        left to one.
+      x: vectors along the first dimension. If they have one entry less than ``alpha``, the last
+        entry is one minus the sum of the others.
       alpha: a vector of positive parameters.
     Raises:
-      ValueError: ``alpha`` is no vector, or the sizes do not fit.
+      ValueError: ``alpha`` is not a vector, or the sizes do not fit.
     """
     x, alpha = promoted("dirichlet.logpdf", x, alpha, inexact=True)
     if alpha.ndim != 1:

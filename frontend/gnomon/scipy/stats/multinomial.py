@@ -17,7 +17,7 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
 
     Args:
       x: counts along the last dimension.
-      n: how many trials.
+      n: the number of trials.
       p: the probabilities of the outcomes along the last dimension.
     """
     (p,) = promoted("multinomial.logpmf", p, inexact=True)

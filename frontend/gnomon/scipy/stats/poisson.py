@@ -35,18 +35,18 @@ def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     return gnp.where(n < 0, 0, lax.igammac(safe + 1, mu))
 
 
-# Numbers from here on are too rare to count, for rates up to 100.
+# For rates up to 100, the probability of this number and larger ones is negligible.
 _SUMMED_NUMBERS = 256
 
 
 def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The entropy in nats; it does not depend on ``loc``. Of negative rates it is nan.
+    """The entropy in nats, which does not depend on ``loc``; nan for negative rates.
 
-    The definition summed for small rates, the asymptotic series in 1 / mu beyond.
+    It is the sum of the definition for small rates, and an asymptotic series in 1 / mu for others.
     """
     mu, loc = real_arguments("poisson.entropy", mu, loc)
     mu = gnp.broadcast_to(mu, lax.broadcast_shapes(mu.shape, loc.shape))
-    # The series is as exact as the dtype from here on; a sum in float32 loses digits before.
+    # From this rate on, the series is as exact as the dtype; below, a sum in float32 loses digits.
     bound = 100.0 if mu.dtype == np.float64 else 25.0
     small = mu < bound
     rate = gnp.where(small & (mu > 0), mu, 1)[..., None]

@@ -17,7 +17,7 @@ _HALF_LOG_2PI = math.log(2 * math.pi) / 2
 
 
 def _log_mass(a: Array, b: Array) -> Array:
-    """The logarithm of the normal probability of [a, b], from the tail that they lie in."""
+    """The logarithm of the normal probability of [a, b], computed in the tail of the interval."""
     above = a > 0
     low, high = gnp.where(above, -b, a), gnp.where(above, -a, b)
     upper, lower = special.log_ndtr(high), special.log_ndtr(low)
@@ -25,7 +25,7 @@ def _log_mass(a: Array, b: Array) -> Array:
 
 
 def _of_interval(a: Array, b: Array, value: Array) -> Array:
-    """The value; nan where there is no interval: ``a`` is not below ``b``."""
+    """The value; nan where the interval is empty, since ``a`` is not below ``b``."""
     return gnp.where(a < b, value, np.nan)
 
 
