@@ -169,6 +169,12 @@ KNOWN = (
         r"gnp.where(gnp.isfinite(v), v, 1), **k))",
     ),
     Known(
+        "jax types",
+        r"\bgnp\.angle\(",
+        r"^\(\(\), 'float(32|64)', False\) instead of \(\(\), 'b?float16', False\)",
+        "JAX's angle of one real number of 16 bits is wider; that of several is not",
+    ),
+    Known(
         "jax values",
         r"\bgnp\.sinc(?=\()",
         "",

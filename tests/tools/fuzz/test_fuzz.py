@@ -290,6 +290,16 @@ def test_a_known_difference_is_explained_by_the_definition(monkeypatch: pytest.M
     assert not known_difference(tested, failure)
 
 
+def test_the_dtype_of_one_angle_is_known() -> None:
+    pytest.importorskip("jax")
+    tested = program("{x}[0].astype('float16')", "gnp.angle({x})")
+    failure = check(tested, jax=True)
+    assert failure is not None and failure.kind == "jax types"
+    assert known_difference(tested, failure)
+    several = replace(failure, detail=failure.detail.replace("()", "(3,)"))
+    assert not known_difference(tested, several)
+
+
 # Programs for which JAX gives other values, where its functions are called with special operands.
 _SPECIAL_OPERANDS = {
     "igamma": ("{x} * 0", "lax.igamma({x}, {x} + 0.5)"),
@@ -301,7 +311,14 @@ _SPECIAL_OPERANDS = {
 }
 
 
-@pytest.mark.parametrize("function", _SPECIAL_OPERANDS)
+@pytest.mark.parametrize(
+    "function",
+    # JAX compiles the first two for long.
+    [
+        pytest.param(f, marks=pytest.mark.slow if f in ("igamma", "expi") else ())
+        for f in _SPECIAL_OPERANDS
+    ],
+)
 def test_special_operands_are_known_only_where_the_others_agree(
     function: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

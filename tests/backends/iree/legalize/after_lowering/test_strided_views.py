@@ -75,6 +75,28 @@ def test_views_are_read_by_position(reader: str) -> None:
         assert_each_near(found[name], value, 16, message=name)
 
 
+# Programs that were refused by themselves: a shape, a dtype, and a function of an array and places.
+REFUSED: list[tuple[tuple[int, ...], str, Callable[[Any, Any], Any]]] = [
+    ((2, 3, 4), "float32", lambda x, i: x[i, 0:1, 0:1]),
+    ((7, 2, 3), "float32", lambda x, i: x.at[0:4, i, 0:1].get(mode="fill")),
+    ((7, 3, 4), "float32", lambda x, i: x.at[0:3, i, 0:1].get(mode="fill")),
+    ((7, 3, 4), "float32", lambda x, i: x.at[0:3, i, 0:1].get(mode="promise_in_bounds")),
+    ((5, 7), "int8", lambda x, i: x.at[i, 0:1].get(mode="fill")),
+    ((7,), "float32", lambda x, i: lax.cumlogsumexp(x[::2], axis=0, reverse=True)),
+    ((2, 3), "float32", lambda x, i: gnp.sort(x[-1, ::-2])),
+]
+
+
+@pytest.mark.parametrize(("shape", "dtype", "function"), REFUSED)
+def test_one_view_alone_compiles(
+    shape: tuple[int, ...], dtype: str, function: Callable[[Any, Any], Any]
+) -> None:
+    x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    places = np.array([1, 0, 1], np.int32)
+    found = gnomon.jit(function)(x, places)
+    assert_each_near(found, function(gnp.asarray(x), gnp.asarray(places)), 4)
+
+
 @pytest.mark.parametrize("shape", [(4,), (5,), (16,), (4, 5)])
 def test_cosine_transforms_read_views(shape: tuple[int, ...]) -> None:
     transform = gnomon.scipy.fft.dctn if len(shape) > 1 else gnomon.scipy.fft.dct
