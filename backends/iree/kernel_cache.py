@@ -20,6 +20,7 @@ from gnomon.backends.cache import ExecutableCache, cache_key
 from gnomon.backends.errors import CompilerUnavailable
 from gnomon.backends.iree.kernels import pack, unpack
 from gnomon.backends.iree.process import CompilerProcess, ProcessDiedError, ProcessTimeoutError
+from gnomon.backends.progress import report
 
 __all__ = ["Kernels", "stop_helpers"]
 
@@ -127,7 +128,9 @@ class Kernels:
         dealt = sorted(missing, key=lambda one: -len(one[1]))
         pending = deque(dealt[i::count] for i in range(count))
         failed = threading.Event()
+        total, reporting = len(places) + len(missing), threading.Lock()
         compiled: dict[str, tuple[bytes, list[str]]] = {}
+        report(total - len(missing), total)
 
         def work(ask: Ask) -> None:
             while not failed.is_set():
@@ -146,7 +149,10 @@ class Kernels:
                 if not reply["ok"]:
                     failed.set()
                     return
-                compiled[name] = content, keys
+                with reporting:
+                    compiled[name] = content, keys
+                    done = sum(len(keys) for _, keys in compiled.values())
+                    report(total - len(missing) + done, total)
 
         def help_(process: CompilerProcess) -> None:
             try:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from gnomon.backends.progress import listening
+
 __all__ = ["progress"]
 
 
@@ -26,5 +28,10 @@ def progress(what: str, done: int = 0, total: int = 1) -> Iterator[None]:
     count = f"[{done + 1}/{total}] " if total > 1 else ""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        shown.add_task(f"{count}{what}", total=None)
-        yield
+        task = shown.add_task(f"{count}{what}", total=None)
+
+        def tell(kernel: int, kernels: int) -> None:
+            shown.update(task, description=f"{count}{what}: kernel {kernel} of {kernels}")
+
+        with listening(tell):
+            yield

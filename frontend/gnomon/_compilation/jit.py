@@ -6,6 +6,7 @@ import functools
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
@@ -25,6 +26,7 @@ from gnomon._compilation.log import (
     remember_signature,
 )
 from gnomon._compilation.lowered import Lowered, no_compiler_options
+from gnomon._compilation.progress import explained
 from gnomon._compilation.shardings import Demands, Shardings, no_demands
 from gnomon._compilation.stages import TracedFunction, aval_of
 from gnomon._compilation.tiered import TieredEntry
@@ -377,7 +379,9 @@ class JitFunction(Generic[P, R]):
             self._tiered_entries.add(entry)
             return entry
         lowered = Lowered(self._fun, traced, call, place, shardings, keep_stages=False)
-        compiled = lowered.compile().entry
+        name = name_of(self._fun)
+        with explained(name) if config.explain_compiles else nullcontext():
+            compiled = lowered.compile().entry
         log()
         return compiled
 

@@ -33,6 +33,7 @@ class Config(threading.local):
       enable_custom_prng: `random.PRNGKey` makes typed keys.
       legacy_prng_key: ``"allow"``, ``"warn"`` or ``"error"``.
       log_compiles, explain_cache_misses, no_tracing: how `jit` reports or refuses a new signature.
+      explain_compiles: whether `jit` writes how far a compilation is.
       watches_tracing: one of those three is on.
       disable_jit: jitted functions, loops and branches run as plain Python.
       tiered: first calls of jitted functions are evaluated while they are compiled.
@@ -69,6 +70,7 @@ class Config(threading.local):
     legacy_prng_key: str
     log_compiles: bool
     explain_cache_misses: bool
+    explain_compiles: bool
     no_tracing: bool
     watches_tracing: bool
     disable_jit: bool

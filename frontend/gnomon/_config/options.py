@@ -196,6 +196,12 @@ OPTIONS: dict[str, Option] = {
         "log each tracing and compilation with its duration",
         steers=False,
     ),
+    "explain_compiles": Option(
+        "explain_compiles",
+        False,
+        "write to standard error how far the compilation of a jitted function is",
+        steers=False,
+    ),
     "explain_cache_misses": Option(
         "explain_cache_misses", False, "log why a jitted function is traced again", steers=False
     ),
