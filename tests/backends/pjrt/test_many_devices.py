@@ -20,7 +20,14 @@ from gnomon.backends.pjrt.backend import PjrtBackend
 from gnomon.backends.pjrt.plugin import PluginSpec
 from gnomon.errors import BufferDeletedError
 from gnomon.sharding import AxisType
-from tests.frontend import test_mapped_shardings, test_pmap, test_sharded_arrays
+from tests.frontend import (
+    test_explicit_shardings,
+    test_mapped_shardings,
+    test_pmap,
+    test_shard_map,
+    test_shard_map_nesting,
+    test_sharded_arrays,
+)
 from tests.frontend.many_devices import COUNT, eight_devices, outcome
 from tests.tolerance import assert_near
 
@@ -97,12 +104,35 @@ TABLES: dict[str, str] = {
 }
 
 
+SLOW_TABLES: dict[str, str] = {
+    **{f"explicit: {name}": text for name, text in test_explicit_shardings.PROGRAMS.items()},
+    **{
+        f"shard_map: {name}": test_shard_map._program(text)
+        for name, text in test_shard_map.VALUES.items()
+    },
+    **{
+        f"nesting: {name}": test_shard_map_nesting._program(*case, sharded=True)
+        for name, case in test_shard_map_nesting.CASES.items()
+    },
+}
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_as_on_the_host(name: str, eight: Any, request: pytest.FixtureRequest) -> None:
+    check_as_on_the_host(TABLES[name], request)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW_TABLES)
+def test_more_as_on_the_host(name: str, eight: Any, request: pytest.FixtureRequest) -> None:
+    check_as_on_the_host(SLOW_TABLES[name], request)
+
+
+def check_as_on_the_host(program: str, request: pytest.FixtureRequest) -> None:
     with eight_devices():
-        expected = neutral(outcome("gnomon", TABLES[name]))
+        expected = neutral(outcome("gnomon", program))
     request.getfixturevalue("on_plugin")
-    found = neutral(outcome("gnomon", TABLES[name]))
+    found = neutral(outcome("gnomon", program))
     assert agree(found, expected), (found, expected)
 
 
