@@ -63,7 +63,7 @@ def devices(backend: str | None = None) -> list[Device]:
       backend: the name of the platform; by default the default platform.
     Raises:
       RuntimeError: there is no such platform, or its driver, plugin or hardware is missing; the
-        message says what was looked for. (It is a `gnomon.errors.BackendUnavailable`.)
+        message says what was searched for. (It is a `gnomon.errors.BackendUnavailable`.)
 
     Example:
       >>> import gnomon as gn

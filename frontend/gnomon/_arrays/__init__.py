@@ -1,1 +1,1 @@
-"""Arrays, what is known of them before a program runs, and where they are stored."""
+"""Arrays, their types, their values and the places where they are stored."""

@@ -382,7 +382,7 @@ class PlacedArray(ConcreteArray):
         super().copy_to_host_async()
 
     def device_buffer(self) -> Buffer:
-        """The buffer on the device, where the value is put now if it is not there yet."""
+        """The buffer on the device; the value is put there now if it is not there yet."""
         buffer = self._buffer
         if (buffer is None or buffer.is_deleted()) and self._value is not None:
             memory = memory_of(self._device)

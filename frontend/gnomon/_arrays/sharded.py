@@ -114,7 +114,7 @@ class ShardedArray(PlacedArray):
         return list(self._parts().values())[index]
 
     def device_buffer(self) -> Buffer:
-        """The buffer on the devices, where the value is put now if it is not there yet."""
+        """The buffer on the devices; the value is put there now if it is not there yet."""
         if not is_spread(self._device):
             return super().device_buffer()
         buffer = self._buffer

@@ -125,7 +125,7 @@ class NamedSharding(Sharding):
         """The same sharding in another memory of the devices."""
         return self.update(memory_kind=kind)
 
-    # ----------------------------------------------------------------------- what each device holds
+    # ---------------------------------------------------------------------- the part of each device
 
     def _counts(self) -> tuple[int, ...]:
         """The number of parts of each dimension that has an entry in the spec."""

@@ -138,7 +138,7 @@ def _branch(
     chooses = index.aval.vma
     leaves = varying(leaves, chooses)
     avals = [leaf.aval for leaf in leaves]
-    program = Program()  # of all branches, with what they call
+    program = Program()  # holds all branches and the functions that they call
     traced = [trace_body(branch, what, tree, avals, program) for branch in branches]
     _check_branches(what, branches, traced)
     captures: dict[int, Array] = {id(c): c for t in traced for c in t.captures}

@@ -411,9 +411,7 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
     try:
         y = operator.index(y)
     except TypeError as error:
-        if isinstance(
-            error, GnomonTypeError
-        ):  # about a traced exponent; it says better what is wrong
+        if isinstance(error, GnomonTypeError):  # the exponent is traced, and this error says so
             raise
         raise TypeError(f"lax.integer_pow: y must be a Python integer, got {y!r}") from error
     if y < 0 and is_integer(x.dtype):

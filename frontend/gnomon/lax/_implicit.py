@@ -94,7 +94,7 @@ def custom_root(
         return _like("custom_root: solve", out, guess)
 
     solved = custom_jvp(root)
-    solved.closes_over_fixed = True  # the solver may use what it likes
+    solved.closes_over_fixed = True  # the solver may close over any values
 
     @solved.defjvp
     def rule(primals: Any, tangents: Any) -> Any:

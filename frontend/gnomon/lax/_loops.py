@@ -56,7 +56,7 @@ def _check_carry(
             + "\nStart with the type that the body returns (for example x.astype(...), "
             "gnomon.numpy.zeros(..., dtype)), or convert the body's result."
             + (
-                f"\nWhat comes out varies over {casts}: start with gnomon.lax.pcast(..., "
+                f"\nThe result varies over {casts}: start with gnomon.lax.pcast(..., "
                 f"{tuple(casts)}, to='varying')."
                 if casts
                 else ""

@@ -70,7 +70,7 @@ def axis_size(axis_name: AxisName) -> int:
 def sizes_of(names: tuple[str, ...]) -> list[int]:
     """The sizes of axes."""
     axes = [innermost_axis([name]) for name in names]
-    for axis in axes:  # what is staged now holds for these sizes
+    for axis in axes:  # the operations staged now depend on these sizes
         if state.staging is not None and encloses(axis.trace, state.staging):
             _anchor(state.staging, axis)
     return [axis.size for axis in axes]

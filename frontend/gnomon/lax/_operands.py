@@ -201,7 +201,7 @@ def as_shape(function: str, shape: ShapeLike) -> tuple[int, ...]:
     try:
         sizes = tuple(as_size(n) for n in listed(shape))
     except (TypeError, AttributeError) as error:
-        if isinstance(error, GnomonTypeError):  # about a traced size; it says better what is wrong
+        if isinstance(error, GnomonTypeError):  # a size is traced, and this error says so
             raise
         raise TypeError(
             f"{function}: a shape is an int or a sequence of ints, got {_shown(shape)}"

@@ -189,7 +189,7 @@ def _from_start(index: Array, size: int, allow_negative: bool) -> Array:
 def _static_sizes(function: str, sizes: Any) -> tuple[int, ...]:
     if any(is_tracer(s) for s in sizes if not isinstance(s, int)):
         for s in sizes:
-            operator.index(s)  # raises, and says which traced value it is
+            operator.index(s)  # raises an error that describes the traced value
     return ints(function, "slice_sizes", sizes)
 
 

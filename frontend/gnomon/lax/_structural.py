@@ -32,9 +32,7 @@ def ints(function: str, name: str, values: Any) -> Shape:
     try:
         return tuple(as_size(v) for v in values)
     except TypeError as error:
-        if isinstance(
-            error, GnomonTypeError
-        ):  # about a traced number; it says better what is wrong
+        if isinstance(error, GnomonTypeError):  # a number is traced, and this error says so
             raise
         raise TypeError(
             f"lax.{function}: {name} must be a sequence of integers, got {values!r}"

@@ -128,7 +128,7 @@ def pad(
 
 
 def _pairs(name: str, values: Any, rank: int) -> Pairs:
-    """A pair for each dimension of what is given as a scalar, a pair, or several."""
+    """A pair for each dimension, from a scalar, a pair, or several pairs."""
     if is_tracer(values) or any(is_tracer(v) for v in np.ravel(np.asarray(values, object))):
         raise TypeError(f"pad: {name} must be static, but it is a tracer")
     table = np.asarray(concrete_value(values) if isinstance(values, Array) else values)
