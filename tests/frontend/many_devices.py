@@ -1,9 +1,18 @@
-"""Eight CPU devices for a test, and JAX with eight CPU devices in a child process."""
+"""Eight CPU devices for tests, and JAX with eight CPU devices in a child process.
+
+A test module uses the fixture ``devices`` by
+
+    pytestmark = pytest.mark.usefixtures("devices")
+
+and compares its programs with JAX's by a `Comparison`.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
+import re
 import subprocess
 import sys
 import warnings
@@ -18,6 +27,7 @@ import gnomon as gn
 from gnomon.backends.iree import device as iree_device
 from gnomon.backends.iree.targets import TARGETS
 from tests.frontend.oracle import kind
+from tests.tolerance import assert_near
 
 COUNT = 8
 ROOT = Path(__file__).parents[2]
@@ -29,9 +39,10 @@ import numpy as np
 from {name}.sharding import *
 from {name}.sharding import PartitionSpec as P
 import {name} as lib, {name}.numpy as xnp
-from {name} import lax
-{more}
+from {name} import lax, shard_map
 """
+# A program without a result must fail.
+_RESULT = re.compile(r"\bout = ")
 
 
 @contextmanager
@@ -49,10 +60,9 @@ def eight_devices() -> Iterator[list[Any]]:
 
 def outcome(name: str, program: str) -> tuple[str, Any]:
     """The variable ``out`` of a program that is run with a library, or the kind of its error."""
-    more = "from jax import shard_map" if name == "jax" else ""
     scope: dict[str, Any] = {}
     try:
-        exec(_PRELUDE.format(name=name, more=more), scope)
+        exec(_PRELUDE.format(name=name), scope)
         exec(program, scope)
     except Exception as error:
         return "error", (kind(error).__name__, str(error))
@@ -99,3 +109,54 @@ def answer() -> None:
     warnings.simplefilter("ignore")
     answers = {key: outcome("jax", program) for key, program in programs.items()}
     sys.stdout.buffer.write(pickle.dumps(answers))
+
+
+class Comparison:
+    """Programs that are run with gnomon and with JAX, whose results must agree.
+
+    Args:
+      programs: the programs by name; each sets the variable ``out``, or fails.
+    """
+
+    def __init__(self, programs: Mapping[str, str]) -> None:
+        self.programs = dict(programs)
+
+    @functools.cached_property
+    def of_jax(self) -> dict[str, tuple[str, Any]]:
+        """JAX's outcomes of all programs."""
+        return jax_outcomes(self.programs)
+
+    def both(self, name: str) -> tuple[str, Any, Any]:
+        """Run a program: ``"value"`` or ``"error"``, our result and JAX's; errors of one kind."""
+        what, ours = outcome("gnomon", self.programs[name])
+        expected, theirs = self.of_jax[name]
+        assert what == expected, (ours, theirs)
+        if what == "error":
+            assert ours[0] == theirs[0], (ours, theirs)
+        return what, ours, theirs
+
+    def check_equal(self, name: str) -> None:
+        """Assert that both results are equal, or that both fail if the program sets no result."""
+        what, ours, theirs = self.both(name)
+        assert what == ("value" if _RESULT.search(self.programs[name]) else "error"), theirs
+        if what == "value":
+            assert ours == theirs
+
+    def check_near(self, name: str, ulps: float) -> str:
+        """Assert that both results are arrays that agree to some ulps of one; or that both fail.
+
+        Returns:
+          ``"value"`` or ``"error"``.
+        """
+        what, ours, theirs = self.both(name)
+        if what == "value":
+            assert ours[:2] == theirs[:2]
+            dtype = theirs[0]
+            assert_near(np.array(ours[2], dtype), np.array(theirs[2], dtype), ulps, scale=1.0)
+        return what
+
+    def check_error(self, name: str, text: str) -> None:
+        """Assert that both fail with one kind of error, and that ours says ``text``."""
+        what, ours, theirs = self.both(name)
+        assert what == "error", (ours, theirs)
+        assert text in ours[1]

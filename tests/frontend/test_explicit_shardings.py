@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,11 @@ import gnomon.numpy as gnp
 from gnomon import NamedSharding, P
 from gnomon.errors import ShardingTypeError
 from gnomon.sharding import AxisType, auto_axes, explicit_axes, reshard
-from tests.frontend.many_devices import eight_devices, jax_outcomes, outcome
+from tests.frontend.many_devices import Comparison
 from tests.tolerance import assert_each_near
 from tests.tools.pages import run
+
+pytestmark = pytest.mark.usefixtures("devices")
 
 _BEFORE = """
 m = lib.make_mesh((4, 2), ('x', 'y'))
@@ -237,26 +238,15 @@ def _program(text: str) -> str:
 PROGRAMS = {name: _program(text) for name, text in EXPRESSIONS.items()}
 
 
-@pytest.fixture(scope="module")
-def theirs() -> dict[str, Any]:
-    return jax_outcomes(PROGRAMS)
-
-
-@pytest.fixture(autouse=True)
-def devices() -> Iterator[Any]:
-    with eight_devices() as found:
-        yield found
+COMPARISON = Comparison(PROGRAMS)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_types_and_errors_are_those_of_jax(name: str, theirs: dict[str, Any]) -> None:
-    assert theirs[name][0] == "value", theirs[name]
-    found = outcome("gnomon", PROGRAMS[name])
-    assert found[0] == "value", found
+def test_types_and_errors_are_those_of_jax(name: str) -> None:
+    what, ours, theirs = COMPARISON.both(name)
+    assert what == "value", theirs
     different = [
-        f"{e}: {mine} instead of {theirs[name][1][e]}"
-        for e, mine in found[1].items()
-        if mine != theirs[name][1][e]
+        f"{e}: {mine} instead of {theirs[e]}" for e, mine in ours.items() if mine != theirs[e]
     ]
     assert not different, "\n".join(different)
 

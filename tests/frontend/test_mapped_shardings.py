@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +10,9 @@ import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import P
 from gnomon.sharding import AxisType, NamedSharding
-from tests.frontend.many_devices import eight_devices, jax_outcomes, outcome
+from tests.frontend.many_devices import Comparison
+
+pytestmark = pytest.mark.usefixtures("devices")
 
 _BEFORE = """
 m = lib.make_mesh((4, 2), ('x', 'y'), axis_types=(AxisType.Auto,) * 2)
@@ -106,30 +107,12 @@ more = lib.pmap(lambda v: 2 * v)(xnp.ones((8, 2)))[:4]
 lib.pmap(lambda v: 2 * v)(more)
 """,
 }
-# `shard_map` is a name of gnomon itself, and of jax.
-_IMPORT = "from gnomon import shard_map\n"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _devices() -> Iterator[list[Any]]:
-    with eight_devices() as devices:
-        yield devices
-
-
-@pytest.fixture(scope="module")
-def expected() -> dict[str, tuple[str, Any]]:
-    return jax_outcomes({name: _BEFORE + program for name, program in PROGRAMS.items()})
+COMPARISON = Comparison({name: _BEFORE + program for name, program in PROGRAMS.items()})
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_as_jax(name: str, expected: dict[str, tuple[str, Any]]) -> None:
-    what, found = outcome("gnomon", _IMPORT + _BEFORE + PROGRAMS[name])
-    wanted_what, wanted = expected[name]
-    assert wanted_what == ("value" if "out =" in PROGRAMS[name] else "error"), wanted
-    if wanted_what == "error":
-        assert (what, found[0]) == (wanted_what, wanted[0]), found
-    else:
-        assert (what, found) == (wanted_what, wanted)
+def test_as_jax(name: str) -> None:
+    COMPARISON.check_equal(name)
 
 
 def test_an_array_on_another_device_is_named() -> None:

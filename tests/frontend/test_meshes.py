@@ -6,7 +6,6 @@ import pickle
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +13,9 @@ import pytest
 import gnomon as gn
 from gnomon import P
 from gnomon.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, SingleDeviceSharding
-from tests.frontend.many_devices import eight_devices, jax_outcomes, outcome
+from tests.frontend.many_devices import Comparison
+
+pytestmark = pytest.mark.usefixtures("devices")
 
 _MESH = "m = lib.make_mesh((4, 2), ('x', 'y'))\n"
 _GRID = "np.array(lib.devices()).reshape(4, 2)"
@@ -206,30 +207,17 @@ ERRORS = {
 }
 
 
-@pytest.fixture(scope="module")
-def of_jax() -> dict[str, tuple[str, Any]]:
-    return jax_outcomes({**VALUES, **{k: program for k, (program, _) in ERRORS.items()}})
-
-
-@pytest.fixture(autouse=True)
-def devices() -> Iterator[list[Any]]:
-    with eight_devices() as found:
-        yield found
+COMPARISON = Comparison({**VALUES, **{k: program for k, (program, _) in ERRORS.items()}})
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_as_jax(name: str, of_jax: dict[str, tuple[str, Any]]) -> None:
-    expected = of_jax[name]
-    assert expected[0] == "value", expected
-    assert outcome("gnomon", VALUES[name]) == expected
+def test_as_jax(name: str) -> None:
+    COMPARISON.check_equal(name)
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_errors_as_jax(name: str, of_jax: dict[str, tuple[str, Any]]) -> None:
-    program, text = ERRORS[name]
-    what, (error, message) = outcome("gnomon", program)
-    assert (what, error) == (of_jax[name][0], of_jax[name][1][0])
-    assert text in message
+def test_errors_as_jax(name: str) -> None:
+    COMPARISON.check_error(name, ERRORS[name][1])
 
 
 def test_an_axis_twice() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,8 +10,10 @@ import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon.sharding import AxisType, NamedSharding, SingleDeviceSharding
 from gnomon.sharding import PartitionSpec as P
-from tests.frontend.many_devices import eight_devices, jax_outcomes, outcome
+from tests.frontend.many_devices import Comparison
 from tests.tools.pages import run
+
+pytestmark = pytest.mark.usefixtures("devices")
 
 _BEFORE = """
 import contextlib, io, os
@@ -106,30 +107,12 @@ def mapped(of):
 out = [inspected(mapped, x), inspected(lambda of: lib.jit(mapped(of)), x)]
 """,
 }
-# `shard_map` is a name of gnomon itself, and of jax.
-_IMPORT = "from gnomon import shard_map\n"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _devices() -> Iterator[list[Any]]:
-    with eight_devices() as devices:
-        yield devices
-
-
-@pytest.fixture(scope="module")
-def expected() -> dict[str, tuple[str, Any]]:
-    return jax_outcomes({name: _BEFORE + program for name, program in PROGRAMS.items()})
+COMPARISON = Comparison({name: _BEFORE + program for name, program in PROGRAMS.items()})
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_as_jax(name: str, expected: dict[str, tuple[str, Any]]) -> None:
-    what, found = outcome("gnomon", _IMPORT + _BEFORE + PROGRAMS[name])
-    wanted_what, wanted = expected[name]
-    assert wanted_what == ("value" if "out" in PROGRAMS[name] else "error"), wanted
-    if wanted_what == "error":
-        assert (what, found[0]) == (wanted_what, wanted[0]), found
-    else:
-        assert (what, found) == (wanted_what, wanted)
+def test_as_jax(name: str) -> None:
+    COMPARISON.check_equal(name)
 
 
 def test_the_page_is_true() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,10 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
-from tests.frontend.many_devices import eight_devices, jax_outcomes, outcome
+from tests.frontend.many_devices import Comparison
 from tests.tolerance import assert_near
+
+pytestmark = pytest.mark.usefixtures("devices")
 
 _BEFORE = """
 rng = np.random.default_rng(0)
@@ -64,32 +65,14 @@ VALUES = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _devices() -> Iterator[None]:
-    with eight_devices():
-        yield
-
-
-def _program(expression: str) -> str:
-    return f"{_BEFORE}out = np.asarray({expression})"
-
-
-@pytest.fixture(scope="module")
-def expected() -> dict[str, Any]:
-    return jax_outcomes({name: _program(text) for name, text in VALUES.items()})
+COMPARISON = Comparison(
+    {name: f"{_BEFORE}out = np.asarray({text})" for name, text in VALUES.items()}
+)
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_equals_jax(name: str, expected: dict[str, Any]) -> None:
-    kind, theirs = expected[name]
-    found_kind, ours = outcome("gnomon", _program(VALUES[name]))
-    assert found_kind == kind, (theirs, ours)
-    if kind == "error":
-        assert ours[0] == theirs[0], (theirs, ours)
-        return
-    assert ours[:2] == theirs[:2]
-    dtype = theirs[0]
-    assert_near(np.array(ours[2], dtype), np.array(theirs[2], dtype), 16, scale=1.0)
+def test_equals_jax(name: str) -> None:
+    COMPARISON.check_near(name, 16)
 
 
 A = np.random.default_rng(1).normal(size=(2, 4, 3)).astype(np.float32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,11 @@ import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import P, lax
 from gnomon.sharding import AxisType
-from tests.frontend.many_devices import eight_devices, jax_outcomes, outcome
+from tests.frontend.many_devices import Comparison
 from tests.tolerance import assert_near
 from tests.tools.pages import run
+
+pytestmark = pytest.mark.usefixtures("devices")
 
 _BEFORE = """
 m = lib.make_mesh((4, 2), ('x', 'y'), axis_types=(AxisType.Auto,) * 2)
@@ -85,7 +86,6 @@ VALUES = {
     "all_to_all of groups": "sm(lambda b: lax.all_to_all(b, 'x', 1, 0, axis_index_groups=G, "
     "tiled=True), X, X, **U)(B)",
     # Types.
-    "type of a shard": "sm(lambda v: (out_types.append(str(lib.typeof(v))), v)[1], X, X)(V)",
     # Derivatives inside, where types say what is shared.
     "grad by what is shared": "sm(lambda w, v: lib.grad(lambda w: (w * v).sum())(w), (P(), X), "
     "P())(W, V)",
@@ -132,32 +132,24 @@ VALUES = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _devices() -> Iterator[None]:
-    with eight_devices():
-        yield
-
-
-def _program(expression: str) -> str:
-    return f"{_BEFORE}out_types = []\nout = [np.asarray({expression}), out_types]"
-
-
-@pytest.fixture(scope="module")
-def expected() -> dict[str, Any]:
-    return jax_outcomes({name: _program(text) for name, text in VALUES.items()})
+_TYPES = """
+types = []
+sm(lambda v: (types.append(str(lib.typeof(v))), v)[1], X, X)(V)
+out = sorted(set(types))
+"""
+COMPARISON = Comparison(
+    {name: f"{_BEFORE}out = np.asarray({text})" for name, text in VALUES.items()}
+    | {"the type of a shard": _BEFORE + _TYPES}
+)
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_equals_jax(name: str, expected: dict[str, Any]) -> None:
-    kind, theirs = expected[name]
-    assert kind == "value", theirs
-    found_kind, ours = outcome("gnomon", _program(VALUES[name]))
-    assert found_kind == "value", ours
-    (dtype, shape, values), types = theirs
-    (our_dtype, our_shape, our_values), our_types = ours
-    assert (our_dtype, our_shape) == (dtype, shape)
-    assert set(our_types) == set(types)
-    assert_near(np.array(our_values, dtype), np.array(values, dtype), 16, scale=1.0)
+def test_equals_jax(name: str) -> None:
+    assert COMPARISON.check_near(name, 16) == "value"
+
+
+def test_the_type_of_a_shard_is_that_of_jax() -> None:
+    COMPARISON.check_equal("the type of a shard")
 
 
 # ------------------------------------------------------------------------------------- gnomon's own

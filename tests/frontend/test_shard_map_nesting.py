@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.frontend.many_devices import eight_devices, jax_outcomes, outcome
+from tests.frontend.many_devices import Comparison, outcome
 from tests.tolerance import assert_near
+
+pytestmark = pytest.mark.usefixtures("devices")
 
 # ``S`` applies a layer by eight devices: rows over x, columns of the weights over y. ``U`` applies
 # it as a whole.
@@ -134,12 +135,6 @@ CASES = {f"{name} of it": ("layer", use) for name, use in AROUND.items()} | {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _devices() -> Iterator[None]:
-    with eight_devices():
-        yield
-
-
 def _check(found: tuple[str, Any], expected: tuple[str, Any]) -> None:
     assert (found[0], expected[0]) == ("value", "value"), (found, expected)
     assert len(found[1]) == len(expected[1])
@@ -174,12 +169,10 @@ def test_equals_the_unsharded_program_unchecked(name: str) -> None:
     _check(found, expected)
 
 
-@pytest.fixture(scope="module")
-def jax_values() -> dict[str, Any]:
-    return jax_outcomes({n: _program(*case, sharded=True) for n, case in CASES.items()})
+COMPARISON = Comparison({n: _program(*case, sharded=True) for n, case in CASES.items()})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_equals_jax(name: str, jax_values: dict[str, Any]) -> None:
-    _check(outcome("gnomon", _program(*CASES[name], sharded=True)), jax_values[name])
+def test_equals_jax(name: str) -> None:
+    _check(outcome("gnomon", COMPARISON.programs[name]), COMPARISON.of_jax[name])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,9 @@ import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import NamedSharding, P
 from gnomon.sharding import AxisType
-from tests.frontend.many_devices import eight_devices, jax_outcomes, outcome
+from tests.frontend.many_devices import Comparison, outcome
+
+pytestmark = pytest.mark.usefixtures("devices")
 
 _BEFORE = """
 m = lib.make_mesh((4, 2), ('x', 'y'), axis_types=(AxisType.Auto,) * 2)
@@ -331,32 +332,18 @@ SPEC_WITHOUT_MESH = {
 }
 
 
-@pytest.fixture(scope="module")
-def of_jax() -> dict[str, tuple[str, Any]]:
-    programs = {**VALUES, **{k: _BEFORE + program for k, (program, _) in ERRORS.items()}}
-    return jax_outcomes(programs)
-
-
-@pytest.fixture(autouse=True)
-def devices() -> Iterator[list[Any]]:
-    with eight_devices() as found:
-        yield found
+COMPARISON = Comparison({**VALUES, **{k: _BEFORE + program for k, (program, _) in ERRORS.items()}})
 
 
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.filterwarnings("ignore:.*with mesh:DeprecationWarning")
-def test_as_jax(name: str, of_jax: dict[str, tuple[str, Any]]) -> None:
-    expected = of_jax[name]
-    assert expected[0] == "value", expected
-    assert outcome("gnomon", VALUES[name]) == expected
+def test_as_jax(name: str) -> None:
+    COMPARISON.check_equal(name)
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_errors_as_jax(name: str, of_jax: dict[str, tuple[str, Any]]) -> None:
-    program, text = ERRORS[name]
-    what, (error, message) = outcome("gnomon", _BEFORE + program)
-    assert (what, error) == (of_jax[name][0], of_jax[name][1][0]), message
-    assert text in message
+def test_errors_as_jax(name: str) -> None:
+    COMPARISON.check_error(name, ERRORS[name][1])
 
 
 @pytest.mark.parametrize("name", SPEC_WITHOUT_MESH)
