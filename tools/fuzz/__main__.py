@@ -18,31 +18,35 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m gnomon.tools.fuzz",
-        description="Runs random programs jitted, eagerly and by JAX, and reduces what differs.",
+        description="Runs random programs jitted, eagerly and with JAX, and reduces failures.",
     )
-    parser.add_argument("--seed", type=int, default=0, help="the first program's (default: 0)")
-    parser.add_argument("--programs", type=int, default=100, help="how many (default: 100)")
-    parser.add_argument("--minutes", type=float, help="end after so long")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed (default: 0)")
+    parser.add_argument("--programs", type=int, default=100, help="number of seeds (default: 100)")
+    parser.add_argument("--minutes", type=float, help="stop after this time")
     parser.add_argument(
         "--together", type=int, default=24, help="programs compiled as one (default: 24)"
     )
     parser.add_argument(
-        "--family", action="append", default=[], choices=sorted(FAMILIES), help="draw from these"
+        "--family",
+        action="append",
+        default=[],
+        choices=sorted(FAMILIES),
+        help="draw from this family",
     )
-    parser.add_argument("--no-jax", action="store_true", help="compare with eager calls alone")
-    parser.add_argument("--tries", type=int, default=80, help="programs run to reduce a failure")
-    parser.add_argument("--timeout", type=float, default=600.0, help="seconds for a program")
+    parser.add_argument("--no-jax", action="store_true", help="compare with eager calls only")
+    parser.add_argument("--tries", type=int, default=80, help="programs to run to reduce a failure")
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds per program")
     parser.add_argument("--output", type=Path, help="append the findings' scripts to this file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
 def summary(report: Report, seconds: float) -> str:
-    """Figures of a run."""
+    """The statistics of a run, as text."""
     counts = report.counts
     lines = [
         f"{counts.programs} programs of {counts.statements} statements in {seconds:.0f} s, "
-        f"{counts.checks} checks, {counts.undecided} of them undecided (they hang on roundings)",
+        f"{counts.checks} checks, {counts.undecided} of them undecided (too sensitive to rounding)",
         f"{len(report.findings)} findings, {sum(report.repeated.values())} repetitions",
     ]
     lines += [f"JAX refuses {count} times: {error}" for error, count in report.jax_refuses.items()]
@@ -52,7 +56,7 @@ def summary(report: Report, seconds: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The entry point; the exit status is 1 where something was found."""
+    """The entry point; the exit status is 1 if there are findings."""
     options = parse_arguments(arguments)
     if options.child:
         given = json.loads(options.child)

@@ -10,27 +10,28 @@ from gnomon.tools.fuzz.oracle import ask_jax
 from gnomon.tools.fuzz.program import Program, Statement, cleaned, mapped_statements
 from gnomon.tools.fuzz.running import GNOMON, JAX, Library, Outcome, message, run
 
-# How many times what the roundings of a program move an element by it may be off. The ways to run
-# it differ in the order of sums and in the polynomials of functions; those of JAX are other ones.
+# The tolerance of an element, as a multiple of how far the program's rounding errors move it. Eager
+# and jitted calls differ in the order of sums and in the approximations of functions; JAX differs
+# more, hence the larger factor.
 OWN_FACTOR, JAX_FACTOR = 8.0, 64.0
 
 
 @dataclass(frozen=True)
 class Known:
-    """A failure that is none: JAX is to blame, or it is a limit that gnomon declares.
+    """A false positive: JAX is to blame, or the failure is a documented limit of gnomon.
 
     Attributes:
-      kind: of the failure.
-      source: a pattern of the program's source, as narrow as the cause.
-      detail: a pattern of the failure's detail.
-      reason: why it is no finding.
-      formula: another definition of the function that the pattern of the source names. The failure
-        is known only if gnomon, given that definition, agrees with JAX, or with its own eager calls
-        where they are what differs.
-      elsewhere: the function that the pattern of the source names, kept away from the operands for
-        which JAX differs. The failure is known only if gnomon and JAX agree once both call that.
-      op_by_op: whether the failure is known only if JAX agrees with gnomon as soon as it does not
-        compile the program as a whole: XLA's simplifications are to blame.
+      kind: the kind of the failure.
+      source: a regular expression for the program's source, as narrow as the cause.
+      detail: a regular expression for the failure's detail.
+      reason: why this is not a finding.
+      formula: an alternative definition of the function that `source` matches. The failure is known
+        only if gnomon, given that definition, agrees with JAX (or with its own eager calls, if the
+        kind is ``"values"``).
+      elsewhere: a wrapper of the function that `source` matches, which replaces the operands for
+        which JAX differs. The failure is known only if gnomon and JAX agree when both call it.
+      op_by_op: whether the failure is known only if JAX agrees with gnomon when each op is compiled
+        alone, so that XLA's simplifications are to blame.
     """
 
     kind: str
@@ -47,7 +48,7 @@ KNOWN = (
         "compile",
         "",
         r"^UnsupportedOnTarget: .* on target 'x86-64-v",
-        "an op has no form on a target without a library of functions, and the error says so",
+        "an op has no lowering for a target without a math library, and the error says so",
     ),
     Known(
         "refused",
@@ -79,21 +80,21 @@ KNOWN = (
         "values",
         r"\b(sfft|gnp\.fft)\.(i?dctn?|i?r?fft[2n]?|i?hfft)(?=\()",
         r"^\(?-?(inf|nan)\S* instead of \(?-?(inf|nan)",
-        "which results of a transform of infinite numbers are nan hangs on the order of its sums",
+        "which results of a transform of infinities are nan depends on the order of its sums",
         formula=r"(lambda x, **k: gnp.where(gnp.isfinite(x).all(), \g<0>(x, **k), gnp.nan))",
     ),
     Known(
         "jax values",
         r"\b\w+\.(arc|a)cosh(?=\()",
         "instead of nan",
-        "JAX's derivatives of acosh below 1, where it has no value, are those of another branch",
+        "JAX's derivatives of acosh below 1, where it is undefined, are those of another branch",
         elsewhere=r"(lambda x: \g<0>(gnp.where(gnp.real(x) < 1, 2, x)))",
     ),
     Known(
         "jax values",
         r"(?s)(?=.*\btanh\()(?=.*\bgn\.(jvp|linearize)\()",
         "nan instead of -?inf",
-        "JAX adds an infinite tangent to its product with tanh, of the other sign",
+        "JAX adds an infinite tangent to its product with tanh, which has the opposite sign",
     ),
     Known(
         "jax values",
@@ -106,21 +107,21 @@ KNOWN = (
         "jax values",
         r"\b[\w.]+\.pinv(?=\()",
         r"-?0\.0 instead of nan",
-        "JAX's pinv of infinite numbers is 0, that of nan is nan; ours is nan for both",
+        "JAX's pinv of infinities is 0, and of nan is nan; ours is nan for both",
         elsewhere=r"(lambda x, **k: \g<0>(gnp.where(gnp.isinf(x), 1, x), **k))",
     ),
     Known(
         "jax values",
         r"\bmultiply\(\w+, k\d+\)",
         r"nan instead of -?0\.0",
-        "XLA makes one product of two with constants, which may overflow: 0 * inf for (0 * k) * k",
+        "XLA multiplies constants of nested products, which may overflow: (0 * k) * k is 0 * inf",
         op_by_op=True,
     ),
     Known(
         "jax values",
         r"(?s)(?=.*\bi0\()(?=.*\bgn\.(grad|jvp|hessian|jac\w+|linearize|vjp)\()",
         r"instead of -?0\.0",
-        "JAX's derivative of i0 at 0 is 1; ours is 0, as it is in mathematics",
+        "JAX's derivative of i0 at 0 is 1; ours is 0, the exact value",
     ),
     Known(
         "jax values",
@@ -145,7 +146,7 @@ KNOWN = (
         "jax values",
         r"\bgn\.hessian\(",
         r"-?0\.0 instead of nan",
-        "XLA drops products of an infinite derivative with 0; JAX's eager value is nan, as ours",
+        "XLA drops products of an infinite derivative with 0; JAX's eager value is nan, like ours",
         op_by_op=True,
     ),
     Known(
@@ -164,7 +165,7 @@ KNOWN = (
         "jax values",
         r"\b\w+\.convolve(?=\()",
         "instead of nan",
-        "products of infinite numbers with the padding are nan; of two elements XLA has no such",
+        "products of infinities with padding are nan; XLA omits them for operands of two elements",
         elsewhere=r"(lambda a, v, **k: \g<0>(gnp.where(gnp.isfinite(a), a, 1), "
         r"gnp.where(gnp.isfinite(v), v, 1), **k))",
     ),
@@ -178,7 +179,7 @@ KNOWN = (
         "jax values",
         r"\bgnp\.sinc(?=\()",
         "",
-        "JAX's sinc rounds pi times its argument, and keeps no digit near integers; ours does",
+        "JAX's sinc rounds pi times its argument, and loses all digits near integers; not ours",
         formula="(lambda x: gnp.where(x == 0, 1, (lambda w: gnp.sin(w) / w)"
         "(gnp.where(x == 0, 1, gnp.pi * x))))",
     ),
@@ -190,10 +191,11 @@ class Failure:
     """A defect that a program shows.
 
     Attributes:
-      kind: ``"eager"`` (it raises), ``"compile"`` (jitted, it raises), ``"types"``, ``"values"``,
-        ``"jax types"``, ``"jax values"``, ``"jax refuses"``, ``"refused"`` (JAX does not).
-      detail: the error, or what differs.
-      result: which result it is, if it is one.
+      kind: ``"eager"`` (eager calls raise), ``"compile"`` (the jitted call raises), ``"types"`` or
+        ``"values"`` (jitted and eager results differ), ``"jax types"`` or ``"jax values"`` (results
+        differ from JAX's), ``"jax refuses"`` (only JAX raises), ``"refused"`` (only gnomon does).
+      detail: the error, or the difference.
+      result: the index of the result that differs, if results differ.
     """
 
     kind: str
@@ -202,7 +204,7 @@ class Failure:
 
     @property
     def signature(self) -> str:
-        """A text that failures with one cause usually share."""
+        """A string that failures with the same cause usually share."""
         if self.kind in ("compile", "eager", "jax refuses", "refused"):
             text = re.sub(r"0x[0-9a-f]+|/\S+|\d+|'[^']*'|\"[^\"]*\"", "_", self.detail)
             return f"{self.kind}: {text[:90]}"
@@ -211,13 +213,13 @@ class Failure:
 
 @dataclass
 class Counts:
-    """The amount of what was checked.
+    """How much was checked.
 
     Attributes:
-      programs: how many, as they were generated.
-      checks: results that were compared, with eager calls and with JAX.
-      undecided: those of them that hang on a rounding in all elements.
-      statements: of all programs.
+      programs: the number of generated programs.
+      checks: the number of comparisons of a result, with eager calls and with JAX.
+      undecided: the number of comparisons in which every element is too sensitive to rounding.
+      statements: the number of statements of all programs.
     """
 
     programs: int = 0
@@ -240,7 +242,7 @@ def reference(program: Program) -> Outcome:
 
 
 def known_difference(program: Program, failure: Failure) -> str:
-    """Why a failure is none: JAX's own rule or error; empty where nothing is known."""
+    """The reason why a failure is a known false positive, or an empty string."""
     source = program.source()
     for known in KNOWN:
         if (
@@ -256,7 +258,7 @@ def known_difference(program: Program, failure: Failure) -> str:
 
 
 def _explains(known: Known, program: Program) -> bool:
-    """Whether the difference is gone once a function is computed by another formula."""
+    """Whether the difference disappears when `known.formula` replaces the function."""
     other = _with_function(program, known.source, known.formula)
     if known.kind == "values":
         return _agree(other, run(GNOMON, other, jitted=True), OWN_FACTOR)
@@ -264,13 +266,13 @@ def _explains(known: Known, program: Program) -> bool:
 
 
 def _agree_elsewhere(known: Known, program: Program) -> bool:
-    """Whether gnomon agrees with JAX once a function is not called where JAX differs."""
+    """Whether gnomon agrees with JAX when the operands for which JAX differs are replaced."""
     other = _with_function(program, known.source, known.elsewhere)
     return _agree(other, ask_jax([other])[0], JAX_FACTOR)
 
 
 def _with_function(program: Program, pattern: str, function: str) -> Program:
-    """The program with another function in the place of the one that the pattern matches."""
+    """The program with another function in place of the one that the pattern matches."""
 
     def defined(statement: Statement) -> Statement:
         return replace(statement, template=re.sub(pattern, function, statement.template))
@@ -279,7 +281,7 @@ def _with_function(program: Program, pattern: str, function: str) -> Program:
 
 
 def _agree_op_by_op(program: Program) -> bool:
-    """Whether gnomon agrees with JAX where XLA compiles each op alone."""
+    """Whether gnomon agrees with JAX when XLA compiles each op alone."""
     return _agree(program, ask_jax([program], jitted=False)[0], JAX_FACTOR)
 
 
@@ -293,13 +295,13 @@ def _agree(program: Program, actual: Outcome, factor: float) -> bool:
 def check(
     program: Program, *, jax: bool, kinds: str = "", counts: Counts | None = None
 ) -> Failure | None:
-    """Run a program in all ways, and compare.
+    """Run a program eagerly, jitted and with JAX, and compare the results.
 
     Args:
-      program: it.
-      jax: whether JAX is asked, too.
-      kinds: the kind of failure that is looked for; ways that cannot show it are left out.
-      counts: gets what was compared.
+      program: the program.
+      jax: whether to compare with JAX as well.
+      kinds: the kind of failure to look for; runs that cannot show it are skipped.
+      counts: updated with the number of comparisons.
     """
     expected = reference(program)
     if expected.error is not None:
@@ -332,7 +334,7 @@ def _compare(
 def judged(
     actual: Outcome, judge: Judge, factor: float, counts: Counts | None = None
 ) -> Failure | None:
-    """The failure of an outcome, or None if the outcome is right."""
+    """The failure that an outcome shows, or None if the outcome is correct."""
     if actual.error is not None:
         return Failure("compile", message(actual.error))
     verdict = judge.compare(actual, factor)
@@ -346,11 +348,11 @@ def judged(
 
 
 def refused_by_gnomon_alone(program: Program) -> bool:
-    """Whether JAX runs a program."""
+    """Whether JAX runs a program that gnomon refused."""
     (outcome,) = ask_jax([program])
     return outcome.error is None
 
 
 def with_results(program: Program, results: tuple[str, ...]) -> Program:
-    """A program that returns other results, without what is then dead."""
+    """A program that returns the given results, without the code that is then dead."""
     return cleaned(replace(program, block=replace(program.block, results=results)))

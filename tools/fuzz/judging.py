@@ -1,9 +1,9 @@
 """Whether two results of one program agree, as closely as its arithmetic allows.
 
-Nobody can give a tolerance for a random program, so the program tells it: it is evaluated several
-times with every rounding disturbed by as much as the operation may be off. What an element moves by
-is its tolerance. An element that jumps (an index, a branch, a sign that hangs on a rounding, a
-cancellation of all digits) cannot be judged, and is counted as such.
+No fixed tolerance suits a random program, so the tolerance is measured: the program is evaluated
+several times with each operation's result perturbed by its possible error, and the spread of an
+element is its tolerance. An element that jumps (an index, a branch or a sign that depends on a
+rounding, a cancellation of all digits) cannot be judged, and is counted as undecided.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Ops that round nothing.
+# Ops without rounding.
 EXACT = _names(
     "abs and all_gather all_to_all argmax argmin bitcast_convert broadcast_in_dim ceil clamp clz "
     "complex concatenate conj constant copysign cummax cummin dynamic_slice dynamic_update_slice "
@@ -40,18 +40,18 @@ EXACT = _names(
     "scatter scatter_max scatter_min select sign slice sort stop_gradient top_k transpose "
     "window_argmax window_argmin xor name yield branch"
 )
-# Ops that round their result once, in the IEEE sense or nearly so.
+# Ops whose result is rounded once: correctly, or nearly so.
 ROUNDED = _names("add sub mul div sqrt square convert fma")
-# Ops whose elements are computed together: errors are relative to the largest of them.
+# Ops that combine many operand elements in each result: errors are relative to the largest.
 TOGETHER = _names(
     "cholesky cofactors conv_general_dilated det dot_general eig eigh fft geqrf hessenberg "
     "householder_product lu pinv qr schur slogdet solve svd triangular_solve tridiagonal "
     "tridiagonal_solve"
 )
 
-# Disturbances of one element of a result, in units in the last place.
+# The largest perturbation of an element of a result, in units in the last place.
 UNITS = 2.0
-# Evaluations that judge a result, and those that must confirm a failure.
+# The number of evaluations that judge a result, and the number that must confirm a failure.
 FEW, MANY = 3, 24
 
 
@@ -60,9 +60,10 @@ class Verdict:
     """The result of a comparison.
 
     Attributes:
-      failure: what differs, or None.
-      compared: how many results were compared.
-      undecided: how many of them have no element that can be judged.
+      failure: a description of the difference, or None.
+      result: the index of the result that differs.
+      compared: the number of results that were compared.
+      undecided: the number of them without an element that can be judged.
     """
 
     failure: str | None = None
@@ -72,11 +73,11 @@ class Verdict:
 
 
 class DisturbedEvaluator(Evaluator):
-    """An evaluator that moves what each op rounds by a few units in the last place.
+    """An evaluator that perturbs the rounded results of each op by a few units in the last place.
 
     Args:
       program: the program.
-      rng: draws the disturbances.
+      rng: the generator of the perturbations.
     """
 
     def __init__(self, program: Program, rng: np.random.Generator) -> None:
@@ -119,7 +120,7 @@ class DisturbedEvaluator(Evaluator):
                 real = self._moved(np.asarray(x.real), units, together)
                 imag = self._moved(np.asarray(x.imag), units, together)
                 return np.asarray(real + 1j * imag, x.dtype)
-            # Real and imaginary part share one error, of the size of the number.
+            # The errors of both the real and the imaginary part are relative to the modulus.
             size = np.repeat(np.abs(x), 2, axis=-1)
         else:
             parts, size = x, np.abs(x.astype(np.float64))
@@ -136,11 +137,11 @@ class DisturbedEvaluator(Evaluator):
 
 
 class Judge:
-    """Judges results of one program; the disturbed evaluations are made when they are needed.
+    """Judges results of one program; the perturbed evaluations run only when they are needed.
 
     Args:
-      program: as `gnomon.tools.fuzz.program.Program`.
-      reference: what eager calls gave: the disturbed evaluations scatter around it.
+      program: a `gnomon.tools.fuzz.program.Program`.
+      reference: the outcome of eager calls, around which the perturbed evaluations scatter.
     """
 
     def __init__(self, program: Any, reference: Outcome) -> None:
@@ -149,7 +150,7 @@ class Judge:
         self._samples: list[list[np.ndarray]] = []
 
     def _sampled(self, count: int) -> list[list[np.ndarray]]:
-        """Results of disturbed evaluations; none of a function that cannot be traced."""
+        """The results of the first `count` perturbed evaluations."""
         while len(self._samples) < count:
             rng = np.random.default_rng(len(self._samples))
             run = evaluator_of(self._program, functools.partial(DisturbedEvaluator, rng=rng))
@@ -160,8 +161,8 @@ class Judge:
         """Compare an outcome with the reference.
 
         Args:
-          actual: of another way to run the program.
-          factor: how many times what the disturbances moved an element by it may be off.
+          actual: the outcome of another way to run the program.
+          factor: the tolerance, as a multiple of how far the perturbations moved an element.
           weak: whether weak types must agree.
         """
         expected = self._reference
@@ -190,7 +191,7 @@ class Judge:
         return Verdict(None, None, len(expected.values), undecided)
 
     def _allowed(self, i: int, count: int, factor: float) -> tuple[np.ndarray, np.ndarray]:
-        """How far each element of a result may be off, and whether it can be judged."""
+        """The tolerance of each element of a result, and whether the element can be judged."""
         e = self._reference.values[i]
         samples = [s[i] for s in self._sampled(count)]
         if not is_inexact(e.dtype):
@@ -201,18 +202,18 @@ class Judge:
         size = np.abs(wide(e))
         floor = float(info.eps) * np.maximum(np.where(np.isfinite(size), size, 0.0), 0.0)
         allowed = factor * (spread + floor) + float(info.tiny)
-        # Where the disturbances leave no digit, or make it nan or infinite, nothing can be said.
+        # An element that perturbations make nan or infinite, or finite again, cannot be judged.
         judged = np.isfinite(spread)
         return np.asarray(allowed), np.asarray(judged)
 
 
 def wide(x: np.ndarray) -> np.ndarray:
-    """An array in the widest type of its kind."""
+    """A numeric array as float64 or complex128."""
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Which elements are equal, nan to nan."""
+    """Which elements are equal, where nans equal each other."""
     if not is_inexact(a.dtype):
         return np.asarray(a == b)
     with np.errstate(all="ignore"):
@@ -221,7 +222,7 @@ def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """How far elements are apart; infinite where one is not finite and the other is another."""
+    """The distance of elements; infinite if they differ and one of them is not finite."""
     with np.errstate(all="ignore"):
         if a.dtype.kind == "c":
             off = np.hypot(_apart(a.real, b.real), _apart(a.imag, b.imag))
@@ -238,7 +239,7 @@ def _apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def results_agree(values: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
-    """Whether two sequences of results are bitwise equal but for the payloads of nans."""
+    """Whether two sequences of results are bitwise equal, except for the payloads of nans."""
     return all(same(a, b).all() for a, b in zip(values, others, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Runs programs by JAX in a child process, so that a crash of XLA is an error of JAX's."""
+"""Runs programs with JAX in a child process, so that a crash of XLA is reported as JAX's error."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 from gnomon.tools.fuzz.program import Program
 from gnomon.tools.fuzz.running import JAX, OracleError, Outcome, message, run, run_together
 
-# Seconds after which a silent child is ended.
+# Seconds after which an unresponsive child is killed.
 TIMEOUT_S = 240.0
 
 
 class _Oracle:
-    """A child that runs programs by JAX; it is started when it is first asked."""
+    """A child process that runs programs with JAX, started on the first request."""
 
     def __init__(self) -> None:
         self._child: Any = None
         self._pipe: Connection | None = None
 
     def ask(self, programs: Sequence[Program], jitted: bool) -> list[Outcome]:
-        """The outcome of each program; if the child dies, its death is the error of all."""
+        """The outcome of each program; if the child dies, all outcomes have that as their error."""
         pipe = self._started()
         try:
             pipe.send((tuple(programs), jitted))
@@ -39,17 +39,17 @@ class _Oracle:
 
     def _started(self) -> Connection:
         if self._pipe is None:
-            # A fork would share the threads and locks of the compiler.
+            # A forked child would inherit locks that the compiler's threads hold.
             context = multiprocessing.get_context("spawn")
             self._pipe, theirs = context.Pipe()
             self._child = context.Process(target=_serve, args=(theirs,), daemon=True)
             self._child.start()
-            # The child has the only other end: each side sees the death of the other.
+            # Only the child holds the other end now, so each side sees the death of the other.
             theirs.close()
         return self._pipe
 
     def end(self) -> None:
-        """End the child, if there is one; the next question starts another."""
+        """Kill the child, if there is one; the next request starts another."""
         if self._pipe is not None:
             self._child.kill()
             self._child.join()
@@ -68,7 +68,7 @@ def _serve(pipe: Connection) -> None:
         else:
             with JAX.package.disable_jit():
                 outcomes = [run(JAX, program, jitted=False) for program in programs]
-        # Exceptions do not all survive a pipe.
+        # Not every exception can be pickled.
         pipe.send(
             [
                 outcome
@@ -83,10 +83,10 @@ _ORACLE = _Oracle()
 
 
 def ask_jax(programs: Sequence[Program], *, jitted: bool = True) -> list[Outcome]:
-    """The outcomes of programs by JAX in a child process.
+    """The outcomes of programs that JAX runs in a child process.
 
     Args:
-      programs: they are of one width.
-      jitted: whether they are compiled as one; otherwise each op is compiled alone.
+      programs: the programs, all with the same `x64`.
+      jitted: whether to compile them as one program; otherwise each op is compiled alone.
     """
     return _ORACLE.ask(programs, jitted)

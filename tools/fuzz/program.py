@@ -1,4 +1,4 @@
-"""Programs as data: what the generator makes, the reducer takes apart, and Python runs as source.
+"""Programs as data, which the generator makes, the reducer shrinks, and Python runs as source.
 
 A program is printed as one function of arrays. The same text runs with gnomon and with JAX, because
 the modules have the same names in both namespaces (`gnomon.tools.fuzz.running`).
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-# How the values of an array are drawn, as NumPy expressions of a generator `r` and a shape `s`.
+# The distributions of random arrays, as NumPy expressions of a generator `r` and a shape `s`.
 FLAVOURS: Mapping[str, str] = {
     "normal": "r.normal(size=s) * 2",
     "unit": "r.uniform(-1, 1, s)",
@@ -34,12 +34,12 @@ FLAVOURS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Array:
-    """An array that a program is given.
+    """A random array.
 
     Attributes:
-      shape, dtype: its type.
-      flavour: a key of `FLAVOURS`.
-      seed: of the generator.
+      shape, dtype: the array's type.
+      flavour: the distribution, a key of `FLAVOURS`.
+      seed: the seed of NumPy's generator.
     """
 
     shape: tuple[int, ...]
@@ -68,7 +68,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Splat:
-    """An array of one number, written in the program."""
+    """An array filled with one number."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -81,7 +81,7 @@ class Splat:
 
 @dataclass(frozen=True)
 class Iota:
-    """Numbers that count along a dimension."""
+    """An array of indices along a dimension."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -94,7 +94,7 @@ class Iota:
 
 @dataclass(frozen=True)
 class Literal:
-    """An array whose elements are written in the program."""
+    """An array that the program makes from a NumPy array."""
 
     array: Array
 
@@ -129,8 +129,8 @@ class Operand:
     """An operand of a statement.
 
     Attributes:
-      source: where the array comes from.
-      views: what is applied to it first, as Python after the expression: ``[::2]``, ``.T``.
+      source: the array.
+      views: Python suffixes that are applied to it first, such as ``[::2]`` and ``.T``.
     """
 
     source: Source
@@ -139,15 +139,15 @@ class Operand:
 
 @dataclass(frozen=True)
 class Statement:
-    """``targets = template``, the template's fields filled in.
+    """``targets = template``, with the template's fields filled in.
 
     Attributes:
-      targets: the names of the results; the template gives a tuple where there are several.
+      targets: the names of the results; if there are several, the template evaluates to a tuple.
       types: the results' shapes and dtypes.
       template: Python source with a field for each operand, parameter and block.
-      operands: field to operand.
-      parameters: field to Python source; a shape is a tuple, so that the reducer may change it.
-      blocks: the functions that the statement takes: fields ``body0``, ``body1``, ...
+      operands: fields and their operands.
+      parameters: fields and their Python source; a shape is a tuple, which the reducer can change.
+      blocks: the functions that fill the fields ``body0``, ``body1``, ...
     """
 
     targets: tuple[str, ...]
@@ -160,7 +160,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Block:
-    """A function: of a loop, of a branch, or one that is transformed."""
+    """A function: the program, the body of a loop, a branch, or the operand of a transformation."""
 
     parameters: tuple[str, ...]
     statements: tuple[Statement, ...]
@@ -172,10 +172,10 @@ class Program:
     """A function of arrays.
 
     Attributes:
-      arguments: name to value.
+      arguments: names and values of the arguments.
       block: the function.
       x64: whether it runs under `enable_x64`.
-      target: what it is compiled for; by default the machine it runs on.
+      target: the compilation target; by default the machine it runs on.
     """
 
     arguments: tuple[tuple[str, Array], ...]
@@ -198,7 +198,7 @@ class Program:
 
 @dataclass
 class Printer:
-    """Names for what is printed: closed-over arrays by their place, functions by a count."""
+    """Assigns names: closed-over arrays by their position, functions by a counter."""
 
     closed: tuple[Array, ...]
     count: int = field(default=0)
@@ -230,7 +230,7 @@ def function_lines(name: str, block: Block, printer: Printer, indent: str) -> It
 
 
 def statement_lines(statement: Statement, printer: Printer, indent: str) -> Iterator[str]:
-    """The lines of a statement, the functions that it takes before it."""
+    """The lines of a statement, preceded by the functions that it takes."""
     fields: dict[str, Any] = {}
     for i, block in enumerate(statement.blocks):
         fields[f"body{i}"] = printer.function()
@@ -277,7 +277,7 @@ def without_dead(block: Block) -> Block:
 
 
 def cleaned(program: Program) -> Program:
-    """A program without dead statements and arguments that nothing reads."""
+    """A program without dead statements and unused arguments."""
     block = without_dead(program.block)
     used = used_names(block)
     arguments = tuple((name, array) for name, array in program.arguments if name in used)
@@ -286,7 +286,7 @@ def cleaned(program: Program) -> Program:
 
 
 def mapped_statements(block: Block, change: Callable[[Statement], Statement]) -> Block:
-    """A block whose statements, nested ones first, are changed by a function."""
+    """A block with a function applied to each statement, nested ones first."""
     changed = []
     for statement in block.statements:
         blocks = tuple(mapped_statements(b, change) for b in statement.blocks)
@@ -295,7 +295,7 @@ def mapped_statements(block: Block, change: Callable[[Statement], Statement]) ->
 
 
 def combined(programs: Sequence[Program]) -> Program:
-    """One program that gives the results of all; they share ``x64`` and ``target``."""
+    """One program that returns the results of all, which must agree in ``x64`` and ``target``."""
     parts = [_prefixed(program, f"q{i}_") for i, program in enumerate(programs)]
     arguments = tuple(argument for part in parts for argument in part.arguments)
     block = Block(

@@ -1,7 +1,7 @@
-"""Makes a failing program small: delta debugging on programs as data.
+"""Shrinks a failing program: delta debugging on programs as data.
 
-Each step tries simpler programs, keeps the first that still fails in the same way, and begins
-again; it ends when no step helps, or when the tries are used up.
+Each step tries simpler programs, keeps the first that still fails in the same way, and starts over;
+the reduction ends when no simpler program fails, or when the tries are used up.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gnomon.tools.fuzz.program import (
     operands,
 )
 
-# Tries that one failure may cost; each is a compilation.
+# The number of programs that may be run to reduce one failure; each costs a compilation.
 TRIES = 80
 
 
@@ -45,10 +45,10 @@ def reduce(
     """A small program that fails in the same way.
 
     Args:
-      program: what fails.
-      failure: how.
-      tries: how many programs to run at most.
-      fails: tells how a program fails; by default `check`.
+      program: the program that fails.
+      failure: its failure.
+      tries: the maximal number of programs to run.
+      fails: returns the failure of a program, or None; by default `check`.
     """
     jax = failure.kind.startswith("jax")
     find = fails or (lambda p: check(p, jax=jax, kinds=failure.kind))
@@ -78,7 +78,7 @@ def _text(program: Program) -> str:
 
 
 def _simpler(program: Program, failure: Failure) -> Iterator[Program]:
-    """Programs that are simpler by one step, the boldest first."""
+    """Programs that are simpler by one step, the largest steps first."""
     for candidate in _candidates(program, failure):
         yield cleaned(candidate)
 
@@ -109,7 +109,7 @@ def _fresh(shape: tuple[int, ...], dtype: str) -> Array:
 
 
 def _cut(program: Program) -> Iterator[Program]:
-    """The result of a statement as an argument, last statements first."""
+    """Replaces the results of a statement by arguments, last statements first."""
     block = program.block
     for statement in reversed(block.statements):
         if set(statement.targets) <= set(block.results) and _reads(block, statement) == 0:
@@ -132,7 +132,7 @@ def _reads(block: Block, statement: Statement) -> int:
 
 
 def _bypass(program: Program) -> Iterator[Program]:
-    """A statement's first operand in the place of its result."""
+    """Replaces a statement's result by its first operand that is a variable."""
     for statement in _all_statements(program.block):
         for _, operand in statement.operands:
             if isinstance(operand.source, Variable) and len(statement.targets) == 1:
@@ -183,7 +183,7 @@ _PLAIN_CALLS = ("{body0}({x0})", "{body0}({x})", "{body0}({x0}, {x1})", "{body0}
 
 
 def _unwrap(program: Program) -> Iterator[Program]:
-    """A function called in the place of a loop, a branch, or a transformation of it."""
+    """Replaces a loop, a branch or a transformation of a function by a call of it."""
     for statement in _all_statements(program.block):
         if not statement.blocks:
             continue
@@ -208,7 +208,7 @@ def _unwrap(program: Program) -> Iterator[Program]:
 
 
 def _shorter_blocks(program: Program) -> Iterator[Program]:
-    """A function's statement replaced by a constant of its type."""
+    """Replaces a statement of a nested function by a constant of its type."""
     for statement in _all_statements(program.block):
         for i, block in enumerate(statement.blocks):
             for inner in block.statements:
@@ -233,7 +233,7 @@ def _simpler_operands(program: Program) -> Iterator[Program]:
             for simpler in _simpler_operand(operand):
                 changed = tuple((f, simpler if f == field else o) for f, o in statement.operands)
                 yield _changed_statement(program, statement, replace(statement, operands=changed))
-    # Constants as arguments.
+    # Replaces constants by arguments.
     for operand in operands(program.block):
         source = operand.source
         if isinstance(source, (Variable, Number)):
@@ -283,7 +283,7 @@ def _shapes(program: Program) -> Iterator[tuple[int, ...]]:
 
 
 def _smaller(program: Program) -> Iterator[Program]:
-    """One size made smaller, in every shape that has it."""
+    """Replaces one dimension size by a smaller one, in every shape that has it."""
     sizes = sorted({d for shape in _shapes(program) for d in shape if d > 1}, reverse=True)
     for size in sizes:
         for smaller in dict.fromkeys((1, 2, 3, 5, size // 2, size - 1)):

@@ -1,4 +1,4 @@
-"""Prints failures: a script that shows them, and figures."""
+"""Turns failures into scripts and titles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gnomon.tools.fuzz.running import MODULES
 
 
 def reproducer(program: Program, failure: Failure) -> str:
-    """A script that shows a failure, and needs nothing but what it imports."""
+    """A self-contained script that reproduces a failure."""
     library = "jax" if failure.kind.startswith("jax") else "gnomon"
     function = program.source()
     arguments = [f"gnp.asarray({array.text()})" for _, array in program.arguments]
@@ -34,6 +34,6 @@ def reproducer(program: Program, failure: Failure) -> str:
 
 
 def title(program: Program, failure: Failure) -> str:
-    """The key of a finding: its failure, and the statements that are left."""
+    """The key of a finding: the signature of its failure, and the reduced program's statements."""
     statements = re.sub(r"\b(?:q\d+_)?(?:f\d+_)*[a-z]_?\d+\b|\d+", "_", program.source())
     return f"{failure.signature}\n{statements}"

@@ -1,4 +1,4 @@
-"""Runs a program's source with gnomon, eager and jitted, and with JAX where that is installed."""
+"""Runs a program's source with gnomon, eagerly and jitted, and with JAX if that is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 from gnomon.backends.reference import Evaluator
 from gnomon.tools.fuzz.program import Array, Program
 
-# The name in a program's source, and the module after the library's own name.
+# The names that a program's source uses, and their modules, relative to the library's package.
 MODULES = {
     "gn": "",
     "gnp": ".numpy",
@@ -43,14 +43,14 @@ class Library:
     """gnomon, or JAX.
 
     Attributes:
-      name: of the package.
+      name: the name of the package.
     """
 
     name: str
 
     @cached_property
     def namespace(self) -> dict[str, Any]:
-        """The modules that a program's source may name."""
+        """The modules that a program's source may use."""
         found = {
             name: importlib.import_module(self.name + module) for name, module in MODULES.items()
         }
@@ -66,7 +66,7 @@ class Library:
         return self.namespace["gnp"].asarray(value)
 
     def x64(self, on: bool) -> AbstractContextManager[Any]:
-        """The context in which 64-bit types are there, or not."""
+        """The context that enables or disables 64-bit types."""
         context: AbstractContextManager[Any] = self.package.enable_x64(on)
         return context
 
@@ -79,7 +79,7 @@ class Library:
         return scope["f"], [self.array(value_of(array)) for _, array in program.arguments]
 
     def outcome(self, results: Any) -> Outcome:
-        """A program's results; Python numbers become arrays as they do under jit."""
+        """A program's results; Python numbers become arrays, as they do under jit."""
         asarray = self.namespace["gnp"].asarray
         leaves = self.package.tree.leaves(results)
         arrays = [leaf if hasattr(leaf, "dtype") else asarray(leaf) for leaf in leaves]
@@ -94,7 +94,7 @@ JAX = Library("jax")
 
 
 def jax_is_installed() -> bool:
-    """Whether JAX can be compared with."""
+    """Whether results can be compared with JAX's."""
     return importlib.util.find_spec("jax") is not None
 
 
@@ -109,9 +109,9 @@ class Outcome:
     """The results of a program, or its error.
 
     Attributes:
-      values: its results as NumPy arrays; empty where it failed.
-      weak: whether each is weakly typed.
-      error: what was raised.
+      values: the results as NumPy arrays; empty if the program failed.
+      weak: whether each result is weakly typed.
+      error: the exception, if the program failed.
     """
 
     values: tuple[np.ndarray, ...] = ()
@@ -120,11 +120,11 @@ class Outcome:
 
 
 class OracleError(Exception):
-    """An error of another process; its text begins with the name of the type."""
+    """An error of another process; its message begins with the name of the original type."""
 
 
 def message(error: BaseException) -> str:
-    """The type and the first telling line of an error."""
+    """The type of an error, and the first line of its message that describes it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if isinstance(error, OracleError):
         return lines[0]
@@ -133,7 +133,7 @@ def message(error: BaseException) -> str:
 
 
 def run(library: Library, program: Program, *, jitted: bool) -> Outcome:
-    """Run a program; errors are results too."""
+    """Run a program; an exception becomes the outcome's error."""
     if jitted:
         return run_together(library, [program])[0]
     with _running(library, program):
@@ -145,9 +145,9 @@ def run(library: Library, program: Program, *, jitted: bool) -> Outcome:
 
 
 def run_together(library: Library, programs: Sequence[Program]) -> list[Outcome]:
-    """Run programs of one width and target as one jitted function; the outcome of each.
+    """Run programs with the same `x64` and target as one jitted function; the outcome of each.
 
-    A program that cannot be traced fails alone. An error of the compiler is the error of all.
+    A program that cannot be traced fails alone; an error of the compiler is the error of all.
     """
     failed: dict[int, BaseException] = {}
     with _running(library, programs[0]):
@@ -184,7 +184,7 @@ def _running(library: Library, program: Program) -> Iterator[None]:
 def evaluator_of(
     program: Program, make: Callable[[Any], Evaluator]
 ) -> Callable[[], Sequence[np.ndarray]]:
-    """The traced program, run by an evaluator that ``make`` makes of it."""
+    """A function that evaluates the traced program with the evaluator that ``make`` returns."""
     with warnings.catch_warnings(), GNOMON.x64(program.x64):
         warnings.simplefilter("ignore")
         function, arguments = GNOMON.function(program)

@@ -1,7 +1,7 @@
-"""Runs many programs, reduces what fails, and survives what crashes.
+"""Runs many programs, reduces failures, and survives crashes.
 
-`explore` works in this process; `explore_isolated` gives seeds to child processes, so that a
-crash or a hang of a compiled program is one more finding.
+`explore` works in this process; `explore_isolated` runs seeds in child processes, so that a crash
+or a hang of a compiled program is one more finding.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from gnomon.tools.fuzz.reducing import TRIES, reduce
 from gnomon.tools.fuzz.reporting import reproducer, title
 from gnomon.tools.fuzz.together import Seeded, check_together
 
-# Errors of one signature of which so many were reduced are counted only.
+# The number of errors with the same signature that are reduced; further ones are only counted.
 REDUCED_OF_ONE_SIGNATURE = 3
-# JAX is asked so many times about statements of one rule that gnomon refuses.
+# The number of refused programs per template that are tried with JAX.
 ASKED_OF_ONE_RULE = 2
-# A child is replaced after so many programs: compiled code is never unloaded.
+# The number of programs per child; compiled code is never unloaded, so children are replaced.
 PROGRAMS_OF_A_CHILD = 240
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A failure, reduced.
+    """A reduced failure.
 
     Attributes:
-      seed: of the program.
-      kind: of the failure, or ``"crash"``.
-      title: equal for findings that are probably one.
-      script: shows it.
+      seed: the seed of the program.
+      kind: the kind of the failure, or ``"crash"``.
+      title: a summary, which findings with the same cause usually share.
+      script: a Python script that reproduces the failure.
     """
 
     seed: int
@@ -60,10 +60,10 @@ class Settings:
     """The options of a run.
 
     Attributes:
-      together: how many programs are compiled as one, at most.
-      families: the families of the catalog to draw from; all by default.
+      together: the maximal number of programs that are compiled as one.
+      families: the families of the catalog to draw from; all if empty.
       jax: whether results are compared with JAX's.
-      tries: how many programs may be run to reduce a failure.
+      tries: the number of programs that may be run to reduce a failure.
     """
 
     together: int = 24
@@ -79,9 +79,9 @@ class Report:
     Attributes:
       counts: how much was checked.
       findings: the first finding of each title.
-      repeated: how many more findings each title or signature had.
-      jax_refuses: how often JAX refused a program that gnomon computes, by JAX's error.
-      known: how often each known difference was met, by its reason.
+      repeated: the number of further findings, by title or signature.
+      jax_refuses: the number of programs that only JAX refused, by JAX's error.
+      known: the number of known differences, by their reason.
     """
 
     counts: Counts = field(default_factory=Counts)
@@ -91,7 +91,7 @@ class Report:
     known: Counter[str] = field(default_factory=Counter)
 
     def add(self, finding: Finding) -> bool:
-        """Take a finding; tells whether it is new."""
+        """Add a finding, and return whether it is new."""
         if finding.title in self.findings:
             self.repeated[finding.title] += 1
             return False
@@ -103,8 +103,8 @@ class Explorer:
     """Runs programs in this process.
 
     Args:
-      settings: what is run.
-      report: gets what is found.
+      settings: the options of the run.
+      report: updated with the findings.
     """
 
     def __init__(self, settings: Settings, report: Report) -> None:
@@ -115,14 +115,14 @@ class Explorer:
         self._made: list[Seeded] = []
 
     def make(self, seed: int) -> Iterator[Finding]:
-        """Draw the program of a seed, to be run by `explore`; findings on the way."""
+        """Draw the program of a seed for `batches`; yields findings of the generation."""
         generator = Generator(seed, self._settings.families)
         self._made.append(Seeded(seed, generator.program()))
         if self._settings.jax:
             yield from self._refusals(seed, generator)
 
     def batches(self) -> Iterator[list[Seeded]]:
-        """The programs that were made, in groups that can be compiled as one."""
+        """The programs drawn so far, in groups that can be compiled as one."""
         groups: dict[tuple[bool, str], list[Seeded]] = {}
         for member in self._made:
             groups.setdefault((member.program.x64, member.program.target), []).append(member)
@@ -133,7 +133,7 @@ class Explorer:
                 yield group[i : i + together]
 
     def explore(self, batch: Sequence[Seeded]) -> Iterator[Finding]:
-        """Run a batch; new findings."""
+        """Run a batch; yields new findings."""
         counts = Counts(programs=len(batch))
         counts.statements = sum(len(member.program.block.statements) for member in batch)
         for member, failure in check_together(batch, jax=self._settings.jax, counts=counts):
@@ -166,7 +166,7 @@ class Explorer:
             yield finding
 
     def _refusals(self, seed: int, generator: Generator) -> Iterator[Finding]:
-        """Programs that gnomon refuses and JAX takes, once for each rule."""
+        """Yields programs that gnomon refuses and JAX accepts, once per template."""
         for refusal in generator.refusals:
             self._asked[refusal.template] += 1
             if self._asked[refusal.template] > ASKED_OF_ONE_RULE:
@@ -198,7 +198,7 @@ def explore(seeds: Sequence[int], settings: Settings) -> Report:
 
 
 def work(seeds: Sequence[int], settings: Settings) -> None:
-    """Run seeds in a child: a line of JSON on standard output for each event."""
+    """Run seeds in a child process, which prints a line of JSON for each event."""
     report = Report()
     explorer = Explorer(settings, report)
     for seed in seeds:
@@ -235,15 +235,15 @@ def explore_isolated(
     deadline: float = float("inf"),
     told: Callable[[Report, Finding | None], None] = lambda report, finding: None,
 ) -> Report:
-    """Run the programs of some seeds in children.
+    """Run the programs of some seeds in child processes.
 
-    A batch whose process dies is run again, each program alone; if all survive that, the batch is
-    the finding.
+    If a child dies, each program of its batch is run again alone; if none of them crashes alone,
+    the batch is the finding.
 
     Args:
-      seeds: of the programs.
-      settings: what is run.
-      timeout: seconds after which a silent child is ended: its program hangs.
+      seeds: the seeds of the programs.
+      settings: the options of the run.
+      timeout: seconds after which an unresponsive child is killed, because its program hangs.
       deadline: a `time.monotonic` at which the run ends.
       told: called at the end of each batch, and with each finding.
     """
@@ -266,7 +266,7 @@ class _Isolated:
         return self.report
 
     def _in_child(self, seeds: Sequence[int], settings: Settings) -> set[int]:
-        """Run seeds in a child; those that are dealt with."""
+        """Run seeds in a child process; returns those that need no further run."""
         report = self.report
         done: set[int] = set()
         begun: list[int] = []
@@ -311,7 +311,7 @@ class _Isolated:
 def _events(
     seeds: Sequence[int], settings: Settings, timeout: float, deadline: float
 ) -> Iterator[dict[str, Any]]:
-    """The events that a child process reports; the last one is its death if it was killed."""
+    """The events that a child process reports; if it dies, the last one says how."""
     command = [
         sys.executable,
         "-m",
@@ -319,7 +319,7 @@ def _events(
         "--child",
         json.dumps({"seeds": list(seeds), "settings": asdict(settings)}),
     ]
-    # What JAX computes is asked for, and not how fast.
+    # JAX's results matter, not its speed, so XLA need not optimize.
     ours = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
     with subprocess.Popen(
         command,

@@ -1,7 +1,7 @@
-"""Checks many programs as one jitted function, so that what a compilation costs is shared.
+"""Checks many programs as one jitted function, which amortizes the cost of a compilation.
 
-It is a harder test too: the compiler sees programs side by side that have nothing in common. Each
-result is judged by its own program alone.
+It is a harder test too: the compiler sees unrelated programs side by side. Each result is still
+judged by the rounding errors of its own program.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ class Seeded:
 def check_together(
     members: Sequence[Seeded], *, jax: bool, counts: Counts
 ) -> Iterator[tuple[Seeded, Failure]]:
-    """Run programs of one width and target as one, and those that fail by themselves.
+    """Run programs with the same `x64` and target as one, then each one that fails alone.
 
     Args:
       members: the programs.
-      jax: whether JAX is asked, too.
-      counts: gets what was compared.
+      jax: whether to compare with JAX as well.
+      counts: updated with the number of comparisons.
 
     Yields:
-      what fails: a program, or all as one where each of them is right alone.
+      each failure, with the program that fails: a member, or the combined program if the member is
+      correct alone.
     """
     judges: dict[int, Judge] = {}
     sound: list[Seeded] = []
@@ -73,7 +74,7 @@ def check_together(
 
 
 def _outcomes(library: Library, members: Sequence[Seeded]) -> list[Outcome]:
-    """The outcome of each; where they do not compile as one, of each half as one."""
+    """The outcome of each; if they do not compile as one program, each half is tried as one."""
     if not members:
         return []
     programs = [member.program for member in members]
@@ -85,7 +86,7 @@ def _outcomes(library: Library, members: Sequence[Seeded]) -> list[Outcome]:
 
 
 def _in_company(members: Sequence[Seeded], member: Seeded) -> tuple[Seeded, Failure]:
-    """The failure of all as one program, where one of them is right alone."""
+    """The failure of the combined program, for a member that is correct alone."""
     whole = Seeded(member.seed, combined([m.program for m in members]))
     failure = check(whole.program, jax=False)
     return whole, failure or Failure("unsteady", "wrong once among others, and right when repeated")
