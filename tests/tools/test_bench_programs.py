@@ -1,0 +1,61 @@
+"""The benchmark's programs: they trace, and their figures come from processes that agree."""
+
+import dataclasses
+
+import pytest
+
+from gnomon.tools.bench.frameworks import load_frameworks
+from gnomon.tools.bench.programs import PROGRAMS, kernels
+from gnomon.tools.bench.programs.__main__ import as_markdown, select
+from gnomon.tools.bench.programs.measure import FIGURES, Outcome, run_program
+
+
+def test_names_are_different():
+    assert len({p.name for p in PROGRAMS}) == len(PROGRAMS)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
+def test_program_has_the_types_that_jax_gives_it(program):
+    pytest.importorskip("jax")
+    types = []
+    for framework in load_frameworks(["gnomon", "jax"])[0]:
+        function, arguments = program.build(framework)
+        leaves = framework.module.tree.leaves(framework.module.eval_shape(function, *arguments))
+        types.append([(tuple(leaf.shape), str(leaf.dtype)) for leaf in leaves])
+    assert types[0] == types[1]
+
+
+def test_a_program_is_measured_in_both_frameworks():
+    pytest.importorskip("jax")
+    program = next(p for p in kernels.PROGRAMS if p.name == "kernel/layer_norm")
+    outcome = run_program(program, colds=1, turns=1, turn_s=0.01)
+    assert not outcome.errors
+    assert all(outcome.ratio(figure) for figure in FIGURES if figure != "memory")
+    assert "**" in as_markdown([outcome])
+
+
+def test_results_that_differ_are_reported():
+    pytest.importorskip("jax")
+    program = next(p for p in kernels.PROGRAMS if p.name == "kernel/layer_norm")
+    # No difference is within a negative tolerance.
+    outcome = run_program(
+        dataclasses.replace(program, tolerance=-1.0), colds=1, turns=1, turn_s=0.01
+    )
+    assert "agreement" in outcome.errors
+    assert not outcome.figures
+    assert "Not measured" in as_markdown([outcome])
+
+
+def test_ratio_needs_both_frameworks():
+    outcome = Outcome(PROGRAMS[0], {"call": {"gnomon": 2.0}})
+    assert outcome.ratio("call") is None
+    assert "–" in as_markdown([outcome])
+
+
+def test_programs_are_selected_by_name_family_and_pattern():
+    assert [p.name for p in select(["kernel/fft2"])] == ["kernel/fft2"]
+    assert select(["kernel"]) == list(kernels.PROGRAMS)
+    assert select(["kernel/*"]) == list(kernels.PROGRAMS)
+    assert select([]) == list(PROGRAMS)
+    with pytest.raises(ValueError, match="no program is called 'cernel'"):
+        select(["cernel"])

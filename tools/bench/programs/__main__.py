@@ -1,0 +1,126 @@
+"""The command line of the programs: ``python -m gnomon.tools.bench.programs``."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from gnomon.tools.bench.frameworks import load_frameworks
+from gnomon.tools.bench.programs import PROGRAMS, Program
+from gnomon.tools.bench.programs.measure import (
+    FIGURES,
+    FRAMEWORKS,
+    Outcome,
+    run_program,
+    write_bytecode,
+)
+from gnomon.tools.bench.report import machine, seconds
+
+_TITLES = {
+    "call": "a call",
+    "cold": "first call, cold",
+    "warm": "first call, from the disk",
+    "memory": "peak memory",
+}
+
+
+def _cell(outcome: Outcome, figure: str, name: str) -> str:
+    value = outcome.figures.get(figure, {}).get(name)
+    if value is None:
+        return "–"
+    return f"{value / 2**20:.0f} MiB" if figure == "memory" else seconds(value)
+
+
+def as_markdown(outcomes: Sequence[Outcome]) -> str:
+    """The table, with the geometric means of its ratios, and a description of each row."""
+    titles = ["program"]
+    for figure in FIGURES:
+        titles += [_TITLES[figure], "JAX", "ratio"]
+    lines = [f"| {' | '.join(titles)} |", "|---|" + "---:|" * (len(titles) - 1)]
+    for outcome in outcomes:
+        cells = [f"`{outcome.program.name}`"]
+        for figure in FIGURES:
+            cells += [_cell(outcome, figure, name) for name in FRAMEWORKS]
+            ratio = outcome.ratio(figure)
+            cells.append("–" if ratio is None else f"{ratio:.2f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    means = ["geometric mean"]
+    for figure in FIGURES:
+        ratios = [r for r in (o.ratio(figure) for o in outcomes) if r]
+        means += ["", "", f"**{_mean(ratios):.2f}**" if ratios else "–"]
+    lines += [f"| {' | '.join(means)} |", ""]
+    lines += [f"- `{o.program.name}`: {o.program.doc}" for o in outcomes]
+    failed = [f"- `{o.program.name}`, {n}: {e}" for o in outcomes for n, e in o.errors.items()]
+    if failed:
+        lines += ["", "Not measured:", "", *failed]
+    return "\n".join(lines) + "\n"
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    return math.exp(statistics.fmean(map(math.log, ratios)))
+
+
+def select(patterns: Sequence[str]) -> list[Program]:
+    """The programs whose names or families match; all without patterns.
+
+    Raises:
+      ValueError: a pattern matches no program.
+    """
+    for pattern in patterns:
+        if not any(_matches(p, pattern) for p in PROGRAMS):
+            raise ValueError(f"no program is called {pattern!r}; --list names them")
+    return [p for p in PROGRAMS if not patterns or any(_matches(p, x) for x in patterns)]
+
+
+def _matches(program: Program, pattern: str) -> bool:
+    return pattern == program.name.split("/")[0] or fnmatchcase(program.name, pattern)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The entry point; the exit status is 1 if a program failed or the frameworks disagreed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m gnomon.tools.bench.programs",
+        description="First calls, calls and memory of programs, in gnomon and JAX.",
+    )
+    parser.add_argument("--list", action="store_true", help="list the programs")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME")
+    parser.add_argument("--colds", type=int, default=1, help="first calls with an empty cache")
+    parser.add_argument("--turns", type=int, default=5, help="turns of each framework")
+    parser.add_argument("--turn", type=float, default=0.1, metavar="SECONDS")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the table to FILE")
+    given = parser.parse_args(arguments)
+    try:
+        programs = select(given.only)
+    except ValueError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    if given.list:
+        width = max(len(p.name) for p in programs)
+        print("\n".join(f"{p.name:{width}}  {p.doc}" for p in programs))
+        return 0
+    facts = "\n".join(
+        f"- {key}: {value}" for key, value in machine(*load_frameworks(list(FRAMEWORKS))).items()
+    )
+    write_bytecode(programs[0])
+    outcomes = []
+    for program in programs:
+        outcome = run_program(program, colds=given.colds, turns=given.turns, turn_s=given.turn)
+        outcomes.append(outcome)
+        ratios = ", ".join(
+            f"{figure} {ratio:.2f}" for figure in FIGURES if (ratio := outcome.ratio(figure))
+        )
+        print(f"{program.name}: {ratios or outcome.errors}", file=sys.stderr, flush=True)
+    text = f"{facts}\n\n{as_markdown(outcomes)}"
+    print(text)
+    if given.output:
+        given.output.write_text(text, encoding="utf-8")
+    return 1 if any(outcome.errors for outcome in outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""The method: processes of the frameworks alternate, and the figures are medians."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gnomon.tools.bench.measure import difference
+from gnomon.tools.bench.programs.program import Program
+
+FRAMEWORKS = ("gnomon", "jax")
+FIGURES = ("call", "cold", "warm", "memory")
+
+_START = """
+import sys
+import numpy
+from pathlib import Path
+status = Path("/proc/self/status")
+lines = status.read_text().splitlines() if status.exists() else []
+base = next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmRSS")), None)
+from gnomon.tools.bench.programs.process import main
+main(sys.argv[1:], base)
+"""
+
+
+@dataclass
+class Outcome:
+    """The figures of a program: those of each framework, in seconds and bytes.
+
+    Attributes:
+      figures: a median by figure and framework.
+      errors: why there are none, by framework; under ``agreement`` how results differ.
+    """
+
+    program: Program
+    figures: dict[str, dict[str, float]] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+    def ratio(self, figure: str) -> float | None:
+        """The figure of gnomon relative to that of JAX."""
+        ours, theirs = (self.figures.get(figure, {}).get(name) for name in FRAMEWORKS)
+        return ours / theirs if ours and theirs else None
+
+
+@functools.cache
+def _bytecode_folder() -> str:
+    """A folder for the bytecode that all processes share."""
+    folder = tempfile.mkdtemp(prefix="gnomon-bench-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+class _Process:
+    """A process with one program in one framework, after its first call."""
+
+    def __init__(self, program: Program, framework: str, folder: str, file: str | None) -> None:
+        environment = {**os.environ, "GNOMON_CACHE_DIR": folder, "JAX_PLATFORMS": "cpu"}
+        environment["JAX_COMPILATION_CACHE_DIR"] = folder
+        # Installed packages are compiled to bytecode; a source tree may be in a read-only place.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        environment["PYTHONPYCACHEPREFIX"] = _bytecode_folder()
+        command = [sys.executable, "-c", _START, program.name, framework, *filter(None, [file])]
+        # A pipe that nobody reads would stop a process that writes much.
+        self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115
+        self._running = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self.first = self._answer()["first"]
+
+    def ask(self, line: str) -> Any:
+        """The answer to a line, which is a dict of one figure."""
+        assert self._running.stdin is not None
+        print(line, file=self._running.stdin, flush=True)
+        return next(iter(self._answer().values()))
+
+    def close(self) -> None:
+        """End the process."""
+        self._running.communicate()
+        self._errors.close()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._running.stdout is not None
+        line = self._running.stdout.readline()
+        if not line:
+            self._running.communicate()
+            self._errors.seek(0)
+            last = self._errors.read().strip().splitlines()[-1:] or ["no message"]
+            self._errors.close()
+            raise RuntimeError(f"ended with status {self._running.returncode}: {last[0]}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def write_bytecode(program: Program) -> None:
+    """Run a program once in each framework, so that no measured process compiles Python."""
+    for name in FRAMEWORKS:
+        with tempfile.TemporaryDirectory() as folder:
+            _Process(program, name, folder, None).close()
+
+
+def run_program(program: Program, *, colds: int, turns: int, turn_s: float) -> Outcome:
+    """Measure a program in every framework.
+
+    Args:
+      colds: first calls with an empty cache, each in a process of its own.
+      turns: how often each framework is called for ``turn_s`` seconds, in turns.
+    """
+    outcome = Outcome(program)
+    samples: dict[str, dict[str, list[float]]] = {
+        figure: {name: [] for name in FRAMEWORKS} for figure in FIGURES
+    }
+    with ExitStack() as stack:
+        folders = {}
+        results: dict[str, list[np.ndarray]] = {}
+        for number in range(colds):
+            for name in FRAMEWORKS:
+                folders[name] = stack.enter_context(tempfile.TemporaryDirectory())
+                file = str(Path(folders[name]) / "results.npz") if number == 0 else None
+                try:
+                    process = _Process(program, name, folders[name], file)
+                except RuntimeError as error:
+                    outcome.errors[name] = str(error)
+                    continue
+                samples["cold"][name].append(process.first)
+                process.close()
+                if file:
+                    with np.load(file) as loaded:
+                        results[name] = list(loaded.values())
+        if outcome.errors:
+            return outcome
+        problem = difference(results["gnomon"], results["jax"], program.tolerance)
+        if problem:
+            outcome.errors["agreement"] = problem
+            return outcome
+        running = {}
+        for name in FRAMEWORKS:
+            process = _Process(program, name, folders[name], None)
+            stack.callback(process.close)
+            running[name] = process
+            samples["warm"][name].append(process.first)
+        for number in range(turns):
+            for name in FRAMEWORKS if number % 2 else reversed(FRAMEWORKS):
+                samples["call"][name].append(running[name].ask(str(turn_s)))
+        for name in FRAMEWORKS:
+            peak = running[name].ask("memory")
+            if peak is not None:
+                samples["memory"][name].append(peak)
+    outcome.figures = {
+        figure: {name: statistics.median(values) for name, values in by.items() if values}
+        for figure, by in samples.items()
+    }
+    return outcome
+
+
+__all__ = ["FIGURES", "FRAMEWORKS", "Outcome", "run_program", "write_bytecode"]

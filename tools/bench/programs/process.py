@@ -1,0 +1,100 @@
+"""A process that runs one program in one framework, and is told by lines when to call it.
+
+It answers each line with a line of JSON. Started by `measure`; each framework has processes of its
+own, so that memory is that of one framework.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gnomon.tools.bench.frameworks import Framework, load_frameworks
+from gnomon.tools.bench.programs import PROGRAMS
+
+
+def resident_memory(key: str = "VmRSS") -> int | None:
+    """Bytes that this process holds (``VmRSS``) or held at most (``VmHWM``); None without /proc."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(key)), None)
+
+
+def _load(name: str) -> Framework:
+    found, missing = load_frameworks([name])
+    if missing:
+        raise SystemExit(missing[name])
+    if name == "jax" and "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        # By default JAX stores only what took a second; here everything, as gnomon does.
+        config = found[0].module.config
+        config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    return found[0]
+
+
+def _seconds(framework: Framework, call: Any, times: int) -> float:
+    start = time.perf_counter()
+    for _ in range(times):
+        framework.wait(call())
+    return (time.perf_counter() - start) / times
+
+
+def _answer(**facts: Any) -> None:
+    print(json.dumps(facts), flush=True)
+
+
+def main(arguments: list[str], base: int | None) -> None:
+    """Run the program of ``[program, framework, file]`` until stdin ends.
+
+    Lines of stdin are durations: the seconds that a turn should take. The first answer has the
+    time of the first call; the results go to ``file``, if it is given.
+
+    Args:
+      base: the memory that does not belong to the framework, in bytes.
+    """
+    name, framework_name, *files = arguments
+    if framework_name != "gnomon":
+        # The tools import gnomon, which must not count as memory of another framework.
+        base = resident_memory()
+    framework = _load(framework_name)
+    program = next(p for p in PROGRAMS if p.name == name)
+    function, given = program.build(framework)
+    framework.wait(given)
+    jitted = framework.module.jit(function)
+
+    def call() -> Any:
+        return jitted(*given)
+
+    start = time.perf_counter()
+    result = framework.wait(call())
+    first = time.perf_counter() - start
+    for file in files:
+        np.savez(file, *_exact(framework, result))
+    del result
+    _answer(first=first)
+    for line in sys.stdin:
+        if line.strip() == "memory":
+            peak = resident_memory("VmHWM")
+            _answer(memory=None if peak is None or base is None else peak - base)
+            continue
+        once = _seconds(framework, call, 1)
+        times = max(1, min(1000, round(float(line) / max(once, 1e-7))))
+        _answer(seconds=statistics.median(_seconds(framework, call, times) for _ in range(2)))
+
+
+def _exact(framework: Framework, result: Any) -> list[np.ndarray]:
+    """The results as arrays that a file of NumPy's can hold: bf16 as f32, with its own errors."""
+    arrays = framework.arrays(framework.module.tree.leaves(result))
+    return [a.astype(np.float32) if a.dtype.kind == "V" else a for a in arrays]
+
+
+__all__ = ["main", "resident_memory"]
