@@ -141,21 +141,23 @@ class Pipeline:
             lowering.legalize(step)
         functions, callbacks = collect(module)
         lowering.to_stablehlo()
-        for step in self._on_module(Stage.LOWERED):
+        names = _OpNames()
+        for step in self._on_module(Stage.LOWERED, names):
             lowering.legalize(step)
         publish(module, functions)
-        if not has_control_flow(module):
-            for step in self._on_module(Stage.LAST):
+        controlled = has_control_flow(module)
+        if not controlled:
+            for step in self._on_module(Stage.LAST, names):
                 lowering.legalize(step)
         artifact = lowering.artifact(callbacks=callbacks)
         code = describe_device(module, self.target) if self.target.device else None
         ordered = frozenset(f.symbol for f in functions if REGISTRY[f"gnomon.{f.op}"].effects)
         given = CompilerInput(code)
-        if has_control_flow(module):
+        if controlled:
             given = next(self.in_forms(artifact, ordered, self.forms, module), given)
         else:
             with other_dialects(context()):
-                for step in self._on_module(Stage.COMPILER_OPS):
+                for step in self._on_module(Stage.COMPILER_OPS, names):
                     lowering.legalize(step)
                 if has_compiler_kernels(module):
                     given = CompilerInput(str(module))
@@ -242,10 +244,45 @@ class Pipeline:
                 if one.run is not None:
                     yield Pass(one.name, one.doc, _on_program(one.run, program, self.target))
 
-    def _on_module(self, stage: Stage) -> Iterator[Pass]:
+    def _on_module(self, stage: Stage, names: _OpNames | None = None) -> Iterator[Pass]:
+        # Between stages that share names, only declarations may be added.
+        names = names or _OpNames()
         for one in of_stage(self._legalizations, stage, self.target):
             if one.run is not None:
-                yield Pass(one.name, one.doc, _on_module(one.run, self.target))
+                yield Pass(one.name, one.doc, functools.partial(names.run, one, self.target))
+
+
+class _OpNames:
+    """Runs legalizations where their ops occur; collects names again after a change.
+
+    A module of thousands of ops takes milliseconds to walk, and most legalizations are for ops
+    that it does not have.
+    """
+
+    def __init__(self) -> None:
+        self._names: frozenset[str] | None = None
+
+    def run(self, one: Legalization, target: Target, module: ir.Module) -> None:
+        """Run a legalization on a module, unless the module has none of the ops that it needs."""
+        if one.needs:
+            if self._names is None:
+                self._names = _names_of(module)
+            if self._names.isdisjoint(one.needs):
+                return
+        if cast(OnModule, one.run)(module, target):
+            self._names = None
+
+
+def _names_of(module: ir.Module) -> frozenset[str]:
+    """The names of all ops of a module."""
+    found: set[str] = set()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.add(op.name)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return frozenset(found)
 
 
 def _rewrite(program: Program, rules: Mapping[str, Rule], module: ir.Module) -> None:
@@ -262,7 +299,11 @@ def _on_program(
 
 def _on_module(run: OnProgram | OnModule, target: Target) -> Callable[[ir.Module], None]:
     chosen = cast(OnModule, run)
-    return lambda module: chosen(module, target)
+
+    def on_module(module: ir.Module) -> None:
+        chosen(module, target)
+
+    return on_module
 
 
 def legalize(

@@ -39,8 +39,8 @@ Rules: TypeAlias = Callable[[Target], Mapping[str, Rule]]
 OnProgram: TypeAlias = Callable[[Program, Target], None]
 """Rewrites a program of the gnomon dialect in place."""
 
-OnModule: TypeAlias = Callable[[ir.Module, Target], None]
-"""Rewrites a module of StableHLO in place."""
+OnModule: TypeAlias = Callable[[ir.Module, Target], bool]
+"""Rewrites a module of StableHLO in place; returns whether it has changed it."""
 
 
 class Stage(enum.Enum):
@@ -125,6 +125,8 @@ class Legalization:
       targets: the targets for which it runs.
       rules: its rewriting rules; None if it has a `run`.
       run: rewrites the program, or, from `Stage.LOWERED` on, the module; None if it has `rules`.
+      needs: ops of StableHLO, by full name. The `run` changes only modules that contain one of
+        them, so the pipeline skips it for others. If empty, it may change any module.
       issue: the address of upstream's issue, where there is one.
       texts: names of the reports in ``docs/upstream`` on what IREE does.
     """
@@ -137,6 +139,7 @@ class Legalization:
     targets: Targets = EVERY_TARGET
     rules: Rules | None = None
     run: OnProgram | OnModule | None = None
+    needs: frozenset[str] = frozenset()
     issue: str = ""
     texts: tuple[str, ...] = ()
     reproducer: str = ""
@@ -154,6 +157,10 @@ class Legalization:
             raise ValueError(f"legalization {self.name!r} needs either rules or a run")
         if self.rules is not None and self.stage not in DIALECT_STAGES:
             raise ValueError(f"legalization {self.name!r} has rules, but {self.stage} is StableHLO")
+        if self.needs and self.stage in DIALECT_STAGES:
+            raise ValueError(
+                f"legalization {self.name!r} needs ops of StableHLO, but runs before the lowering"
+            )
 
 
 def always(rules: Mapping[str, Rule]) -> Rules:

@@ -111,7 +111,7 @@ def _pieces(m: int, n: int, count: int) -> tuple[int, int]:
     return rows, min(n, max(1, round(count / rows)))
 
 
-def use_library(module: ir.Module, target: Target) -> None:
+def use_library(module: ir.Module, target: Target) -> bool:
     """Rewrite the products of a module in place, where the library computes them faster."""
     found: list[ir.Operation] = []
 
@@ -138,6 +138,7 @@ def use_library(module: ir.Module, target: Target) -> None:
             kernels = ir.Module.parse(_kernels(sorted(elements)), module.context)
             for kernel in kernels.body.operations:
                 kernel.operation.clone(ip=ir.InsertionPoint(module.body))
+    return bool(elements)
 
 
 def has_compiler_kernels(module: ir.Module) -> bool:
@@ -363,5 +364,6 @@ LEGALIZATIONS = (
         reproducer="a product of 1024 rows of f64 takes 1.3 times as long or more",
         targets=Targets.where(is_host=True),
         run=use_library,
+        needs=frozenset({_DOT}),
     ),
 )

@@ -50,7 +50,7 @@ _IDEMPOTENT = frozenset(
 )
 
 
-def guard_reductions(module: ir.Module, target: Target) -> None:
+def guard_reductions(module: ir.Module, target: Target) -> bool:
     """Add hidden zeros to reduced values that may be constant, in a StableHLO module, in place.
 
     Control flow may be in the dialect ``scf``.
@@ -58,9 +58,10 @@ def guard_reductions(module: ir.Module, target: Target) -> None:
     functions = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
     functions = [function for function in functions if len(function.regions[0].blocks)]
     names = frozenset(symbol_name(function) for function in functions)
-    for function in functions:
-        if _reduces(function):
-            _Guard(function, names).visit(function.regions[0].blocks[0])
+    guarded = [function for function in functions if _reduces(function)]
+    for function in guarded:
+        _Guard(function, names).visit(function.regions[0].blocks[0])
+    return bool(guarded)
 
 
 def _reduces(function: ir.Operation) -> bool:
@@ -192,5 +193,6 @@ LEGALIZATIONS = (
         texts=("reductions_of_constants",),
         reproducer="a sum of ten threes is not 30",
         run=guard_reductions,
+        needs=frozenset(_REDUCTIONS),
     ),
 )

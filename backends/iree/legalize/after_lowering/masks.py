@@ -19,17 +19,23 @@ from gnomon.dialects.types import is_inexact, type_of
 __all__ = ["LEGALIZATIONS", "choose_factors"]
 
 
-def choose_factors(module: ir.Module, target: Target) -> None:
+_CONVERT = "stablehlo.convert"
+
+
+def choose_factors(module: ir.Module, target: Target) -> bool:
     """Write conversions of bools to factors as selects, in a StableHLO module, in place."""
+    changed = False
     for function in module.body.operations:
         for op in list(operations(function.operation)):
-            if name_of(op) == "convert" and _is_of_mask(op) and _is_factor(op.results[0]):
+            if op.name == _CONVERT and _is_of_mask(op) and _is_factor(op.results[0]):
                 type_ = type_of(op.results[0])
                 with ir.InsertionPoint(op), op.location:
                     one, zero = stablehlo_full(type_, 1), stablehlo_full(type_, 0)
                     (chosen,) = stablehlo("select", [op.operands[0], one, zero], [type_])
                 op.results[0].replace_all_uses_with(chosen)
                 op.erase()
+                changed = True
+    return changed
 
 
 def _is_of_mask(op: ir.Operation) -> bool:
@@ -59,5 +65,6 @@ LEGALIZATIONS = (
         texts=("products_with_masks",),
         reproducer="`x * mask` is 0 instead of nan where x is infinite and the mask is False",
         run=choose_factors,
+        needs=frozenset({_CONVERT}),
     ),
 )

@@ -19,21 +19,25 @@ from gnomon.dialects.types import TensorType, mlir_type, type_of
 __all__ = ["LEGALIZATIONS", "move_functions"]
 
 _FUNCTIONS = frozenset(
-    {
+    f"stablehlo.{name}"
+    for name in (
         *("abs", "cbrt", "ceil", "convert", "cosine", "count_leading_zeros", "exponential"),
         *("exponential_minus_one", "floor", "imag", "is_finite", "log", "log_plus_one"),
         *("logistic", "negate", "not", "popcnt", "real", "round_nearest_afz"),
         *("round_nearest_even", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"),
-    }
+    )
 )
 
 
-def move_functions(module: ir.Module, target: Target) -> None:
+def move_functions(module: ir.Module, target: Target) -> bool:
     """Move functions before the ops that rearrange their operands, in place."""
+    changed = False
     for function in module.body.operations:
         for op in list(operations(function.operation)):
-            if name_of(op) in _FUNCTIONS and _rearrangement(op.operands[0]) is not None:
+            if op.name in _FUNCTIONS and _rearrangement(op.operands[0]) is not None:
                 _move(op)
+                changed = True
+    return changed
 
 
 def _rearrangement(value: ir.Value) -> ir.Operation | None:
@@ -85,5 +89,6 @@ LEGALIZATIONS = (
         texts=("functions_of_rearranged_operands",),
         reproducer="the Hessian of a softmax is refused",
         run=move_functions,
+        needs=_FUNCTIONS,
     ),
 )

@@ -22,7 +22,7 @@ __all__ = ["LEGALIZATIONS", "split_complex_selects"]
 _SELECT = "stablehlo.select"
 
 
-def split_complex_selects(module: ir.Module, target: Target) -> None:
+def split_complex_selects(module: ir.Module, target: Target) -> bool:
     """Rewrite the complex selects of a StableHLO module in place."""
     found: list[ir.Operation] = []
 
@@ -42,6 +42,7 @@ def split_complex_selects(module: ir.Module, target: Target) -> None:
             whole = _create("stablehlo.complex", op.results[0].type, parts)
         op.results[0].replace_all_uses_with(whole)
         op.erase()
+    return bool(found)
 
 
 def _is_complex(type_: ir.Type) -> bool:

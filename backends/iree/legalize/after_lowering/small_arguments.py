@@ -25,7 +25,7 @@ _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _SINE = "stablehlo.sine"
 
 
-def keep_small_digits(module: ir.Module, target: Target) -> None:
+def keep_small_digits(module: ir.Module, target: Target) -> bool:
     """Rewrite the functions of a StableHLO module that a target computes inaccurately, in place."""
     shaders = target.code in ("spirv", "msl")
     found: list[ir.Operation] = []
@@ -46,6 +46,7 @@ def keep_small_digits(module: ir.Module, target: Target) -> None:
         with ir.InsertionPoint(op), op.location:
             op.results[0].replace_all_uses_with(_WRITTEN[op.name](op.operands[0]))
         op.erase()
+    return bool(found)
 
 
 def _series(x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
@@ -105,5 +106,6 @@ LEGALIZATIONS = (
         "and, for SPIR-V, in f32",
         reproducer="`cumlogsumexp` of f64 loses terms below 1e-16",
         run=keep_small_digits,
+        needs=frozenset(_WRITTEN),
     ),
 )

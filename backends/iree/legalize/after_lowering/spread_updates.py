@@ -19,24 +19,29 @@ from gnomon.dialects.types import type_of
 __all__ = ["LEGALIZATIONS", "store_padded_spreads", "store_spread_updates"]
 
 # Ops that the compiler moves past others.
+_PAD = "stablehlo.pad"
 _MOVES = frozenset({"stablehlo.reshape", "stablehlo.transpose", "stablehlo.slice"})
 
 
-def store_spread_updates(module: ir.Module, target: Target) -> None:
+def store_spread_updates(module: ir.Module, target: Target) -> bool:
     """Put barriers between updates and their interior padding, in a StableHLO module, in place."""
+    changed = False
     for function in module.body.operations:
         for op in list(operations(function.operation)):
-            if op.name != "stablehlo.pad" or not _is_update(op.operands[0]):
+            if op.name != _PAD or not _is_update(op.operands[0]):
                 continue
             if any(ir.DenseI64ArrayAttr(op.attributes["interior_padding"])):
                 with ir.InsertionPoint(op), op.location:
                     value = op.operands[0]
                     (stored,) = stablehlo("optimization_barrier", [value], [type_of(value)])
                 op.operands[0] = stored
+                changed = True
+    return changed
 
 
-def store_padded_spreads(module: ir.Module, target: Target) -> None:
+def store_padded_spreads(module: ir.Module, target: Target) -> bool:
     """Put barriers between interior padding and ops that pad its edges, in place."""
+    changed = False
     for function in module.body.operations:
         for op in list(operations(function.operation)):
             if not _pads_edges(op):
@@ -46,10 +51,12 @@ def store_padded_spreads(module: ir.Module, target: Target) -> None:
                     with ir.InsertionPoint(op), op.location:
                         (stored,) = stablehlo("optimization_barrier", [value], [type_of(value)])
                     op.operands[i] = stored
+                    changed = True
+    return changed
 
 
 def _pads_edges(op: ir.Operation) -> bool:
-    if op.name == "stablehlo.pad":
+    if op.name == _PAD:
         return True
     if op.name not in ("stablehlo.convolution", "stablehlo.reduce_window"):
         return False
@@ -59,9 +66,7 @@ def _pads_edges(op: ir.Operation) -> bool:
 def _is_spread(value: ir.Value) -> bool:
     while not isinstance(value.owner, ir.Block):
         op = value.owner.operation
-        if op.name == "stablehlo.pad" and any(
-            ir.DenseI64ArrayAttr(op.attributes["interior_padding"])
-        ):
+        if op.name == _PAD and any(ir.DenseI64ArrayAttr(op.attributes["interior_padding"])):
             return True
         if op.name not in _MOVES:
             return False
@@ -91,6 +96,7 @@ LEGALIZATIONS = (
         texts=("interior_padding_of_updates",),
         reproducer="a pad with gaps of an updated array has the update in another place",
         run=store_spread_updates,
+        needs=frozenset({_PAD}),
     ),
     Legalization(
         name="padded-spreads",
@@ -101,5 +107,6 @@ LEGALIZATIONS = (
         texts=("pads_of_pads",),
         reproducer="sums of windows of a padded pad with gaps have the gaps in other places",
         run=store_padded_spreads,
+        needs=frozenset({_PAD}),
     ),
 )

@@ -36,7 +36,7 @@ _ELEMENTWISE = frozenset(
 _LITERAL = "stablehlo.constant"
 
 
-def store_strided_views(module: ir.Module, target: Target) -> None:
+def store_strided_views(module: ir.Module, target: Target) -> bool:
     """Put barriers after strided slices that are read by computed indices, in place."""
     views: dict[ir.Value, None] = {}
     for function in module.body.operations:
@@ -47,6 +47,7 @@ def store_strided_views(module: ir.Module, target: Target) -> None:
         with ir.InsertionPoint.after(view.owner), view.owner.location:
             (stored,) = stablehlo("optimization_barrier", [view], [type_of(view)])
         view.replace_all_uses_except(stored, stored.owner.operation)
+    return bool(views)
 
 
 def operations(op: ir.Operation) -> Iterator[ir.Operation]:
@@ -147,5 +148,6 @@ LEGALIZATIONS = (
         texts=("gathers_from_strided_slices",),
         reproducer="`x[::2][i]` does not compile",
         run=store_strided_views,
+        needs=_READERS,
     ),
 )

@@ -18,10 +18,10 @@ from gnomon.dialects.types import type_of
 
 __all__ = ["LEGALIZATIONS", "store_transposed_extrema"]
 
-_TRANSPOSE = "stablehlo.transpose"
+_REDUCE, _TRANSPOSE = "stablehlo.reduce", "stablehlo.transpose"
 
 
-def store_transposed_extrema(module: ir.Module, target: Target) -> None:
+def store_transposed_extrema(module: ir.Module, target: Target) -> bool:
     """Put barriers after multi-result reductions with a transposed result, in place."""
     found: list[ir.Value] = []
     for function in module.body.operations:
@@ -30,12 +30,13 @@ def store_transposed_extrema(module: ir.Module, target: Target) -> None:
         for op in reversed(list(operations(function.operation))):
             if op.name == _TRANSPOSE or any(x in transposed for x in op.results):
                 transposed.update(op.operands)
-            if op.name == "stablehlo.reduce" and len(op.results) > 1:
+            if op.name == _REDUCE and len(op.results) > 1:
                 found += [x for x in op.results if x in transposed]
     for value in found:
         with ir.InsertionPoint.after(value.owner), value.owner.location:
             (stored,) = stablehlo("optimization_barrier", [value], [type_of(value)])
         value.replace_all_uses_except(stored, stored.owner.operation)
+    return bool(found)
 
 
 LEGALIZATIONS = (
@@ -49,5 +50,6 @@ LEGALIZATIONS = (
         texts=("transposed_positions_of_extrema",),
         reproducer="`argmin(x, 2).T` of i32[2,2,3] does not compile",
         run=store_transposed_extrema,
+        needs=frozenset({_REDUCE}),
     ),
 )

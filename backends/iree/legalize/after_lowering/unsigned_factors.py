@@ -23,17 +23,21 @@ from gnomon.dialects.types import type_of
 __all__ = ["LEGALIZATIONS", "store_unsigned_factors"]
 
 
-def store_unsigned_factors(module: ir.Module, target: Target) -> None:
+_DOT = "stablehlo.dot_general"
+
+
+def store_unsigned_factors(module: ir.Module, target: Target) -> bool:
     """Put barriers after such conversions, in a StableHLO module, in place."""
     found: dict[ir.Value, None] = {}
     for function in module.body.operations:
         for op in operations(function.operation):
-            if op.name == "stablehlo.dot_general" and _has_vector(op):
+            if op.name == _DOT and _has_vector(op):
                 found.update(dict.fromkeys(_conversions(op)))
     for value in found:
         with ir.InsertionPoint.after(value.owner), value.owner.location:
             (stored,) = stablehlo("optimization_barrier", [value], [type_of(value)])
         value.replace_all_uses_except(stored, stored.owner.operation)
+    return bool(found)
 
 
 def _has_vector(op: ir.Operation) -> bool:
@@ -67,5 +71,6 @@ LEGALIZATIONS = (
         texts=("unsigned_operands_of_products",),
         reproducer="a product of uint8 with a vector takes 200 for -56",
         run=store_unsigned_factors,
+        needs=frozenset({_DOT}),
     ),
 )

@@ -137,21 +137,26 @@ def _evaluated(
 # ------------------------------------------------------------------------------ large expressions
 
 
-def open_expressions(module: ir.Module, target: Target) -> None:
+def open_expressions(module: ir.Module, target: Target) -> bool:
     """Make the long closed expressions of a StableHLO module read a tensor, in place."""
+    changed = False
     for function in module.body.operations:
         for block in function.operation.regions[0].blocks:
-            _open(block)
+            changed |= _open(block)
+    return changed
 
 
-def _open(block: ir.Block) -> None:
+def _open(block: ir.Block) -> bool:
+    changed = False
     for op in block.operations:
         for region in op.regions:
             for inner in region.blocks:
-                _open(inner)
+                changed |= _open(inner)
     # This ends, since each round makes one more expression read a tensor.
     while (root := _root_of_long(block)) is not None:
         _shift(root)
+        changed = True
+    return changed
 
 
 def _root_of_long(block: ir.Block) -> ir.Operation | None:
