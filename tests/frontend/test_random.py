@@ -193,7 +193,7 @@ def test_functions_that_move_keys() -> None:
         lambda: gn.numpy.concatenate([keys, words[:, 0]]),
         lambda: gn.numpy.stack([keys[0], random.key(0, impl="rbg")]),
     ):
-        with pytest.raises(ValueError, match="one extended dtype"):
+        with pytest.raises(ValueError, match="same extended dtype"):
             call()
     with pytest.raises(TypeError):
         keys.at[0].set(3)
