@@ -1,6 +1,8 @@
 """One transformer trained five ways: on one device, and on all devices of a mesh.
 
-GNOMON_NUM_CPU_DEVICES=4 python examples/parallel_training.py
+python examples/parallel_training.py                                   (one device)
+GNOMON_NUM_CPU_DEVICES=4 python examples/parallel_training.py          (four of one process)
+python -m gnomon.distributed.launch -n 4 examples/parallel_training.py (four processes)
 
 The model, the data and the optimizer are the same each time, and so are the losses. The ways differ
 in what the devices share and what they send:
@@ -14,6 +16,7 @@ in what the devices share and what they send:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -190,13 +193,16 @@ def train(way: str, mesh: Any, steps: int) -> list[float]:
 
 def main() -> None:
     """Train in each way, and print the losses."""
+    if "GNOMON_NUM_PROCESSES" in os.environ:
+        gn.distributed.initialize()
     devices = gn.devices()
     count = next(n for n in (4, 2, 1) if n <= len(devices))
     mesh = gn.make_mesh((count,), (AXIS,), devices=devices[:count])
-    print(f"devices: {count}; the losses of steps 1, 10 and 20:")
+    say = print if gn.process_index() == 0 else lambda text: None
+    say(f"devices: {count}; the losses of steps 1, 10 and 20:")
     for way in WAYS:
         losses = train(way, mesh, 20)
-        print(f"{way:>14}: " + "  ".join(f"{losses[i]:.4f}" for i in (0, 9, 19)))
+        say(f"{way:>14}: " + "  ".join(f"{losses[i]:.4f}" for i in (0, 9, 19)))
 
 
 if __name__ == "__main__":

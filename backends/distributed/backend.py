@@ -70,6 +70,11 @@ class XlaCpuBackend:
         return f"XlaCpuBackend({self.platform!r})"
 
     @property
+    def connection(self) -> Connection | None:
+        """The other processes, if there are any."""
+        return self._connection
+
+    @property
     def process_index(self) -> int:
         """The index of this process."""
         return 0 if self._connection is None else self._connection.process_id

@@ -219,8 +219,23 @@ class Mesh(_Grid):
 
     @property
     def local_mesh(self) -> Mesh:
-        """The part of the mesh with the devices of this process."""
-        return self
+        """The part of the mesh with the devices of this process.
+
+        Raises:
+          ValueError: they are not a rectangular part of it.
+        """
+        here = np.vectorize(is_addressable, otypes=[bool])(self.devices)
+        if here.all():
+            return self
+        part = self.devices
+        for axis in range(here.ndim):
+            others = tuple(other for other in range(here.ndim) if other != axis)
+            part = np.compress(here.any(axis=others), part, axis)
+        if part.size != here.sum():
+            raise ValueError(
+                f"the devices of this process are not a rectangular part of the mesh {self.shape}"
+            )
+        return Mesh(part, self.axis_names, axis_types=self.axis_types)
 
     @property
     def abstract_mesh(self) -> AbstractMesh:
