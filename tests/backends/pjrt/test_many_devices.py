@@ -90,30 +90,22 @@ def agree(found: Any, expected: Any) -> bool:
     return bool(found == expected)
 
 
-TABLES: dict[str, str] = {
-    **test_sharded_arrays.VALUES,
-    **{
-        f"mapped: {name}": test_mapped_shardings._IMPORT + test_mapped_shardings._BEFORE + program
-        for name, program in test_mapped_shardings.PROGRAMS.items()
-    },
-    **{
-        f"pmap: {name}": test_pmap._program(program)
-        for name, program in test_pmap.VALUES.items()
-        if "cpu" not in program
-    },
+def programs_of(module: Any, names: Any) -> dict[str, str]:
+    """Programs that a module of tests compares with JAX's."""
+    table = module.__name__.rpartition("test_")[2]
+    return {f"{table}: {name}": module.COMPARISON.programs[name] for name in names}
+
+
+TABLES = {
+    **programs_of(test_sharded_arrays, test_sharded_arrays.VALUES),
+    **programs_of(test_mapped_shardings, test_mapped_shardings.PROGRAMS),
+    **programs_of(test_pmap, [n for n, text in test_pmap.VALUES.items() if "cpu" not in text]),
 }
 
-
-SLOW_TABLES: dict[str, str] = {
-    **{f"explicit: {name}": text for name, text in test_explicit_shardings.PROGRAMS.items()},
-    **{
-        f"shard_map: {name}": test_shard_map._program(text)
-        for name, text in test_shard_map.VALUES.items()
-    },
-    **{
-        f"nesting: {name}": test_shard_map_nesting._program(*case, sharded=True)
-        for name, case in test_shard_map_nesting.CASES.items()
-    },
+SLOW_TABLES = {
+    **programs_of(test_explicit_shardings, test_explicit_shardings.PROGRAMS),
+    **programs_of(test_shard_map, test_shard_map.VALUES),
+    **programs_of(test_shard_map_nesting, test_shard_map_nesting.CASES),
 }
 
 
