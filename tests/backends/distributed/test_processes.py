@@ -88,11 +88,12 @@ _ENDINGS = {
 def test_the_others_learn_of_the_end_of_a_process(ending: str) -> None:
     how, message = _ENDINGS[ending]
     program = f"""
-        gn.devices()
         if process == 1:
+            gn.devices()
             {how}
         connection = gn.distributed._processes.connection()
         try:
+            gn.devices()  # which may be seconds later than in the other process
             connection.agree("a program", "digest", (0, 1))
         except gn.errors.DistributedError as error:
             print(error)
@@ -107,11 +108,12 @@ def test_the_others_learn_of_the_end_of_a_process(ending: str) -> None:
 @pytest.mark.slow
 def test_the_coordinator_dies() -> None:
     program = """
-        gn.devices()
         if process == 0:
+            gn.devices()
             os._exit(3)
         connection = gn.distributed._processes.connection()
         try:
+            gn.devices()  # which may be seconds later than in the other process
             connection.agree("a program", "digest", (0, 1))
         except gn.errors.DistributedError as error:
             print(error)
