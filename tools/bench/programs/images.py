@@ -201,7 +201,11 @@ PROGRAMS = (
     ),
     Program("image/residual_grad", "its gradient", _residual_gradient),
     Program(
-        "image/resnet_step", "a step of ResNet-18, 16 to 128 channels, batch 16", _resnet_step, 1e5
+        "image/resnet_step",
+        "a step of ResNet-18, 16 to 128 channels, batch 16",
+        _resnet_step,
+        # Normalizations divide by standard deviations: gradients lose two more digits.
+        16384.0,
     ),
     Program("image/unet_grad", "gradient of a U-Net with one level, 8 images", _unet_gradient),
     Program("image/diffusion_step", "a denoising step with that U-Net", _diffusion_step, 65536.0),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gnomon.tools.bench.frameworks import Framework
 from gnomon.tools.bench.programs.program import Arrays, Built, Program
-
-# Chaotic or long recurrences amplify rounding errors.
-_AMPLIFIED = 65536.0
 
 
 def _repeat(framework: Framework, step: Any, state: Any, times: int) -> Any:
@@ -138,7 +137,8 @@ def _cloth(framework: Framework) -> Built:
 
     places = np_.arange(32, dtype=np_.float32) * 0.1
     x = np_.stack([*np_.meshgrid(places, places), np_.zeros((32, 32), np_.float32)], -1)
-    return lambda *state: _repeat(framework, step, state, 50), (x, x)
+    # The motion is chaotic: after 50 steps, no digit of f32 is left in any framework.
+    return lambda *state: _repeat(framework, step, state, 20), (x, x)
 
 
 def _rays(framework: Framework) -> Built:
@@ -180,18 +180,19 @@ def _mandelbrot(framework: Framework) -> Built:
         start = np_.zeros_like(c), np_.zeros(c.shape, np_.int32)
         return _repeat(framework, step, start, 50)[1]
 
-    real, imaginary = np_.linspace(-2, 0.5, 256), np_.linspace(-1.2, 1.2, 256)
-    return escape, ((real[None] + 1j * imaginary[:, None]).astype(np_.complex64),)
+    # Counts at the border of the set depend on the last bit of a point: NumPy computes the points.
+    real, imaginary = np.linspace(-2, 0.5, 256), np.linspace(-1.2, 1.2, 256)
+    points = (real[None] + 1j * imaginary[:, None]).astype(np.complex64)
+    return escape, (framework.from_numpy(points),)
 
 
 PROGRAMS = (
     Program("simulation/heat", "2-d heat equation, 256x256, 200 steps", _heat),
-    Program("simulation/shallow_water", "128x128, 100 steps", _shallow_water, _AMPLIFIED),
+    Program("simulation/shallow_water", "128x128, 100 steps", _shallow_water),
     Program("simulation/cavity", "flow in a 64x64 cavity, 20 steps of 20 sweeps", _cavity),
-    Program("simulation/n_body", "64 bodies, 100 steps", _n_body, _AMPLIFIED),
-    Program("simulation/molecules", "125 molecules, 50 steps with grad", _molecules, _AMPLIFIED),
-    Program("simulation/cloth", "32x32 points, 50 steps", _cloth, _AMPLIFIED),
-    # A ray that grazes a sphere may hit it in one framework only: the picture may differ there.
-    Program("simulation/rays", "96x96 rays march 32 steps, shaded by grad", _rays, 1e7),
+    Program("simulation/n_body", "64 bodies, 100 steps", _n_body),
+    Program("simulation/molecules", "125 molecules, 50 steps with grad", _molecules),
+    Program("simulation/cloth", "32x32 points, 20 steps", _cloth),
+    Program("simulation/rays", "96x96 rays march 32 steps, shaded by grad", _rays),
     Program("simulation/mandelbrot", "256x256, 50 steps, complex64", _mandelbrot),
 )

@@ -231,12 +231,12 @@ PROGRAMS = (
         _gaussian_process,
         65536.0,
     ),
-    Program("inference/als", "10 rounds, 96 users, 64 items, rank 8", _alternating_squares, 1e6),
+    Program("inference/als", "10 rounds, 96 users, 64 items, rank 8", _alternating_squares),
     Program("inference/mixture", "20 rounds of EM, 2048 points, 8 components", _mixture, 65536.0),
     # A proposal close to the threshold may be accepted by one framework only.
     Program("inference/hmc", "16 chains, 20 steps of 10 leapfrogs", _chains, 65536.0),
     Program("inference/ppo_step", "64 cart poles, 32 steps, an update", _policy_step, 65536.0),
     Program("inference/cg", "50 steps of a sparse system, 4096 rows", _conjugate_gradients),
     # A point between two centres may go to either, and moves both.
-    Program("inference/k_means", "20 rounds, 4096 points, 16 centres", _k_means, 1e6),
+    Program("inference/k_means", "20 rounds, 4096 points, 16 centres", _k_means),
 )
