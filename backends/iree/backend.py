@@ -10,11 +10,16 @@ from typing import TypeVar
 import numpy as np
 
 from gnomon.backends import profiling
+from gnomon.backends.cache import cache_key, default_cache
 from gnomon.backends.compilation import Artifact, Lowering, Observer
 from gnomon.backends.errors import CompilationFailed, CompilerCrashed, ExecutionError
 from gnomon.backends.iree.ahead_of_time import AheadOfTimeExecutable
 from gnomon.backends.iree.buffer import Buffer
-from gnomon.backends.iree.compiler import compile_artifact, compile_with_flags
+from gnomon.backends.iree.compiler import (
+    compile_artifact,
+    compile_with_flags,
+    executable_key,
+)
 from gnomon.backends.iree.device import Device, devices_of
 from gnomon.backends.iree.emission import (
     LocatedCode,
@@ -204,8 +209,7 @@ class IreeBackend:
 
         def emit() -> dict[str, bytes]:
             plan: Plan = artifact.plan
-            given = artifact.portable if plan.code is None else plan.code
-            return emit_code(given, kind, target=self.target, options=plan.options)
+            return emit_code(_input_of(artifact), kind, target=self.target, options=plan.options)
 
         return self._first_that_compiles(artifact, emit)
 
@@ -248,21 +252,61 @@ class IreeBackend:
         return ""
 
     def _compiled(self, artifact: Artifact) -> bytes:
-        """The executable; sets the artifact's plan to the one that compiled."""
-        return self._first_that_compiles(artifact, lambda: self.executable_bytes(artifact))
+        """The executable; sets the artifact's plan to the one that compiled.
+
+        The compiler takes minutes to refuse some large programs. The cache therefore remembers
+        which attempt compiled, and later processes begin with it. A crash is not remembered as a
+        refusal: the machine may have lacked memory.
+        """
+        plan: Plan = artifact.plan
+        store = default_cache()
+        key = cache_key("attempt", executable_key(_input_of(artifact), self.target, plan.options))
+        first = int(store.get(key) or b"0") if store is not None else 0
+
+        crashes = []
+
+        def compile_() -> bytes:
+            try:
+                return self.executable_bytes(artifact)
+            except CompilerCrashed as error:
+                crashes.append(error)
+                raise
+
+        try:
+            number, vmfb = self._numbered_that_compiles(artifact, compile_, first)
+        except (CompilationFailed, CompilerCrashed):
+            if first == 0:
+                raise
+            number, vmfb = self._numbered_that_compiles(artifact, compile_, 0)
+        if store is not None and number != first and not crashes:
+            store.put(key, b"%d" % number)
+        return vmfb
 
     def _first_that_compiles(self, artifact: Artifact, compile_: Callable[[], T]) -> T:
+        return self._numbered_that_compiles(artifact, compile_, 0)[1]
+
+    def _numbered_that_compiles(
+        self, artifact: Artifact, compile_: Callable[[], T], first: int
+    ) -> tuple[int, T]:
+        """The number of the first attempt from ``first`` on that compiles, and its result.
+
+        The artifact's plan becomes that attempt.
+
+        Raises:
+          CompilationFailed, CompilerCrashed: no attempt compiles. It is the error of the first one.
+        """
         plan: Plan = artifact.plan
         failure: CompilationFailed | CompilerCrashed | None = None
-        for attempt in self._attempts(artifact, plan):
+        for number, attempt in enumerate(self._attempts(artifact, plan)):
+            if number < first:
+                continue
             artifact.plan = attempt
             try:
-                return compile_()
+                return number, compile_()
             except (CompilationFailed, CompilerCrashed) as error:
                 failure = failure or error
-        assert failure is not None
         artifact.plan = plan
-        raise failure
+        raise failure or CompilationFailed(f"there is no attempt {first} of {artifact.name}")
 
     def _attempts(self, artifact: Artifact, plan: Plan) -> Iterator[Plan]:
         """The plan, then others to try if the compiler rejects it."""
@@ -283,7 +327,7 @@ class IreeBackend:
         """The executable of a lowered program as IREE's ``.vmfb``; ``anew`` ignores the cache."""
         plan: Plan = artifact.plan
         return compile_artifact(
-            artifact.portable if plan.code is None else plan.code,
+            _input_of(artifact),
             target=self.target,
             options=options or plan.options,
             anew=anew,
@@ -298,6 +342,13 @@ class IreeBackend:
 
     def __repr__(self) -> str:
         return f"IreeBackend({self.platform!r})"
+
+
+def _input_of(artifact: Artifact) -> bytes:
+    """The compiler's input, as the artifact's plan says."""
+    plan: Plan = artifact.plan
+    portable: bytes = artifact.portable
+    return portable if plan.code is None else plan.code
 
 
 def _with_input(plan: Plan, given: CompilerInput) -> Plan:

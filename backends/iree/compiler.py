@@ -141,6 +141,18 @@ def compile_flags(target: Target, options: CompileOptions) -> list[str]:
     return flags
 
 
+def executable_key(artifact: bytes, target: Target, options: CompileOptions) -> str:
+    """The key of a program's executable in the cache: a hash of all that determines the code."""
+    flags = [flag.name for flag in target.process_flags] + compile_flags(target, options)
+    return cache_key(artifact, "\n".join(flags), *_surroundings(target))
+
+
+def _surroundings(target: Target) -> tuple[str, str, str]:
+    """What determines the code besides the program and the flags: compiler, machine and passes."""
+    machine = host_fingerprint() if target.is_host else target.name
+    return compiler_version(), machine, _between_phases_digest()
+
+
 def compile_artifact(
     artifact: bytes,
     *,
@@ -173,11 +185,7 @@ def compile_artifact(
     store = default_cache() if isinstance(cache, _DefaultCache) else cache
     flags = compile_flags(target, options)
     process_flags = [flag.name for flag in target.process_flags]
-    all_flags = process_flags + flags
-    machine = host_fingerprint() if target.is_host else target.name
-    key = cache_key(
-        artifact, "\n".join(all_flags), compiler_version(), machine, _between_phases_digest()
-    )
+    key = executable_key(artifact, target, options)
     if store is not None and not anew and (found := store.get(key)) is not None:
         return found
 
@@ -188,7 +196,7 @@ def compile_artifact(
             store,
             flags,
             process_flags,
-            (*_flags_of_kernels(all_flags), compiler_version(), machine, _between_phases_digest()),
+            (*_flags_of_kernels(process_flags + flags), *_surroundings(target)),
             options.timeout_s,
         )
     try:
