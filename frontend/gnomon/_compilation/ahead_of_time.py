@@ -1,4 +1,4 @@
-"""Functions compiled for a target that need not be here: `Lowered.compile(target=...)`."""
+"""Functions compiled for a target that this machine may lack: `Lowered.compile(target=...)`."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ __all__ = ["CompiledForTarget", "closed_program"]
 class CompiledForTarget:
     """A function compiled for a target, for one signature.
 
-    Arrays that the function closes over are a part of it.
+    The compiled program contains the arrays that the function closes over.
 
     Args:
-      target: its name.
+      target: the target's name.
       text: the traced program.
-      captures: the values of its last arguments.
+      captures: the values of the program's last arguments.
       donated: positions of the arguments whose memory a call takes over.
-      bind: makes a function of pytrees of a loaded program and its device.
-      shardings: those of the arguments and of the results.
+      bind: turns a loaded program and its device into a function of pytrees.
+      shardings: the shardings of the arguments, and those of the results.
 
     Attributes:
       target: the target's name.
-      executable: what the backend made.
-      input_shardings, output_shardings: the shardings of the arguments (a tuple of those by
-        position, a dict of those by name) and of the results; None for one device that is not
-        known.
+      executable: the backend's executable.
+      input_shardings, output_shardings: the shardings of the arguments (a pair of a tuple for
+        the positional arguments and a dict for the keyword arguments) and of the results; None
+        if the program is for a single device that is not known at compile time.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -74,10 +74,10 @@ class CompiledForTarget:
         """The program as text.
 
         Args:
-          dialect: ``"code"``: what the compiler made, where that is text (PTX for CUDA, Metal's
-            language, HLO for a TPU), or a stage before it: ``"traced"``, ``"gnomon"``,
-            ``"legalized"`` (rewritten for the target), ``"stablehlo"``.
-          debug_info: of a stage, with the user's lines.
+          dialect: ``"code"`` for the compiler's output, if that is text (PTX for CUDA, Metal's
+            language, HLO for a TPU), or the name of an earlier stage: ``"traced"``,
+            ``"gnomon"``, ``"legalized"`` (rewritten for the target), ``"stablehlo"``.
+          debug_info: whether the text of a stage includes the user's source locations.
         Raises:
           ValueError: there is no such stage, or the code is binary.
         """
@@ -107,10 +107,10 @@ class CompiledForTarget:
         }
 
     def memory_analysis(self) -> Any:
-        """The memory that the program needs, where the compiler tells it.
+        """The memory that the program needs, if the compiler reports it.
 
         Raises:
-          NotImplementedError: it does not.
+          NotImplementedError: the compiler does not report it.
         """
         if hasattr(self.executable, "memory_analysis"):
             return self.executable.memory_analysis()
@@ -120,7 +120,7 @@ class CompiledForTarget:
         """Run the program, on the first device of the target's platform.
 
         Raises:
-          BackendUnavailable: this machine has none.
+          BackendUnavailable: the program cannot be loaded in this process.
           TypeError: structure, shapes or dtypes are not those it was compiled for.
         """
         if self._loaded is None:
@@ -137,12 +137,12 @@ class CompiledForTarget:
         return f"<compiled for {self.target}>"
 
 
-# The attributes of a function that have an entry for each argument or result.
+# The attributes of a function op that hold one entry per argument or per result.
 _PER_VALUE = ("arg_attrs", "res_attrs")
 
 
 def closed_program(text: str, captures: Sequence[Array]) -> Program:
-    """A traced program from its text; the values of its last arguments become constants."""
+    """Parse a traced program; ``captures``, the values of its last arguments, become constants."""
     program = Program(ir.Module.parse(text, context()))
     if captures:
         _close_over(program, captures)
@@ -150,7 +150,7 @@ def closed_program(text: str, captures: Sequence[Array]) -> Program:
 
 
 def _close_over(program: Program, captures: Sequence[Array]) -> None:
-    """Make the last arguments of ``main`` constants."""
+    """Replace the last arguments of ``main`` by constants."""
     body = program.body("main")
     function = program.function("main")
     kept = {name: function.attributes[name] for name in _PER_VALUE if name in function.attributes}

@@ -43,14 +43,14 @@ def _names(value: Any, what: str) -> tuple[str, ...]:
 
 
 class Marked(NamedTuple):
-    """Arguments that are treated in a way of their own, by position and by name."""
+    """The static or the donated arguments of a function, by position and by name."""
 
     nums: tuple[int, ...]
     names: tuple[str, ...]
 
 
 def _marked(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> Marked:
-    """Non-negative positions and names; the one not given is found from the signature."""
+    """Non-negative positions and names; if only one is given, the signature gives the other."""
     infer = argnums is None or argnames is None
     nums = _ints(argnums, f"{what}_argnums")
     names = _names(argnames, f"{what}_argnames")
@@ -73,7 +73,8 @@ def _marked(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> 
                 f"{name_of(fun)} takes {count}"
             )
     nums = tuple(i + count if i < 0 else i for i in nums)
-    # With ``*args`` any number of arguments may come; those before the first one never do.
+    # A function with ``*args`` takes any number of arguments, so positions above ``count`` are
+    # valid; those still negative here name no argument.
     nums = tuple(i for i in nums if i >= 0)
     named = {p.name for p in parameters if p.kind in _NAMED}
     for name in names:
@@ -107,11 +108,11 @@ class Treatment(NamedTuple):
         donate_argnums: Any,
         donate_argnames: Any,
     ) -> Treatment:
-        """From what `jit` is given.
+        """Make it from the arguments of `jit`.
 
         Raises:
-          TypeError, ValueError: these are no arguments of the function.
-          ValueError: an argument is both.
+          TypeError, ValueError: a position or a name is not one of an argument of the function.
+          ValueError: an argument is both static and donated.
         """
         static = _marked(fun, static_argnums, static_argnames, "static")
         donated = _marked(fun, donate_argnums, donate_argnames, "donate")
@@ -122,12 +123,12 @@ class Treatment(NamedTuple):
 
 
 class Call:
-    """The arguments of a call: dynamic leaves, and how to put the call together again.
+    """The arguments of a call, split into static arguments and the leaves of the dynamic ones.
 
     Attributes:
       static_args, static_kwargs: the static arguments, by position and by name.
       count: the number of positional arguments.
-      leaves, tree: the dynamic arguments.
+      leaves, tree: the leaves and the structure of the dynamic arguments.
       donated: the positions of the donated leaves.
     """
 
@@ -150,7 +151,7 @@ class Call:
             self.donated = tuple(i for i, flag in enumerate(flags) if flag)
 
     def arguments(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Positional and keyword arguments, with other leaves."""
+        """The positional and keyword arguments of the call, with other dynamic leaves."""
         dynamic_args, dynamic_kwargs = tree_util.tree_unflatten(self.tree, list(leaves))
         rest = iter(dynamic_args)
         args = tuple(
@@ -159,7 +160,7 @@ class Call:
         return args, {**dynamic_kwargs, **self.static_kwargs}
 
     def leaf_names(self, fun: Callable[..., Any] | None = None) -> list[str]:
-        """A name in messages for each dynamic leaf; by position where the function is not known."""
+        """The name of each dynamic leaf for messages; by position if the signature is not known."""
         parameters = (fun and _parameters(fun)) or []
         dynamic = [i for i in range(self.count) if i not in self.static_args]
         arguments = tree_util.tree_unflatten(self.tree, self.leaves)
@@ -177,7 +178,7 @@ class Call:
 
 
 def check_arguments(call: Call, fun: Callable[..., Any], type_of: Callable[[Any], Any]) -> None:
-    """Raise the error of the first leaf that is no array, with its name."""
+    """Raise the error of the first leaf that ``type_of`` rejects, prefixed with its name."""
     for i, leaf in enumerate(call.leaves):
         try:
             type_of(leaf)

@@ -1,4 +1,4 @@
-"""Donated arguments: which of them a program can take over the memory of."""
+"""Donated arguments: finding those whose memory a program can reuse for results."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["usable_donations"]
 
 
 def usable_donations(call: Call, results: Sequence[ShapedArray]) -> tuple[int, ...]:
-    """The donated leaves that a result of the same type can take the place of.
+    """The positions of the donated leaves whose memory a result of the same type can take over.
 
-    Warns (``UserWarning``) of the others, which stay the caller's.
+    Warns (``UserWarning``) about the other donated leaves, which stay valid.
 
     Args:
       call: the arguments.

@@ -26,7 +26,7 @@ __all__ = ["CheckedEntry", "Entry", "MeshEntry", "PlacedEntry", "ShardedEntry", 
 
 
 def _buffer_of(leaf: Any) -> Buffer:
-    """The buffer of an array, made on first use, or of a value that becomes one."""
+    """The buffer in host memory, created on first use, of an array or a value that becomes one."""
     array: Any = leaf if type(leaf) is ConcreteArray else as_operand(leaf)
     if array._buffer is None:
         array._buffer = HOST.backend.put(array.numpy_value(), HOST)
@@ -35,7 +35,7 @@ def _buffer_of(leaf: Any) -> Buffer:
 
 
 def _host_buffer(leaf: Any) -> Buffer:
-    """The buffer of an array on the host, where the array is brought if it lives elsewhere."""
+    """The buffer of an array in host memory; an array on another device is copied there."""
     array: Any = leaf if isinstance(leaf, ConcreteArray) else as_operand(leaf)
     if isinstance(array, PlacedArray):
         if Config.guards_somewhere:
@@ -58,7 +58,7 @@ class Entry:
         self._single = traced.tree == tree_util.tree_structure(0)
 
     def _buffers_of(self, captures: Sequence[Array]) -> list[Any]:
-        """Buffers that no later call deletes."""
+        """Buffers of the captured arrays that no later call deletes."""
         return [HOST.backend.put(c.numpy_value(), HOST) for c in captures]
 
     def __call__(self, leaves: list[Any]) -> Any:
@@ -70,7 +70,7 @@ class Entry:
             for leaf in leaves
         ]
         inputs += self._captures
-        # The signature that this entry was found by tells number, shapes and dtypes.
+        # No check of number, shapes and dtypes: they are in the signature that found this entry.
         buffers = self._executable.run(inputs)
         for i in self._donated:
             leaf = leaves[i]
@@ -84,7 +84,7 @@ class Entry:
 
 
 def check_donated(leaves: Sequence[Any], donated: tuple[int, ...]) -> None:
-    """Raise if an array is donated and is another argument too."""
+    """Raise if a donated array is also passed as another argument of the same call."""
     arrays = [leaf for leaf in leaves if isinstance(leaf, ConcreteArray)]
     if len({id(a) for a in arrays}) == len(arrays):
         return
@@ -98,7 +98,7 @@ def check_donated(leaves: Sequence[Any], donated: tuple[int, ...]) -> None:
 
 
 class PlacedEntry(Entry):
-    """An entry whose program runs on another device, or whose results are committed to theirs."""
+    """An entry for a device other than the host, or whose results are committed to their device."""
 
     __slots__ = ("_committed", "_device")
 
@@ -138,7 +138,7 @@ class PlacedEntry(Entry):
         return results[0] if self._single else tree_util.tree_unflatten(self._tree, results)
 
     def _input(self, number: int, leaf: Any, *, fresh: bool) -> Buffer:
-        """The buffer of a leaf of the call; ``fresh``: its memory may be taken over."""
+        """The buffer of a leaf of the call; if ``fresh``, the call may take over its memory."""
         return on_device.input_buffer(leaf, self._device, fresh=fresh)
 
     def _wrapped(self, buffers: Sequence[Buffer]) -> Sequence[Array]:
@@ -201,7 +201,7 @@ class MeshEntry(ShardedEntry):
 
 
 class CheckedEntry:
-    """An entry under `debug_nans` or `debug_infs`, which finds the op that bad results are of."""
+    """An entry for `debug_nans` or `debug_infs`: finds the op that produces an invalid value."""
 
     def __init__(
         self, entry: Callable[[list[Any]], Any], fun: Callable[..., Any], call: Call

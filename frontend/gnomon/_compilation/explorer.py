@@ -1,4 +1,4 @@
-"""A page that shows a program at every stage, beside the lines of the user that it comes from."""
+"""A page that shows a program at every stage, beside the lines of user code it comes from."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _DEPTH = 16
 class ExplorerPage:
     """One HTML page, without references to the network.
 
-    In a notebook it shows itself.
+    A notebook displays it.
 
     Attributes:
-      data: what the page shows, as JSON holds it: ``files``, ``stages``, ``passes``,
+      data: the page's contents as JSON values: ``files``, ``stages``, ``passes``,
         ``costs``, ``graph``.
 
     Example:
@@ -68,7 +68,7 @@ class ExplorerPage:
 
     def __str__(self) -> str:
         """The page as HTML."""
-        # In a script element only "<" could end it.
+        # Escaped because "</script" would end the script element.
         data = json.dumps(self.data, separators=(",", ":")).replace("<", "\\u003c")
         page = _TEMPLATE.read_text(encoding="utf-8").replace(_DATA, data)
         return page.replace("<title></title>", f"<title>{html.escape(self.data['name'])}</title>")
@@ -97,12 +97,12 @@ def explore(
     """The page of a traced program.
 
     Args:
-      name: of the function.
+      name: the name of the function.
       text: the program with locations.
-      captures: the values of its last arguments.
-      target: what it is lowered for.
-      hidden: folders of files that are not the user's.
-      code: whether to compile it, for the stages of kernels and assembly.
+      captures: the values of the program's last arguments.
+      target: the target that the program is lowered for.
+      hidden: folders whose files do not count as the user's.
+      code: whether to compile the program, for the stages of kernels and assembly.
     """
     backend, _ = platforms.compiler_for(target)
     passes = _Passes()
@@ -132,7 +132,7 @@ def _texts(stages: Stages) -> list[tuple[str, Text]]:
 
 
 class _Files:
-    """The user's files that programs name, by number."""
+    """The user's files that locations refer to, numbered in order of appearance."""
 
     def __init__(self, hidden: tuple[str, ...]) -> None:
         self._hidden = hidden
@@ -140,14 +140,14 @@ class _Files:
         self._numbers: dict[str, int | None] = {}
 
     def place(self, location: str) -> tuple[int, int] | None:
-        """The number of the file and the line of a location; None if it names no user's file."""
+        """The file number and the line of a location; None if it refers to no file of the user."""
         for path, line in _PLACE.findall(location):
             if found := self.numbered(path, int(line)):
                 return found
         return None
 
     def numbered(self, path: str, line: int) -> tuple[int, int] | None:
-        """The number of a file and the line; None if it is none of the user's."""
+        """The number of a file, and the line; None if the file is not the user's."""
         number = self._number(path) if path and line else None
         return None if number is None else (number, line)
 
@@ -162,14 +162,14 @@ class _Files:
         try:
             lines = Path(path).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
-            # Of an interpreter or a notebook: the line is known, its text is not.
+            # Code from a REPL or a notebook cell: the line is known, its text is not.
             lines = []
         self.entries.append({"path": path, "lines": lines})
         return len(self.entries) - 1
 
 
 def _stage(name: str, text: Text, files: _Files) -> dict[str, Any]:
-    """A stage with the place of each of its lines."""
+    """A stage as JSON values, with the file number and the user's line of each of its lines."""
     located = text.located
     aliases = dict(_ALIAS.findall(located))
     plain = text.plain.rstrip("\n").split("\n")
@@ -196,7 +196,7 @@ def _stage(name: str, text: Text, files: _Files) -> dict[str, Any]:
 
 
 def _resolved(location: str, aliases: dict[str, str], depth: int = _DEPTH) -> str:
-    """A location with the aliases in it replaced."""
+    """A location with its aliases (``#loc3``) expanded."""
     if depth == 0:
         return location
     return _REFERENCE.sub(
@@ -212,14 +212,14 @@ def _counts(text: str) -> Counter[str]:
 
 
 class _Passes:
-    """An observer that keeps what each pass changed."""
+    """An observer of passes that records the diff of each pass."""
 
     def __init__(self) -> None:
         self.steps: list[dict[str, Any]] = []
         self._text = ""
 
     def start(self, module: ir.Module) -> None:
-        """Keep the program before the first pass."""
+        """Record the program before the first pass."""
         self._text = str(module)
 
     def __call__(self, step: Pass, module: ir.Module) -> None:
@@ -237,7 +237,7 @@ class _Passes:
 
 
 def _costs(program: Program, files: _Files) -> list[dict[str, Any]]:
-    """The estimated cost of each line of the user, before fusion."""
+    """The estimated cost of each line of user code, before fusion."""
     found: dict[tuple[int, int], list[float]] = {}
     for op, cost in operation_costs(program.body("main")):
         place = files.place(str(op.location))

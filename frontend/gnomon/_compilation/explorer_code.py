@@ -1,8 +1,8 @@
-"""Kernels and assembly as stages of the explorer, with the user's line of each of their lines.
+"""Kernels and assembly as stages of the explorer, each line linked with a line of user code.
 
-The compiler writes the place of each instruction into the assembly (``.loc``): the user's line, or,
-where it has written the kernels into files as well, the line of the kernel. Both together tell
-which lines of the user a line of a kernel is of.
+The compiler writes the source line of each instruction into the assembly (``.loc``): the user's
+line or, if it also dumps the kernels into files, the line in the kernel's file. Comparing the two
+assemblies instruction by instruction gives the user's lines for each line of a kernel.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def code_stages(code: LocatedCode, place: _Place) -> list[dict[str, Any]]:
     """The stages of a compiled program.
 
     Args:
-      code: the compiler's.
-      place: the number of a file and the line, or None if it is none of the user's.
+      code: the kernels and assembly from the compiler.
+      place: returns the number of a file, and the line, or None if the file is not the user's.
     """
     assembly = _parsed(code.assembly)
     kernels = _kernel_lines(_parsed(code.assembly_of_kernels), assembly)
@@ -73,7 +73,7 @@ def _row(text: str, place: tuple[int, int] | None) -> dict[str, Any]:
 
 
 def _parsed(text: str) -> list[_Line]:
-    """The lines of assembly that are code, with the place of each."""
+    """The instructions, labels and comments of assembly, each with its source line."""
     paths: dict[int, str] = {}
     path, line, lines = "", 0, []
     entering = False
@@ -85,7 +85,7 @@ def _parsed(text: str) -> list[_Line]:
             paths[int(found[1])] = f"{folder}/{name}" if folder and name[:1] != "/" else name
         elif found := _LOC.match(row):
             path, line = paths.get(int(found[1]), ""), int(found[2])
-            # A function begins with a place that the compiler makes up.
+            # The first location of a function is synthetic, unless it ends the prologue.
             line = 0 if entering and "prologue_end" not in row else line
             entering = False
         elif row.strip() and not (row.lstrip().startswith(".") and not _LABEL.match(row)):
@@ -99,12 +99,12 @@ def _parsed(text: str) -> list[_Line]:
 def _kernel_lines(
     of_kernels: list[_Line], of_user: list[_Line]
 ) -> Mapping[tuple[str, int], tuple[str, int]]:
-    """The user's place of a kernel's line: that of most of its instructions."""
+    """The user's line for each line of a kernel: that of most of its instructions."""
     votes: defaultdict[tuple[str, int], Counter[tuple[str, int]]] = defaultdict(Counter)
     one = [line for line in of_kernels if line.is_instruction]
     other = [line for line in of_user if line.is_instruction]
     if [line.text for line in one] != [line.text for line in other]:
-        return {}  # Without a correspondence of instructions nothing is known.
+        return {}  # The instructions cannot be paired.
     for kernel, user in zip(one, other, strict=True):
         if kernel.line and user.line:
             name = kernel.path.rpartition("/")[2]

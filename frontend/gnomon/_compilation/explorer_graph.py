@@ -10,7 +10,7 @@ from gnomon.dialects.types import type_of
 
 __all__ = ["laid_out"]
 
-# Larger graphs cannot be read, and take a browser long.
+# Larger graphs are unreadable, and slow in a browser.
 _MOST_NODES = 400
 _SWEEPS = 4
 _WIDTH, _HEIGHT, _BETWEEN, _LAYER = 150, 34, 16, 64
@@ -21,13 +21,13 @@ def laid_out(body: Body, place: _Place) -> dict[str, Any]:
     """A body as nodes and edges with coordinates.
 
     Args:
-      body: its arguments and operations are the nodes.
-      place: the file and the line of a location, or None.
+      body: a body whose arguments, operations and results become the nodes.
+      place: returns the file number and the line of a location, or None.
 
     Returns:
-      ``width``, ``height``; ``nodes``: ``x``, ``y``, ``op``, ``type``, ``file``, ``line``; and
-      ``edges``: pairs of the numbers of nodes. ``left_out`` counts the nodes of a graph that is too
-      large, which is empty.
+      A dict of ``width``, ``height``, ``nodes`` (with ``x``, ``y``, ``op``, ``type``, ``file``,
+      ``line``) and ``edges`` (pairs of node numbers). If the graph has too many nodes, it is left
+      empty, and ``left_out`` is their number.
     """
     nodes: list[dict[str, Any]] = []
     edges: list[tuple[int, int]] = []
@@ -63,7 +63,7 @@ def laid_out(body: Body, place: _Place) -> dict[str, Any]:
 
 
 def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """The nodes by depth; inside of a layer, near to those that they are joined with."""
+    """The nodes by depth; within a layer, each is placed close to its neighbours in the graph."""
     before: list[list[int]] = [[] for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
     for start, end in edges:

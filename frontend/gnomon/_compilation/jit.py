@@ -1,4 +1,4 @@
-"""Compilation: `jit`, which finds the compiled program of a call, or makes it."""
+"""Compilation: `jit`, which looks up the compiled program for a call, or compiles one."""
 
 from __future__ import annotations
 
@@ -130,29 +130,30 @@ def jit(
       fun: a pure function of arrays and pytrees of them. Without it, a decorator is returned.
       in_shardings: the shardings of the positional arguments: a `gnomon.sharding.Sharding`, a
         `gnomon.P` of the mesh that is set, or a pytree of those and of None that is a prefix of
-        the tuple of the arguments. None: as an argument is. An array that was put elsewhere is not
-        moved. With one `SingleDeviceSharding` the program runs on its device, and arguments are
-        brought there.
-      out_shardings: the shardings of the result, likewise. None: they follow from the arguments'.
+        the tuple of the arguments. None: the sharding that the argument has. An array committed
+        to another sharding is an error; it is not moved. With one `SingleDeviceSharding` the
+        program runs on its device, and arguments are copied there.
+      out_shardings: the shardings of the result, likewise. None: they are propagated from the
+        arguments.
       static_argnums: positions of arguments that are Python values known at tracing; they must be
         hashable, and each new value compiles anew.
-      static_argnames: likewise by name. Where only one of the two is given, the other is found from
-        the signature.
+      static_argnames: likewise by name. If only one of the two is given, the other is inferred
+        from the signature.
       donate_argnums, donate_argnames: arguments whose memory the call may take over; they must not
         be used afterwards.
-      keep_unused: arguments that ``fun`` does not use stay arguments of the program in any case;
-        taken for compatibility.
-      device: where the program runs, wherever its arguments are; they are brought there. By default
-        it runs on the device that arguments are committed to (`device_put`), else on the default
-        one. Inside of another traced function it runs where that does.
-      backend: likewise, on the first device of a platform.
-      inline: inside of another traced function, calls are inlined in any case; taken for
-        compatibility.
-      compiler_options: None or empty: those of XLA mean nothing here.
-      tiered: whether the first calls do not wait for the compiler: NumPy evaluates the program
-        while it is compiled in the background, and the compiled program takes over when it is
-        ready. None: as the option ``gnomon_tiered`` says. Without effect on devices other than the
-        CPU. An error of the compiler is raised by the next call. See
+      keep_unused: without effect, accepted for compatibility: unused arguments of ``fun`` always
+        stay arguments of the program.
+      device: the device that the program runs on; arguments elsewhere are copied there. By default,
+        the program runs on the device that arguments are committed to (`device_put`), or else on
+        the default device. A call inside another traced function runs on that function's device.
+      backend: the name of a platform, whose first device the program runs on.
+      inline: without effect, accepted for compatibility: calls inside another traced function are
+        always inlined.
+      compiler_options: must be None or empty: XLA's options do not apply here.
+      tiered: whether the first calls run without waiting for the compiler: NumPy evaluates the
+        program while it is compiled in the background, and the compiled program takes over when it
+        is ready. None: as the option ``gnomon_tiered`` says. Without effect on devices other than
+        the CPU. The next call raises an error of the compiler. See
         `JitFunction.wait_for_compilation`.
     Returns:
       A `JitFunction`: call it like ``fun``, or ``.lower(*args).compile()`` it ahead of time.
@@ -210,7 +211,7 @@ def jit(
 
 
 def _device_of_shardings(demands: Demands) -> Device | None:
-    """The device of shardings that are all of a single device; None for others."""
+    """The device of the shardings if all are `SingleDeviceSharding`, otherwise None."""
     found = None
     _, shardings = demands.key
     if not all(isinstance(sharding, SingleDeviceSharding) for sharding in shardings):
@@ -227,7 +228,7 @@ def _device_of_shardings(demands: Demands) -> Device | None:
 
 
 class JitFunction(Generic[P, R]):
-    """A jitted function: it compiles itself for each new signature."""
+    """A jitted function, which is traced and compiled for each new signature."""
 
     def __init__(
         self,
@@ -282,9 +283,8 @@ class JitFunction(Generic[P, R]):
             traced, place, shardings = self._trace_with_place(call)
             check_execution(f"jit of {name_of(self._fun)}")
             if any(is_tracer(c) for c in traced.captures):
-                # The function closes over a value that is being traced (a jitted inner function
-                # under grad): the call is a part of that trace, and nothing can be kept for another
-                # one.
+                # The function closes over a tracer (a jitted inner function under grad): the call
+                # becomes part of that trace, and the result cannot be cached for other traces.
                 return self._call_traced(args, kwargs)
             entry = self._entry(traced, call, place, shardings, start)
             if config.checks_values:
@@ -297,10 +297,10 @@ class JitFunction(Generic[P, R]):
     def wait_for_compilation(self, timeout: float | None = None) -> None:
         """Wait until the programs that are being compiled in the background are ready.
 
-        It returns at once where nothing is: see ``tiered`` of `jit`.
+        Return at once if none are: see ``tiered`` of `jit`.
 
         Raises:
-          TimeoutError: that takes longer than ``timeout`` seconds.
+          TimeoutError: compilation takes longer than ``timeout`` seconds.
           CompilationError: a compilation failed; the next call of that signature raises it too.
 
         Example:
@@ -357,10 +357,10 @@ class JitFunction(Generic[P, R]):
         shardings: Shardings,
         start: float | None,
     ) -> Entry | TieredEntry:
-        """The program of a signature; compiled, or compiled in the background.
+        """Make the entry of a new signature: compiled here, or in the background if tiered.
 
         Args:
-          start: when the call began, where that is logged.
+          start: when the call began, if the time is to be logged.
         """
 
         def log() -> None:
@@ -386,7 +386,7 @@ class JitFunction(Generic[P, R]):
         return compiled
 
     def _trace_with_place(self, call: Call) -> tuple[Traced, tuple[Device, bool], Shardings]:
-        """Trace for the device that the program will run on, and find that."""
+        """Trace for the device that the program will run on; return it with the trace."""
         place = self._place_of(call, (), None)
         while True:
             with outside_of_traces(), program_platform(place[0].platform) as asked:
@@ -400,7 +400,8 @@ class JitFunction(Generic[P, R]):
                 config.mesh_context[0],
             )
             before, place = place, self._place_of(call, traced.captures, shardings.place)
-            # Arrays that the function closes over are known only now, and may be elsewhere.
+            # The arrays that the function closes over are known only after tracing. If they change
+            # the program's platform, a function that asked for the platform is traced again.
             if not asked or place[0].platform == before[0].platform:
                 return traced, place, shardings
 
@@ -471,13 +472,13 @@ class JitFunction(Generic[P, R]):
         return tree_util.tree_unflatten(traced.tree, results)
 
     def _memo_key(self, call: Call, avals: list[ShapedArray]) -> Any:
-        """Everything that what is traced depends on."""
-        # Types and signs count too: 1 and True, 0.0 and -0.0 are equal and not the same program.
+        """A key of everything that the traced program depends on."""
+        # Types and signs are part of the key: 1 == True and 0.0 == -0.0, but the programs differ.
         statics = tuple(
             (name, type(value), value, repr(value) if isinstance(value, (float, complex)) else None)
             for name, value in (*call.static_args.items(), *call.static_kwargs.items())
         )
-        # Rules of custom derivatives are traced to the depth at which they can be needed.
+        # Rules of custom derivatives are traced as deep as differentiation can still need them.
         order = differentiation_order()
         axes = tuple((axis.name, axis.size) for axis in state.axes)
         return (call.tree, tuple(avals), statics, call.count, config.token, order, axes)
@@ -487,7 +488,7 @@ class JitFunction(Generic[P, R]):
 
 
 class _Programs(NamedTuple):
-    """The programs of a function by signature, and those of them that are compiled in two tiers."""
+    """The compiled programs of a function by signature, and its tiered entries."""
 
     cache: SignatureCache
     tiered: weakref.WeakSet[TieredEntry]
@@ -504,7 +505,7 @@ def _programs_of(
     demands: Demands,
     tiered: bool | None,
 ) -> _Programs:
-    """The compiled programs of a function, shared by all that `jit` makes of it alike."""
+    """The compiled programs of a function, shared by all jits of it with the same options."""
 
     def make() -> _Programs:
         cache = SignatureCache(abstractify, flatten_one_level, ConcreteArray, *treatment.static)
@@ -512,7 +513,7 @@ def _programs_of(
 
     try:
         of_function = _caches.setdefault(fun, {})
-    except TypeError:  # neither hashed nor referred to weakly
+    except TypeError:  # not hashable or not weakly referenceable
         return make()
     key = (treatment, place, demands, tiered)
     if key not in of_function:
@@ -521,7 +522,7 @@ def _programs_of(
 
 
 def _constrained(arrays: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
-    """Values of a trace with the shardings over meshes that are demanded of them."""
+    """Traced values, constrained to those of the requested shardings that are over meshes."""
     return [
         constrained(x, sharding) if isinstance(sharding, NamedSharding) else x
         for x, sharding in zip(arrays, shardings, strict=True)
@@ -529,7 +530,7 @@ def _constrained(arrays: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
 
 
 def clear_caches() -> None:
-    """Forget the compiled programs of all jitted functions; those on disk stay."""
+    """Forget the compiled programs of all jitted functions; the cache on disk is kept."""
     for of_function in list(_caches.values()):
         for programs in of_function.values():
             programs.cache.clear()
@@ -543,19 +544,20 @@ def clear_caches() -> None:
 
 
 def abstractify(x: Any) -> Any:
-    """The interned type of an argument, for the signature; tracers are not looked up."""
+    """The interned type of an argument, part of a signature; `UNCACHED` for a tracer."""
     if type(x) is Tracer:
         return UNCACHED
-    array = operand_of(x)  # Nothing is moved by asking for its type.
+    array = operand_of(x)  # Does not move the array.
     if isinstance(array, PlacedArray) and array._committed:
         place = array._sharding if type(array) is ShardedArray else array._device
         return _place_token(array.aval, place)
-    # Where others are does not matter: the program runs on the default device.
+    # The place of an uncommitted array is not part of the signature: such arrays do not
+    # determine the device of the program.
     return array.aval
 
 
 class _PlaceToken(NamedTuple):
-    """The type of an array that is committed to a device or a sharding; interned like a type."""
+    """The type and the place of an array committed to a device or a sharding; interned."""
 
     aval: ShapedArray
     place: Any

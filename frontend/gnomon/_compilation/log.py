@@ -1,4 +1,4 @@
-"""Log messages of `jit` about new signatures, under `log_compiles` and similar options."""
+"""Log messages of `jit` about new signatures, for `log_compiles` and similar options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gnomon._tracing.function import name_of
 
 _log = logging.getLogger("gnomon.jit")
 
-# Structure, types and static values of the calls for which each function was compiled.
+# The structure, types and static values of the calls that each function was compiled for.
 _Signature = tuple[Any, tuple[ShapedArray, ...], dict[Any, Any]]
 _seen: weakref.WeakKeyDictionary[Callable[..., Any], list[_Signature]] = weakref.WeakKeyDictionary()
 
@@ -27,9 +27,9 @@ def log_cache_miss(fun: Callable[..., Any], call: Any) -> float:
     """Log that a function is about to be traced for a new signature.
 
     Returns:
-      The time, for `log_compiled`.
+      The current time, which `log_compiled` takes.
     Raises:
-      RuntimeError: under `no_tracing`.
+      RuntimeError: the option `no_tracing` is set.
     """
     name = name_of(fun)
     if config.no_tracing:
@@ -45,10 +45,11 @@ def log_cache_miss(fun: Callable[..., Any], call: Any) -> float:
 
 
 def log_compiled(fun: Callable[..., Any], start: float, *, enabled: bool) -> None:
-    """Log the time since ``start``, which `log_cache_miss` returned, under `log_compiles`.
+    """Log the time since ``start``, which `log_cache_miss` returned, if `log_compiles` is set.
 
     Args:
-      enabled: whether that was set for the call; another thread may have compiled the program.
+      enabled: whether `log_compiles` was set for the call. It is passed because a background
+        thread may have compiled the program.
     """
     if enabled:
         seconds = time.perf_counter() - start
@@ -60,13 +61,13 @@ def _types(call: Any) -> str:
 
 
 def remember_signature(fun: Callable[..., Any], call: Any) -> None:
-    """Note that a function was compiled for the signature of a call, for later explanations."""
-    with contextlib.suppress(TypeError):  # neither hashed nor referred to weakly
+    """Record the signature that a function was compiled for, for later explanations."""
+    with contextlib.suppress(TypeError):  # not hashable or not weakly referenceable
         _seen.setdefault(fun, []).append(_signature(call))
 
 
 def forget_signatures() -> None:
-    """Forget what was compiled, as `clear_caches` does."""
+    """Forget all recorded signatures; part of `clear_caches`."""
     _seen.clear()
 
 
@@ -76,7 +77,7 @@ def _signature(call: Any) -> _Signature:
 
 
 def _explanation(fun: Callable[..., Any], call: Any) -> str:
-    """Why the signature of a call is new: what differs from the closest one before."""
+    """Explain a cache miss by the differences from the closest signature seen before."""
     filename, line = user_frame()
     lines = [f"TRACING CACHE MISS at {filename}:{line}:"]
     before: list[_Signature] = []

@@ -1,4 +1,4 @@
-"""The last stages of a function compiled ahead of time: lowered, and compiled."""
+"""The last stages of a function compiled ahead of time: `Lowered` and `Compiled`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Options = dict[str, Any] | None
 
 
 def no_compiler_options(what: str, options: Options) -> None:
-    """Raise `NotImplementedError` for options of XLA."""
+    """Raise `NotImplementedError` if compiler options are given, which are XLA's."""
     if options:
         raise NotImplementedError(
             f"{what}: compiler_options {sorted(options)} are XLA's, and nothing here takes them; "
@@ -79,7 +79,8 @@ class Lowered(Stage):
         Args:
           dialect: the stage: ``"traced"`` (transformations are ops), ``"gnomon"`` (transformations
             expanded), ``"legalized"`` (rewritten for the backend) or ``"stablehlo"``.
-          debug_info: with the user's lines, and the names of `named_scope`.
+          debug_info: whether to include the user's source locations, and the names of
+            `named_scope`.
         """
         names = {"gnomon": "expanded"}
         stage = names.get(dialect, dialect)
@@ -100,20 +101,20 @@ class Lowered(Stage):
         to a file.
 
         Args:
-          target: what to lower for, see `compile`; by default the device of the arguments.
-          code: whether to compile the program, for its kernels and assembly.
+          target: the target to lower for, see `compile`; by default the device of the arguments.
+          code: whether to compile the program as well, to show its kernels and assembly.
         """
         target = target or self._device.platform
         text = self.stages.traced.located
         return explore(self._traced.name, text, self._traced.captures, target, code=code)
 
     def cost_analysis(self) -> dict[str, float]:
-        """An estimate of what a call does, before the compiler has fused anything.
+        """An estimate of the cost of a call, before the compiler has fused anything.
 
         Returns:
-          ``"flops"`` and ``"bytes accessed"``, those of a loop counted once for each iteration (a
-          hundred, where their number is not known), and ``"dispatches"``, kernels one after
-          another.
+          ``"flops"`` and ``"bytes accessed"``, with the body of a loop counted once per iteration
+          (a hundred times if the number of iterations is not known), and ``"dispatches"``, the
+          number of kernels launched one after another.
         """
         cost = self._artifact.cost
         return {
@@ -129,18 +130,18 @@ class Lowered(Stage):
     def compile(
         self, compiler_options: Options = None, *, target: str | None = None
     ) -> Compiled | CompiledForTarget:
-        """Compile for the device of the arguments, or for a target that need not be here.
+        """Compile for the device of the arguments, or for a target that this machine may lack.
 
-        For devices of `gnomon.experimental.topologies`, the result is as for a target: it tells
-        of memory and costs, is serialized, and does not run here.
+        For devices of `gnomon.experimental.topologies`, the result is as for a target: it reports
+        memory and costs and can be serialized, but does not run here.
 
         Args:
-          compiler_options: None or empty: those of XLA mean nothing here.
+          compiler_options: must be None or empty: XLA's options do not apply here.
           target: ``"cuda:sm_90"``, ``"rocm:gfx942"``, ``"vulkan"``, ``"metal"``,
             ``"aarch64-linux"``, ``"tpu:v5e:2x2"``, ... (docs/targets.md).
         Raises:
           ValueError: there is no such target.
-          UnsupportedOnTarget: the target has no form of an op or a dtype of the program.
+          UnsupportedOnTarget: the target does not support an op or a dtype of the program.
         """
         no_compiler_options("compile", compiler_options)
         self._shardings.tell_inspections(self._device)
@@ -167,7 +168,7 @@ class Lowered(Stage):
         return Compiled(self, executable, entry)
 
     def _compiled_on_mesh(self, partitioned: Any, outs: Sequence[Sharding]) -> Compiled:
-        """The program for all devices of a mesh, which do not share memory."""
+        """The program for all devices of a mesh, for devices that do not share memory."""
         shardings, mesh = self._shardings, self._shardings.mesh
         assert mesh is not None
         arguments, results = self._signature
@@ -203,7 +204,7 @@ class Lowered(Stage):
 
 
 class Compiled(Stage):
-    """A compiled function for one signature; call it with arguments of just that signature."""
+    """A function compiled for one signature; call it with arguments of exactly that signature."""
 
     def __init__(
         self, lowered: Lowered, executable: Executable, entry: Entry, device: Device | None = None
@@ -221,7 +222,7 @@ class Compiled(Stage):
     def serialize(self) -> bytes:
         """The compiled program: for IREE's targets a ``.vmfb``, which its runtime loads.
 
-        Arrays that the function closes over are a part of it.
+        The bytes contain the arrays that the function closes over.
 
         Raises:
           ValueError: the program calls Python.
@@ -232,17 +233,17 @@ class Compiled(Stage):
         return self._lowered.compile(target=self._device.platform).serialize()
 
     def cost_analysis(self) -> dict[str, float]:
-        """An estimate of what a call does; see `Lowered.cost_analysis`."""
+        """An estimate of the cost of a call; see `Lowered.cost_analysis`."""
         return self._lowered.cost_analysis()
 
     def memory_analysis(self) -> Any:
-        """The bytes of arguments, results and temporaries; None where the compiler tells none."""
+        """The bytes of arguments, results and temporaries; None if the compiler reports none."""
         tell = getattr(self.executable, "memory_analysis", None)
         return None if tell is None else tell()
 
     @property
     def input_shardings(self) -> Any:
-        """The shardings of the arguments: a tuple of those by position, a dict of those by name."""
+        """The shardings of the arguments: a tuple for the positional ones, a dict for keywords."""
         here = SingleDeviceSharding(self._device)
         found = [sharding or here for sharding in self._lowered._shardings.ins]
         return tree_util.tree_unflatten(self.in_tree, found)

@@ -1,4 +1,4 @@
-"""How far a slow compilation is, under ``gnomon_explain_compiles``."""
+"""Progress messages of slow compilations, for the option ``gnomon_explain_compiles``."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["explained"]
 
 @contextmanager
 def explained(name: str) -> Iterator[None]:
-    """Write to standard error which kernel is being compiled, and for how long, in the block.
+    """While in the context, write the number of compiled kernels and the time to standard error.
 
-    A terminal shows one line that changes; elsewhere each step is a line.
+    A terminal shows one line that is rewritten; otherwise each step is a line of its own.
 
     Args:
-      name: the function's.
+      name: the name of the function.
     """
     start, terminal = time.perf_counter(), sys.stderr.isatty()
 
     def write(text: str, end: str) -> None:
-        # The rest of the line is cleared: the one before may have been longer.
+        # The line is cleared first: the previous text may have been longer.
         line = f"\r\x1b[K{text}" if terminal else f"{text}\n"
         print(line, end=end if terminal else "", file=sys.stderr, flush=True)
 

@@ -1,4 +1,4 @@
-"""The shardings of a jitted function: those it is given, and those of its arguments and results."""
+"""The shardings of a jitted function: those requested, and those of arguments and results."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def _is_none(x: Any) -> bool:
 
 
 class Demands:
-    """The shardings of arguments and results that the caller of `jit` demands.
+    """The ``in_shardings`` and ``out_shardings`` that the caller of `jit` asks for.
 
     Args:
-      ins, outs: pytrees of shardings, specs and None, prefixes of the positional arguments and of
-        the result; None: nothing is told.
+      ins, outs: pytrees of shardings, specs and None, which are prefixes of the positional
+        arguments and of the result; None if not given.
     Raises:
       TypeError: a leaf is something else.
-      ValueError: a spec leaves dimensions open.
+      ValueError: a spec has unconstrained dimensions.
 
     Attributes:
       key: a hashable value, equal for equal demands.
@@ -118,19 +118,21 @@ class Shardings:
     """The shardings of the arguments and results of one program.
 
     Args:
-      demands: what `jit` is told.
+      demands: the shardings given to `jit`.
       call, traced: the call, and the program with the arrays that it closes over.
-      describe: names a leaf of the call in messages.
+      describe: returns the name of a leaf of the call for messages.
       context: the mesh that is set, if any.
 
     Attributes:
-      place: the device of the shardings, or the group of their devices; None without any.
+      place: the device of the shardings, or the group of their devices; None if there are no
+        shardings.
       ins: the sharding of each leaf of the call, or None.
-      captured: likewise of each array that the program closes over.
+      captured: likewise for each array that the program closes over.
       outs: the sharding of each result; None where there is no mesh.
       inspected: the values whose shardings the program asks for.
     Raises:
-      ValueError: a sharding does not fit an array, or is not the one that the array has.
+      ValueError: a sharding does not fit the shape of an array, or differs from the sharding that
+        the array is committed to.
     """
 
     def __init__(
@@ -190,25 +192,25 @@ class Shardings:
 
     @property
     def whole(self) -> NamedSharding | None:
-        """The sharding of an array that all devices of the mesh hold whole; None without a mesh."""
+        """The sharding of an array replicated over the mesh; None without a mesh."""
         return None if self._mesh is None else NamedSharding(self._mesh, PartitionSpec())
 
     def annotate(self, program: Program) -> None:
-        """Mark a program as one for all devices of the mesh, if there are several.
+        """Annotate a program with its mesh and shardings, if the mesh has several devices.
 
         Args:
-          program: its function ``main`` takes the leaves of the call, then captured arrays.
+          program: a program whose ``main`` takes the leaves of the call, then the captured arrays.
         """
         if self._mesh is not None and self.outs is not None and self._mesh.size > 1:
             annotate(program, self._mesh, [*self.ins, *self.captured], self.outs)
 
     def tell_inspections(self, device: Device) -> None:
-        """Call the functions that ask for shardings, of a program on a mesh or else a device."""
+        """Call the callbacks of sharding inspections, for the mesh or else for ``device``."""
         tell(self.inspected, device if self._mesh is None else self._mesh)
 
 
 def _is_alike(mesh: Mesh, constrained: Mesh | None) -> bool:
-    """Whether constraints, if there are any, are of a mesh or of one with the same axes."""
+    """Whether the mesh of the constraints, if any, has the devices and axes of ``mesh``."""
     return constrained is None or (mesh._flat, mesh.shape) == (constrained._flat, constrained.shape)
 
 
@@ -230,7 +232,7 @@ def _check_argument(
 
 
 def _one_place(shardings: Sequence[Sharding]) -> Device:
-    """The device of shardings, or the group of their devices."""
+    """The single device of the shardings, or the group of their devices."""
     found: Device | None = None
     for sharding in shardings:
         place = place_of_devices(sharding._device_tuple)

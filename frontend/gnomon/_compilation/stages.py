@@ -1,4 +1,4 @@
-"""The stages of a compiled function: what each of them tells of its arguments and results."""
+"""The stages of a compiled function, with the types of its arguments and results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ShapeDtypeStruct:
     """A stand-in for an array where only its type matters.
 
     Attributes:
-      shape, dtype, weak_type: as of the array.
+      shape, dtype, weak_type: those of the array.
       sharding: the sharding of the array, or None.
     """
 
@@ -98,7 +98,7 @@ class ShapeDtypeStruct:
 
 
 def aval_of(leaf: Any) -> ShapedArray:
-    """The type of an argument: of an array, or of anything that has a shape and a dtype."""
+    """The type of an argument: an array, or anything that has a shape and a dtype."""
     if isinstance(leaf, ShapeDtypeStruct):
         return leaf.aval
     if isinstance(leaf, (Array, np.ndarray, np.generic)) or not (
@@ -114,7 +114,7 @@ class ArgInfo:
     """An argument of a lowered function.
 
     Attributes:
-      donated: whether the call may take its memory over.
+      donated: whether the call may take over its memory.
     """
 
     _aval: ShapedArray
@@ -136,7 +136,8 @@ class ProgramText:
 
     Attributes:
       out_tree: the pytree of the results.
-      consts: arrays that the function closes over, arguments of the program after the traced ones.
+      consts: arrays that the function closes over; the program takes them after the traced
+        arguments.
     """
 
     def __init__(self, text: str, out_tree: Any, consts: list[Array]) -> None:
@@ -151,12 +152,12 @@ class ProgramText:
 
 
 class Stage:
-    """A function on its way to be compiled.
+    """A stage of a function that is compiled ahead of time.
 
     Attributes:
-      args_info: an `ArgInfo` for each leaf, in the structure of the call: a tuple of positional
-        arguments and a dict of those given by keyword, static ones left out.
-      in_tree: that structure.
+      args_info: an `ArgInfo` for each leaf, in the structure of the call: a tuple of the positional
+        arguments and a dict of the keyword arguments, without the static ones.
+      in_tree: the structure of ``args_info``.
       out_tree: the structure of the results.
     """
 
@@ -190,7 +191,7 @@ class Stage:
 
     @property
     def out_info(self) -> Any:
-        """Shapes and dtypes of the results."""
+        """The shapes and dtypes of the results."""
         structs = [
             ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=a.explicit)
             for a in self._traced.avals
@@ -220,7 +221,8 @@ class TracedFunction(Stage):
         """Lower to StableHLO.
 
         Args:
-          lowering_platforms: must be None: the device of the arguments, or the default one.
+          lowering_platforms: must be None: the platform is that of the arguments' device, or of
+            the default device.
         """
         if lowering_platforms is not None:
             raise NotImplementedError(
@@ -242,7 +244,7 @@ class Wrapped(Protocol):
         """Trace the function for arguments of these types."""
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
-        """Trace and lower it."""
+        """Trace and lower the function for arguments of these types."""
 
 
 __all__ = [

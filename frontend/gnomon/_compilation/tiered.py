@@ -1,4 +1,4 @@
-"""Entries in two tiers: evaluated until the program is compiled in the background."""
+"""Tiered entries: NumPy evaluates the program until it is compiled in the background."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ __all__ = ["TieredEntry"]
 
 
 class TieredEntry:
-    """A traced program for one signature: evaluated by NumPy until it is compiled.
+    """A traced program for one signature, which NumPy evaluates until it is compiled.
 
     Args:
-      fun, traced: the function; it is copied.
+      fun, traced: the function, and its traced program, which is copied.
       call: the call that it was traced for.
-      place: where it runs, in host memory, and whether its results are committed to that.
-      shardings: those of its arguments and results.
-      always: whether calls are evaluated whatever the configuration says; else they wait for the
-        compiled program where the option ``tiered`` is off.
-      compiled: called in the background when the program is compiled.
+      place: the device, whose memory is the host's, and whether results are committed to it.
+      shardings: the shardings of arguments and results.
+      always: whether calls before the end of the compilation are evaluated whatever the
+        configuration says. If False, calls wait for the compiler while ``gnomon_tiered`` is off.
+      compiled: called in the background thread when the program is compiled.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class TieredEntry:
             program.wait(timeout)
 
     def __call__(self, leaves: list[Any]) -> Any:
-        """Run or evaluate on the dynamic leaves of a call."""
+        """Run the compiled program, or evaluate it, on the dynamic leaves of a call."""
         program = self._program
         if program is not None:
             entry = program.compiled(wait=not (self._always or config.tiered))
@@ -106,7 +106,7 @@ class TieredEntry:
                     return self._evaluate(program, leaves)
                 except Overtaken:
                     entry = program.compiled(wait=True)
-            # In this order, for other threads.
+            # In this order, because other threads read `_entry` once `_program` is None.
             self._entry = entry
             self._program = None
         return self._entry(leaves)  # type: ignore[misc]
@@ -130,7 +130,7 @@ class TieredEntry:
     def _placed(
         self, values: Sequence[np.ndarray], device: Device, committed: bool
     ) -> Sequence[Any]:
-        """The results as arrays where the compiled program's would be."""
+        """The results as arrays with the placement that the compiled program would give them."""
         if not committed:
             return [wrap(np.asarray(v)) for v in values]
         outs: Sequence[Any] = self._shardings or [None] * len(values)
@@ -143,7 +143,7 @@ class TieredEntry:
 
 
 def _copied(traced: Traced) -> Traced:
-    """The function in a program of its own."""
+    """A copy of the traced function in a new program."""
     program = Program()
     body = program.import_body(traced.program, traced.body, {})
     return traced._replace(program=program, body=body)

@@ -1,4 +1,4 @@
-"""Exported functions made again from the entries of an artifact."""
+"""Exported functions restored from the entries of an artifact."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def deserialize(blob: bytes | bytearray | memoryview) -> Exported:
 
 
 def load_exported(path: str | os.PathLike[str]) -> dict[str, Exported]:
-    """The functions of an artifact's file by name, to call, differentiate and transform them."""
+    """The exported functions of an artifact's file by name, which can be transformed."""
     artifact = read(path)
     entries = [e for e in artifact.entries.values() if "vjp_of" not in e.notes]
     return {entry.name: exported_of(artifact, entry.name) for entry in entries}
@@ -59,12 +59,12 @@ def exported_of(artifact: Artifact, name: str, weights: dict[str, Array] | None 
     """An entry of an artifact as an exported function.
 
     Args:
-      artifact: what was read.
-      name: the entry's.
-      weights: the arrays of other entries, which share them.
+      artifact: the artifact.
+      name: the name of the entry.
+      weights: arrays by name, shared by the entries of the artifact; those of this entry are added.
 
     Raises:
-      ArtifactIncompatibleError: its program is of another version of the dialect.
+      ArtifactIncompatibleError: the entry has no program of this version of the dialect.
     """
     entry = artifact.entry(name)
     check_dialect(artifact, entry)
@@ -107,7 +107,7 @@ def exported_of(artifact: Artifact, name: str, weights: dict[str, Array] | None 
 
 
 def _devices(artifact: Artifact, entry: Entry) -> dict[str, Any]:
-    """How many devices an entry is for, and the shardings over them."""
+    """The fields of `Exported` for the number of devices and the shardings over them."""
     if entry.nr_devices == 1:
         return {}
     try:
@@ -121,7 +121,7 @@ def _devices(artifact: Artifact, entry: Entry) -> dict[str, Any]:
 
 
 def is_of_this_dialect(entry: Entry) -> bool:
-    """Whether the programs of an entry can be read by this version of the dialect."""
+    """Whether the programs of an entry are of this version of the dialect."""
     return bool(entry.notes.get("dialect", "") == dialect_fingerprint())
 
 

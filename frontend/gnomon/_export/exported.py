@@ -51,19 +51,19 @@ class Exported:
 
     Attributes:
       fun_name: the function's name.
-      in_tree: the structure of a pair of positional arguments and those given by name.
-      in_avals: types of the leaves of the arguments; ``float0`` ones are not given to the program.
+      in_tree: the structure of the pair of positional arguments and keyword arguments.
+      in_avals: types of the leaves of the arguments; the program does not take ``float0`` leaves.
       out_tree: the structure of the results.
       out_avals: types of their leaves.
-      platforms: those that it was exported for.
-      disabled_safety_checks: the checks that its calls leave out.
+      platforms: the platforms that it was exported for.
+      disabled_safety_checks: the checks that calls skip.
       donated: positions of the arguments whose memory a call takes over in a saved artifact.
-      programs: the program in gnomon's dialect by platform, as text; after the inputs it takes the
+      programs: the program in gnomon's dialect by platform, as text. It takes the inputs, then the
         arrays that the function closes over.
-      closed_over: those arrays.
+      closed_over: the arrays that the function closes over.
       nr_devices: the number of devices that the program is for.
-      in_shardings, out_shardings: how the leaves of the arguments and of the results are spread
-        over a mesh without devices; None of one for which nothing was said.
+      in_shardings, out_shardings: the shardings of the leaves of the arguments and of the results
+        over an abstract mesh; None for a leaf without one.
       calling_convention_version: the version of the calling convention.
     """
 
@@ -88,7 +88,7 @@ class Exported:
     uses_global_constants: bool = False
 
     def __post_init__(self) -> None:
-        # Frozen: as `dataclasses` sets them.
+        # The class is frozen, so fields are set as `dataclasses` does.
         for name, avals in (("in_shardings", self.in_avals), ("out_shardings", self.out_avals)):
             if not getattr(self, name):
                 object.__setattr__(self, name, (None,) * len(avals))
@@ -123,9 +123,9 @@ class Exported:
         """The shardings of the leaves of the arguments over a mesh; the name is JAX's.
 
         Args:
-          mesh: a mesh of `nr_devices` devices. Its axes may be others than those of the export.
+          mesh: a mesh of `nr_devices` devices. Its axes may differ from those of the export.
         Raises:
-          ValueError: it has another number of devices.
+          ValueError: the mesh has another number of devices.
         """
         return on_mesh(self.in_shardings, mesh)
 
@@ -148,7 +148,7 @@ class Exported:
         """The program as a portable artifact of StableHLO, by platform.
 
         Raises:
-          NotImplementedError: it has symbolic dimensions.
+          NotImplementedError: the function has symbolic dimensions.
         """
         if self.is_symbolic:
             raise NotImplementedError(
@@ -171,7 +171,7 @@ class Exported:
         return str(stablehlo.deserialize_portable_artifact(context(), self.mlir_module_serialized))
 
     def has_vjp(self) -> bool:
-        """Whether `vjp` gives a function."""
+        """Whether `vjp` is available."""
         return self._get_vjp is not None
 
     def vjp(self) -> Exported:
@@ -181,7 +181,7 @@ class Exported:
         returns a tuple of a cotangent for each argument: ``float0`` zeros for integers.
 
         Raises:
-          ValueError: the function was serialized without it.
+          ValueError: the function was serialized without its VJP.
         """
         if self._get_vjp is None:
             raise ValueError(
@@ -202,8 +202,8 @@ class Exported:
         """Call the function; it can be jitted, differentiated in reverse mode, and vectorized.
 
         Raises:
-          ValueError: structure, shapes, dtypes, platform or the number of devices are not those
-            that it was exported for.
+          ValueError: structure, shapes, dtypes, platform or the number of devices differ from those
+            that the function was exported for.
         """
         leaves, tree = tree_util.tree_flatten((args, kwargs))
         if tree != self.in_tree:
@@ -220,9 +220,9 @@ class Exported:
         return tree_util.tree_unflatten(self.out_tree, out)
 
     def _spread(self, operands: list[Any]) -> list[Any]:
-        """The operands that the program takes over its devices, as it was exported."""
+        """The program's operands, moved to the exported shardings over the devices of the call."""
         if self.nr_devices == 1 or any(map(is_tracer, operands)):
-            return operands  # In a trace, the constraints of `_run` say it.
+            return operands  # In a trace, `_run` adds sharding constraints.
         devices = calling_devices(operands, self.nr_devices, self.fun_name)
         shardings = [self.in_shardings[i] for i in self.module_kept_var_idx]
         return [
@@ -256,7 +256,7 @@ class Exported:
 
     @functools.cached_property
     def _names(self) -> list[str]:
-        """Names of the leaves of the arguments in messages: ``args[0]``."""
+        """The names of the leaves of the arguments in messages, such as ``args[0]``."""
         example = self.in_tree.unflatten([HOLE] * len(self.in_avals))
         return [
             ("args", "kwargs")[path[0].idx] + tree_util.keystr(path[1:])
@@ -265,12 +265,12 @@ class Exported:
 
     @functools.cached_property
     def _sizes(self) -> Sizes:
-        """Finds the variables of symbolic dimensions."""
+        """Computes the values of the variables of symbolic dimensions."""
         return Sizes(self.in_avals, self._names, self.fun_name)
 
     @functools.cached_property
     def _function(self) -> Callable[..., Any]:
-        """The program on the leaves that it takes, with its derivative."""
+        """The program as a jitted function of its operands, with `vjp` as its derivative."""
 
         def primal(*operands: Any) -> Any:
             return self._run(operands)
@@ -305,7 +305,7 @@ class Exported:
         return run
 
     def _run(self, operands: Sequence[Any]) -> tuple[Any, ...]:
-        """Call the program with the operands that it takes."""
+        """Call the program with its operands: the leaves that are not ``float0``."""
         platform = platform_of(operands, f"the exported function {self.fun_name}")
         text = self.programs.get(platform)
         if text is None:
@@ -324,7 +324,7 @@ class Exported:
         return tuple(_constrained(results, [self.out_shardings[i] for i in kept]))
 
     def _sizes_of(self, operands: Sequence[Any]) -> dict[str, Any]:
-        """The sizes of the variables for the operands that the program takes."""
+        """The values of the variables of symbolic dimensions, from the program's operands."""
         if self._kept_sizes.scope is None:
             return {}
         return self._kept_sizes([tuple(x.shape) for x in operands])
@@ -340,9 +340,9 @@ class Exported:
         return {}
 
     def _parsed(self, text: str, sizes: Mapping[str, Any]) -> tuple[Program, str]:
-        """A program and the name of its function, which differs from the names in its callers.
+        """The parsed program and the name of its function, chosen to avoid the names in callers.
 
-        Its symbolic dimensions are replaced by ``sizes`` before any transformation is expanded.
+        Symbolic dimensions are replaced by ``sizes`` before any transformation is expanded.
         """
         key = (text, *sizes.items())
         if key not in self._parsed_programs:
@@ -364,7 +364,7 @@ class Exported:
 
 
 def _constrained(values: Sequence[Any], shardings: Sequence[NamedSharding | None]) -> list[Any]:
-    """Values with the demand on those of a trace that they be spread over its mesh."""
+    """Values, with sharding constraints on those that are tracers."""
     return [
         x if s is None or not is_tracer(x) else constrained(x, s)
         for x, s in zip(values, shardings, strict=True)
@@ -376,20 +376,20 @@ def _is_float0(x: Any) -> bool:
 
 
 def _fits(shape: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
-    """Whether a shape is the expected one up to symbolic dimensions."""
+    """Whether a shape matches the expected one; a symbolic dimension matches any size."""
     return len(shape) == len(expected) and all(
         is_symbolic_dim(n) or m == n for m, n in zip(shape, expected, strict=True)
     )
 
 
 def _shape(aval: ShapedArray, sizes: Mapping[str, Any]) -> tuple[int, ...]:
-    """A shape for sizes of its variables."""
+    """The shape of a type, with values substituted for its variables."""
     shape: tuple[Any, ...] = aval.shape
     return tuple(substituted(n.polynomial, sizes) if is_symbolic_dim(n) else n for n in shape)
 
 
 def _portable_artifact(text: str) -> bytes:
-    """The portable artifact of a program of the dialect, without any backend's rewriting."""
+    """The portable artifact of a program of the dialect, not legalized for any backend."""
     ensure_context()
     steps = lowering.Lowering(Program(ir.Module.parse(text, context())))
     steps.expand()

@@ -1,4 +1,4 @@
-"""Exporting: a jitted function is traced for types and platforms."""
+"""Exporting: tracing a jitted function for given types and platforms."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def export(
 
     Args:
       fun_jit: what `jit` returned.
-      platforms: the platforms that it may run on, present or not; the default one if None.
-      disabled_checks: checks that calls of the function leave out.
+      platforms: the platforms that it may run on, present or not; None for the default platform.
+      disabled_checks: checks that calls of the function skip.
 
     Returns:
       A function that takes arrays, or `ShapeDtypeStruct` in their place, and returns an `Exported`.
     Raises:
-      ValueError: the function is not jitted, has meshes of several sizes, or a symbolic dimension
-        whose size the shapes of the arguments do not give.
+      ValueError: the function is not jitted, has meshes of several sizes, or has a symbolic
+        dimension whose size does not follow from the shapes of the arguments.
       NotImplementedError: the function calls Python; raised when it is traced.
 
     Example:
@@ -110,7 +110,7 @@ def export(
 def _traced_for(
     function: JitFunction[..., Any], call: Call, platforms: tuple[str, ...]
 ) -> tuple[Traced, dict[str, str]]:
-    """A function traced for each platform; only once if it does not ask for the platform."""
+    """Trace a function for each platform; only once if it does not ask for the platform."""
     texts: dict[str, str] = {}
     first: Traced | None = None
     for platform in platforms:
@@ -153,7 +153,7 @@ def _check_exportable(function: JitFunction[..., Any], traced: Traced) -> None:
 
 
 def _export_vjp(primal: Exported) -> Exported:
-    """The exported function of cotangents, traced from the program."""
+    """Export the function that computes cotangents, traced from the exported program."""
     kept = primal.module_kept_var_idx
     wrt = [i for i in kept if is_inexact(primal.in_avals[i].dtype)]
     inexact = [i for i, a in enumerate(primal.out_avals) if is_inexact(a.dtype)]

@@ -1,4 +1,4 @@
-"""`gnomon.load`: artifacts with the compiler at hand."""
+"""`gnomon.load`: loading artifacts, and compiling modules that they lack."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def load(
 ) -> LoadedArtifact:
     """Load an artifact; functions without a module for this machine are compiled when called.
 
-    They are compiled from the program in gnomon's dialect, or, with a warning where that is of
-    another version, from the portable artifact of StableHLO.
+    They are compiled from the program in gnomon's dialect. If that is of another version, they
+    are compiled from the portable StableHLO artifact, with a warning.
 
     Args:
-      path: of the file.
-      platform: ``"cpu"``, ``"vulkan"``, ``"cuda"``, ...: where to run; by default the CPU if the
-        artifact has a module for it or none at all.
+      path: the path of the file.
+      platform: the platform to run on: ``"cpu"``, ``"vulkan"``, ``"cuda"``, ...; by default the CPU
+        if the artifact has a module for it or none at all.
       device: the number of the device of that platform.
-      digest: the file's digest, if it is known: any other file is refused.
+      digest: the expected digest of the file, if known; a file with another digest is rejected.
 
     Returns:
-      A mapping from names to functions; it can be called itself where there is one function.
+      A mapping from names to functions; if there is only one function, the mapping is callable.
     Raises:
       gnomon_runtime.ArtifactError: the file is no artifact, damaged, or of another version.
 
@@ -58,7 +58,7 @@ def load(
 
 
 def _module_or_compiled(artifact: Any, entry: Any, platform: str | None) -> Any:
-    """The module of an entry that runs here, compiled from its program if there is none."""
+    """The module of an entry for this machine, compiled from its program if there is none."""
     try:
         module = _machine.choose_module(artifact, entry, platform)
     except _errors.MissingModuleError:

@@ -29,15 +29,16 @@ def save_program(
     """Write a program of MLIR into an artifact, compiled for targets.
 
     Args:
-      path: of the file, which is replaced at once or not at all.
-      name: of the function in the artifact.
-      program: its public function is ``main``. Several results are a tuple.
-      is_stablehlo: whether it is of StableHLO, which is compiled as it is, and not of the dialect.
-      targets: what to compile for, see `gnomon.export.save`.
+      path: the path of the file, which is replaced atomically.
+      name: the name of the function in the artifact.
+      program: a module whose public function is ``main``. Several results become a tuple.
+      is_stablehlo: whether the program is StableHLO, which is compiled as it is, and not gnomon's
+        dialect.
+      targets: the targets to compile for, see `gnomon.export.save`.
 
     Raises:
       ValueError: there is no such target.
-      UnsupportedOnTarget: a target has no form of the program.
+      UnsupportedOnTarget: a target does not support the program.
     """
     signature = program.signature("main")
     inputs, outputs = _avals(signature.arguments), _avals(signature.results)

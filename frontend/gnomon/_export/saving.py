@@ -21,7 +21,7 @@ __all__ = ["compile_module", "compile_portable", "platform_of_target", "save"]
 
 _standalone: Any = Deferred("gnomon.backends.iree.standalone")
 
-# The platforms, besides the CPU, that the name of a target may begin with.
+# The platforms, besides the CPU, whose name a target's name may begin with.
 _OTHER = ("cuda", "rocm", "vulkan", "metal", "tpu")
 
 
@@ -36,12 +36,13 @@ def compile_module(text: str, target: str, donated: tuple[int, ...] = ()) -> tup
 
     Args:
       text: the program in gnomon's dialect.
-      target: its name.
+      target: the target's name.
       donated: positions of the arguments whose memory a call takes over.
 
     Raises:
       ValueError: there is no such target.
-      UnsupportedOnTarget: the target has no form of an op or a dtype, or the program calls Python.
+      UnsupportedOnTarget: the target does not support an op or a dtype, or the program calls
+        Python.
     """
     ensure_context()
     program = Program(ir.Module.parse(text, context()))
@@ -56,7 +57,8 @@ def compile_module(text: str, target: str, donated: tuple[int, ...] = ()) -> tup
 def compile_portable(data: bytes, target: str) -> tuple[Module, bytes]:
     """Compile a portable artifact of StableHLO for a target; see `compile_module`.
 
-    What IREE compiles wrongly or inaccurately is rewritten in programs of the dialect only.
+    The rewrites around what IREE compiles wrongly or inaccurately apply only to programs of the
+    dialect, so they are missing here.
 
     Raises:
       UnsupportedOnTarget: the target is not one of IREE's.
@@ -99,15 +101,15 @@ def save(
       path: of the file, which is replaced atomically.
       functions: by name, each an `Exported`, or a pair of a jitted function and a tuple of example
         arguments, arrays or `ShapeDtypeStruct`. Donated arguments are donated in the artifact too.
-      targets: what to compile for, see docs/targets.md. ``"cpu"`` is the level of this machine's
-        architecture, so that similar machines run it too. None are needed for `gnomon.load`, which
-        compiles the portable program where there is no module.
-      weights: a tree of arrays that functions close over, which are named by their paths in it.
-      vjp_order: how many times `load_exported` of the file can be differentiated.
+      targets: the targets to compile for, see docs/targets.md. ``"cpu"`` is the level of this
+        machine's architecture (such as x86-64-v3), so that similar machines run the module too. It
+        may be empty for `gnomon.load`, which compiles a function that has no module.
+      weights: a tree of arrays that functions close over; their paths in it become their names.
+      vjp_order: how many times the functions that `load_exported` returns can be differentiated.
 
     Raises:
       ValueError: there is no such target.
-      UnsupportedOnTarget: a target has no form of a function.
+      UnsupportedOnTarget: a target does not support a function.
       NotImplementedError: a function calls Python, or is to be compiled for symbolic dimensions
         or several devices.
 
@@ -161,7 +163,7 @@ def _exported(name: str, given: Any, platforms_: Sequence[str] | None) -> Export
 
 
 def _names_of(weights: Any) -> dict[int, str]:
-    """Names of the leaves of a tree by their identity."""
+    """The names of the leaves of a tree, by the ``id`` of the leaf."""
     names = {}
     for path, leaf in tree_util.tree_leaves_with_path(weights):
         names[id(leaf)] = tree_util.keystr(path, simple=True, separator="/") or "weight"

@@ -27,7 +27,7 @@ MAIN = "main"
 def dialect_fingerprint() -> str:
     """A hash of the operations of the dialect with their parameters.
 
-    Programs of a dialect with the same hash can be read here.
+    This version reads the programs of a dialect with the same hash.
     """
     rows = sorted(
         f"{name} {sorted(op.attributes)} {op.operands} {op.results}"
@@ -37,7 +37,7 @@ def dialect_fingerprint() -> str:
 
 
 def new_writer() -> Writer:
-    """A writer of artifacts that records our versions."""
+    """A writer of artifacts that records the versions of gnomon and of the compilers."""
     versions = {}
     for package in ("gnomon", "iree-base-compiler", "torch-mlir", "numpy"):
         try:
@@ -48,11 +48,11 @@ def new_writer() -> Writer:
 
 
 class WeightNames:
-    """Names for the arrays that functions close over; equal objects are one weight.
+    """Names for the arrays that functions close over; the same object is stored once.
 
     Args:
-      writer: gets the arrays.
-      known: names of some.
+      writer: the writer that the arrays are added to.
+      known: the names of some arrays, by the ``id`` of the array.
     """
 
     def __init__(self, writer: Writer, known: Mapping[int, str] | None = None) -> None:
@@ -62,7 +62,7 @@ class WeightNames:
         self._alive: list[Any] = []
 
     def of(self, array: Any) -> str:
-        """The name of an array, which becomes a part of the artifact."""
+        """The name of an array, which is added to the artifact on first use."""
         if id(array) not in self._written:
             name = self._known.get(id(array), f"constant_{len(self._written)}")
             self._writer.add_weight(name, array.numpy_value())
@@ -95,13 +95,13 @@ def add_function(
     """Add an exported function to an artifact.
 
     Args:
-      writer: the artifact's.
-      name: of the entry.
+      writer: the writer of the artifact.
+      name: the name of the entry.
       exported: an `Exported`.
-      weights: names of what it closes over.
+      weights: the names of the arrays that functions close over.
       vjp_order: how many derivatives to add, as entries ``name.vjp``, ``name.vjp.vjp``, ...
-      modules: what was compiled of it.
-      primal: the entry whose derivative it is.
+      modules: the modules that the function was compiled to.
+      primal: for a derivative, the name of the entry that it is the derivative of.
     """
     notes: dict[str, Any] = {
         "dialect": dialect_fingerprint(),
@@ -111,7 +111,7 @@ def add_function(
     if primal:
         notes["vjp_of"] = primal
     if exported.scope is not None:
-        # As text: not every reader of JSON keeps that many digits of a number.
+        # As text, since some JSON readers round large integers.
         notes["scope"] = str(exported.scope.number)
         notes["constraints"] = list(exported.scope.constraints)
     if exported.nr_devices > 1:

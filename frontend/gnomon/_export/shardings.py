@@ -1,4 +1,4 @@
-"""The shardings of exported functions, which are over meshes without devices."""
+"""The shardings of exported functions, which are over abstract meshes."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class HloSharding:
-    """A sharding over numbered devices, as XLA has it; prints as XLA's text of it.
+    """A sharding over numbered devices in XLA's form; its ``repr`` is XLA's text form.
 
     Attributes:
-      tiles: the number of parts of each dimension; after them the number of copies of each part,
-        if there are several. Empty where each device holds the whole array.
-      sizes: of the grid of all devices in the order of their numbers.
-      order: the permutation of that grid in which the devices hold the parts.
+      tiles: the number of parts of each dimension, followed by the number of copies of each part if
+        there are several. Empty for a replicated array.
+      sizes: the shape of the grid of all devices in the order of their numbers.
+      order: the transposition of that grid which lists the devices in the order of the parts.
     """
 
     tiles: tuple[int, ...]
@@ -60,7 +60,7 @@ class HloSharding:
 
 
 def hlo_sharding(sharding: NamedSharding | None, ndim: int) -> HloSharding | None:
-    """A sharding of an array of some rank over numbered devices."""
+    """The sharding of an array of rank ``ndim``, over numbered devices."""
     if sharding is None:
         return None
     mesh, axes = sharding.mesh.shape, (*sharding._axes, *((),) * ndim)[:ndim]
@@ -78,7 +78,7 @@ def hlo_sharding(sharding: NamedSharding | None, ndim: int) -> HloSharding | Non
 
 
 def _merged(sizes: list[int], order: list[int]) -> tuple[list[int], list[int]]:
-    """A permutation of a grid with as few dimensions as possible."""
+    """The same transposition of a grid, with as few dimensions as possible."""
     runs: list[list[int]] = []
     for dim in (i for i in order if sizes[i] > 1):
         between = range(runs[-1][-1] + 1, dim) if runs else ()
@@ -92,17 +92,17 @@ def _merged(sizes: list[int], order: list[int]) -> tuple[list[int], list[int]]:
 
 
 def logical(sharding: Any) -> NamedSharding | None:
-    """A sharding without its devices; None of a single device, which an export does not keep."""
+    """A sharding over the abstract mesh; None for a single device, which exports do not record."""
     if not isinstance(sharding, NamedSharding):
         return None
     return NamedSharding(sharding.mesh.abstract_mesh, sharding.spec)
 
 
 def device_count(program: Program, shardings: Sequence[NamedSharding | None], what: str) -> int:
-    """The number of devices of a program's meshes; 1 if it has none.
+    """The number of devices of a program's meshes; 1 if it has no mesh.
 
     Raises:
-      ValueError: there are meshes of several sizes.
+      ValueError: the program has meshes of different sizes.
     """
     counts = {s.mesh.size for s in shardings if s is not None}
     for op in _operations(program):
@@ -119,7 +119,7 @@ def device_count(program: Program, shardings: Sequence[NamedSharding | None], wh
 
 
 def forget_devices(program: Program) -> None:
-    """Take the devices out of constraints: a call says which devices they are."""
+    """Remove the devices from sharding constraints: each call determines them."""
     for op in _operations(program):
         if op.name == "gnomon.sharding_constraint":
             op.operation.attributes["devices"] = INTS.encode(())
@@ -130,13 +130,13 @@ def _operations(program: Program) -> list[Any]:
 
 
 def on_mesh(shardings: Sequence[NamedSharding | None], mesh: Any) -> tuple[Any, ...]:
-    """Shardings over the devices of a mesh, which are numbered in its order.
+    """Replace the abstract meshes of shardings by the devices of a mesh, in the mesh's order.
 
     Args:
-      shardings: over meshes without devices.
-      mesh: a `Mesh` of as many devices. Its axes may be others.
+      shardings: shardings over abstract meshes.
+      mesh: a `Mesh` of as many devices. Its axes may differ from those of the shardings.
     Raises:
-      ValueError: it has another number of devices.
+      ValueError: the mesh has another number of devices.
     """
     return tuple(None if s is None else _on_devices(s, mesh) for s in shardings)
 
@@ -151,7 +151,7 @@ def _on_devices(sharding: NamedSharding, mesh: Any) -> NamedSharding:
 
 
 def on_devices(sharding: NamedSharding, devices: Sequence[Any]) -> NamedSharding:
-    """A sharding over a mesh of given devices in the place of one without."""
+    """Replace the abstract mesh of a sharding by a mesh of given devices."""
     wanted = sharding.mesh
     grid = np.empty(len(devices), dtype=object)
     grid[:] = devices
@@ -163,7 +163,7 @@ def calling_devices(operands: Sequence[Any], count: int, what: str) -> tuple[Any
     """The devices of the arguments of a call.
 
     Raises:
-      ValueError: their number is not the one that the function was exported for.
+      ValueError: the function was exported for another number of devices.
     """
     devices: tuple[Any, ...] = ()
     for x in operands:
@@ -184,10 +184,10 @@ def calling_devices(operands: Sequence[Any], count: int, what: str) -> tuple[Any
 
 
 def to_notes(shardings: Sequence[NamedSharding | None]) -> list[Any]:
-    """Shardings as values of JSON.
+    """Shardings as JSON values.
 
     Raises:
-      ValueError: an axis has a name that is no string.
+      ValueError: an axis has a name that is not a string.
     """
     return [None if s is None else _to_note(s) for s in shardings]
 
@@ -205,7 +205,7 @@ def _to_note(sharding: NamedSharding) -> dict[str, Any]:
 
 
 def from_notes(notes: Sequence[Any]) -> tuple[NamedSharding | None, ...]:
-    """The shardings that `to_notes` turned into values of JSON."""
+    """The shardings from the JSON values that `to_notes` returned."""
     return tuple(None if note is None else _from_note(note) for note in notes)
 
 

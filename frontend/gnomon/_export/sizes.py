@@ -13,7 +13,7 @@ from gnomon.dialects.symbolic.dimension import Dimension, SymbolicScope, exceeds
 
 __all__ = ["Sizes", "check_variables", "scope_of"]
 
-# A size in the text of a program, and the names in it that are no functions.
+# A symbolic size in the text of a program, and the names of variables (not functions) in it.
 _SIZES = re.compile(r"gnomon\.dims? = (\[[^]]*\]|\"[^\"]*\")")
 _VARIABLE = re.compile(r"\b(?!(?:floordiv|mod|max|min)\b)[A-Za-z_]\w*")
 
@@ -23,10 +23,10 @@ def _sizes(aval: ShapedArray) -> tuple[Any, ...]:
 
 
 def scope_of(avals: Sequence[ShapedArray], what: str) -> SymbolicScope | None:
-    """The scope that symbolic dimensions of types have in common; None without any.
+    """The common scope of the symbolic dimensions of types; None if there are none.
 
     Raises:
-      ValueError: there are several.
+      ValueError: the dimensions have different scopes.
     """
     found: SymbolicScope | None = None
     for aval in avals:
@@ -46,7 +46,7 @@ def check_variables(text: str, known: frozenset[str], what: str) -> None:
     """Raise unless the variables in a program's text can be found from shapes.
 
     Raises:
-      ValueError: one is in no shape of an argument.
+      ValueError: a variable occurs in no shape of an argument.
     """
     used = {name for found in _SIZES.findall(text) for name in _VARIABLE.findall(found)}
     if missing := sorted(used - known):
@@ -58,15 +58,15 @@ def check_variables(text: str, known: frozenset[str], what: str) -> None:
 
 
 class Sizes:
-    """Finds the values of the variables from shapes.
+    """Solves for the values of the variables, given the shapes of a call.
 
-    A dimension gives the value of a variable if it is linear in it, and all its other variables are
-    known already.
+    A dimension determines a variable if it is linear in that variable and all its other variables
+    are already known.
 
     Args:
       avals: the types of the arguments.
-      names: their names in messages, such as ``args[0]``.
-      what: the function, in messages.
+      names: the names of the arguments in messages, such as ``args[0]``.
+      what: the name of the function in messages.
 
     Raises:
       ValueError: a variable cannot be found from shapes, or scopes are mixed.
@@ -76,7 +76,8 @@ class Sizes:
         self.scope = scope_of(avals, what)
         self._names = names
         self._avals = avals
-        # (argument, axis, dimension); and the steps that find variables, in order.
+        # (argument, axis, dimension) of each symbolic dimension; then the steps that solve for
+        # the variables, in order.
         self._symbolic = [
             (i, axis, size.polynomial)
             for i, aval in enumerate(avals)
@@ -118,10 +119,10 @@ class Sizes:
         )
 
     def __call__(self, shapes: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-        """The value of each variable for the shapes of the arguments, which fit in rank.
+        """The value of each variable, given the shapes of the arguments, whose ranks must match.
 
         Raises:
-          ValueError: there are none, or they break a constraint.
+          ValueError: no values fit the shapes, or the values violate a constraint.
         """
         values: dict[str, Any] = {}
         for variable, i, axis, size in self._steps:
@@ -156,7 +157,7 @@ class Sizes:
     def _check_constraints(self, scope: SymbolicScope, values: dict[str, Any]) -> None:
         for text, (relation, left, right) in zip(scope.constraints, scope.relations, strict=True):
             if not (poly.variables(left) | poly.variables(right)) <= values.keys():
-                continue  # about variables that no argument has
+                continue  # about variables in no argument
             one, other = substituted(left, values), substituted(right, values)
             holds = {"==": one == other}.get(relation)
             if holds is None:
@@ -169,6 +170,6 @@ class Sizes:
 
 
 def _is_linear(size: poly.Polynomial, variable: str) -> bool:
-    """Whether a variable occurs in one term only, times a number."""
+    """Whether a variable occurs in a single term, which is the variable times a number."""
     rest = tuple((m, c) for m, c in size if m != ((variable, 1),))
     return len(rest) < len(size) and variable not in poly.variables(rest)

@@ -1,4 +1,4 @@
-"""Structures of trees in artifacts, and the names of classes there."""
+"""Pytree structures in artifacts, and the names that node classes have there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DICTIONARIES: dict[type, str] = {dict: "dict", collections.OrderedDict: "ordere
 
 @dataclass(frozen=True)
 class _Registered:
-    """How nodes of a class are written and read."""
+    """The conversions of a node class to and from its form in artifacts."""
 
     type: type
     name: str
@@ -75,15 +75,16 @@ def register_pytree_node_serialization(
     Args:
       nodetype: a class that `tree_util.register_pytree_node` knows.
       serialized_name: its name in artifacts.
-      serialize_auxdata: makes bytes of the auxiliary data of a node.
-      deserialize_auxdata: makes the auxiliary data of these bytes.
-      from_children: from the auxiliary data and children to a node; by default what the class was
-        registered with.
+      serialize_auxdata: converts the auxiliary data of a node to bytes.
+      deserialize_auxdata: converts these bytes back to the auxiliary data.
+      from_children: makes a node from the auxiliary data and the children; by default the function
+        that the class was registered with.
 
     Returns:
       The class.
     Raises:
-      ValueError: the class or the name is registered already, or the class is no node of trees.
+      ValueError: the class or the name is registered already, or the class is not a pytree
+        node.
     """
     _check_new(nodetype, serialized_name)
     registered = unflatten_function(nodetype)
@@ -115,7 +116,7 @@ def register_namedtuple_serialization(nodetype: T, *, serialized_name: str) -> T
     Returns:
       The type.
     Raises:
-      ValueError: the type or the name is registered already, or it is no named tuple's.
+      ValueError: the type or the name is registered already, or the type is not a named tuple.
     """
     if not _is_namedtuple(nodetype):
         raise ValueError(
@@ -134,14 +135,14 @@ def register_namedtuple_serialization(nodetype: T, *, serialized_name: str) -> T
     return nodetype
 
 
-# ------------------------------------------------------------------------------- there and back
+# ------------------------------------------------------------------- writing and reading structures
 
 
 def to_tree(structure: tree_util.PyTreeDef) -> Tree:
-    """A structure as data.
+    """Convert the structure of a pytree to JSON data.
 
     Raises:
-      ValueError: it has nodes of a class that is not registered for serialization.
+      ValueError: the structure has nodes of a class that is not registered for serialization.
     """
     return Tree(_as_data(structure.unflatten([HOLE] * structure.num_leaves)))
 
@@ -180,10 +181,10 @@ def _as_data(value: Any) -> Any:
 
 
 def from_tree(tree: Tree) -> tree_util.PyTreeDef:
-    """The structure that data describes.
+    """Convert the data of `to_tree` back to the structure of a pytree.
 
     Raises:
-      ValueError: it has nodes of a class that is not registered for serialization.
+      ValueError: the structure has nodes of a class that is not registered for serialization.
     """
     return tree_util.tree_structure(_from_data(tree.data))
 

@@ -34,19 +34,19 @@ def symbolic_shape(
     """Make a shape with symbolic dimensions, for the arguments of `export`.
 
     Args:
-      shape_spec: dimensions, separated by commas: integers, names of variables, and what ``+``,
-        ``-``, ``*``, ``^``, ``floordiv(x, y)``, ``mod(x, y)``, ``max(x, y)`` and ``min(x, y)`` make
-        of them. ``_`` is the size of ``like`` at that position, ``...`` at the end all its further
-        sizes. None is ``"..."``. Variables are at least 1.
-      constraints: what else is known: two expressions and ``==``, ``>=`` or ``<=`` between them.
-        Calls check it.
-      scope: where the variables belong, to use those of another shape.
-      like: the shape that gives ``_`` and ``...`` their sizes.
+      shape_spec: dimensions separated by commas: expressions of integers and names of variables,
+        with ``+``, ``-``, ``*``, ``^``, ``floordiv(x, y)``, ``mod(x, y)``, ``max(x, y)`` and
+        ``min(x, y)``. ``_`` is the size of ``like`` at that position, a final ``...`` all its
+        remaining sizes. None means ``"..."``. Variables are at least 1.
+      constraints: relations that hold: two expressions with ``==``, ``>=`` or ``<=`` between them.
+        Calls check them.
+      scope: the scope of the variables; give that of another shape to use the same variables.
+      like: the shape that provides the sizes for ``_`` and ``...``.
 
     Returns:
       A tuple of integers and dimensions, to use as ``shape`` of a `ShapeDtypeStruct`.
     Raises:
-      ValueError: the text is no shape.
+      ValueError: the text is not a valid shape.
 
     Example:
       >>> from gnomon import export
@@ -70,12 +70,12 @@ def symbolic_args_specs(
       args: a tree of arrays, or of anything with a shape and a dtype.
       shapes_specs: texts as `symbolic_shape` takes them, in the structure of ``args`` or a prefix
         of it. None keeps the shape.
-      constraints, scope: as of `symbolic_shape`.
+      constraints, scope: see `symbolic_shape`.
 
     Returns:
       A tree of `ShapeDtypeStruct`.
     Raises:
-      ValueError: a text is no shape, or the structures differ.
+      ValueError: a text is not a valid shape, or the structures differ.
 
     Example:
       >>> import gnomon.numpy as gnp
