@@ -116,7 +116,6 @@ def test_numbers_and_shapes() -> None:
         assert_near(special.expn(n, 0.7), reference.expn(n, 0.7), 16)
 
 
-@pytest.mark.slow  # Fifty steps of a recurrence, written out, take seconds to compile.
 def test_bessel_functions_compile() -> None:
     x = np.linspace(0.1, 9, 17, dtype=np.float32)
     found = gn.jit(lambda x: special.bessel_jn(x, v=10))(x)

@@ -305,19 +305,23 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     (z,) = real_arguments("bessel_jn", z)
     is_zero = gnp.equal(z, 0)
     inverse = 2 / gnp.where(is_zero, 1, z)
-    above, current = lax.full_like(z, 0), lax.full_like(z, 1e-16)
-    total = lax.full_like(z, 0)
-    found: list[Array] = []
     limit = 1e10
-    for k in range(max(start, order), -1, -1):
-        if k <= order:
-            found.append(current)
-        if k % 2 == 0:
-            total = total + (current if k == 0 else 2 * current)
-        above, current = current, k * inverse * current - above
-        scale = gnp.where(gnp.abs(current) > limit, 1 / limit, lax.full_like(z, 1))
-        above, current, total = above * scale, current * scale, total * scale
-        found = [value * scale for value in found]
-    values = gnp.stack([value / total for value in reversed(found)])
+
+    def step(state: tuple[Array, Array, Array], k_and_weight: Array) -> Any:
+        above, current, total = state
+        k, weight = k_and_weight
+        below = k * inverse * current - above
+        scale = gnp.where(gnp.abs(below) > limit, 1 / limit, lax.full_like(z, 1))
+        after = current * scale, below * scale, (total + weight * current) * scale
+        return after, (current, scale)
+
+    orders = np.arange(max(start, order), -1, -1)
+    # The terms of 1 = J_0 + 2 J_2 + 2 J_4 + ..., by which the values are normalized.
+    weights = np.where(orders % 2, 0, np.where(orders, 2, 1))
+    steps = gnp.astype(np.stack([orders, weights], axis=-1), z.dtype)
+    zero = lax.full_like(z, 0)
+    state, _ = lax.scan(step, (zero, lax.full_like(z, 1e-16), zero), steps[: -order - 1])
+    (_, _, total), (found, scales) = lax.scan(step, state, steps[-order - 1 :])
+    values = (found * lax.cumprod(scales, axis=0, reverse=True) / total)[::-1]
     at_zero = gnp.reshape(gnp.arange(order + 1) < 1, (order + 1,) + (1,) * z.ndim)
     return gnp.where(is_zero, gnp.astype(at_zero, z.dtype), values)
