@@ -27,7 +27,7 @@ class PreparedBody:
     """A body as a callable on arrays: a list of steps over numbered slots.
 
     Attributes:
-      result_types: the types of its results, known without running it.
+      result_types: the types of the body's results.
     """
 
     __slots__ = (
@@ -83,8 +83,8 @@ class Evaluator:
         self.program = program
         self._calls = calls
         self._check = check
-        # Functions refer to the evaluator. Only callers and calls keep them, so that no cycle waits
-        # for the garbage collector.
+        # Prepared functions refer to the evaluator. The references back to them are weak, so that
+        # there is no cycle for the garbage collector. Callers keep the functions alive.
         self._functions: weakref.WeakValueDictionary[str, Callee] = weakref.WeakValueDictionary()
         self._expander: Expander | None = None
 
@@ -101,7 +101,7 @@ class Evaluator:
             return list(self.function(name)(*arguments))
 
     def prepared(self, name: str) -> Callable[..., list[np.ndarray]]:
-        """A function for several calls, which prepare it once."""
+        """A function as a callable on arrays, prepared once for several calls."""
         function = self.function(name)
 
         def run(*arguments: np.ndarray) -> list[np.ndarray]:

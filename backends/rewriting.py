@@ -22,14 +22,14 @@ Rule: TypeAlias = "Callable[[Instance], Sequence[ir.Value] | None]"
 class Outlined:
     """A rule whose code is emitted once for each list of operand types, as a function.
 
-    It is for ops without parameters whose code is long. Each op becomes a call of the function.
-    `simplify-lowered` inlines the calls, in less time than it would take to emit the code again.
+    Used for ops without parameters whose code is long. Each op becomes a call of the function.
+    `simplify-lowered` inlines the calls, which takes less time than emitting the code again.
     """
 
     rule: Rule
 
     def __call__(self, inst: Instance) -> Sequence[ir.Value] | None:
-        """Apply the rule without a function."""
+        """Apply the rule in place, without outlining."""
         return self.rule(inst)
 
 
@@ -52,11 +52,11 @@ class SpecialCase:
 
 
 def merged(*tables: Mapping[str, Rule]) -> dict[str, Rule]:
-    """One table of rules from several.
+    """Merge tables of rules into one.
 
     Raises:
-      ValueError: two of them have a rule for the same op, and not exactly one of the two is
-        declared `SpecialCase`.
+      ValueError: two tables have a rule for the same op, unless exactly one of the two rules is a
+        `SpecialCase`.
     """
     rules: dict[str, Rule] = {}
     for name, rule in (entry for table in tables for entry in table.items()):
@@ -81,7 +81,8 @@ _Types = tuple[TensorType, ...]
 class _Rewriter:
     program: Program
     rules: Mapping[str, Rule]
-    # The functions of `Outlined` rules; None if the rule keeps such an op.
+    # The names of the functions of `Outlined` rules by op and operand types; None if the rule keeps
+    # the op.
     outlined: dict[tuple[str, _Types], str | None] = field(default_factory=dict)
 
     def body(self, body: Body) -> None:

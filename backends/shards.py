@@ -1,9 +1,9 @@
-"""Arrays over several devices that do not share memory: each device has a buffer with its part.
+"""Arrays sharded over devices that do not share memory: each device has a buffer with its part.
 
-A backend gives buffers of single devices, `Backend.put`, and executables with ``run_on_all``. This
-room makes whole arrays of them, for any backend and for any number of processes: a `Layout` says
-which part each device holds, a `ShardedBuffer` has the parts of the devices of this process, and a
-`ShardedExecutable` runs a program on such buffers.
+A backend provides buffers on single devices (`Backend.put`) and executables with ``run_on_all``.
+This module combines them into whole arrays, for any backend and any number of processes: a `Layout`
+describes which part each device holds, a `ShardedBuffer` holds the parts on the devices of this
+process, and a `ShardedExecutable` runs a program on such buffers.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = [
     "put",
 ]
 
-# Programs name devices by their ids and a multiple of this, which tells them from devices of other
-# platforms and of other topologies.
+# Programs identify a device by its id plus a multiple of this number. The multiple distinguishes
+# platforms and topologies.
 NUMBERS = 1 << 40
 
 Shape = tuple[int, ...]
@@ -38,8 +38,8 @@ Index = tuple[slice, ...]
 def is_addressable(device: Device) -> bool:
     """Whether a device belongs to this process, so that its memory can be read.
 
-    The devices of a backend for several processes tell it by the attribute ``is_addressable``;
-    others belong to this process where their ``process_index`` is 0.
+    Devices of a backend for several processes have an attribute ``is_addressable``. Other devices
+    belong to this process if their ``process_index`` is 0.
     """
     told = getattr(device, "is_addressable", None)
     return device.process_index == 0 if told is None else bool(told)
@@ -55,8 +55,8 @@ class Layout:
         copies.
 
     Attributes:
-      shape, devices, indices: as given; slices are from a start to a stop.
-      local: the positions in ``devices`` of those that belong to this process.
+      shape, devices, indices: the arguments; each slice has an explicit start and stop.
+      local: the positions in ``devices`` of the devices of this process.
     """
 
     __slots__ = ("_hash", "_key", "devices", "indices", "local", "shape")
@@ -72,11 +72,11 @@ class Layout:
         self._hash = hash(self._key)
 
     def place(self, position: int) -> tuple[tuple[int, int], ...]:
-        """The part of the device at a position, hashable: start and stop in each dimension."""
+        """The part on the device at a position, as hashable (start, stop) pairs per dimension."""
         return self._key[2][position]
 
     def local_shape(self, position: int) -> Shape:
-        """The shape of the part of the device at a position."""
+        """The shape of the part on the device at a position."""
         return tuple(stop - start for start, stop in self.place(position))
 
     @property
@@ -112,7 +112,7 @@ def _normalized(index: Index, shape: Shape) -> Index:
 
 
 class ShardedBuffer:
-    """An array over several devices, which may not have been computed yet; a `Buffer`.
+    """An array sharded over devices, which may not have been computed yet; a `Buffer`.
 
     Args:
       layout: which part each device holds.
@@ -152,7 +152,7 @@ class ShardedBuffer:
 
     @property
     def parts(self) -> tuple[Buffer, ...]:
-        """The buffers of the devices of this process.
+        """The buffers on the devices of this process.
 
         Raises:
           BufferDeletedError: the array was deleted, or a part of it was donated to a call.
@@ -166,7 +166,7 @@ class ShardedBuffer:
         """Wait for all parts; return the whole value as a read-only array.
 
         Raises:
-          GnomonRuntimeError: parts of it are on devices of other processes only.
+          GnomonRuntimeError: some parts are only on devices of other processes.
         """
         host = self._host
         if host is None:
@@ -175,7 +175,7 @@ class ShardedBuffer:
 
     def _assembled(self) -> np.ndarray[Any, Any]:
         layout, parts = self.layout, self.parts
-        # Of copies that differ, such as pmap with out_axes=None gives, the first is taken.
+        # Copies of a part may differ (the results of pmap with out_axes=None): the first is taken.
         chosen: dict[Any, tuple[Index, Buffer]] = {}
         for i, part in zip(layout.local, parts, strict=True):
             chosen.setdefault(layout.place(i), (layout.indices[i], part))
@@ -192,7 +192,7 @@ class ShardedBuffer:
         return value
 
     def is_readable(self) -> bool:
-        """Whether each part is on a device of this process, so that the value can be read here."""
+        """Whether the devices of this process hold all parts, so that the value can be read."""
         layout = self.layout
         if layout.is_fully_addressable:
             return True
@@ -242,7 +242,7 @@ class ShardedBuffer:
         return parts is not None and any(part.is_lost() for part in parts)
 
     def relabelled(self, layout: Layout) -> ShardedBuffer:
-        """The same parts under an equal layout of another spelling."""
+        """The same parts with another layout, which must place them in the same way."""
         return ShardedBuffer(layout, self.dtype, self.parts)
 
     def __repr__(self) -> str:
@@ -259,7 +259,7 @@ def put(array: np.ndarray[Any, Any], layout: Layout, *, copy: bool = False) -> S
     Args:
       array: the whole array; without ``copy`` it must not be modified during the lifetime of the
         buffer.
-      layout: of the array's shape.
+      layout: the layout, for the array's shape.
       copy: whether the array may be modified as soon as the call returns.
     Raises:
       OutOfMemory: a device has not enough free memory.
@@ -275,21 +275,21 @@ def put(array: np.ndarray[Any, Any], layout: Layout, *, copy: bool = False) -> S
 class PartitionedExecutable(Protocol):
     """A program that a backend has compiled for all devices of a mesh.
 
-    Optional methods are those of an `Executable`.
+    Its optional methods are those of an `Executable`.
     """
 
     def run_on_all(self, buffers: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
         """Start the program on all devices of this process.
 
         Args:
-          buffers: for each of these devices, in the order of the mesh, its parts of the arguments.
+          buffers: for each of these devices, in the order of the mesh, the parts of the arguments.
         Returns:
-          For each of these devices its parts of the results.
+          For each of these devices, the parts of the results.
         """
 
 
 class ShardedExecutable:
-    """A program for all devices of a mesh on whole arrays; an `Executable`.
+    """A program for all devices of a mesh that takes whole arrays; an `Executable`.
 
     Args:
       executable: the program.
@@ -310,7 +310,7 @@ class ShardedExecutable:
         self._count = sum(map(is_addressable, devices))
 
     def __getattr__(self, name: str) -> Any:
-        # What a backend tells of a program: serialize, memory_analysis, as_text, ...
+        # The optional methods of the backend's executable: serialize, memory_analysis, as_text, ...
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.executable, name)
@@ -326,7 +326,7 @@ class ShardedExecutable:
         return [(layout.shape, dtype) for layout, dtype in self.outputs]
 
     def run(self, buffers: Sequence[ShardedBuffer]) -> list[ShardedBuffer]:
-        """Start the program on buffers of the layouts of its inputs, without checks."""
+        """Start the program on buffers that have the layouts of its inputs, without checks."""
         given = [buffer.parts for buffer in buffers]
         of_devices = list(zip(*given, strict=True)) if given else [()] * self._count
         made = self.executable.run_on_all(of_devices)

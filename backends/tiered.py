@@ -1,7 +1,7 @@
-"""Programs in two tiers: evaluated with NumPy at once, compiled in the background for later calls.
+"""Tiered programs: evaluated with NumPy at first, compiled in the background for later calls.
 
 The owner of a `TieredProgram` asks for the compiled form before each call, and evaluates the
-program as long as there is none.
+program as long as it is not ready.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ __all__ = ["Overtaken", "TieredProgram"]
 E = TypeVar("E")
 
 
-class Overtaken(Exception):  # noqa: N818 - no error: it ends an evaluation early
-    """The compiled form became ready in the middle of an evaluation, which was given up."""
+class Overtaken(Exception):  # noqa: N818 - not an error: it ends an evaluation early
+    """The compiled form became ready during an evaluation, which was abandoned."""
 
 
 class TieredProgram(Generic[E]):
     """A program that is evaluated until it is compiled.
 
-    Safe for threads: each evaluation in progress has a copy of the program. Safe across forks: a
-    child compiles again what its parent had not finished.
+    Thread-safe: each evaluation in progress has its own copy of the program. Fork-safe: a child
+    restarts a compilation that its parent had not finished.
 
     Args:
-      name: of the program, in profiles.
+      name: the name of the program in profiles.
       copy: makes a copy of the program, whose function ``main`` is evaluated.
       compile: compiles the program; called in the background, and again after a failure.
     """
@@ -45,15 +45,15 @@ class TieredProgram(Generic[E]):
         self._compiled: E | None = None
         self._job: Job[E] = Job(compile)
         self._failed = False
-        # Prepared programs that no call uses now.
+        # Prepared programs that no call is using.
         self._idle: list[Callable[..., list[np.ndarray]]] = []
 
     def compiled(self, *, wait: bool) -> E | None:
-        """The compiled form; None while there is none yet and the caller does not wait.
+        """The compiled form; None if it is not ready and ``wait`` is false.
 
         Raises:
-          Exception: compilation failed. The first caller gets the error of the background; from
-            then on each call compiles again.
+          Exception: compilation failed. The first call raises the error of the background
+            compilation; each later call compiles again.
         """
         if self._compiled is not None:
             return self._compiled
@@ -76,13 +76,13 @@ class TieredProgram(Generic[E]):
         """Wait until compilation has ended; raise its error, which the next call raises too.
 
         Raises:
-          TimeoutError: it takes longer than ``timeout`` seconds.
+          TimeoutError: compilation takes longer than ``timeout`` seconds.
         """
         if self._compiled is None and not self._failed:
             self._job.result(timeout)
 
     def evaluate(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The results of the program, by NumPy.
+        """Evaluate the program with NumPy.
 
         Raises:
           Overtaken: the compiled form is ready. Programs that call Python never raise it.
@@ -96,7 +96,7 @@ class TieredProgram(Generic[E]):
             with profiling.span("evaluate", program=self._name):
                 results = run(*arrays)
         finally:
-            # The interpreter is free now.
+            # The evaluation no longer competes with the job for the interpreter.
             job.release()
         if self._compiled is None:
             self._idle.append(run)
@@ -110,6 +110,6 @@ class TieredProgram(Generic[E]):
             if job.succeeded:
                 raise Overtaken
 
-        # The effects of a call of Python cannot be undone, so such an evaluation runs to its end.
+        # The effects of calls of Python cannot be undone, so such evaluations run to their end.
         calls_python = program.callbacks or any(map(program.has_effects, program.names))
         return Evaluator(program, None, None if calls_python else check).prepared("main")

@@ -49,12 +49,12 @@ __all__ = ["Partitions", "PjrtBackend", "partitions_of", "pjrt_backend", "tpu_to
 
 logger = logging.getLogger(__name__)
 
-# The module of described devices, which imports this one.
+# The module of described devices. It imports this module, so it is imported by name.
 _DESCRIBED = "gnomon.backends.pjrt.described"
 
 # The compiler's options, by the plugin's own name of the platform.
 _FLAGS: dict[str, dict[str, Any]] = {
-    # By default, the maximum of nan and a number would be the number.
+    # With XLA's default, the maximum of nan and a number is the number.
     "cpu": {"xla_cpu_enable_fast_min_max": False},
 }
 
@@ -224,7 +224,7 @@ class PjrtBackend:
             return describe_topology(self.spec, name)
 
     def described(self, topology: str) -> Sequence[Any]:
-        """Stand-ins for the devices of a topology, for meshes and shardings.
+        """The described devices of a topology, for meshes and shardings.
 
         Raises:
           ValueError: the plugin knows no such topology.
@@ -236,7 +236,7 @@ class PjrtBackend:
 
     @contextmanager
     def _known_topology(self, topology: str) -> Iterator[str]:
-        """The plugin's name of a topology; within the block, an unknown one is a `ValueError`."""
+        """Yield the plugin's name of a topology; turn its `LookupError` into a `ValueError`."""
         try:
             yield tpu_topology(topology) if self.platform == "tpu" else topology
         except LookupError as error:
@@ -278,7 +278,7 @@ class Partitions:
 
 
 def partitions_of(program: Program) -> Partitions | None:
-    """How a program is partitioned; None for a program for one device."""
+    """The partitions of a program; None for a program for one device."""
     mesh = shardy.mesh_of(program.module)
     if mesh is None:
         return None

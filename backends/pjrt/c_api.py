@@ -242,7 +242,7 @@ class Api:
     """The functions of a plugin.
 
     Args:
-      address: what ``GetPjrtApi`` returned.
+      address: the address that ``GetPjrtApi`` returned.
 
     Attributes:
       version: the version of the interface that the plugin was built with.

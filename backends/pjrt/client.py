@@ -202,7 +202,7 @@ class Client:
         for _ in range(len(self.borrowed)):
             try:
                 event, array = self.borrowed.popleft()
-            except IndexError:  # another thread was faster
+            except IndexError:  # another thread has already released it
                 return
             if self.api.is_ready(event):
                 self.release(event)
@@ -275,7 +275,7 @@ class Topology:
     def describe(self) -> list[tuple[int, int, str, list[int]]]:
         """The id, the process, the model and the coordinates of each device.
 
-        There are no coordinates if the plugin tells none.
+        The coordinates are empty if the plugin reports none.
         """
         api = self.plugin.api
         found = []

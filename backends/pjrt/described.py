@@ -1,7 +1,7 @@
 """Devices that are described by a topology and need not be present.
 
-They stand in for devices in meshes and shardings, so that a program is compiled ahead of time for
-all of them. They hold no arrays and run nothing.
+Meshes and shardings take them in place of real devices, so that a program can be compiled ahead of
+time for all of them. They hold no arrays and run nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gnomon.dialects.functions import Program
 __all__ = ["DescribedBackend", "DescribedDevice", "described_devices"]
 
 
-# Topologies so far; the numbers of the first one begin after those of devices that are present.
+# Counts topologies from 1: the numbers below `NUMBERS` belong to devices that are present.
 _counts = itertools.count(1)
 
 
@@ -34,9 +34,9 @@ class DescribedDevice:
       process_index: the index of the process to which it would belong.
       number: the number by which programs name it, different from that of any other device.
       device_kind: the plugin's name of the model.
-      coords: its place in the topology; empty if the plugin tells none.
-      backend: compiles programs for it.
-      memory_kinds: empty: it has no memory.
+      coords: its coordinates in the topology; empty if the plugin reports none.
+      backend: the backend that compiles programs for it.
+      memory_kinds: empty, since it has no memory.
     """
 
     __slots__ = (
@@ -65,7 +65,7 @@ class DescribedDevice:
         return self.backend.platform
 
     def memory_stats(self) -> None:
-        """None: there is no memory."""
+        """Return None, since there is no memory."""
 
     def __repr__(self) -> str:
         place = f", coords={self.coords}" if self.coords else ""
@@ -81,7 +81,7 @@ class DescribedBackend:
 
     Attributes:
       platform: the name of the platform.
-      is_described: True, which backends of devices that are present do not have.
+      is_described: True; backends of present devices lack the attribute.
       target: the topology as a target of `Lowered.compile`: ``"tpu:v5e:4x4"``.
       first_number: the number by which programs name the device with the id zero.
     """
@@ -122,7 +122,7 @@ class DescribedBackend:
     def put(
         self, array: np.ndarray[Any, Any], device: Any = None, *, copy: bool = False
     ) -> NoReturn:
-        """Raises: there is no device that could hold the array.
+        """Raise, since described devices hold no arrays.
 
         Raises:
           BackendUnavailable: always.

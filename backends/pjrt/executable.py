@@ -150,7 +150,7 @@ class Executable(Inspected):
 
     Attributes:
       device: the first of the devices.
-      name: what the program is called in profiles.
+      name: the name of the program in profiles.
     """
 
     def __init__(
@@ -412,11 +412,11 @@ def load_serialized(
     )
 
 
-_WAIT = Buffer.wait  # itself, not what records the waits of the program
+_WAIT = Buffer.wait  # the original method, not the one that profiling wraps
 
 
 def _record_run(recorder: profiling.Recorder, run: Callable[..., Any]) -> Callable[..., Any]:
-    """A `_run` that records the call, and the program on each device until it is done there."""
+    """Wrap `_run` to record the call, and the run on each device until it finishes there."""
 
     def recording(self: Executable, buffers: Sequence[Sequence[Buffer]]) -> list[list[Buffer]]:
         started = recorder.now()

@@ -26,7 +26,7 @@ Version = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class PluginSpec:
-    """The description of a plugin that need not be loaded yet.
+    """The name, path and options of a plugin, which may not be loaded yet.
 
     Attributes:
       name: the platform's name.

@@ -91,7 +91,7 @@ def compile_options(
 
     Args:
       device_ids: the devices in replica-major order: ``replica * partitions + partition``.
-      replicas, partitions: their numbers.
+      replicas, partitions: the number of replicas, and of partitions in each.
       shardy: whether the program describes partitions in the dialect ``sdy``.
       flags: options of XLA by name, such as ``xla_backend_optimization_level``.
     """

@@ -1,6 +1,6 @@
 """Detection of this machine's GPU, from the system's libraries and files.
 
-Nothing here starts one of IREE's drivers. The result is None if there is nothing to be found.
+No function here starts one of IREE's drivers. Each returns None if it finds no GPU.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def cuda_architecture() -> str | None:
 
 @functools.cache
 def rocm_architecture() -> str | None:
-    """The first AMD GPU's architecture, such as "gfx942", as the kernel's driver tells it."""
+    """The first AMD GPU's architecture, such as "gfx942", as the kernel driver reports it."""
     try:
         nodes = sorted(_KFD.iterdir(), key=lambda path: int(path.name))
         texts = [(node / "properties").read_text() for node in nodes]
@@ -47,12 +47,12 @@ def rocm_architecture() -> str | None:
         properties = dict(line.split(None, 1) for line in text.splitlines() if " " in line)
         version = int(properties.get("gfx_target_version", "0"))
         if version:
-            # 90402 is 9.4.2: the last two are written in hexadecimal.
+            # 90402 is version 9.4.2, gfx942: the name has the last two numbers in hexadecimal.
             major, minor, stepping = version // 10000, version // 100 % 100, version % 100
             return f"gfx{major}{minor:x}{stepping:x}"
     return None
 
 
 def no_architecture() -> str | None:
-    """None: for families whose members cannot be detected."""
+    """Return None, for families whose members cannot be detected."""
     return None

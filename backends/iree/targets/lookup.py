@@ -1,4 +1,4 @@
-"""From a name such as `cuda:sm_90` or `x86-64-v3` to a target."""
+"""Lookup of targets by name, such as `cuda:sm_90` or `x86-64-v3`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
 
 
 def target_names() -> list[str]:
-    """Every name that `find_target` takes."""
+    """All names that `find_target` accepts."""
     names = [target.name for target in CPUS]
     for name, family in _FAMILIES.items():
         names += [name, *(f"{name}:{a.name}" for a in family.architectures)]
@@ -33,15 +33,15 @@ def target_names() -> list[str]:
 
 @functools.cache
 def find_target(name: str) -> Target:
-    """Returns the target of a name.
+    """Returns the target with a name.
 
     Args:
-        name: of a processor ("cpu" for this machine's, "x86-64-v3", "aarch64-linux", ...), or of a
-            family of GPUs, alone ("cuda": the architecture of this machine's GPU, or the family's
-            default one) or with an architecture ("cuda:sm_90").
+        name: the name of a processor ("cpu" for this machine's, "x86-64-v3", "aarch64-linux", ...),
+            or of a family of GPUs, with an architecture ("cuda:sm_90") or alone ("cuda", which
+            means the architecture of this machine's GPU, or else the family's default).
 
     Raises:
-        ValueError: there is no such target; the message lists those that there are.
+        ValueError: there is no such target; the message lists the known ones.
 
     Example:
         >>> find_target("cuda:sm_90").code

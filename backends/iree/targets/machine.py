@@ -1,4 +1,4 @@
-"""This machine: its linker for compiled code, and its processor, which is in cache keys."""
+"""This machine: its linker for compiled code, and its processor, which is part of cache keys."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class Linker:
 def find_linker() -> Linker:
     """Finds the linker to use on this machine.
 
-    A system linker is the fastest: with it the smallest program compiles in 310 ms; with the
-    linker inside the compiler's package, 460 ms, because each link loads the compiler's library
-    again. The bundled one needs a flavour argument that IREE does not pass to a system linker, so
-    a two-line script adds it.
+    The system linker is the fastest: the smallest program compiles in 310 ms with it, and in
+    460 ms with the linker in the compiler's package, because each link loads the compiler's library
+    again. The bundled linker needs a flavour argument that IREE does not pass to a system linker,
+    so a two-line script adds it.
     """
     if sys.platform.startswith("linux"):
         for name in ("ld.lld", "ld", "ld.gold"):
@@ -74,7 +74,7 @@ def find_linker() -> Linker:
 
 
 def linking_flags(target: Target) -> tuple[Flag, ...]:
-    """The compiler's flags that depend on what this machine links with."""
+    """The compiler's flags that depend on the linker of this machine."""
     if target.capabilities.libm == "system":
         return find_linker().flags
     linker = bundled_linker() if target.code == "wasm" else None
@@ -84,7 +84,7 @@ def linking_flags(target: Target) -> tuple[Flag, ...]:
 
 
 def bundled_linker() -> Path | None:
-    """The linker inside of the compiler's package."""
+    """The linker in the compiler's package."""
     specification = importlib.util.find_spec("iree.compiler")
     for folder in (specification and specification.submodule_search_locations) or ():
         path = Path(folder) / "_mlir_libs" / "iree-lld"
@@ -94,9 +94,9 @@ def bundled_linker() -> Path | None:
 
 
 def bundled_linker_script(linker: Path) -> Path:
-    """A program that calls the bundled linker as a system linker is called."""
+    """A script that calls the bundled linker and takes a system linker's arguments."""
     text = f'#!/bin/sh\nexec "{linker}" -flavor gnu "$@"\n'
-    # Named by content and user: processes share it, and one user's file is not another's program.
+    # Named by content and user: processes share it, but no user runs a file of another user.
     name = f"gnomon-ld-{os.getuid()}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     path = Path(tempfile.gettempdir()) / name
     with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=name, delete=False) as file:
@@ -108,7 +108,7 @@ def bundled_linker_script(linker: Path) -> Path:
 
 @functools.cache
 def host_fingerprint() -> str:
-    """Returns what code made for this machine's CPU depends on: its model and features."""
+    """Returns a hash of the CPU's model and features, on which code for this machine depends."""
     lines = {platform.system(), platform.machine(), platform.processor()}
     wanted = ("flags", "Features", "model name", "CPU part", "CPU implementer", "isa")
     try:
@@ -120,7 +120,7 @@ def host_fingerprint() -> str:
 
 
 def what_is_missing(target: Target) -> str:
-    """Returns why artifacts for a processor do not run on this one; empty where they do."""
+    """Returns why artifacts for a processor do not run on this one; empty if they do."""
     if target.is_host:
         return ""
     machine = platform.machine()

@@ -12,7 +12,7 @@ __all__ = ["Architecture", "Capabilities", "Family", "Flag", "Target"]
 
 @dataclass(frozen=True)
 class Flag:
-    """A command-line flag of the compiler, and why we pass it."""
+    """A command-line flag of the compiler, and the reason for it."""
 
     name: str
     reason: str
@@ -20,28 +20,28 @@ class Flag:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """The ops and dtypes that a target has, and the kind of its memory.
+    """The ops and dtypes that a target supports, and the kind of its memory.
 
     The legalizations depend on these properties of a target and on no others.
 
     Attributes:
-        dtypes: short names of the dtypes that compiled code computes with. A program that has
-            another one is refused; none is ever computed in a narrower one.
-        widened: short names of those that it only stores, because it lacks some of their
-            arithmetic.
-        complex_selects: it can choose between complex numbers.
-        libm: where functions come from that the compiler has no code for. "system": the C library,
-            by name. "device": a library of the GPU's vendor, linked by the compiler. "none":
-            nowhere, they are written out in arithmetic.
-        rounds: the compiler itself has code for rounding to integers and for remainders.
-        atomics: threads may update one element at the same time, so updates of a scatter with
-            equal indices run in parallel. IREE 3.13 generates none; without them such a scatter
-            goes through its updates one after the other.
-        host_memory: NumPy arrays can be read and written in place.
-        host_calls: compiled programs may call Python, the operands copied to the host and the
-            results back where the memory is not shared.
-        import_alignment: bytes to which the address of an imported array must be aligned.
-        max_bindings: buffers that one dispatch can take.
+        dtypes: short names of the dtypes that compiled code computes with. A program with another
+            dtype is rejected; no dtype is ever replaced by a narrower one.
+        widened: short names of the dtypes that are only stored, and computed in a wider dtype,
+            because the target lacks some of their arithmetic.
+        complex_selects: whether it supports selects of complex numbers.
+        libm: the source of functions that the compiler has no code for. "system": the C library,
+            by name. "device": a library of the GPU's vendor, linked by the compiler. "none": the
+            functions are expanded to arithmetic.
+        rounds: whether the compiler itself has code for rounding to integers and for remainders.
+        atomics: whether there are atomic updates, so that updates of a scatter with equal indices
+            can run in parallel. IREE 3.13 generates none; without them, such a scatter performs its
+            updates one after the other.
+        host_memory: whether NumPy arrays can be read and written in place.
+        host_calls: whether compiled programs can call Python. If the memory is not shared, operands
+            are copied to the host and results back.
+        import_alignment: the required alignment of an imported array's address, in bytes.
+        max_bindings: the number of buffers that one dispatch can take.
     """
 
     dtypes: frozenset[str]
@@ -66,7 +66,7 @@ class Capabilities:
 
     @property
     def stores_more(self) -> bool:
-        """Whether there are dtypes that are stored and not computed with."""
+        """Whether some dtypes are stored but not computed with."""
         return bool(self.widened)
 
     @property
@@ -80,22 +80,23 @@ class Target:
     """A kind of machine: how to compile for it and how to run there.
 
     Attributes:
-        name: what `find_target` finds it by, such as "cuda:sm_90".
-        meaning: the machines that it is, in words.
+        name: the name for `find_target`, such as "cuda:sm_90".
+        meaning: a description of the machines.
         platform: the name of the device's platform that users see.
         hal_backend: IREE's name for the code generator.
-        code: what the artifact holds for the device: "elf", "wasm", "ptx", "hsaco", "spirv", "msl".
-        memory: "host" where the device computes in the memory of Python, otherwise "device".
-        drivers: IREE's runtime driver for each execution model; empty where none can load it.
-        flags: passed with each program.
-        process_flags: the few that the compiler takes only once, when its process starts.
-        capabilities: what the legalizations depend on.
-        legalized: in words, which ops are rewritten for it, and why.
-        device: the device as an attribute of the module, where the compiler knows too little of it
-            by its flags; it takes the place of the flags that choose the code generator.
-        is_host: compiled for the processor that it is compiled on.
-        machine: the processor's family as `platform.machine` names it, where artifacts run on no
-            other; empty where the device decides.
+        code: the format of the device code: "elf", "wasm", "ptx", "hsaco", "spirv", "msl".
+        memory: "host" if the device computes in the memory of Python, otherwise "device".
+        drivers: IREE's runtime driver for each execution model; empty if no driver can load the
+            artifact.
+        flags: the flags that are passed with each program.
+        process_flags: the few flags that the compiler takes only once, when its process starts.
+        capabilities: the properties that the legalizations depend on.
+        legalized: descriptions of the ops that are rewritten for it, with reasons.
+        device: the device as an attribute of the module, if the flags tell the compiler too little
+            about it; it replaces the flags that choose the code generator.
+        is_host: whether it is the processor that the compiler runs on.
+        machine: the processor's family as `platform.machine` names it, if artifacts run on no
+            other; otherwise empty.
         features: names in /proc/cpuinfo of the instructions that artifacts use.
     """
 
@@ -121,9 +122,9 @@ class Architecture:
     """One member of a family.
 
     Attributes:
-        name: as the compiler takes it.
-        meaning: the hardware that it names.
-        changes: capabilities in which it differs from its family.
+        name: the compiler's name.
+        meaning: a description of the hardware.
+        changes: the capabilities in which it differs from its family.
         device: see `Target`.
     """
 
@@ -138,11 +139,11 @@ class Family:
     """Targets that differ in their architecture: `cuda:sm_80`, `cuda:sm_90`.
 
     Attributes:
-        target: what they have in common; its name is the family's.
-        flag: the compiler's flag for the architecture, with `{}` in its place.
-        architectures: those that there are.
-        default: the one that the family's bare name means where none is detected.
-        detect: finds the architecture of a device on this machine; None where there is none.
+        target: the common properties; its name is the family's.
+        flag: the compiler's flag for the architecture, with `{}` for its name.
+        architectures: the architectures of the family.
+        default: the architecture for the bare name of the family if none is detected.
+        detect: returns the architecture of a device on this machine, or None.
     """
 
     target: Target
@@ -155,7 +156,7 @@ class Family:
         """The target of one architecture.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: the family has no architecture of that name.
         """
         found = {a.name: a for a in self.architectures}[name]
         flag = Flag(self.flag.name.format(name), self.flag.reason)

@@ -1,4 +1,4 @@
-"""The machines that IREE compiles for, as data: one row a family, one reason a flag."""
+"""The machines that IREE compiles for, as data: a row per family, and a reason for each flag."""
 
 from __future__ import annotations
 
@@ -121,9 +121,9 @@ def _processor(
     machine: str = "",
     features: tuple[str, ...] = (),
 ) -> Target:
-    """A processor that other machines compile for; artifacts are self-contained.
+    """A processor to cross-compile for; artifacts are self-contained.
 
-    For WebAssembly the compiler calls a library even for the logarithm and the rounding of f64.
+    For WebAssembly, the compiler calls a library even for the logarithm and the rounding of f64.
     """
     return Target(
         name=name,
@@ -273,7 +273,7 @@ def _gpu(
     legalized: tuple[str, ...] = (_ON_HOST,),
     process_flags: tuple[Flag, ...] = _DEVICE_PROCESS_FLAGS,
 ) -> Target:
-    """A device with memory of its own; ``flags`` go beyond those that all have."""
+    """A device with its own memory; ``flags`` are added to the flags of all GPUs."""
     chosen = Flag(f"--iree-hal-target-backends={hal_backend}", "the code generator")
     return Target(
         name=name,
@@ -347,7 +347,7 @@ _ROCM = Family(
     detect=rocm_architecture,
 )
 
-# The same for shaders, which have no library, and whose memory consists of words.
+# The capabilities of shaders: no library to link, and memory that is addressed in words.
 _SHADERS = replace(
     _DEVICE, widened=_STORED, complex_selects=False, libm="none", import_alignment=4096
 )
@@ -359,11 +359,11 @@ _NARROW = (
 
 
 def _vulkan(compute: str, storage: str) -> str:
-    """A Vulkan device, by the types that it computes with and reads.
+    """A Vulkan device, described by the types that it computes with and stores.
 
-    Of the names that IREE knows, those that fit many devices hold bytes in words, and lose the last
-    ones of an array whose size is no multiple of four: reads beyond its end give zeros. Operations
-    across a subgroup are left out, because they ask for a subgroup of one size.
+    The generic device names that IREE knows store bytes in words, and lose the last bytes of an
+    array whose size is not a multiple of four, because reads beyond its end return zeros. Subgroup
+    operations are left out, because they require a fixed subgroup size.
     """
     properties = ", ".join(
         (

@@ -119,7 +119,7 @@ def _to_tridiagonal(a: ir.Value, types: Sequence[TensorType]) -> list[ir.Value]:
 
 
 def _tridiagonal_solve(inst: Instance) -> list[ir.Value]:
-    """Eliminate with row swaps, as LAPACK's gtsv, with rows in front and the batch at once."""
+    """Gaussian elimination with row swaps, as LAPACK's gtsv, for the whole batch at once."""
     type_ = inst.type
     if not type_.size:
         return [inst.operands[3]]

@@ -307,7 +307,7 @@ def _first(s: ir.Value) -> ir.Value:
 
 
 def _cofactors(inst: Instance) -> list[ir.Value]:
-    """Multiply all singular values but one, which needs no division and works for any rank."""
+    """The cofactors from products of all singular values but one, which works for any rank."""
     a = inst.operand
     if not inst.type.size:
         return [a]
