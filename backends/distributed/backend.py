@@ -31,21 +31,21 @@ from gnomon.passes.pipeline import Pass
 
 __all__ = ["XlaCpuBackend"]
 
-# By default, the maximum of nan and a number would be the number.
+# With XLA's default, the maximum of nan and a number is the number.
 _FLAGS = (("xla_cpu_enable_fast_min_max", "False"),)
 
-# A version of StableHLO that all supported versions of jaxlib read, which do not tell theirs.
+# A version of StableHLO that all supported versions of jaxlib read: jaxlib does not report its own.
 _VERSION = "1.14.0"
 
 
 class XlaCpuBackend:
-    """The CPU devices of this process, and those of the others if it is connected with some.
+    """The CPU devices of this process, and of the processes that it is connected to.
 
     Args:
       platform: the name of the platform.
-      device_count: the number of devices of this process; by default as many as the host's
-        platform has been asked for.
-      connection: the other processes, if there are any.
+      device_count: the number of devices of this process; by default the configured number for the
+        host's platform.
+      connection: the connection to the other processes, if there are any.
 
     Attributes:
       partitions_programs: programs run on several devices; XLA's compiler splits them.
@@ -71,7 +71,7 @@ class XlaCpuBackend:
 
     @property
     def connection(self) -> Connection | None:
-        """The other processes, if there are any."""
+        """The connection to the other processes, if there are any."""
         return self._connection
 
     @property
@@ -125,8 +125,8 @@ class XlaCpuBackend:
         """Compile a lowered program; see `Backend.compile`.
 
         Raises:
-          DistributedError: the program is for the devices of several processes, and they do not
-            compile the same one.
+          DistributedError: the program is for the devices of several processes, and these do not
+            compile the same program.
         """
         with profiling.span("compile", program=artifact.name):
             return self._compiled(artifact, device, donate)
@@ -176,7 +176,7 @@ class XlaCpuBackend:
         return tuple(by_id[number] for number in numbers)
 
     def compile_for(self, artifact: Artifact, topology: str, **_: Any) -> Any:
-        """Refuse: programs for other machines are compiled by the platforms of these.
+        """Raise, since this backend compiles only for its own devices.
 
         Raises:
           BackendUnavailable: always.

@@ -12,7 +12,7 @@ from gnomon.backends.errors import BufferDeletedError, DistributedError
 
 __all__ = ["Buffer", "put"]
 
-# In seconds: between two looks at a value that other processes take part in.
+# The interval in seconds for polling a value that other processes help to compute.
 _SHORTEST, _LONGEST = 20e-6, 2e-3
 
 
@@ -26,7 +26,7 @@ class Buffer:
     Attributes:
       shape: a tuple of integers.
       dtype: a NumPy dtype.
-      device: as given.
+      device: the device that holds it.
     """
 
     __slots__ = ("__weakref__", "_array", "_deleted", "_host", "device", "dtype", "shape")
@@ -48,7 +48,7 @@ class Buffer:
 
     @property
     def array(self) -> Any:
-        """The array of jaxlib.
+        """The jaxlib array.
 
         Raises:
           BufferDeletedError: the buffer was deleted or donated.
@@ -62,7 +62,7 @@ class Buffer:
 
         Raises:
           ExecutionError: the program that computes it failed.
-          DistributedError: another process, which takes part in the program, is gone.
+          DistributedError: another process that takes part in the program is gone.
           BufferDeletedError: the buffer was deleted or donated.
         """
         if self._host is None:
@@ -79,7 +79,7 @@ class Buffer:
         world = self.device.world
         try:
             if world is not None and not array.is_ready():
-                # A wait inside of jaxlib cannot be ended when another process is gone.
+                # A wait inside jaxlib could not be interrupted when another process dies.
                 pause = _SHORTEST
                 while not array.is_ready():
                     world.pause(pause)
@@ -114,7 +114,7 @@ class Buffer:
         return self._array is None
 
     def is_lost(self) -> bool:
-        """Whether the process of the device has lost the others."""
+        """Whether the value will never be computed, because another process is gone."""
         world = self.device.world
         return world is not None and world.failure is not None and not self._is_here()
 

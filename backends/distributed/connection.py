@@ -1,4 +1,4 @@
-"""The connection of a process with the others, and jaxlib's client for the devices of all."""
+"""The connection to the other processes, and jaxlib's client for the devices of all."""
 
 from __future__ import annotations
 
@@ -24,28 +24,29 @@ __all__ = ["Connection"]
 
 T = TypeVar("T")
 
-# In seconds. XLA's client and service end the process when they miss each other: `Link` watches.
+# A heartbeat timeout in seconds. XLA ends the process when heartbeats are missing, so its check is
+# disabled: `Link` detects lost processes instead.
 _NEVER = 10**6
 
 
 def _keep_forever(value: Any) -> None:
-    """Let an object of jaxlib outlive Python: its end would wait for a process that is gone."""
+    """Never destroy a jaxlib object, whose destructor would wait for a process that is gone."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
 class Connection:
-    """The processes of a program, of which this is one.
+    """The connection of this process to the other processes of its program.
 
     Args:
-      address: the coordinator's, ``"host:port"``; process 0 listens there.
+      address: the coordinator's address, ``"host:port"``; process 0 listens there.
       count: the number of processes.
       process_id: the number of this process.
       bind: the address that process 0 listens on; by default the port on all its interfaces.
-      initialization_timeout: the time in seconds within which all must have come.
+      initialization_timeout: the time in seconds within which all processes must connect.
       heartbeat_timeout: the time in seconds after which a silent process counts as gone.
-      shutdown_timeout: the time in seconds that a process which has ended waits for the others.
+      shutdown_timeout: the time in seconds that a process waits at its end for the others to end.
     Raises:
-      DistributedError: a process did not come, or the coordinator cannot be reached.
+      DistributedError: a process did not connect, or the coordinator cannot be reached.
       ValueError: an address is not ``host:port``.
     """
 
@@ -110,13 +111,13 @@ class Connection:
 
     @property
     def failure(self) -> DistributedError | None:
-        """The reason why the processes cannot go on together, or None."""
+        """The error that prevents the processes from continuing, or None."""
         return self._link.failure
 
     def make_client(self, device_count: int) -> Any:
-        """Jaxlib's client, which has ``device_count`` devices in this process.
+        """Make jaxlib's client, which has ``device_count`` devices in this process.
 
-        All processes must make theirs at the same time.
+        The call waits until all processes make their clients.
 
         Raises:
           DistributedError: a process is gone.
@@ -139,7 +140,7 @@ class Connection:
             )
 
         made = self.call(make)
-        # Its threads may wait for processes that end before this one.
+        # The client's threads may be waiting for processes that have ended.
         _keep_forever(made)
         return made
 
@@ -147,7 +148,7 @@ class Connection:
         """Call a function of jaxlib that waits for other processes.
 
         Raises:
-          DistributedError: one of them is gone.
+          DistributedError: another process is gone.
         """
         answer: list[Any] = []
         done = threading.Event()
@@ -178,7 +179,7 @@ class Connection:
         self._link.pause(seconds)
 
     def explain(self, error: Exception) -> None:
-        """Raise the reason of a program's error if another process is gone; see `World.explain`."""
+        """Raise if a program's error is due to a lost process; see `World.explain`."""
         if any(sign in str(error) for sign in _SIGNS_OF_LOSS):
             try:
                 self._link.settle()
@@ -204,14 +205,14 @@ class Connection:
                 )
 
     def put(self, key: str, value: str) -> None:
-        """Give a value to the other processes."""
+        """Publish a value to the other processes."""
         self.call(lambda: self._client.key_value_set(key, value, allow_overwrite=True))
 
     def get(self, key: str, deadline: float, process: int, what: str) -> str:
-        """A value that another process gives, as soon as that has given it.
+        """Wait for a value that another process publishes with `put`, and return it.
 
         Raises:
-          DistributedError: it has not until the deadline, or is gone.
+          DistributedError: the process did not publish it before the deadline, or is gone.
         """
         pause = 0.001
         while True:
@@ -232,7 +233,7 @@ class Connection:
             pause = min(2 * pause, 0.05)
 
     def close(self, error: str = "") -> None:
-        """End the connection, when all processes do; with ``error``, this one ends because of it.
+        """Wait until all processes end, then disconnect; with ``error``, report it without waiting.
 
         Raises:
           DistributedError: the others did not end within the time of ``shutdown_timeout``.
@@ -257,7 +258,7 @@ class Connection:
             self._coordinator.close()
 
     def abandon(self) -> None:
-        """Give up the connection without waiting for anybody."""
+        """Give up the connection without waiting for other processes."""
         for value in (self, self._client, self._service):
             _keep_forever(value)
         with contextlib.suppress(AttributeError):
@@ -266,7 +267,8 @@ class Connection:
             self._coordinator.close()
 
 
-# Parts of the messages of collectives and of the coordination service.
+# Parts of error messages of collectives and of the coordination service which suggest that a
+# process is gone.
 _SIGNS_OF_LOSS = (
     "Gloo",
     "gloo",

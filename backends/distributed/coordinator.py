@@ -1,4 +1,4 @@
-"""The process that the others connect to: it knows who is there, and tells all who is gone."""
+"""The coordinator, which all processes connect to: it reports lost processes to the others."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["Coordinator"]
 
 
 class Coordinator:
-    """Waits for the processes, starts them together, and watches them.
+    """Waits until all processes are connected, starts them together, and monitors them.
 
     Args:
-      listening: the socket that they connect to.
+      listening: the socket that the processes connect to.
       service: the address of XLA's coordination service in this process.
       count: the number of processes.
-      deadline: when all must have come, by `time.monotonic`.
-      initialization_timeout: the same as a duration, for messages.
+      deadline: the time at which all processes must be connected, by `time.monotonic`.
+      initialization_timeout: the time in seconds that led to ``deadline``, for messages.
       silence: the time in seconds after which a silent process counts as gone.
     """
 

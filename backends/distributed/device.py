@@ -1,4 +1,4 @@
-"""Devices of jaxlib's CPU client: those of this process and those of the others."""
+"""Devices of jaxlib's CPU client: those of this process and those of the other processes."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ T = TypeVar("T")
 
 
 class World(Protocol):
-    """The other processes, as far as the devices of this one need to know of them."""
+    """The part of `Connection` that devices, buffers and executables use."""
 
     @property
     def failure(self) -> Exception | None:
-        """The reason why the processes cannot go on together, or None."""
+        """The error that prevents the processes from continuing, or None."""
 
     def pause(self, seconds: float) -> None:
         """Wait for a short time.
 
         Raises:
-          DistributedError: the processes cannot go on together.
+          DistributedError: the processes cannot continue.
         """
 
     def call(self, function: Callable[[], T]) -> T:
         """Call a function of jaxlib that waits for other processes.
 
         Raises:
-          DistributedError: one of them is gone.
+          DistributedError: another process is gone.
         """
 
     def explain(self, error: Exception) -> None:
-        """Raise the reason of a program's error if it is that another process is gone.
+        """Raise if a program's error is due to a lost process; otherwise return.
 
         Raises:
-          DistributedError: it is.
+          DistributedError: another process is gone.
         """
 
     def agree(self, what: str, digest: str, processes: tuple[int, ...]) -> None:
-        """Compare a program with that of other processes, which compile it at the same time.
+        """Check that other processes are compiling the same program.
 
         Raises:
-          DistributedError: theirs is another one.
+          DistributedError: another process compiles another program, or none in time.
         """
 
 
@@ -54,12 +54,12 @@ class Device:
 
     Attributes:
       handle: jaxlib's device.
-      id: its number among the devices of all processes.
+      id: the number of the device among the devices of all processes.
       platform: the name of the platform.
       process_index: the index of the process to which it belongs.
-      is_addressable: whether that is this process.
+      is_addressable: whether it belongs to this process.
       backend: the backend that lists it.
-      world: the other processes; None if there are none.
+      world: the connection to the other processes; None if there are none.
     """
 
     __slots__ = (
@@ -84,11 +84,11 @@ class Device:
 
     @property
     def device_kind(self) -> str:
-        """The model, as the driver names it."""
+        """The client's name of the model."""
         return str(self.handle.device_kind)
 
     def memory_stats(self) -> dict[str, int] | None:
-        """None: the memory is that of the process, and nobody counts it."""
+        """Return None: the device uses the memory of the process, without statistics."""
         return None
 
     def __repr__(self) -> str:

@@ -21,14 +21,14 @@ class Executable:
 
     Args:
       loaded: jaxlib's executable.
-      devices: the devices that run it, in the order of the mesh, of all processes.
+      devices: the devices of all processes that run it, in the order of the mesh.
       input_types, output_types: the types of arguments and results on each device.
       donate: positions of the arguments whose buffers a call consumes.
 
     Attributes:
-      local: those of the devices that belong to this process.
-      device: the first of these.
-      name: what the program is called in messages and profiles.
+      local: the devices that belong to this process.
+      device: the first device in ``local``.
+      name: the name of the program in messages and profiles.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Executable:
         self._handles = tuple(device.handle for device in devices)
 
     def __call__(self, args: Sequence[np.ndarray[Any, Any] | Buffer]) -> list[Buffer]:
-        """Start the program, which is for one device.
+        """Start a program that is for one device.
 
         Raises:
           TypeError: the number of arguments, a shape, a dtype or a device is not the declared one.
@@ -80,16 +80,16 @@ class Executable:
         return self.run(buffers)
 
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """Start the program on its one device, without checks."""
+        """Start a program that is for one device, without checks."""
         return self.run_on_all([buffers])[0]
 
     def run_on_all(self, buffers: Sequence[Sequence[Buffer]]) -> list[list[Buffer]]:
-        """Start the program on all its devices of this process.
+        """Start the program on all its devices in this process.
 
         Args:
-          buffers: for each of ``local``, its parts of the arguments.
+          buffers: for each device in ``local``, the parts of the arguments.
         Returns:
-          For each of them its parts of the results.
+          For each device in ``local``, the parts of the results.
 
         Raises:
           ExecutionError: the program failed to start.

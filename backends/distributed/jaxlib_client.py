@@ -1,7 +1,7 @@
-"""The parts of jaxlib that this package uses: its import, devices' types, and its errors.
+"""The parts of jaxlib that this package uses: its modules, its array classes and its errors.
 
-jaxlib calls back into Python for things that JAX supplies: the sharding and the type of an array.
-The classes `_OneDevice`, `_Parts` and `_Type` have just what it reads.
+jaxlib calls back into Python for objects that JAX supplies: the sharding and the type of an array.
+The classes `OneDevice`, `Parts` and `_Type` have only the members that it reads.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def jaxlib() -> Jaxlib:
     """Import jaxlib.
 
     Raises:
-      BackendUnavailable: it is not installed, or has not the functions that are used here.
+      BackendUnavailable: it is not installed, or lacks functions that are used here.
     """
-    # Read at import; jaxlib prints a line for each client otherwise.
+    # Read at import. Without it, jaxlib logs a line for each client.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     try:
         xla = importlib.import_module("jaxlib.xla_client")
@@ -60,7 +60,7 @@ def jaxlib() -> Jaxlib:
                 return whole
 
         class Parts(xla.GSPMDSharding):  # type: ignore[name-defined]
-            """Some devices; the program that reads the array knows how it is split."""
+            """The sharding of an array on several devices; only the program knows its partition."""
 
             memory_kind = None
 
@@ -81,7 +81,7 @@ def jaxlib() -> Jaxlib:
 
 
 class _Type:
-    """The type of an array, as far as jaxlib reads it."""
+    """The type of an array, with the attributes that jaxlib reads."""
 
     __slots__ = ("dtype", "shape", "weak_type")
 
@@ -90,7 +90,7 @@ class _Type:
 
 
 def put_on_device(array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> Any:
-    """An array on a device of jaxlib; without ``copy``, it may be read in place."""
+    """Put an array on a device of jaxlib; without ``copy``, the device may read it in place."""
     xla = jaxlib().xla
     semantics = xla.HostBufferSemantics
     return xla.batched_device_put(
@@ -119,7 +119,7 @@ def _parts(devices: tuple[Any, ...]) -> Any:
 def make_whole(
     shape: tuple[int, ...], dtype: np.dtype[Any], devices: tuple[Any, ...], parts: Sequence[Any]
 ) -> Any:
-    """The argument of a program for several devices, of its parts on those of this process."""
+    """Make an argument for several devices from its parts on the devices of this process."""
     return jaxlib().xla.ArrayImpl(
         _Type(shape, dtype), _parts(devices), list(parts), committed=True, _skip_checks=True
     )

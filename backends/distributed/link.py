@@ -1,4 +1,4 @@
-"""The link of a process with the coordinator: it starts with the others, and learns who is gone."""
+"""The link of a process to the coordinator, which starts it and reports lost processes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _BETWEEN_ATTEMPTS = 0.1
 
 
 class Link:
-    """The connection of a process with the coordinator.
+    """The connection of a process to the coordinator.
 
     Args:
       address: the coordinator's host and port.
-      process, count: the number of this process, and that of all processes.
-      initialization_timeout: the time in seconds within which all must have come.
+      process, count: the index of this process, and the number of processes.
+      initialization_timeout: the time in seconds within which all processes must connect.
       silence: the time in seconds after which a silent coordinator counts as gone.
 
     Attributes:
-      failure: the reason why the processes cannot go on together, or None.
+      failure: the error that prevents the processes from continuing, or None.
     Raises:
-      DistributedError: the coordinator cannot be reached, or refuses this process.
+      DistributedError: the coordinator cannot be reached.
     """
 
     def __init__(
@@ -75,22 +75,22 @@ class Link:
 
     @property
     def local_address(self) -> str:
-        """The address of this process on the network by which it reaches the coordinator."""
+        """The address of this process on the network through which it reaches the coordinator."""
         return str(self._channel.raw_address())
 
     def reach_service(self) -> socket.socket:
-        """A new connection to XLA's coordination service."""
+        """Open a new connection to XLA's coordination service, through the coordinator."""
         channel = Channel(connect(self._address, self._silence), self._silence)
         channel.send(greeting=GREETING, **{"for": "service"})
         return channel.raw()[0]
 
     def wait_for_start(self) -> None:
-        """Wait until all processes are there.
+        """Wait until all processes are connected.
 
         Raises:
-          DistributedError: one did not come in time, or this process was refused.
+          DistributedError: a process did not connect in time, or this process was refused.
         """
-        # The coordinator decides; it may have begun to wait later than this process.
+        # Longer than the coordinator's own timeout, which may have begun later than this wait.
         deadline = time.monotonic() + self._timeout + self._silence
         while not self._started.is_set():
             self.pause(0.01)
@@ -104,7 +104,7 @@ class Link:
         """Wait for some time.
 
         Raises:
-          DistributedError: the processes cannot go on together.
+          DistributedError: the processes cannot continue.
         """
         if self._failed.wait(seconds) if seconds else self._failed.is_set():
             self.raise_failure()
@@ -118,23 +118,23 @@ class Link:
                 self.raise_failure()
 
     def settle(self) -> None:
-        """Wait until it is known whether a process is gone, after an error of a collective.
+        """After an error of a collective, wait until it is known whether a process is gone.
 
         Raises:
-          DistributedError: one is.
+          DistributedError: a process is gone.
         """
-        # A lost connection between two processes is seen before the coordinator has told of it.
+        # A collective may see a lost connection before the coordinator reports the loss.
         deadline = time.monotonic() + self._silence
         while time.monotonic() < deadline:
             self.pause(0.01)
 
     def raise_failure(self) -> None:
-        """Raise the reason why the processes cannot go on together."""
+        """Raise ``failure``, which must be set."""
         assert self.failure is not None
         raise DistributedError(str(self.failure))
 
     def end(self, timeout: float) -> bool:
-        """Tell the others that this process has ended, and wait for them; whether all have."""
+        """Announce the end of this process and wait for the others; return whether all ended."""
         with contextlib.suppress(OSError):
             self._channel.send(bye=True)
         deadline = time.monotonic() + timeout
@@ -145,7 +145,7 @@ class Link:
         return self._all_ended.is_set()
 
     def end_with(self, error: str) -> None:
-        """Tell the others that this process ends because of an error."""
+        """Announce to the others that this process ends because of an error."""
         with contextlib.suppress(OSError):
             self._channel.send(error=error)
 
@@ -162,7 +162,7 @@ class Link:
     def _listen(self) -> None:
         where = f"{self._address[0]}:{self._address[1]}"
         try:
-            # Before the start, the coordinator says nothing until the last process has come.
+            # Before the start, the coordinator sends nothing until the last process is connected.
             while (message := self._next()) is not None:
                 self._take(message)
             why = "its connection was closed: process 0 died"

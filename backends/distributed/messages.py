@@ -1,4 +1,4 @@
-"""Messages of the connections between processes: JSON, one object for each line."""
+"""Messages on the connections between processes: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def parse_address(address: str) -> tuple[str, int]:
     """The host and the port of an address such as ``"10.0.0.1:1234"`` or ``"[::1]:1234"``.
 
     Raises:
-      ValueError: it is not of this form.
+      ValueError: the text has another form.
     """
     host, separator, port = address.rpartition(":")
     if not separator or not port.isdigit() or not host:
@@ -28,14 +28,14 @@ def parse_address(address: str) -> tuple[str, int]:
 
 
 def connect(address: tuple[str, int], timeout: float) -> socket.socket:
-    """A connection to an address."""
+    """Open a connection to an address."""
     made = socket.create_connection(address, timeout)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
 
 
 class Channel:
-    """The lines that two processes send each other over a socket.
+    """A channel for messages between two processes over a socket.
 
     Args:
       connection: the socket.
@@ -63,7 +63,7 @@ class Channel:
 
         Raises:
           OSError: the connection is lost, or nothing came for too long (`TimeoutError`).
-          ValueError: the other side sent something else.
+          ValueError: the other side sent data that is not a message.
         """
         while b"\n" not in self._received:
             if len(self._received) > _LONGEST_LINE:
@@ -79,7 +79,7 @@ class Channel:
         return message
 
     def raw(self) -> tuple[socket.socket, bytes]:
-        """The socket, which carries other data from now on, and what has been received of that."""
+        """The socket, for other data from now on, and the part of that data received already."""
         self._socket.settimeout(None)
         return self._socket, self._received
 
@@ -88,7 +88,7 @@ class Channel:
         return str(self._socket.getsockname()[0])
 
     def close(self) -> None:
-        """Close the connection; the other side sees its end."""
+        """Close the connection; the other side receives the end of the stream."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

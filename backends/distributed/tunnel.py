@@ -1,8 +1,9 @@
-"""The connection of XLA's coordination client, led through a socket of this process.
+"""The connection of XLA's coordination client, tunnelled through a socket of this process.
 
-When XLA's client loses its coordinator, it ends the process at once: no Python code runs any more.
-So it connects to a socket of its own process, from where its data go to the coordinator. If that
-is lost, XLA's client only waits; `link` has learned of it, and raises an error.
+When XLA's client loses its connection to the service, it ends the process at once, without running
+Python code. It therefore connects to a socket of its own process, which forwards the data to the
+coordinator. If the coordinator is lost, XLA's client only waits, while `link` notices the loss and
+raises an error.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ __all__ = ["join", "listen_on_loopback", "open_tunnel", "start_thread"]
 
 
 def start_thread(function: Callable[..., None], *arguments: object) -> threading.Thread:
-    """Run a function in a thread that does not keep the process alive."""
+    """Run a function in a daemon thread."""
     thread = threading.Thread(target=function, args=arguments, daemon=True, name="gnomon-link")
     thread.start()
     return thread
 
 
 def listen_on_loopback() -> socket.socket:
-    """A listening socket on a free port, for this machine only."""
+    """A socket that listens on a free port of the loopback interface."""
     return socket.create_server(("127.0.0.1", 0))
 
 
 def open_tunnel(reach: Callable[[], socket.socket]) -> tuple[socket.socket, str]:
-    """Listen for connections of this process, each of which is continued by one from ``reach``.
+    """Forward each connection to a new local socket to a connection that ``reach`` opens.
 
     Returns:
       The listening socket, and its address.
@@ -53,19 +54,19 @@ def _accept(listening: socket.socket, reach: Callable[[], socket.socket]) -> Non
         join(near, far, keep_near=True)
 
 
-# Connections whose other end is lost; closing them would end the process.
+# Local connections whose remote side is lost. Closing one would make XLA end the process.
 _lost: list[socket.socket] = []
 
 
 def join(
     near: socket.socket, far: socket.socket, first: bytes = b"", *, keep_near: bool = False
 ) -> None:
-    """Copy what comes from each of two connections to the other.
+    """Forward data between two connections, in both directions.
 
     Args:
       near, far: the connections.
-      first: data for ``near`` that were received already.
-      keep_near: do not close ``near`` when ``far`` ends.
+      first: data for ``near`` that was received already.
+      keep_near: whether to leave ``near`` open when ``far`` ends.
     """
 
     def copy(source: socket.socket, target: socket.socket, data: bytes, keep: bool) -> None:

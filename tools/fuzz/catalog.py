@@ -1,20 +1,22 @@
-"""The public API as templates of statements: what the generator draws from.
+"""The public API as templates of statements, from which the generator draws.
 
-A template is Python with fields. ``{x}`` is the principal operand; what the others are is told by
-their names:
+A template is Python code with fields. ``{x}`` is the principal operand; the names of the other
+fields define them:
 
 | field | operand |
 |---|---|
 | `x` | any array of the rule's kinds and rank |
 | `y`, `z` | arrays that broadcast with `x`; of the same type in strict rules |
 | `s` | a scalar of `x`'s dtype |
-| `m`, `p` | bools of `x`'s shape; one bool |
-| `i`, `n` | indices into the first axis of `x`, some out of bounds; one such index |
-| `r` | numbers of a bit, for shifts |
+| `m` | an array of bools of `x`'s shape |
+| `p` | a single bool |
+| `i` | indices into the first axis of `x`, some out of bounds |
+| `n` | a single such index |
+| `r` | bit numbers, for shifts |
 | `v` | a vector as long as `x`'s last axis |
 | `w` | a matrix with as many rows as `x`'s last axis |
-| `u` | what replaces the elements that `{at}` selects: a scalar, or an array of that shape |
-| `key` | a key |
+| `u` | the new values of the elements that `{at}` selects: a scalar, or an array of their shape |
+| `key` | a random key |
 
 and the parameters: `axis`, `axes`, `keepdims`, `shape` (a tuple of as many elements as `x`),
 `wider` (a shape that `x` broadcasts to), `dtype`, `k` (a small integer), `size`, `at` (an index),
@@ -37,17 +39,18 @@ INTEGER = SIGNED + UNSIGNED
 
 @dataclass(frozen=True)
 class Rule:
-    """A family of statements.
+    """A template of statements, and the operands that it accepts.
 
     Attributes:
-      template: see the module.
-      kinds: of `x`'s dtype.
-      least, most: the ranks of `x`.
-      strict: the other operands have exactly `x`'s type, as `lax` wants it.
-      results: how many arrays the template gives.
-      flavour: how fresh values of `x` are drawn, where not any way will do.
-      shape: ``"square"`` where `x` must be square matrices, ``"short"`` where its sizes are small.
-      halves: 16-bit floats are drawn too; JAX sums some series in them, and keeps no digit.
+      template: the text with fields, see the module.
+      kinds: the allowed kinds of `x`'s dtype.
+      least, most: the smallest and largest rank of `x`.
+      strict: whether the other operands must have exactly `x`'s type, as in `lax`.
+      results: the number of arrays that the statement returns.
+      flavour: the distribution of new values of `x`, if it must be a particular one.
+      shape: ``"square"`` if `x` must be square matrices, ``"short"`` if its sizes must be small.
+      halves: whether 16-bit floats are drawn. Not for series that JAX sums in 16 bits, which leaves
+        no correct digit to compare.
     """
 
     template: str
@@ -62,18 +65,18 @@ class Rule:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The template's fields, each once."""
+        """The names of the template's fields, each once."""
         return tuple(dict.fromkeys(re.findall(r"\{(\w+)\}", self.template)))
 
 
 def calls(prefix: str, names: str, arguments: str, kinds: str, **options: object) -> Iterator[Rule]:
-    """A rule for each function name."""
+    """Yield a rule for each function name."""
     for name in names.split():
         yield Rule(f"{prefix}.{name}({arguments})", kinds, **options)  # type: ignore[arg-type]
 
 
 def templates(kinds: str, texts: str, **options: object) -> Iterator[Rule]:
-    """A rule for each line."""
+    """Yield a rule for each line of ``texts``."""
     for line in texts.strip().splitlines():
         if line.strip():
             yield Rule(line.strip(), kinds, **options)  # type: ignore[arg-type]
@@ -581,7 +584,7 @@ RANDOM = [
         random.key_data(random.fold_in({key}, {k}))
         """,
     ),
-    # A number would be a length, which has to be concrete.
+    # A scalar `x` would be a length, which must be concrete.
     Rule("random.permutation({key}, {x})", ANY, 1),
     Rule("random.categorical({key}, {x})", FLOAT, 1),
     Rule("random.gamma({key}, {x})", FLOAT, flavour="positive"),
@@ -589,7 +592,7 @@ RANDOM = [
 ]
 
 
-# Family to rules; the number says how often the family is drawn.
+# The families of rules by name, each with the weight with which it is drawn.
 FAMILIES: Mapping[str, tuple[int, list[Rule]]] = {
     "elementwise": (6, ELEMENTWISE),
     "lax": (3, LAX),

@@ -43,7 +43,7 @@ from gnomon.tools.fuzz.program import (
 )
 from gnomon.tools.fuzz.running import GNOMON, value_of
 
-# Around the multiples of vector widths.
+# Sizes around multiples of vector widths.
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 100, 255, 1000)
 SMALL_SIZES = (1, 2, 3, 4, 5, 7, 9)
 MOST_ELEMENTS = 3000
@@ -84,11 +84,11 @@ VIEWS = (
     "[-1]",
 )
 PLACES = ("0", "-1", "1:", "::2", "::-1", "..., 0", "..., -1:", ":1", "..., ::-2", "...")
-# What programs are compiled for; mostly the processor they run on.
+# The targets of programs; mostly (as an empty name) the processor that they run on.
 TARGETS = ("", "", "", "x86-64-v2", "x86-64-v3")
 KEYS = ("random.key(0)", "random.key(7)", "random.PRNGKey(3)")
 
-# Nested functions: template, and what their parameters are (see `Generator.nested`).
+# The kinds of statements that take functions, as often as they are drawn; see `Generator.nested`.
 NESTED = (
     "jit",
     "vmap",
@@ -112,18 +112,18 @@ NESTED = (
 
 
 class RefusedError(Exception):
-    """A statement that cannot be made, or that the library refuses."""
+    """A statement cannot be generated, or the library rejects it."""
 
 
 @dataclass
 class Cell:
-    """The part of one function that is generated so far.
+    """The part of a function that has been generated so far.
 
     Attributes:
-      prefix: of its names; it ends with ``_`` where the function is one within another.
+      prefix: the prefix of its names; it ends with ``_`` in a nested function.
       values: the concrete value of every variable.
-      arguments: the program's arguments that it added.
-      statements: of the function.
+      arguments: the arguments of the program that the function has added.
+      statements: the statements of the function.
     """
 
     prefix: str
@@ -133,18 +133,19 @@ class Cell:
     count: int = 0
 
     def name(self, letter: str = "v") -> str:
-        """A new name."""
+        """A new name in the function."""
         self.count += 1
         return f"{self.prefix}{letter}{self.count}"
 
 
 @dataclass
 class Refusal:
-    """A statement that gnomon refused.
+    """A statement that gnomon rejected.
 
     Attributes:
-      source: a function ``f()`` of no arguments that holds it.
-      error: what was raised.
+      template: the template of the statement.
+      program: a program of that statement alone.
+      error: the exception that was raised.
     """
 
     template: str
@@ -153,7 +154,7 @@ class Refusal:
 
 
 class Generator:
-    """Makes programs.
+    """Generates random programs.
 
     Args:
       seed: the same seed gives the same program.
@@ -166,11 +167,11 @@ class Generator:
         self._dtypes = WIDE_DTYPES if self._x64 else DTYPES
         self._families = {n: f for n, f in FAMILIES.items() if not families or n in families}
         self.refusals: list[Refusal] = []
-        # Rules that were drawn, for the coverage report.
+        # The templates that were drawn, for the coverage report.
         self.drawn: list[str] = []
 
     def program(self) -> Program:
-        """A program of one to three statements, those within other statements not counted."""
+        """Generate a program of one to three statements, not counting nested ones."""
         cell = Cell("")
         with _generating(self._x64):
             results: list[str] = []
@@ -179,13 +180,13 @@ class Generator:
         block = Block((), tuple(cell.statements), tuple(results))
         program = cleaned(Program(tuple(cell.arguments), block, self._x64))
         target = self.random.choice(TARGETS)
-        # Factorizations are left to Python: there is no artifact of such a program.
+        # Factorizations are calls of Python, which programs for a target cannot have.
         if "linalg." in program.source() or (target and what_is_missing(find_target(target))):
             return program
         return replace(program, target=target)
 
     def _results(self, cell: Cell) -> list[str]:
-        """Draw the statements of a program, and what it returns; nothing where all is refused."""
+        """Draw the statements of a program; return the names of its results, none if all failed."""
         wanted = self.random.choice((1, 1, 1, 2, 2, 3))
         statements: list[Statement] = []
         for _ in range(12):
@@ -212,12 +213,12 @@ class Generator:
     # ------------------------------------------------------------------------------- statements
 
     def statement(self, cell: Cell, like: Any = None, must_use: str = "") -> Statement:
-        """A statement of a rule, drawn by family.
+        """Generate a statement from a random rule of a random family.
 
         Args:
-          cell: gets its results.
+          cell: the function that the statement is for; gets its results.
           like: a value whose type the result must have.
-          must_use: a variable that is the principal operand.
+          must_use: a variable that must be the principal operand.
         """
         weights = [weight for weight, _ in self._families.values()]
         ((_, rules),) = self.random.choices(list(self._families.values()), weights)
@@ -259,7 +260,7 @@ class Generator:
         results: int,
         like: Any = None,
     ) -> Statement:
-        """Run a statement eagerly: its results' types, and whether it is refused."""
+        """Run a statement eagerly to find the types of its results, or raise `RefusedError`."""
         targets = tuple(cell.name() for _ in range(results))
         statement = Statement(targets, (), template, operands, parameters, blocks)
         values = self._evaluated(cell, statement)
@@ -299,7 +300,7 @@ class Generator:
         return values
 
     def _note_refusal(self, cell: Cell, statement: Statement, error: Exception) -> None:
-        """Keep a refused statement whose variables can be arguments, to ask JAX about it."""
+        """Record a rejected statement, with its variables as arguments, to compare with JAX."""
         arguments = []
         for _, operand in _all_operands(statement):
             if isinstance(operand.source, Variable) and operand.source.name in cell.values:
@@ -327,7 +328,7 @@ class Generator:
         if must_use and not fits(cell.values[must_use]):
             raise RefusedError("another kind")
         if rule.shape == "square" and not must_use:
-            candidates = []  # others are seldom regular
+            candidates = []  # results of statements are seldom regular matrices
         if candidates and (must_use or self.random.random() < 0.75):
             source: Source = Variable(self.random.choice(candidates))
         else:
@@ -350,7 +351,7 @@ class Generator:
         return tuple(self.random.choice(VIEWS) for _ in range(count))
 
     def _viewed(self, cell: Cell, source: Source, views: Sequence[str]) -> tuple[Operand, Any]:
-        """An operand with the views that its rank allows."""
+        """An operand with those of the views that its rank allows, and its value."""
         if isinstance(source, Variable):
             value = cell.values[source.name]
         elif isinstance(source, Closed):
@@ -388,7 +389,7 @@ class Generator:
                 return tuple(shape)
 
     def _source(self, cell: Cell, shape: tuple[int, ...], dtype: str, flavour: str = "") -> Source:
-        """A new array: an argument of the program, or a constant."""
+        """A new array: an argument of the program or a constant."""
         if flavour in ("sorted", "dominant", "definite", "special") and len(shape) < 2:
             flavour = flavour if shape and flavour == "sorted" else ""
         array = Array(shape, dtype, flavour or self._flavour(dtype), self.random.randrange(1000))
@@ -408,7 +409,7 @@ class Generator:
         return self._argument(cell, array)
 
     def _argument(self, cell: Cell, array: Array) -> Source:
-        if cell.prefix.endswith("_"):  # the functions of loops close over constants
+        if cell.prefix.endswith("_"):  # nested functions cannot add arguments to the program
             return Closed(array)
         name = cell.name("x")
         cell.arguments.append((name, array))
@@ -430,7 +431,7 @@ class Generator:
     def _operand(
         self, cell: Cell, rule: Rule, name: str, x: Any, parameters: dict[str, Any]
     ) -> tuple[Operand, Any] | None:
-        """An operand that is named in the catalog's table; None where the field is a parameter."""
+        """The operand for a field of a template and its value; None if the field is a parameter."""
         dtype, shape = x.dtype.name, tuple(x.shape)
         if name in ("y", "z"):
             return self._second(cell, rule, x)
@@ -470,7 +471,7 @@ class Generator:
     def _constant(
         self, cell: Cell, shape: tuple[int, ...], dtype: str, flavour: str = ""
     ) -> tuple[Operand, Any]:
-        """An operand of an exact type: a variable or its view, a constant, an argument."""
+        """An operand of an exact type: a variable or a view of one, a constant, or an argument."""
         fitting = [
             n for n, v in cell.values.items() if tuple(v.shape) == shape and v.dtype.name == dtype
         ]
@@ -507,7 +508,7 @@ class Generator:
         if name == "axis":
             if not rank:
                 raise RefusedError("no axis")
-            # lax counts axes from the front alone.
+            # Not negative, since lax rejects negative axes.
             return str(r.randrange(rank))
         if name == "axes":
             return str(tuple(sorted(r.sample(range(rank), r.randint(1, rank)))))
@@ -542,14 +543,14 @@ class Generator:
     # ------------------------------------------------------------------------ nested functions
 
     def nested(self, cell: Cell) -> Statement:
-        """A statement that takes functions: a loop, a branch or a transformation."""
+        """Generate a statement that takes functions: a loop, a branch or a transformation."""
         kind = self.random.choice(NESTED)
         made: Statement = getattr(self, f"_{kind}")(cell)
         self.drawn.append(made.template)
         return made
 
     def _given(self, cell: Cell, kinds: str, least: int = 0, most: int = 6) -> tuple[Operand, Any]:
-        """An array of some kinds and ranks to hand to a nested function."""
+        """An operand of one of some kinds and ranks to pass to a nested function, and its value."""
         rule = Rule("{x}", kinds, least, most, shape="")
         return self._principal(cell, rule, "")
 
@@ -562,14 +563,14 @@ class Generator:
         like: Any = None,
         count: int = 0,
     ) -> tuple[Block, Any]:
-        """A function of arrays, and the value of its result.
+        """Generate a function of arrays, and the value of its result.
 
         Args:
-          cell: whose variables it may close over.
-          parameters: names and values.
-          kinds: of its result.
-          like: the result's type, where it must have one.
-          count: of its statements; drawn by default.
+          cell: the enclosing function, whose variables it may close over.
+          parameters: the names and values of its parameters.
+          kinds: the allowed kinds of its result.
+          like: a value whose type the result must have, if given.
+          count: the number of statements; random by default.
         """
         inner = Cell(cell.name("f") + "_")
         if self.random.random() < 0.3:
@@ -584,7 +585,8 @@ class Generator:
                 if not last and self.random.random() < 0.08:
                     statements.append(self.nested(inner))
                 else:
-                    # The last statement's result is returned; the first reads a parameter.
+                    # The function returns the last statement's result; the first statement reads a
+                    # parameter.
                     wants = like if last else None
                     first = use if not statements or (like is not None and last) else ""
                     statements.append(self.statement(inner, wants, first))
@@ -683,7 +685,7 @@ class Generator:
         names = (cell.name("p"), cell.name("p"))
         parameters = [(names[0], carry), (names[1], value[0])]
         block, _ = self._block(cell, parameters, like=carry)
-        # The second result is what each iteration gives: the old carry, the new one, or both's kin.
+        # The second result is stacked over iterations: the old carry, the element or the new carry.
         out = self.random.choice((names[0], names[1], block.results[0]))
         block = Block(names, block.statements, (block.results[0], out))
         reverse = self.random.choice(("", ", reverse=True", ", unroll=2"))
@@ -747,7 +749,7 @@ class Generator:
 def _generating(x64: bool) -> Iterator[None]:
     with warnings.catch_warnings(), np.errstate(all="ignore"), GNOMON.x64(x64):
         warnings.simplefilter("ignore")
-        # Nested jit is not compiled while programs are made.
+        # While programs are generated, nested jit is not compiled.
         with GNOMON.package.disable_jit():
             yield
 
@@ -761,7 +763,7 @@ def _all_operands(statement: Statement) -> list[tuple[str, Operand]]:
 
 
 def kind_of(dtype: str) -> str:
-    """The kind of a dtype, as the catalog names them."""
+    """The kind of a dtype, by the catalog's names."""
     if dtype == "bool":
         return BOOL
     if dtype.startswith("complex"):

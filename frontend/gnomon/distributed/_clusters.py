@@ -1,4 +1,4 @@
-"""Finding the other processes under schedulers and launchers, by their environment variables."""
+"""Detection of the other processes under schedulers and launchers, by environment variables."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["CLUSTERS", "Place", "find_place"]
 
 
 class Place(NamedTuple):
-    """The place of a process among the others; None where a cluster does not tell.
+    """The place of a process among the others; a field is None if the cluster does not say.
 
     Attributes:
       address: the coordinator's ``"host:port"``.
-      processes: their number.
+      processes: the number of processes.
       process: the number of this process.
     """
 
@@ -32,9 +32,9 @@ class _Cluster:
     """A scheduler or launcher.
 
     Attributes:
-      is_present: whether this process was started by it.
-      place: reads the place of this process; ``timeout`` is in seconds.
-      automatic: it is found without being asked for.
+      is_present: returns whether the cluster started this process.
+      place: returns the place of this process.
+      automatic: whether it is detected without being named.
     """
 
     is_present: Callable[[], bool]
@@ -42,13 +42,13 @@ class _Cluster:
     automatic: bool = True
 
 
-# The upper end of the ports, which the number of a job is folded into.
+# The highest ports, onto which the number of a job is mapped.
 _PORTS = 1 << 12
 _LAST_PORT = 65535
 
 
 def _port(job: int) -> int:
-    """A port that all processes of a job compute alike, and other jobs most likely not."""
+    """A port computed from a job's number: the same in all its processes, rarely in other jobs."""
     return job % _PORTS + _LAST_PORT - _PORTS + 1
 
 
@@ -57,7 +57,7 @@ def _has(*names: str) -> Callable[[], bool]:
 
 
 def _first_host(hosts: str) -> str:
-    """The first host of a list as Slurm writes it.
+    """The first host of a list in Slurm's notation.
 
     Example:
       >>> _first_host("node[07-09,12],login"), _first_host("a-1,a-2")
@@ -85,7 +85,7 @@ def _open_mpi() -> Place:
     match = re.search(r"tcp6?://\[?([^,\]]+?)(?:[,\]].*)?:\d+", place)
     if match is None:
         raise ValueError(f"{_URI} names no address: {os.environ[_URI]!r}")
-    # The lower bits of the number are the same for all jobs of a machine.
+    # The lower 16 bits of the number are the same for all jobs of a machine.
     host = f"[{match[1]}]" if ":" in match[1] else match[1]
     address = f"{host}:{_port(int(job) >> 16)}"
     count, process = os.environ["OMPI_COMM_WORLD_SIZE"], os.environ["OMPI_COMM_WORLD_RANK"]
@@ -105,7 +105,7 @@ _KUBERNETES_PORT = 8476
 
 
 def _kubernetes() -> Place:
-    # An indexed job whose pods have names by a headless service: job-0.service, job-1.service, ...
+    # An indexed job whose pods get names from a headless service: job-0.service, job-1.service, ...
     process = int(os.environ["JOB_COMPLETION_INDEX"])
     name, dot, domain = socket.getfqdn().partition(".")
     first = f"{name.removesuffix(f'-{process}')}-0{dot}{domain}"
@@ -130,14 +130,14 @@ CLUSTERS: dict[str, _Cluster] = {
 
 
 def find_place(method: str | None) -> Place:
-    """The place of this process, as the first cluster tells that has started it.
+    """The place of this process in the cluster that started it.
 
     Args:
-      method: the name of a cluster; ``"deactivate"`` for none, or None for any that is found
-        without being asked for.
+      method: the name of a cluster; ``"deactivate"`` for none, or None for the first automatic one
+        that is detected.
     Raises:
-      ValueError: there is no such method.
-      RuntimeError: this process was not started by that cluster.
+      ValueError: there is no cluster of that name.
+      RuntimeError: the named cluster did not start this process.
     """
     if method == "deactivate":
         return Place(None, None, None)

@@ -1,4 +1,4 @@
-"""Connecting this process with the others of its program."""
+"""Connecting this process to the other processes of its program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["connection", "initialize", "is_initialized", "shutdown"]
 _BACKEND = "gnomon.backends.distributed.backend"
 _CONNECTION = "gnomon.backends.distributed.connection"
 
-# The connection of this process, while it has one, and whether it ever had one.
+# The current connection of this process, if any, and whether it ever had one.
 _current: list[Any] = [None]
 _used = [False]
 
@@ -39,43 +39,43 @@ def initialize(
     slice_index: int | None = None,
     partition_index: int | None = None,
 ) -> None:
-    """Connect this process with the others that run the same program.
+    """Connect this process to the others that run the same program.
 
-    Each process calls it once, at its start, before any computation. Afterwards `gnomon.devices`
-    are the CPU devices of all processes, those of XLA's CPU client, and `gnomon.local_devices`
-    those of this one. Under Slurm, Open MPI, an indexed job of Kubernetes, Cloud TPU and
+    Each process calls it once, at its start, before any computation. Afterwards, `gnomon.devices`
+    are the CPU devices of all processes, run by XLA's CPU client, and `gnomon.local_devices` are
+    those of this process. Under Slurm, Open MPI, an indexed job of Kubernetes, Cloud TPU and
     ``python -m gnomon.distributed.launch`` no argument is needed. Otherwise the first three are
     arguments, or the environment variables GNOMON_COORDINATOR_ADDRESS, GNOMON_NUM_PROCESSES and
     GNOMON_PROCESS_ID (or JAX's names of these).
 
-    It needs jaxlib: ``pip install 'gnomon[distributed]'``.
+    This function needs jaxlib: ``pip install 'gnomon[distributed]'``.
 
     Args:
       coordinator_address: the host and port of process 0, ``"10.0.0.1:1234"``, the same in each
-        process. Process 0 listens on that port. Anybody who reaches it can join: it must not be
-        open to other networks.
+        process. Process 0 listens on that port. Anyone who can reach the port can join, so it must
+        not be open to other networks.
       num_processes: the number of processes.
       process_id: the number of this process, from 0.
-      local_device_ids: the numbers of the devices of this process: it makes as many. By default
-        their number is the option ``gnomon_num_cpu_devices`` (GNOMON_NUM_CPU_DEVICES).
-      cluster_detection_method: ``"slurm"``, ``"ompi"``, ``"mpi4py"`` (which is never used without
-        being named), ``"k8s"``, ``"tpu"``, or ``"deactivate"``; by default the first that is found.
-      initialization_timeout: the time in seconds within which all processes must come, here and
-        wherever they compile a program together.
-      heartbeat_timeout_seconds: the time after which a process that is not heard of counts as gone.
-        The death of a process is seen at once.
+      local_device_ids: the numbers of the devices of this process; only their count matters. By
+        default, the count is the option ``gnomon_num_cpu_devices`` (GNOMON_NUM_CPU_DEVICES).
+      cluster_detection_method: ``"slurm"``, ``"ompi"``, ``"mpi4py"`` (only used if
+        named), ``"k8s"``, ``"tpu"``, or ``"deactivate"``; by default the first that is detected.
+      initialization_timeout: the time in seconds within which all processes must make this call,
+        and later the time that a process waits for the others to compile the same program.
+      heartbeat_timeout_seconds: the time after which a silent process counts as gone. The death of
+        a process is detected at once.
       shutdown_timeout_seconds: the time for which `shutdown` waits for the other processes.
-      coordinator_bind_address: the address on which process 0 listens, if it is not the port on all
-        interfaces.
-      slice_index, partition_index: for several TPU slices, which are not supported: None.
+      coordinator_bind_address: the address on which process 0 listens; by default the port of
+        ``coordinator_address`` on all interfaces.
+      slice_index, partition_index: must be None: several TPU slices are not supported.
     Raises:
-      RuntimeError: it was called before, or devices have been used already.
+      RuntimeError: the function was called before, or devices have been used already.
       ValueError: an argument is missing or wrong.
-      gnomon.errors.DistributedError: a process did not come in time.
+      gnomon.errors.DistributedError: a process did not connect in time.
       gnomon.errors.BackendUnavailable: jaxlib is not installed.
 
     Example:
-      One process alone is a program of one process::
+      A program of a single process::
 
         gnomon.distributed.initialize("127.0.0.1:1234", num_processes=1, process_id=0)
     """
@@ -135,14 +135,14 @@ def initialize(
 
 
 def is_initialized() -> bool:
-    """Whether this process is connected with others: after `initialize`, before `shutdown`."""
+    """Whether this process is connected to others: after `initialize`, before `shutdown`."""
     return _current[0] is not None
 
 
 def shutdown() -> None:
-    """End the connection with the other processes, which call this too; it waits for them.
+    """Wait until all processes call this function, then end the connection.
 
-    It is called at the end of a program by itself. Without a connection it does nothing.
+    It is called automatically at the end of a program. Without a connection, it does nothing.
 
     Raises:
       gnomon.errors.DistributedError: the others did not end in time.
@@ -153,12 +153,12 @@ def shutdown() -> None:
 
 
 def connection() -> Any:
-    """The connection with the other processes, or None."""
+    """The connection to the other processes, or None."""
     return _current[0]
 
 
 def _end() -> None:
-    """End the connection at exit: after an uncaught exception, the others learn of it."""
+    """End the connection at exit, and report an uncaught exception to the other processes."""
     connected, _current[0] = _current[0], None
     if connected is None:
         return
@@ -199,7 +199,7 @@ def _check_positive(name: str, value: float) -> None:
 
 
 def _device_count(ids: int | Sequence[int] | None) -> int | None:
-    """The number of devices of this process, if it is told."""
+    """The number of devices of this process from ``local_device_ids``, or None."""
     if ids is None:
         text = _variable("LOCAL_DEVICE_IDS")
         if text is None:

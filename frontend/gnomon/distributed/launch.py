@@ -2,9 +2,9 @@
 
     python -m gnomon.distributed.launch -n 4 script.py arguments
 
-Each process gets the environment variables that `gnomon.distributed.initialize` reads, and prints
-its lines after its number. When one fails, the others are ended, and its exit code is that of the
-launcher.
+Each process gets the environment variables that `gnomon.distributed.initialize` reads. Its number
+is printed before each line of its output. When a process fails, the launcher terminates the others
+and exits with the exit code of that process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import IO
 
 __all__ = ["main"]
 
-# In seconds: for the others to tell of a failure, and then to end.
+# The times in seconds that the others get to report a failure, and then to end.
 _TO_TELL, _TO_END = 5.0, 5.0
 _lock = threading.Lock()
 
@@ -99,14 +99,14 @@ def _forward(number: int, source: IO[str], target: IO[str]) -> None:
 
 
 def _wait(processes: list[subprocess.Popen[str]]) -> int:
-    """Wait until all have ended, or one has failed; the exit code."""
+    """Wait until all processes have ended or one has failed; return the exit code."""
     while True:
         codes = [process.poll() for process in processes]
         failed = [(n, code) for n, code in enumerate(codes) if code]
         if failed:
             number, code = failed[0]
             _say(f"process {number} of {len(processes)} {_describe(code)}; ending the others")
-            # They learn of it by themselves, and tell what they were doing.
+            # The others notice the failure themselves, and report what they were doing.
             deadline = time.monotonic() + _TO_TELL
             while time.monotonic() < deadline and any(p.poll() is None for p in processes):
                 time.sleep(0.02)
