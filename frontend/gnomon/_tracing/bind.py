@@ -1,8 +1,9 @@
 """Tracing: how Python code that runs on tracers becomes IR.
 
-`bind` is the one door through which every op goes: with concrete operands outside of staging it
-evaluates with NumPy at once; else it emits the op into the body of the innermost trace that an
-operand belongs to (or that stages everything). The module `trace` says what a trace is.
+`bind` applies every op without regions. If no operand is traced and no staging trace is active, it
+evaluates the op at once, with NumPy or on the operands' device. Otherwise it emits the op into the
+innermost trace among those of the operands and the staging trace. The module `trace` defines what
+a trace is.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = ["as_operand", "bind", "operand_of", "trace_for", "varying", "with_wea
 
 
 def trace_for(operands: Sequence[Any]) -> Trace | None:
-    """The trace that takes an op on these operands; ``None``: it is evaluated."""
+    """The trace that takes an op on these operands; ``None`` if the op is evaluated."""
     found = state.staging
     for operand in operands:
         if type(operand) is Tracer:
@@ -50,11 +51,11 @@ def bind(op: Op, *operands: Any, **params: Any) -> Any:
     Args:
       op: an op without regions.
       operands: arrays (concrete or traced), or NumPy arrays, of the exact shapes and dtypes that
-        the op's type rule wants.
+        the op's type rule requires.
       params: the op's parameters.
     Returns:
-      An `Array`, or a list of them where the op does not have exactly one result. It is weakly
-      typed where all operands are.
+      An `Array`, or a list of them if the op does not have exactly one result. Results are
+      weakly typed if all operands are.
     Raises:
       TypeRuleError: the type rule rejects the operands.
     """
@@ -84,7 +85,7 @@ def bind(op: Op, *operands: Any, **params: Any) -> Any:
 
 
 def _bind_placed(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
-    """`bind` where an operand lives on another device, or is committed to its own."""
+    """`bind` where an operand is not on the host, or is committed to its device."""
     name = op.full_name.removeprefix("gnomon.")
     device, committed = place_of(operands, name) or (HOST, False)
     weak = all(getattr(x, "weak_type", False) for x in operands)
@@ -109,7 +110,7 @@ def _bind_placed(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any
 
 
 def as_operand(x: Any) -> Array:
-    """An array of anything array-like, with JAX's rules for dtypes and weak types.
+    """Convert an array-like value to an array, by JAX's rules for dtypes and weak types.
 
     Raises:
       TypeError: ``x`` is not an array, a NumPy array or scalar, or a Python number.
@@ -122,7 +123,7 @@ def as_operand(x: Any) -> Array:
 
 
 def operand_of(x: Any) -> Array:
-    """`as_operand`, unguarded."""
+    """`as_operand` without the transfer guard."""
     if isinstance(x, Array):
         return x
     if _dtypes.is_python_scalar(x):
@@ -132,7 +133,7 @@ def operand_of(x: Any) -> Array:
         dtype = _dtypes.canonicalize_dtype(x.dtype)
         if not _dtypes.is_supported(dtype):
             raise TypeError(f"a NumPy array of dtype {x.dtype} is not an array of numbers")
-        # A copy: the caller may write to a NumPy array, an Array never changes.
+        # A copy, as the caller may write to the NumPy array, and an Array never changes.
         return wrap(np.array(x, dtype))
     convert = getattr(x, "__jax_array__", None) or getattr(x, "__gnomon_array__", None)
     if convert is not None:
@@ -144,7 +145,7 @@ def operand_of(x: Any) -> Array:
 
 
 def varying(arrays: Sequence[Any], vma: frozenset[str]) -> list[Any]:
-    """Arrays as ones that vary over some axes of a mesh."""
+    """Mark arrays as varying over some axes of a mesh, if a trace takes them."""
     if all(array.aval.vma >= vma for array in arrays):
         return list(arrays)
     trace = trace_for(arrays)

@@ -1,4 +1,4 @@
-"""The programs of a jitted function as they were traced, so that it is traced once."""
+"""A cache of the traced programs of a jitted function: each signature is traced once."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gnomon.dialects.functions import Program
 
 __all__ = ["TraceCache"]
 
-# Of one function; a program of a thousand ops is about a megabyte.
+# Programs per jitted function; one of a thousand ops takes about a megabyte.
 _MOST = 64
 
 
 class TraceCache:
     """Traced programs by signature.
 
-    Each lies in a module of its own, which nothing changes: a trace that calls the function imports
-    it, and what is compiled is a copy.
+    Each program has its own module, which is never changed: a trace that calls the function imports
+    it, and the compiler gets a copy.
 
     Args:
-      tiered: whether eager code evaluates the functions until they are compiled; None: as the
-        configuration says.
+      tiered: whether eager code evaluates the functions until they are compiled; if None, the
+        configuration decides.
     """
 
     __slots__ = ("__weakref__", "_known", "_tiered")
@@ -38,13 +38,13 @@ class TraceCache:
         self.everywhere.add(self)
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Forget all programs."""
         self._known.clear()
 
     def function(self, key: Any, trace: Callable[[], Traced]) -> tuple[str, Traced]:
-        """The function of a program, by its name there, and what is known of it.
+        """The name of the traced function in its program, and the function as `Traced`.
 
-        Where it cannot be kept, it is in the program being traced.
+        A function that cannot be cached is added to the program being traced.
         """
         known = self._known.get(key)
         if known is None:
@@ -57,7 +57,7 @@ class TraceCache:
         return known
 
     def copy(self, key: Any, trace: Callable[[], Traced]) -> Traced:
-        """The function as a detached body, for the caller to change."""
+        """The traced function with a detached body, which the caller may change."""
         known = self._known.get(key)
         if known is None:
             return self._trace(key, trace)[0]
@@ -67,16 +67,16 @@ class TraceCache:
         return traced._replace(program=program, body=body)
 
     def _trace(self, key: Any, trace: Callable[[], Traced]) -> tuple[Traced, bool]:
-        """The function, traced now, and whether it is kept."""
+        """Trace the function; return it and whether it was cached."""
         questions = state.platform_questions
-        # Of jitted functions that call each other the outermost is kept: a copy at each level would
-        # be the square of their number.
+        # Of nested jitted functions only the outermost is cached: with a copy at each level, memory
+        # would be quadratic in the depth.
         is_inner = state.staging is not None
         traced = trace()
         if is_inner:
             return traced, False
         if state.platform_questions != questions or any(map(is_tracer, traced.captures)):
-            # It depends on where it is traced: on the platform, or on values of other traces.
+            # The program depends on the platform, or on values of other traces.
             return traced, False
         if len(self._known) >= _MOST:
             self._known.clear()

@@ -1,4 +1,4 @@
-"""Constraints: the demand that a value of a program be spread over devices in a way."""
+"""Sharding constraints on the values of a program."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from gnomon.dialects.functions import Program
 
 __all__ = ["constrained", "constraint_mesh", "resolved"]
 
-# The entry of a dimension that may be split in any way.
+# The spec entry of a dimension that may be split in any way.
 _OPEN = "?"
 
 
 def resolved(sharding: Any, what: str) -> Any:
-    """A sharding; a spec is one of the mesh that is set.
+    """A sharding as it is; a spec becomes a sharding over the mesh of the context.
 
     Raises:
-      RuntimeError: there is a spec and no mesh.
+      RuntimeError: ``sharding`` is a spec, and the context has no mesh.
     """
     if not isinstance(sharding, PartitionSpec):
         return sharding
@@ -45,21 +45,21 @@ def resolved(sharding: Any, what: str) -> Any:
     return NamedSharding(mesh, sharding)
 
 
-# The devices of constraints, by the numbers that programs have for them, of all platforms but the
-# host's.
+# The devices of constraints, by the numbers that name them in programs; devices of the host's
+# platform are left out.
 _named: dict[int, Any] = {}
 
-# Whether any was ever made: without one, no program need be searched for its mesh.
+# Set when the first constraint is made; before, no program need be searched for one.
 _constraints = threading.Event()
 
 
 def constrained(x: Any, sharding: NamedSharding, *, others_open: bool = False) -> Any:
-    """A traced value with the demand that it be spread over devices in a way.
+    """Constrain the sharding of a traced value.
 
     Args:
       x: the value.
-      sharding: how it is to be spread.
-      others_open: dimensions that the sharding does not split may be split in any way.
+      sharding: the sharding that the value is to have.
+      others_open: whether dimensions that ``sharding`` does not split may be split in any way.
     """
     _constraints.set()
     mesh, rank = sharding.mesh, x.ndim

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-# The number of times that a function traced now, and called later, may be differentiated then.
+# The number of times that a function traced now may be differentiated where it is called later.
 LATER = 2
 
 
@@ -59,7 +59,7 @@ def derivative_rule() -> Iterator[None]:
 
 @contextmanager
 def differentiated(order: int) -> Iterator[None]:
-    """Trace what is differentiated ``order`` times more often than the traces around it tell."""
+    """Trace code that may be differentiated ``order`` more times than by the traces around it."""
     state.spent -= order
     try:
         yield

@@ -31,7 +31,7 @@ def number(size: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def ramp(size: Any) -> Any:
-    """``np.arange(size)``; of int32, in the traced program, where the size is symbolic."""
+    """``np.arange(size)``; for a symbolic size, a traced array of int32."""
     if is_symbolic_dim(size):
         return bind(ops.iota, dtype=np.dtype(np.int32), shape=(size,), dimension=0)
     return np.arange(size)

@@ -1,4 +1,4 @@
-"""Evaluation: how ops on concrete arrays, and programs of them, are computed at once."""
+"""Evaluation of ops on concrete arrays, and of programs, at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def evaluated(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
     """The result of an op on NumPy arrays, without NumPy's warnings."""
     try:
         return quiet.run(op.evaluate, *arrays, **params)  # type: ignore[arg-type]
-    except RuntimeError:  # the context is in use further up
+    except RuntimeError:  # an enclosing call has entered the context
         with np.errstate(all="ignore"):
             return op.evaluate(*arrays, **params)  # type: ignore[operator]
 
@@ -57,7 +57,7 @@ def evaluator(program: Program) -> Evaluator:
     return Evaluator(program, _run_compiled)
 
 
-# ------------------------------------------------------------- what debug_nans and debug_infs find
+# ------------------------------------------------------------ the checks debug_nans and debug_infs
 
 
 def invalid_value(arrays: Sequence[Any]) -> str | None:
@@ -73,13 +73,14 @@ def invalid_value(arrays: Sequence[Any]) -> str | None:
 
 
 def check_values(name: str, arrays: Sequence[Any]) -> None:
-    """Raise `FloatingPointError` for what `invalid_value` finds among results of an eager op.
+    """Raise `FloatingPointError` if `invalid_value` finds an invalid result of an eager op.
 
-    It is raised when the function of gnomon that the user called returns such a value in turn.
+    The error is raised when the gnomon function that the user called returns, and only if that
+    function's result is invalid too.
 
     Args:
-      name: the op's.
-      arrays: the results.
+      name: the name of the op.
+      arrays: the results of the op.
     """
     kind = invalid_value(arrays)
     if kind is not None:
@@ -99,12 +100,12 @@ def _invalid(kind: str, name: str, where: tuple[str, int]) -> FloatingPointError
     )
 
 
-# Ops that compute nothing: a nan in their result was written down, for `where` to take or leave.
+# Ops that compute nothing: the user wrote the nan in their result, as an operand of `where`, say.
 _COPIES = frozenset({"gnomon.broadcast_in_dim", "gnomon.constant", "gnomon.convert"})
 
 
 def _check_step(op: ir.Operation, arrays: Sequence[Any]) -> None:
-    """`check_values` for an op of a program: at once, since no call of the user's is its own."""
+    """`check_values` for an op of a program; raises at once, as no user call belongs to it."""
     kind = None if op.name in _COPIES else invalid_value(arrays)
     if kind is not None:
         raise _invalid(kind, op.name, file_and_line(op.location) or user_frame())
@@ -153,7 +154,7 @@ def _run_compiled(program: Program, name: str) -> Callable[..., Any] | None:
 
 
 def _as_main(program: Program, name: str) -> Program:
-    """A function of a program as the function ``main`` of another one."""
+    """Copy a function of a program into a new program, as ``main``."""
     copy = Program()
     copied = copy.import_function(program, name, {})
     copy.add("main", copy.body(copied).clone(), public=True)
@@ -176,6 +177,6 @@ def _tiered(program: Program, name: str) -> TieredProgram[Executable]:
 
 
 def clear_caches() -> None:
-    """Forget the compiled functions."""
+    """Forget the compiled functions and the prepared transformations."""
     kept.clear()
     _compiled_functions.clear()

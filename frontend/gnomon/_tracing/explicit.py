@@ -1,8 +1,8 @@
-"""Shardings in types: what the explicit axes of a mesh make of ops and of values.
+"""Shardings in types, over the explicit axes of a mesh.
 
 `explicit_types` applies the facet ``sharding`` of an op to the types of its operands. The other
-functions change the type of a value, in a trace or not: `retyped` says what the sharding is,
-`automatic` leaves it out of the type, `resharded` moves the value.
+functions change the type of a value, traced or concrete: `retyped` sets the sharding in the type,
+`automatic` removes axes from it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def has_explicit_types(operands: Sequence[Any]) -> bool:
-    """Whether the type of an operand has a sharding."""
+    """Whether the type of any operand has a sharding."""
     for x in operands:
         if isinstance(x, Array) and type(x) is not ConcreteArray and x.aval.explicit is not None:
             return True
@@ -51,7 +51,7 @@ def explicit_types(
 
     Args:
       op, operands, params: the op, the arrays that it is applied to, and its parameters.
-      shapes: of the results.
+      shapes: the shapes of the results.
     Raises:
       ShardingTypeError: the operands disagree, or the result is ambiguous.
       ValueError: the operands are of different meshes.
@@ -75,7 +75,7 @@ def explicit_types(
 
 
 def _mesh_of(shardings: Sequence[NamedSharding | None]) -> AbstractMesh | None:
-    """The mesh of the types of operands."""
+    """The mesh of the shardings in the types of operands; None if there are no shardings."""
     found: AbstractMesh | None = None
     for sharding in shardings:
         if sharding is None:
@@ -91,13 +91,13 @@ def _mesh_of(shardings: Sequence[NamedSharding | None]) -> AbstractMesh | None:
 
 
 def full_spec(sharding: NamedSharding, ndim: int) -> NamedSharding:
-    """A sharding with an entry for each dimension."""
+    """A sharding whose spec has an entry for each dimension."""
     entries = (*sharding.spec.partitions, *(None,) * ndim)[:ndim]
     return sharding.update(spec=sharding.spec.update(partitions=entries))
 
 
 def concrete_mesh(mesh: Mesh | AbstractMesh, x: Any = None) -> Mesh | None:
-    """The mesh with devices for one without: that of an array, or the one that is set."""
+    """A mesh with devices for an abstract one: that of an array, or that of the context."""
     if isinstance(mesh, Mesh):
         return mesh
     candidates = [x._sharding.mesh if type(x) is ShardedArray else None, config.mesh_context[0]]
@@ -108,7 +108,7 @@ def concrete_mesh(mesh: Mesh | AbstractMesh, x: Any = None) -> Mesh | None:
 
 
 def retyped(x: Any, sharding: NamedSharding | None) -> Any:
-    """A value whose type has a sharding; an array is moved where devices do not share memory."""
+    """Set the sharding in the type of a value; a concrete array is resharded accordingly."""
     explicit = explicit_sharding(sharding, x.ndim)
     if not isinstance(x, ConcreteArray):
         if explicit == x.aval.explicit:
@@ -123,12 +123,12 @@ def retyped(x: Any, sharding: NamedSharding | None) -> Any:
 
 
 def with_types_of(results: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
-    """Results with the shardings in their types, where these are known."""
+    """Results with these shardings in their types; None leaves a result as it is."""
     return [x if s is None else retyped(x, s) for x, s in zip(results, shardings, strict=True)]
 
 
 def automatic(x: Any, axes: Callable[[Any], bool] = lambda name: True) -> Any:
-    """A value whose type does not have the axes of a mesh that a predicate holds for."""
+    """Make the explicit axes for which a predicate holds automatic in the type of a value."""
     explicit = x.aval.explicit
     if explicit is None:
         return x

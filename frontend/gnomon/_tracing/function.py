@@ -1,4 +1,4 @@
-"""Traced functions: Python functions on pytrees as bodies of the dialect, and their results."""
+"""Tracing of Python functions on pytrees into bodies of the dialect, and their evaluation."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Traced(NamedTuple):
     """A traced function.
 
     Attributes:
-      name: a name for it in the IR.
-      program: the module that holds the functions its body names.
+      name: a name for the function in the IR.
+      program: the program that holds the functions that the body calls.
       body: the detached body; its arguments are the traced ones, then the captures.
-      captures: arrays from outside that it uses.
+      captures: arrays from outside that the body uses.
       avals: types of its results.
       tree: the pytree of its results.
-      extra: what else the caller's wrapper returned (auxiliary data).
+      extra: the extra data that ``call`` of `trace_function` returned.
     """
 
     name: str
@@ -72,7 +72,7 @@ def name_of(fun: Callable[..., Any]) -> str:
 
 
 def symbol_for(fun: Callable[..., Any]) -> str:
-    """A name that MLIR prints without quotes."""
+    """The name of a function as a symbol that MLIR prints without quotes."""
     name = "".join(c if c.isalnum() or c == "_" else "_" for c in name_of(fun))
     return name.strip("_") or "function"
 
@@ -101,7 +101,7 @@ def described(wrapper: Callable[..., Any], fun: Any, sentence: str) -> Any:
 
 
 def output_leaves(out: Any, what: str) -> tuple[list[Array], Any]:
-    """Leaves of a function's result as arrays; raises ``TypeError`` for other leaves."""
+    """The leaves of a result as arrays, and its tree; other leaves raise ``TypeError``."""
     leaves, tree = tree_util.tree_flatten(out)
     arrays = []
     for i, leaf in enumerate(leaves):
@@ -119,7 +119,7 @@ def output_leaves(out: Any, what: str) -> tuple[list[Array], Any]:
 
 
 class NoTangent:
-    """The place of an array of ``float0`` in a traced result: a node without leaves."""
+    """A node without leaves that replaces an array of ``float0`` in a traced result."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
@@ -135,16 +135,16 @@ tree_util.register_pytree_node(
 
 
 def rebuilt(tree: Any) -> Any:
-    """A tree as functions that are traced get it: dictionaries with sorted keys."""
+    """A tree as a traced function gets it: dictionaries have sorted keys."""
     return tree_util.tree_map(lambda leaf: leaf, tree)
 
 
 def auxiliary_leaves(out: Any) -> tuple[list[Array], Callable[[Sequence[Any]], Any]]:
-    """The arrays of auxiliary data, and how they are put back: other leaves stay what they are."""
+    """The arrays of auxiliary data, and a function that puts arrays back among the other leaves."""
     leaves, tree = tree_util.tree_flatten(out)
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Array)]
     found = [leaves[i] for i in places]
-    # The traced values do not outlive the trace.
+    # Tracers must not outlive the trace.
     others = [None if isinstance(leaf, Array) else leaf for leaf in leaves]
 
     def put_back(arrays: Sequence[Any]) -> Any:
@@ -183,10 +183,10 @@ def trace_function(
     Args:
       call: takes the tracers; returns the result (a pytree) and extra data.
       fun: the user's function, for its name.
-      transformation: what traces it: ``"jit"``, ``"grad"``.
+      transformation: the name of the transformation, such as ``"jit"`` or ``"grad"``.
       avals: types of the arguments to trace.
       staging, sources, names: see `Trace`.
-      program: gets the functions that it calls, unless it is traced inside of another one.
+      program: receives the functions that ``fun`` calls; not used inside of another trace.
     """
     what = f"{transformation} of {name_of(fun)}"
     trace = Trace(
@@ -205,7 +205,7 @@ def trace_function(
         body = trace.finish(leaves)
     result_avals = [leaf.aval for leaf in leaves]
     if config.check_tracer_leaks:
-        # They hold tracers too, and are not used below.
+        # These hold tracers too, and are not used below.
         out = leaves = None  # type: ignore[assignment]
         trace.check_leaks()
     return Traced(symbol_for(fun), trace.program, body, trace.captures, result_avals, tree, extra)
@@ -214,8 +214,8 @@ def trace_function(
 def apply(op: Op, traced: Traced, operands: Sequence[Any], **params: Any) -> list[Any]:
     """Apply a transformation (or call) of a traced function to arrays.
 
-    Evaluates at once where nothing is being traced that the operands belong to; else emits the op.
-    The operands of the op are ``operands``; captures must be among them.
+    The op is evaluated at once if no trace takes the operands; otherwise it is emitted. The
+    ``operands`` are those of the op; they must include the captures.
     """
     trace = trace_for(operands)
     program = traced.program
@@ -258,12 +258,12 @@ def evaluate_op(
 
 
 def _is_kept(op: Op, operands: Sequence[Any], place: Place | None) -> bool:
-    """Whether an evaluation is worth keeping: a transformation that no trace is around."""
+    """Whether to cache an evaluation: that of a transformation on the host, outside of traces."""
     return (
         op.full_name in TRANSFORMATIONS
         and innermost_trace() is None
         and _on_host(place)
-        # An error that these raise names the line of this call.
+        # An error of a value check names the line of this call.
         and not config.checks_values
         and not any(type(o) is ShardedArray for o in operands)
     )
@@ -275,7 +275,7 @@ Place = tuple[Device, bool]
 def _known_shardings(
     program: Program, name: str, operands: Sequence[Any], place: Place | None
 ) -> list[NamedSharding] | None:
-    """The shardings of the results of a function on arrays; its inspections are told theirs."""
+    """The shardings of the results of a function on arrays; calls its inspections' callbacks."""
     inspected: list[Inspected] = []
     shardings = None
     body = program.body(name)
@@ -298,7 +298,7 @@ def _on_place(
     place: Place | None,
     shardings: Sequence[NamedSharding] | None = None,
 ) -> list[Any]:
-    """Values that were computed on the host as arrays."""
+    """Make arrays, with their place or shardings, of values that were computed on the host."""
     arrays = [np.asarray(v) for v in values]
     if shardings is not None:
         return [sharded(a, s) for a, s in zip(arrays, shardings, strict=True)]
@@ -314,7 +314,7 @@ def _run_placed(
     place: Place,
     shardings: Sequence[NamedSharding] | None,
 ) -> list[Any]:
-    """Run a function of a program on a device that is not the host, or on those of a mesh."""
+    """Run a function of a program on a device that is not the host, or on the devices of a mesh."""
     device, committed = place
     results: Sequence[Any]
     if shardings is None:
@@ -338,7 +338,7 @@ def call_function(program: Program, name: str, operands: Sequence[Any]) -> list[
         return evaluate_op(program, call_op, name, operands, {})
     if trace.program is not program:
         imported = trace.memo.setdefault(("imported", id(program)), {})
-        # The entry in the memo keeps the other program alive, so its id stays its own.
+        # This entry keeps the other program alive, so that its id is not reused.
         trace.memo[("importing", id(program))] = program
         name = trace.program.import_function(program, name, imported)
     target = trace.program
@@ -388,7 +388,7 @@ def bind_bodies(
 
 
 def rearranged(body: Body, order: Sequence[int], types: Sequence[TensorType]) -> Body:
-    """A body whose argument ``order[i]`` is argument ``i`` of ``body``; others are not used."""
+    """A body whose argument ``order[i]`` is argument ``i`` of ``body``; its others are unused."""
     return Body.build(types, lambda *given: body.inline([given[i] for i in order]))
 
 
@@ -403,7 +403,7 @@ def match_dtype(x: Array, aval: ShapedArray) -> Array:
 
 
 def with_avals(results: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
-    """Results with the weak types and the varying axes that tracing found."""
+    """Results with the weak types, varying axes and shardings that tracing found."""
     return [_like(r, aval) for r, aval in zip(results, avals, strict=True)]
 
 

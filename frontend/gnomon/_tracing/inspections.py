@@ -1,4 +1,4 @@
-"""Inspections: functions that are told how a value of a program is spread over devices."""
+"""Inspections: callbacks that receive the sharding of a value of a program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gnomon.passes.propagate_shardings import Inspected
 
 __all__ = ["any_inspections", "inspect", "tell"]
 
-# Whether any was ever made: without one, no program need be searched for them.
+# Set when the first inspection is made; before, no program need be searched for one.
 _inspections = threading.Event()
 
 
@@ -32,7 +32,7 @@ def inspect(x: Array, callback: Callable[[Any], Any]) -> None:
         return
     _inspections.set()
     concrete, abstract, _ = config.mesh_context
-    # Where each device runs the program itself, a shard is whole on it.
+    # Inside of `shard_map` the value is a shard, which is whole on its device.
     manual = abstract is not None and bool(abstract.manual_axes)
     mesh = (concrete or abstract) if manual else None
 
@@ -51,11 +51,11 @@ def any_inspections() -> bool:
 
 
 def tell(found: Sequence[Inspected], where: Mesh | Any) -> None:
-    """Call the functions of inspections.
+    """Call the callbacks of inspections.
 
     Args:
-      found: what was found in a program.
-      where: the mesh, or the one device, of the program.
+      found: the inspections of a program, with the shardings of their values.
+      where: the mesh of the program, or its only device.
     """
     for inspected in found:
         sharding: Any

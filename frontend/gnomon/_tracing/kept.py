@@ -1,9 +1,9 @@
-"""Transformations that eager code applied before, kept so that they are not derived again.
+"""A cache of the transformations that eager code applies.
 
-``grad(f)(x)`` outside of `jit` traces ``f`` at each call, as JAX does: Python code may do anything.
-Usually it does the same as before. So the text of the traced function is a key for what follows:
-the derived program, prepared for evaluation, with its compiled parts. A function that `jit` traced
-and kept is named in the key instead of printed.
+``grad(f)(x)`` outside of `jit` traces ``f`` at each call, as JAX does, since the Python code may
+behave differently each time. Usually it does not. So the text of the traced function is the key of
+the derived program, which is prepared for evaluation and has its compiled parts. For a function
+that `jit` traced and cached, the key holds its program and name instead of its text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Run", "clear", "give_back", "key_of", "take"]
 Run = Callable[..., list[np.ndarray]]
 """A prepared evaluation, from arrays to arrays."""
 
-# A few megabytes, where programs have a hundred ops.
+# The number of entries: a few megabytes for programs of a hundred ops.
 _MOST = 128
 _SYMBOL = re.compile(r'@(?:"([^"]*)"|([\w.$-]+))')
 
@@ -32,17 +32,17 @@ _known: OrderedDict[Hashable, Run] = OrderedDict()
 def key_of(
     program: Program, what: str, name: str, types: Sequence[Any], params: dict[str, Any]
 ) -> Hashable | None:
-    """The key of a transformation of a function; None where it cannot be kept.
+    """The key of a transformation of a function; None if it cannot be cached.
 
     Args:
       program: the program that holds the function.
       what: the transformation.
       name: the function.
-      types: of the operands.
+      types: the types of the operands.
       params: the transformation's parameters.
     """
     if program.callbacks:
-        # They may hold anything; it must not live longer than the program.
+        # A callback may hold any object, which must not outlive the program.
         return None
     functions: dict[str, Any] = {}
     pending = [name]
@@ -66,12 +66,12 @@ def key_of(
 
 
 def take(key: Hashable) -> Run | None:
-    """Take what was kept under a key, if it is there and no other call has it."""
+    """Remove an evaluation and return it; None if there is none or another call uses it."""
     return _known.pop(key, None)
 
 
 def give_back(key: Hashable, run: Run) -> None:
-    """Keep a prepared evaluation, whose call is over."""
+    """Put a prepared evaluation into the cache when its call is over."""
     _known[key] = run
     while len(_known) > _MOST:
         try:

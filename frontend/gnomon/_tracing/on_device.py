@@ -1,10 +1,10 @@
-"""Eager computation on arrays that live elsewhere than in host memory.
+"""Eager computation on arrays outside of host memory.
 
 An op is compiled once for each signature (its attributes, the types of its operands, the device)
-and then called like any compiled program; the result stays on the device. So that the signatures
-are few, what changes from call to call is an operand and not part of the program: the places of
-slices, and Python's numbers. Small values of the host are kept on the device from call to call, so
-that a loop does not bring the same numbers there again and again.
+and then called like any compiled program; the result stays on the device. To keep the signatures
+few, values that change from call to call are operands and not part of the program: the starts of
+slices, and Python's numbers. Small host values are kept on the device from call to call, so that a
+loop does not transfer the same numbers repeatedly.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ __all__ = [
     "with_places_as_operands",
 ]
 
-# How many small values of the host are kept on devices, and what counts as small.
+# How many small host values are kept on devices, and the most bytes of a small value.
 _KEPT_VALUES = 512
 _KEPT_BYTES = 1 << 14
 
-# Up to how many elements uncommitted operands are computed with on the host.
+# An op on uncommitted operands of at most this many elements together runs on the host.
 _FEW = 1 << 16
 
 _executables: dict[Any, Executable] = {}
@@ -69,8 +69,8 @@ def clear_caches() -> None:
 def place_of(operands: Sequence[Any], what: str) -> tuple[Device, bool] | None:
     """The device that computes with arrays, and whether the results are committed to it.
 
-    It is the device that operands are committed to, else the default one. None means the host, and
-    results that belong to no device in particular.
+    It is the device to which operands are committed, or else the default device. None means the
+    host, with uncommitted results.
 
     Raises:
       ValueError: operands are committed to different devices.
@@ -85,7 +85,7 @@ def place_of(operands: Sequence[Any], what: str) -> tuple[Device, bool] | None:
 
 
 def computes_on_host(operands: Sequence[Any]) -> bool:
-    """Whether an op on uncommitted arrays runs on the host: their values are there, and are few.
+    """Whether an op on uncommitted arrays runs on the host: their values are there, and small.
 
     This saves the compilation of programs that only initialize parameters under a
     `default_device`. The results are moved when a program on the device needs them.
@@ -102,12 +102,12 @@ def computes_on_host(operands: Sequence[Any]) -> bool:
 
 
 def input_buffer(x: Any, device: Device, *, fresh: bool = False) -> Buffer:
-    """The buffer of an array on a device, where it is brought if it is not there.
+    """The buffer of an array on a device; the array is transferred if it is not there.
 
     Args:
       x: an array, or a NumPy array.
-      device: where it is needed.
-      fresh: its memory may be taken over: no buffer that somebody else uses.
+      device: the device that needs the buffer.
+      fresh: whether the program may reuse the memory, so that no buffer kept for others will do.
     """
     if isinstance(x, ConcreteArray) and in_host_memory(device) and in_host_memory(_home(x)):
         return _shared_buffer(x)
@@ -131,7 +131,7 @@ def _home(x: ConcreteArray) -> Device:
 
 
 def _shared_buffer(x: ConcreteArray) -> Buffer:
-    """The buffer in host memory, made on first use, of an array that is there."""
+    """The buffer of an array in host memory; it is made on first use."""
     if x._buffer is None or (x._buffer.is_deleted() and x._value is not None):
         x._buffer = HOST.backend.put(x.numpy_value(), HOST)
     return x._live_buffer()
@@ -149,20 +149,20 @@ def guard_arrivals(operands: Sequence[Any], device: Device) -> None:
 
 
 def _value_to_bring(x: Any, device: Device) -> np.ndarray[Any, Any] | None:
-    """The host's value of an array that is not on a device yet; None where it is."""
+    """The host value of an array that must be transferred to a device; None if it is there."""
     if isinstance(x, PlacedArray) and memory_of(x._device) is memory_of(device):
         return x._value if x._buffer is None else None
-    # Whether it may be moved was asked before.
+    # The caller has applied the transfer guard.
     return ConcreteArray.numpy_value(x) if isinstance(x, ConcreteArray) else np.asarray(x)
 
 
 def _kept_buffer(value: np.ndarray[Any, Any], device: Device) -> Buffer:
-    """A small value on a device, kept there for the next time."""
+    """A small value on a device, kept there for later calls."""
     key = (device, value.dtype, value.shape, value.tobytes())
     with _lock:
         buffer = _kept.pop(key, None)
         if buffer is not None and not (buffer.is_deleted() or buffer.is_lost()):
-            _kept[key] = buffer  # at the end: it was used last
+            _kept[key] = buffer  # moved to the end, as the most recently used
             return buffer
     made: Buffer = device.backend.put(value, device, copy=True)
     with _lock:
@@ -192,7 +192,7 @@ def run_op(
     """Apply an op to arrays, on a device.
 
     Raises:
-      CompilationError: the device has no form of the op; the message names both.
+      CompilationError: the op cannot be compiled for the device; the message names both.
     """
     if Config.guards_somewhere:
         guard_arrivals(operands, device)
@@ -211,9 +211,10 @@ Types = tuple[tuple[TensorType, bool], ...]
 
 
 def scalars_of_uniform(operands: Sequence[Any], device: Device) -> tuple[Types, list[Any]]:
-    """The types of operands, and whether each is given as a scalar; and what is given.
+    """Replace host arrays that are broadcast scalars by the scalars, which alone are transferred.
 
-    Of an array on the host that is one scalar broadcast, the scalar is brought to the device.
+    Returns:
+      For each operand its type and whether a scalar replaces it, and the values to give.
     """
     types: list[tuple[TensorType, bool]] = []
     given: list[Any] = []
@@ -232,7 +233,7 @@ def _arrays(
     committed: bool,
     weak_type: bool = False,
 ) -> list[PlacedArray]:
-    """The results of a call as arrays."""
+    """Call a compiled program, and return the results as arrays."""
     return [
         placed_buffer(buffer, shaped_array(shape, dtype, weak_type), device, committed)
         for buffer, (shape, dtype) in zip(
@@ -246,8 +247,7 @@ def with_places_as_operands(
 ) -> tuple[Op, Sequence[Any], dict[str, Any]]:
     """The same op, with values that often change from call to call as operands, not parameters.
 
-    A slice at a known place is a program of its own for each place; the slice at a computed one is
-    the same program for all.
+    ``slice`` would need a program for each start; ``dynamic_slice`` is one program for all starts.
     """
     if op.name != "slice" or any(s != 1 for s in params["strides"]):
         return op, operands, params
@@ -264,7 +264,7 @@ def frozen(value: Any) -> Any:
         return tuple(map(frozen, value))
     if isinstance(value, (np.ndarray, np.generic)):
         return value.shape, value.dtype, value.tobytes()
-    # 1 and True, 0.0 and -0.0 are equal and not the same parameter.
+    # 1 and True, or 0.0 and -0.0, are equal in Python, but are different parameters.
     return type(value), repr(value) if isinstance(value, (float, complex)) else value
 
 
@@ -297,7 +297,7 @@ def _compiled(program: Program, device: Device, what: str) -> Executable:
 
 @contextmanager
 def compiling(what: str, device: Device) -> Iterator[None]:
-    """Errors of the compiler within the block say what was compiled for which device."""
+    """Add to compilation errors in the block what was compiled, and for which device."""
     try:
         yield
     except CompilationError as error:

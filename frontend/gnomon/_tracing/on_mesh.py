@@ -45,10 +45,10 @@ def run_op_on_mesh(
 
     Args:
       op, operands, params: the op, the arrays and its parameters.
-      device: the devices of the mesh, or the only one.
-      weak_type: of the results.
+      device: the group of the mesh's devices, or its only device.
+      weak_type: whether the results are weakly typed.
     Raises:
-      CompilationError: the devices have no form of the op.
+      CompilationError: the op cannot be compiled for the devices.
       ShardingTypeError: axes are explicit, and the operands disagree.
     """
     types = op.infer_types([TensorType(x.shape, x.dtype) for x in operands], params)
@@ -84,9 +84,9 @@ def run_program_on_mesh(
 
     Args:
       program, name: the function.
-      operands: its arguments.
-      device: the devices of the mesh, or the only one.
-      shardings: those of its results, over one mesh.
+      operands: the arguments of the function.
+      device: the group of the mesh's devices, or its only device.
+      shardings: the shardings of the results, over one mesh.
     """
     if not is_spread(device):
         made = on_device.run_program(program, name, operands, device, committed=True)

@@ -1,4 +1,4 @@
-"""Programs for all devices of a mesh that do not share memory, and the buffers that these take."""
+"""Programs for all devices of a mesh that share no memory, and the buffers of their operands."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def split_of(sharding: Any, mesh: Mesh | None, ndim: int) -> Split:
-    """How a sharding splits an array, as names of the axes of a mesh."""
+    """The axes of a mesh that split each dimension; none for a sharding over another mesh."""
     none: Split = ((),) * ndim
     if mesh is None or not isinstance(sharding, NamedSharding):
         return none
@@ -49,7 +49,7 @@ def split_of(sharding: Any, mesh: Mesh | None, ndim: int) -> Split:
 
 
 def named(mesh: Mesh, split: Split) -> NamedSharding:
-    """The sharding that splits an array in a way: in full length where axes are explicit."""
+    """The sharding of a split; over a mesh with explicit axes its spec has all entries."""
     entries = list(split)
     while entries and not entries[-1] and not mesh.explicit_axes:
         entries.pop()
@@ -57,7 +57,7 @@ def named(mesh: Mesh, split: Split) -> NamedSharding:
 
 
 def on_mesh(sharding: Any, mesh: Mesh, ndim: int) -> NamedSharding:
-    """How a program over a mesh takes an array: as it is spread over that mesh, else whole."""
+    """How a program over a mesh takes an array: sharded as it is on that mesh, or replicated."""
     return named(mesh, split_of(sharding, mesh, ndim))
 
 
@@ -70,8 +70,8 @@ def annotate(program: Program, mesh: Mesh, ins: Sequence[Any], outs: Sequence[An
     Args:
       program: with the function ``main``.
       mesh: the mesh.
-      ins, outs: the shardings of the arguments and results of ``main``; each device gets a value
-        without one whole.
+      ins, outs: the shardings of the arguments and results of ``main``; a value without a sharding
+        is replicated.
     """
     arguments, results = program.signature("main")
 
@@ -94,7 +94,7 @@ def sharded_executable(
     inputs: Sequence[tuple[Any, TensorType]],
     outputs: Sequence[tuple[Any, TensorType]],
 ) -> ShardedExecutable:
-    """A program that a backend has compiled for a mesh, as one on whole arrays.
+    """A program that a backend has compiled for a mesh, as a program on whole arrays.
 
     Args:
       executable: the program, of a module that `annotate` marked.
@@ -129,7 +129,7 @@ def compiled_on_mesh(
 
 # ------------------------------------------------------------------------------------------ buffers
 
-# How many small values of the host are kept on the devices of meshes, and what counts as small.
+# How many small host values are kept on the devices of meshes, and the most bytes of a small value.
 _KEPT_VALUES = 512
 _KEPT_BYTES = 1 << 14
 
@@ -139,19 +139,19 @@ _lock = threading.Lock()
 
 
 def clear_caches() -> None:
-    """Forget the compiled movements, and the values that are kept on devices."""
+    """Forget the compiled resharding programs, and the values that are kept on devices."""
     with _lock:
         _kept.clear()
         _movers.clear()
 
 
 def mesh_buffer(x: Any, sharding: NamedSharding, *, fresh: bool = False) -> ShardedBuffer:
-    """The parts of an array on the devices of a mesh, where they are brought if they are not there.
+    """The shards of an array on the devices of a mesh; they are transferred if they are not there.
 
     Args:
       x: an array, or a NumPy array.
-      sharding: how it is needed.
-      fresh: its memory may be taken over: no buffer that is kept for later calls.
+      sharding: the sharding that is needed.
+      fresh: whether the program may reuse the memory, so that no buffer kept for others will do.
     Raises:
       GnomonRuntimeError: the array is on devices of several processes, and of another mesh.
     """
@@ -182,7 +182,7 @@ def mesh_buffer(x: Any, sharding: NamedSharding, *, fresh: bool = False) -> Shar
 
 
 def _mover(x: ShardedArray, sharding: NamedSharding) -> Executable:
-    """The program that moves an array between two shardings over one mesh."""
+    """The compiled program that reshards an array over its mesh."""
     type_ = TensorType(x.shape, x.dtype)
     key = (type_, x._sharding, sharding)
     with _lock:

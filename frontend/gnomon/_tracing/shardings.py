@@ -43,8 +43,8 @@ __all__ = [
 def mesh_of(shardings: Sequence[Any]) -> Mesh | None:
     """The mesh of a program whose arguments have these shardings: that of the first one.
 
-    Of meshes that differ in the types of their axes alone it is the one with explicit axes: a value
-    of a function in which axes are automatic meets values from outside of it.
+    If meshes differ in the types of their axes only, it is the one with explicit axes: a function
+    whose axes are automatic may use values from outside, whose axes are explicit.
 
     Raises:
       ValueError: they are of different meshes, one of which has explicit axes.
@@ -77,7 +77,7 @@ def check_fits(sharding: NamedSharding, shape: tuple[int, ...], what: str) -> No
 
 
 def sharding_in(x: Any) -> Any:
-    """The sharding over a mesh of an array or of a stand-in for one; None without."""
+    """The `NamedSharding` of an array, or of a value with a ``sharding``; None if it has none."""
     if type(x) is ShardedArray:
         return x._sharding
     found = None if isinstance(x, Array) else getattr(x, "sharding", None)
@@ -96,7 +96,7 @@ def program_shardings(
     Args:
       program, name: the function.
       operands: the arrays.
-      mesh: the mesh over which arrays are spread, or constraints ask for that.
+      mesh: the mesh of the operands, or of the constraints.
       inspected: the inspections of the program are added here.
     """
     shardings = [sharding_in(x) for x in operands]
@@ -115,11 +115,11 @@ def propagated(
 
     Args:
       program, body: the body, and the functions that it calls.
-      shardings: of its arguments; None of those that are not sharded.
+      shardings: the shardings of its arguments; None for those that are not sharded.
       mesh: None where nothing is sharded.
       inspected: the inspections of the program are added here.
     """
-    # The rules are of ops: a copy is made in which there are neither calls nor transformations.
+    # Rules exist for ops only: calls and transformations are expanded, in a copy.
     copy = Program()
     copy.add("main", copy.import_body(program, body, {}), public=True)
     if mesh is not None and mesh.explicit_axes:
@@ -134,9 +134,9 @@ def propagated(
 
 
 def _forget_in_maps(program: Program) -> None:
-    """Make the operands of each `shard_map` unsplit: how they were split does not matter inside.
+    """Constrain the operands of each `shard_map` to be unsplit: inside, their sharding is not used.
 
-    A `shard_map` over some axes of the mesh only is left alone: the others split what is inside.
+    A `shard_map` over only some axes of the mesh is left as it is: the others split values inside.
     """
     for body in map(program.body, program.names):
         for op in all_operations(body):
@@ -159,7 +159,7 @@ def _forget_in_maps(program: Program) -> None:
 
 
 def typed_split(mesh: Mesh, explicit: Split, found: Split) -> Split:
-    """How a value is split: over explicit axes as its type says, over others as was found."""
+    """How a value is split: over explicit axes as its type says, over others as propagated."""
     if mesh.are_all_axes_explicit:
         return explicit
     auto = set(mesh.axis_names).difference(mesh.explicit_axes)

@@ -14,13 +14,13 @@ from gnomon._tracing.trace import Trace
 
 
 class NamedAxis:
-    """A named axis in force.
+    """A binding of a named axis.
 
     Attributes:
-      name, size: of the axis.
-      trace: that of the `vmap` or `shard_map` that maps it.
+      name, size: the name and the size of the axis.
+      trace: the trace of the `vmap` or `shard_map` that maps the axis.
       checked: whether types say which values vary over it: `shard_map` with ``check_vma``.
-      anchor: a value of that trace, made when it is first needed.
+      anchor: a value of ``trace``, made when it is first needed.
     """
 
     __slots__ = ("anchor", "checked", "name", "size", "trace")
@@ -39,7 +39,7 @@ class _State(threading.local):
         self.axes: list[NamedAxis] = []
         self.spent = 0
         self.platform: tuple[str, list[None]] | None = None
-        # How many times code asked for the platform: a trace that did depends on the answer.
+        # How many times code asked for the platform; a trace in which it asked depends on it.
         self.platform_questions = 0
 
 
@@ -61,7 +61,7 @@ def tracing_depth() -> int:
 
 
 def innermost_trace() -> Trace | None:
-    """The trace that a new one is inside of."""
+    """The innermost trace in progress, which is the parent of a new one; None without one."""
     return state.stack[-1] if state.stack else None
 
 
@@ -98,9 +98,9 @@ def outside_of_traces() -> Iterator[None]:
 
 @contextmanager
 def ensure_compile_time_eval() -> Iterator[None]:
-    """A context manager in which ops on known values are evaluated while a function is traced.
+    """A context manager in which ops on concrete values are evaluated while a function is traced.
 
-    What depends on traced values is traced all the same.
+    Ops with a traced operand are still traced.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -124,7 +124,7 @@ def program_platform(platform: str) -> Iterator[list[None]]:
     """Trace a program for a platform.
 
     Yields:
-      A list that gets an element each time that the trace asks for the platform.
+      A list that gets an element each time that the traced code asks for the platform.
     """
     before = state.platform
     asked: list[None] = []
@@ -187,6 +187,6 @@ def encloses(outer: Trace, inner: Trace) -> bool:
     """Whether one trace encloses another; both are in progress."""
     if (
         outer not in state.stack
-    ):  # suspended by `outside_of_traces`, and so around all that are active
+    ):  # suspended by `outside_of_traces`, so it encloses all active traces
         return True
     return outer.level < inner.level

@@ -3,14 +3,14 @@
 A `Trace` is a function under construction: an open body and the values that it captures. A
 `Tracer` is an SSA value of one trace.
 
-Two kinds of trace:
+There are two kinds of trace:
 
 * A *staging* trace (`jit`, bodies of control flow) takes every op bound while it is active.
-* A transformation's trace (`grad`, `jvp`, `vmap`) takes ops on its own tracers only; the others run
-  outside. Where its arguments have values (`grad` outside of `jit`), a tracer that Python asks for
-  its value evaluates what it needs of the program so far.
+* A transformation's trace (`grad`, `jvp`, `vmap`) takes ops on its own tracers only; other ops go
+  to the traces around it, or are evaluated. If its arguments have values (`grad` outside of `jit`)
+  and Python asks a tracer for its value, the ops on which the tracer depends are evaluated.
 
-Values from outside that a body uses become extra arguments of it, its *captures*.
+Values from outside that a body uses become extra arguments of the body, its *captures*.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class Trace:
 
     Attributes:
       what: what is being traced, in messages: ``jit of f``.
-      staging: takes every op bound while it is active.
-      program: the module that receives the functions it names.
+      staging: whether the trace takes every op bound while it is active.
+      program: the program that receives the functions that the body calls.
       body: the open body; captures follow the arguments.
       captures: the outer values of the extra arguments, in order.
-      sources: the values of the arguments, where they have any.
+      sources: the arrays that are passed for the arguments, where there are any.
       names: names of the arguments in messages.
-      differentiates: what it traces is differentiated.
-      made: its tracers, under `check_tracer_leaks`.
+      differentiates: whether the traced function is differentiated.
+      made: weak references to its tracers, under `check_tracer_leaks`.
     """
 
     __slots__ = (
@@ -112,18 +112,18 @@ class Trace:
         self.differentiates = differentiates
         self.captures: list[Array] = []
         self.finished = False
-        # Derived things that live as long as the module does (functions traced once, ...).
+        # Derived data that lives as long as the program (functions traced once, ...).
         self.memo: dict[Any, Any] = parent.memo if parent else {}
         self._captured: dict[int, ir.Value] = {}
         self._known: dict[ir.Value, np.ndarray] = {}
         self._evaluator: Evaluator | None = None
         self.made: list[weakref.ref[Tracer]] | None = [] if config.check_tracer_leaks else None
-        # Weakly, because tracers refer to their trace: a cycle would keep what it captured until
-        # the garbage collector runs.
+        # Weak references, because tracers refer to their trace: a cycle would keep the captured
+        # arrays alive until the garbage collector runs.
         self._arguments: list[weakref.ref[Tracer]] = []
 
     def arguments(self, avals: Sequence[ShapedArray]) -> list[Tracer]:
-        """The tracers of the arguments, of the types that the trace was made with; to call once."""
+        """Make the tracers of the arguments, once, from the ``avals`` of the constructor."""
         tracers = [
             Tracer(self, value, aval)
             for value, aval in zip(self.body.arguments, avals, strict=True)
@@ -132,17 +132,17 @@ class Trace:
         return tracers
 
     def argument_index(self, tracer: Tracer) -> int | None:
-        """Which argument a tracer is, if it is one."""
+        """The index of the argument that a tracer is; None if it is no argument."""
         found = (i for i, argument in enumerate(self._arguments) if argument() is tracer)
         return next(found, None)
 
     # ------------------------------------------------------------------------------- emitting ops
 
     def bind(self, op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Emit an op on arrays; a tracer, or a list where the op has several results."""
+        """Emit an op on arrays; return a tracer, or a list unless the op has exactly one result."""
         vma = varying_axes(operands)
         if vma:
-            # Only what can be differentiated: the cotangents of the members are then summed.
+            # Inexact operands only: the transpose of `pvary` sums their cotangents over the axes.
             operands = [
                 self.varying(x, vma) if type(x) is Tracer and is_inexact(x.aval.dtype) else x
                 for x in operands
@@ -161,7 +161,7 @@ class Trace:
         return [self.tracer(r, weak, location, vma, t) for r, t in zip(results, types, strict=True)]
 
     def varying(self, operand: Any, vma: frozenset[str]) -> Any:
-        """An array as one that varies over some axes."""
+        """Mark an array as varying over some axes of a mesh."""
         own = operand.aval.vma
         missing = vma - own
         if not missing:
@@ -209,7 +209,7 @@ class Trace:
         if found is not None:
             return found
         if isinstance(operand, PlacedArray) and (operand.committed or operand._value is None):
-            pass  # Its place says where the program runs, or its value is not here.
+            pass  # Its device decides where the program runs, or its value is not on the host.
         elif type(operand) is not Tracer:
             array = operand.numpy_value() if isinstance(operand, Array) else np.asarray(operand)
             if array.size <= LITERAL_SIZE:
@@ -223,7 +223,7 @@ class Trace:
         return value
 
     def check_alive(self, tracer: Tracer) -> None:
-        """Raise if the function was traced to its end before."""
+        """Raise `UnexpectedTracerError` if the trace is finished."""
         if self.finished:
             raise UnexpectedTracerError(
                 f"A traced value of {tracer.aval} was used after the function that made it "
@@ -267,7 +267,7 @@ class Trace:
                 continue
             op = _producer(current)
             if has_effects(op):
-                # It would run here, and once more when the whole function runs.
+                # The op would run here, and once more when the whole function runs.
                 return None
             if _is_symbolic(op):
                 return None
@@ -422,7 +422,7 @@ class Tracer(Array):
         return self
 
     def block_until_ready(self) -> Tracer:
-        """A traced value has nothing to wait for; the tracer itself."""
+        """Return the tracer itself: a traced value has nothing to wait for."""
         return self
 
     def __reduce__(self) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The arguments that ``argnums`` names, and the checks of their dtypes."""
+"""The arguments that ``argnums`` selects, and the checks of their dtypes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ArgumentLeaves", "canonical_argnums", "differentiable"]
 
 
 def canonical_argnums(argnums: Any) -> int | tuple[int, ...]:
-    """``argnums`` as an int or a tuple of ints; raises ``TypeError`` for what is neither."""
+    """``argnums`` as an int or a tuple of ints; raises ``TypeError`` for anything else."""
     alone = hasattr(argnums, "__index__")
     wanted = (argnums,) if alone else tuple(argnums) if isinstance(argnums, Iterable) else (None,)
     if any(isinstance(i, bool) or not hasattr(i, "__index__") for i in wanted):
@@ -26,10 +26,10 @@ def canonical_argnums(argnums: Any) -> int | tuple[int, ...]:
 
 
 class ArgumentLeaves:
-    """A call of a function as a function of the leaves of the arguments that ``argnums`` names.
+    """A call of ``fun`` as a function of the leaves of the arguments that ``argnums`` selects.
 
     Attributes:
-      leaves: these leaves as they were given.
+      leaves: the leaves that the call was given.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ArgumentLeaves:
         self.leaves, self._tree = tree_util.tree_flatten(self._arguments)
 
     def __call__(self, *leaves: Any) -> Any:
-        """Call the function with other leaves."""
+        """Call ``fun`` with these leaves in place of the given ones."""
         given = list(self._args)
         arguments = tree_util.tree_unflatten(self._tree, list(leaves))
         for i, argument in zip(self._positions, arguments, strict=True):
@@ -54,12 +54,12 @@ class ArgumentLeaves:
         return self._fun(*given, **self._kwargs)
 
     def unflatten(self, pieces: Sequence[Any]) -> Any:
-        """Arrange one value for each leaf in the structure of the arguments."""
+        """Unflatten one value per leaf into the structure of the selected arguments."""
         arguments = tree_util.tree_unflatten(self._tree, list(pieces))
         return arguments[0] if isinstance(self._argnums, int) else arguments
 
     def names(self) -> list[str]:
-        """The leaves in messages: ``argument 0['w']``."""
+        """The names of the leaves in messages, such as ``argument 0['w']``."""
         named = []
         for (head, *rest), _ in tree_util.tree_flatten_with_path(self._arguments)[0]:
             named.append(f"argument {self._positions[head.idx]}{tree_util.keystr(tuple(rest))}")
@@ -84,15 +84,15 @@ def _positions(argnums: int | tuple[int, ...], args: tuple[Any, ...], name: str)
 
 
 def differentiable(leaf: Any, name: str, holomorphic: bool, allow_int: bool = False) -> Array:
-    """A leaf as an array.
+    """Convert a leaf to an array, and check that its dtype can be differentiated.
 
     Args:
-      leaf: what was given.
-      name: of the transformation, in messages.
-      holomorphic: whether it must be complex.
-      allow_int: whether it may be an integer.
+      leaf: the value of the leaf.
+      name: the name of the transformation, for messages.
+      holomorphic: whether the leaf must be complex.
+      allow_int: whether the leaf may be an integer.
     Raises:
-      TypeError: it cannot be differentiated by.
+      TypeError: the leaf is not an array, or its dtype is not allowed.
     """
     array = as_operand(leaf)
     dtype = array.dtype

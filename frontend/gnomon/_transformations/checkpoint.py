@@ -1,4 +1,4 @@
-"""Checkpoints: what the backward pass computes again instead of keeping it."""
+"""`checkpoint`: functions whose intermediate values the backward pass recomputes."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ R = TypeVar("R")
 
 
 class Policy:
-    """A policy of `checkpoint` that the program's text can hold.
+    """A policy of `checkpoint` that an attribute of the op can hold.
 
     Attributes:
-      text: the policy in the op's attribute.
+      text: the value of the attribute.
     """
 
     __slots__ = ("text",)
@@ -52,7 +52,7 @@ class Policy:
         self.text = text
 
     def __call__(self, prim: Any, *args: Any, **params: Any) -> bool:
-        """Whether the policy saves the result of an op, as policies written in Python are asked."""
+        """Whether the policy saves the result of an op; called like a policy written in Python."""
         return saves(self.text, prim.name, params)
 
     def __repr__(self) -> str:
@@ -79,10 +79,10 @@ Saveable = _Decision("Saveable", True)
 
 
 class Offloadable(NamedTuple):
-    """The decision to save a value in another memory. Here it stays where it is.
+    """The decision to save a value in another memory; gnomon saves it where it is.
 
     Attributes:
-      src, dst: the memories.
+      src, dst: the names of the memories.
     """
 
     src: str
@@ -93,7 +93,7 @@ class checkpoint_policies:  # noqa: N801 - a namespace, by JAX's name
     """Policies: the values that a `checkpoint` may keep for the backward pass.
 
     Besides these, a policy may be any function ``policy(op, *avals, **params) -> bool``, where
-    ``op.name`` is the name of an op of the dialect. It is asked about each op that the function
+    ``op.name`` is the name of an op of the dialect. It is called for each op that the function
     itself applies.
     """
 
@@ -111,17 +111,17 @@ class checkpoint_policies:  # noqa: N801 - a namespace, by JAX's name
 
     @staticmethod
     def save_any_names_but_these(*names_not_to_save: str) -> Policy:
-        """Save the values that have a name, but for these names."""
+        """Save the values that have a name other than these."""
         return Policy(policy_text("save_any_names_but_these", names_not_to_save))
 
     @staticmethod
     def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
-        """Save all values but those with one of these names."""
+        """Save all values except those with one of these names."""
         return Policy(policy_text("save_anything_except_these_names", names_not_to_save))
 
     @staticmethod
     def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
-        """Save products without batch dimensions; here they stay in the memory they are in."""
+        """Save dot products without batch dimensions; gnomon moves none to ``offload_dst``."""
         return Policy("dots_with_no_batch_dims_saveable")
 
     @staticmethod
@@ -132,10 +132,10 @@ class checkpoint_policies:  # noqa: N801 - a namespace, by JAX's name
         offload_src: str,
         offload_dst: str,
     ) -> Policy:
-        """Save the values with one of these names; here all stay in the memory they are in.
+        """Save the values with one of these names; gnomon moves none to ``offload_dst``.
 
         Raises:
-          ValueError: a name is in both.
+          ValueError: a name is in both lists.
         """
         both = set(names_which_can_be_saved) & set(names_which_can_be_offloaded)
         if both:
@@ -148,14 +148,14 @@ class checkpoint_policies:  # noqa: N801 - a namespace, by JAX's name
 
     @staticmethod
     def save_from_both_policies(policy_1: Any, policy_2: Any) -> Any:
-        """Save what one of two policies saves."""
+        """Save the values that at least one of two policies saves."""
         if isinstance(policy_1, Policy) and isinstance(policy_2, Policy):
             return Policy(f"{policy_1.text}|{policy_2.text}")
         return lambda *args, **params: policy_1(*args, **params) or policy_2(*args, **params)
 
 
 def _policy_text(policy: Any, body: Body) -> str:
-    """The text of a policy. One written in Python is asked here, and what it saves gets a name."""
+    """Encode a policy; the results that a policy written in Python saves are given a name."""
     if policy is None:
         return "nothing_saveable"
     if isinstance(policy, Policy):
@@ -193,19 +193,20 @@ def checkpoint(
     static_argnames: str | Iterable[str] = (),
     concrete: bool = False,
 ) -> Callable[P, R]:
-    """A function whose inner values the backward pass computes again instead of keeping them.
+    """A function whose intermediate values the backward pass recomputes instead of keeping them.
 
     Args:
       fun: a function of arrays and pytrees of them.
-      prevent_cse: keep the compiler from merging the second computation with the first, which would
-        keep the values after all. Inside of `lax.scan` it is not needed.
-      policy: what may be kept, see `checkpoint_policies`; by default the arguments alone.
+      prevent_cse: whether to keep the compiler from merging the recomputation with the first
+        computation, which would keep the values after all. Inside of `lax.scan` it is not needed.
+      policy: selects the values that may be kept besides the arguments, see `checkpoint_policies`;
+        by default none.
       static_argnums, static_argnames: arguments that are Python values, not arrays.
     Returns:
-      A function of the same arguments and results; it computes what ``fun`` computes. `remat` is
-      the same function.
+      A function with the same arguments and results as ``fun``. `remat` is another name for
+      `checkpoint`.
     Raises:
-      NotImplementedError: ``concrete`` is true; it was removed from JAX too.
+      NotImplementedError: ``concrete`` is true. JAX has removed it too.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -249,7 +250,7 @@ def checkpoint(
         avals = [o.aval for o in operands]
         traced = trace_function(call, fun, "checkpoint", avals, staging=True, sources=operands)
         captures = traced.captures
-        # Arguments first in the trace, captures first in the op's operands.
+        # The traced body takes the arguments first; the op takes the captures first.
         order = [len(captures) + i for i in range(len(avals))] + list(range(len(captures)))
         types = [*(c.aval.type for c in captures), *(a.type for a in avals)]
         body = rearranged(traced.body, order, types)
@@ -269,7 +270,7 @@ remat = checkpoint
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
-    """A pytree of arrays under a name, by which policies of `checkpoint` may save it.
+    """Name the arrays of a pytree, so that policies of `checkpoint` can select them.
 
     Example:
       >>> import gnomon as gn
@@ -294,7 +295,7 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
       f: a function of arrays and pytrees of them.
       args, kwargs: arrays, or anything with a shape and a dtype.
     Returns:
-      Pairs of a type and of where the value comes from.
+      For each value its type and a description of its origin.
     """
     check_callable(f, "saved_residuals")
     leaves, tree = tree_util.tree_flatten((args, kwargs))
@@ -327,7 +328,7 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
 
 
 def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Print `saved_residuals`, one a line.
+    """Print `saved_residuals`, one per line.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -341,7 +342,7 @@ def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> N
 
 
 def _argument_names(f: Callable[..., Any], call: Any) -> list[str]:
-    """A name for each leaf of a call, by the signature of the function."""
+    """A name for each leaf of a call, from the signature of the function."""
     args, kwargs = call
     try:
         bound = inspect.signature(f).bind(*args, **kwargs).arguments

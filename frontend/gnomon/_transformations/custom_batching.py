@@ -1,4 +1,4 @@
-"""Functions with a batching rule of their own: `custom_vmap`, `sequential_vmap`."""
+"""`custom_vmap`: functions with a custom batching rule."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from gnomon.passes.expand import Expander
 
 
 class custom_vmap:  # noqa: N801
-    """A function whose `vmap` is what a rule says.
+    """A function with a custom batching rule.
 
     Args:
       fun: a function of arrays and pytrees of them, given by position.
 
-    The rule, given by `def_vmap`, is called when a `vmap` of the function is carried out. In
+    The rule, defined by `def_vmap`, is called when a `vmap` of the function is expanded. In
     forward mode (`jvp`, `jacfwd`) the function and its rule are differentiated; reverse mode raises
     ``TypeError``, unless `custom_vjp` is wrapped around the function.
 
@@ -60,10 +60,10 @@ class custom_vmap:  # noqa: N801
         """Define the rule; returns it, so that it serves as a decorator.
 
         Args:
-          vmap_rule: takes the size of the mapped axis, a list with, per argument, a pytree of bools
-            that tells which leaves are mapped, and the arguments, the mapped leaves with the axis
-            in front. It returns the result and a pytree of bools of the same structure: which
-            leaves of the result are mapped.
+          vmap_rule: takes the size of the mapped axis; a list that holds, for each argument, a
+            pytree of bools, true for the mapped leaves; and the arguments, whose mapped leaves have
+            the mapped axis as dimension 0. It returns the result and a pytree of bools of the same
+            structure, true for the mapped leaves of the result.
         """
         self.vmap_rule = vmap_rule
         return vmap_rule
@@ -102,7 +102,7 @@ def _batched(
     size: int,
     mapped: Sequence[bool],
 ) -> tuple[Program, str, list[bool]]:
-    """The rule traced for arguments of which some are mapped: see `BatchingRule`."""
+    """Trace the rule for arguments of which some are mapped; returns as a `BatchingRule` does."""
     what = f"custom vmap rule ({name_of(rule)})"
     flags: list[bool] = []
 
@@ -140,7 +140,7 @@ def _batched(
         a.update(shape=(size, *a.shape)) if m else a
         for a, m in zip(call.avals, mapped, strict=True)
     ]
-    # It is traced apart from whatever is being traced here, in a program of its own.
+    # The rule is traced into a program of its own, outside of the traces in progress.
     with outside_of_traces(), differentiated(order):
         found = trace_function(run, rule, "custom vmap rule", avals, staging=True)
     for capture in found.captures:

@@ -1,4 +1,4 @@
-"""`custom_jvp`: functions whose derivative is a rule of forward mode."""
+"""`custom_jvp`: functions with a custom rule for forward mode."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ from gnomon.dialects.types import is_inexact
 
 
 class custom_jvp(Custom):  # noqa: N801
-    """A function whose derivative is what a rule says, in forward and in reverse mode.
+    """A function with a custom JVP rule, which is used in forward and in reverse mode.
 
     Args:
       fun: a function of arrays and pytrees of them.
-      nondiff_argnums, nondiff_argnames: arguments that the rule gets first, unchanged. They may
-        be any Python objects, such as functions; nothing is differentiated by them.
+      nondiff_argnums, nondiff_argnames: arguments that are not differentiated. They may be any
+        Python objects, such as functions; the rule takes them first, unchanged.
 
-    The rule, given by `defjvp`, takes the nondifferentiable arguments, a tuple of primals and a
-    tuple of tangents, and returns the result and its tangent. It must be linear in the tangents; it
-    is differentiated itself where higher derivatives are asked for.
+    The rule, defined by `defjvp`, takes the nondifferentiable arguments, a tuple of primals and a
+    tuple of tangents, and returns the result and its tangent, which must be linear in the tangents.
+    For higher derivatives the rule itself is differentiated.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -67,7 +67,8 @@ class custom_jvp(Custom):  # noqa: N801
     """
 
     jvp: Callable[..., Any] | None = None
-    # Where a rule knows all that the result depends on, as that of `custom_root` does.
+    # Whether the values that the function and its rule close over are held constant, as in
+    # `custom_root`, whose rule accounts for all that the result depends on.
     closes_over_fixed = False
 
     def defjvp(
@@ -77,9 +78,9 @@ class custom_jvp(Custom):  # noqa: N801
 
         Args:
           jvp: the rule.
-          symbolic_zeros: give a `SymbolicZero` for a tangent that is known to be zero, not an array
-            of zeros. What is known is what is known at the call: inside of `jit`, a value that
-            depends on an argument of the jitted function may have a tangent.
+          symbolic_zeros: whether the rule gets a `SymbolicZero`, not an array of zeros, for a
+            tangent that is known to be zero when the call is traced. Inside of a `jit` that is
+            differentiated, every traced value counts as one that may have a tangent.
         """
         self.jvp = jvp
         self.symbolic_zeros = symbolic_zeros
@@ -89,8 +90,8 @@ class custom_jvp(Custom):  # noqa: N801
         """Define the rule by the contribution of each argument.
 
         Args:
-          jvps: per argument, ``None`` where it contributes nothing, or a function
-            ``(tangent, ans, *primals) -> tangent of the result``.
+          jvps: for each argument a function ``(tangent, ans, *primals) -> tangent of the result``,
+            or ``None`` if the argument contributes nothing.
         """
         if self.nondiff_argnums:
             raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
@@ -121,7 +122,7 @@ class custom_jvp(Custom):  # noqa: N801
         if self.jvp is None:
             raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
         args = resolve_positions(self.fun, args, kwargs)
-        # Whatever else is traced: no derivative is taken by these.
+        # Nondifferentiable arguments may hold tracers, whose tangents are stopped here.
         args = tuple(
             without_tangents(a) if i in self.nondiff_argnums else a for i, a in enumerate(args)
         )
@@ -170,7 +171,7 @@ class custom_jvp(Custom):  # noqa: N801
 
 
 def _checked_jvp(out: Any, rule: Any, fun: Any, traced: Traced) -> tuple[list[Any], list[Any]]:
-    """Results and tangents that a jvp rule returned, if they are of the right structure."""
+    """Check the structures and types that a JVP rule returned; return results and tangents."""
     who = f"Custom JVP rule {name_of(rule)} for function {name_of(fun)}"
     if not isinstance(out, (list, tuple)) or len(out) != 2:
         raise TypeError(

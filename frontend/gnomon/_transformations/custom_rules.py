@@ -1,9 +1,9 @@
-"""The common part of `custom_jvp` and `custom_vjp`.
+"""The common part of functions with custom rules, such as `custom_jvp` and `custom_vjp`.
 
-A call that a transformation traces becomes one op that holds the function and its rules as bodies.
-The rules are traced at the call, where the arguments may still have values that Python's control
-flow can ask for, and as many levels deep as there are differentiations around the call. A rule that
-raises does so only where the derivative is asked for.
+A traced call becomes one op, whose bodies are the function and its derivative rules. The rules are
+traced at the call, where the arguments may still have values that Python's control flow can use,
+and to as many levels as there are differentiations around the call. An error that a rule raises is
+kept, and raised only if the derivative is used.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SymbolicZero:
     """A tangent or cotangent that is known to be zero when the rule is traced.
 
     Attributes:
-      aval: the type that the zero would have.
+      aval: the type of the value whose tangent or cotangent it is.
     """
 
     __slots__ = ("aval",)
@@ -77,7 +77,7 @@ class CustomVJPPrimal(NamedTuple):
 
     Attributes:
       value: the argument.
-      perturbed: false if it is known that no derivative by it is asked for.
+      perturbed: false if the argument is known to have no tangent.
     """
 
     value: Any
@@ -114,10 +114,10 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
 
 
 def resolve_positions(fun: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """All arguments by position, defaults filled in.
+    """All arguments by position, with the defaults of those that are not given.
 
     Raises:
-      TypeError: they do not fit the function, or one can be given by keyword only.
+      TypeError: the arguments do not fit the function's signature, or one is keyword-only.
     """
     try:
         signature = inspect.signature(fun)
@@ -138,7 +138,7 @@ def resolve_positions(fun: Callable[..., Any], args: Any, kwargs: dict[str, Any]
             "to positions; functions with custom derivatives take arguments by position"
         )
     bound.apply_defaults()
-    # The function has its defaults of keyword-only arguments itself.
+    # Keyword-only parameters are left out: the function applies their defaults itself.
     return bound.args
 
 
@@ -160,7 +160,7 @@ def _nondiff_positions(
 
 
 class Call:
-    """The arguments of one call: the leaves to differentiate by, and the rest."""
+    """The arguments of one call: the leaves that become operands, and the static arguments."""
 
     def __init__(self, args: tuple[Any, ...], nondiff: Sequence[int]) -> None:
         for i in nondiff:
@@ -177,24 +177,24 @@ class Call:
 
     @property
     def runs_at_once(self) -> bool:
-        """Nothing traces the arguments."""
+        """Whether no trace takes the call, so that it is evaluated at once."""
         return not staging() and trace_for(self.operands) is None
 
     def arguments(self, leaves: Sequence[Any]) -> list[Any]:
-        """All arguments of the function, with other leaves."""
+        """All arguments of the function, with these leaves in place of the operands."""
         dynamic: Iterator[Any] = iter(tree_util.tree_unflatten(self.tree, list(leaves)))
         return [self.static[i] if i in self.static else next(dynamic) for i in range(self.count)]
 
     def run(self, fun: Callable[..., Any]) -> Any:
-        """The function on arrays, where nothing traces them; its results are arrays."""
+        """Call the function on the operands, and convert the leaves of its result to arrays."""
         leaves, tree = output_leaves(fun(*self.arguments(self.operands)), name_of(fun))
         return tree_util.tree_unflatten(tree, leaves)
 
     def run_plainly(self, fun: Callable[..., Any], args: Sequence[Any], kind: str) -> Any:
-        """The function where no derivative by its arguments is asked for.
+        """Call the function without its rules, where its arguments have no tangents.
 
         Raises:
-          UnexpectedTracerError: one is asked for by a value that the function closes over.
+          UnexpectedTracerError: a value that the function closes over may have a tangent.
         """
         out = fun(*args)
         if state.stack:
@@ -206,7 +206,7 @@ class Call:
         return out
 
     def trace(self, fun: Callable[..., Any], kind: str) -> Traced:
-        """The function itself as a body."""
+        """Trace the function itself, without its rules."""
         with replaced_by_rule():
             return trace_function(
                 lambda tracers: (fun(*self.arguments(tracers)), None),
@@ -226,14 +226,14 @@ def emit_custom(
     params: dict[str, Any],
     fixed: bool = False,
 ) -> Any:
-    """The op of a call; its results as the function's result.
+    """Apply the op of a call; return its results in the structure of the function's result.
 
     Args:
-      op: an op whose first body is the function, and whose others are rules of it.
-      call, traced, rules: the arguments, the function, the rules.
-      params: the op's parameters but for ``consts``, the number of operands that the bodies close
-        over, and ``name``.
-      fixed: nothing is differentiated by what the function and its rules close over.
+      op: an op whose first body is the function, and whose other bodies are its rules.
+      call, traced, rules: the arguments, the traced function, and the traced rules.
+      params: the op's parameters except ``name`` and ``consts``, the number of operands that the
+        bodies close over.
+      fixed: whether the values that the function and its rules close over are held constant.
     """
     consts: dict[int, Array] = {id(c): c for c in traced.captures}
     for rule in rules:
@@ -258,7 +258,7 @@ def emit_custom(
 
 
 class Rule(NamedTuple):
-    """A traced rule: its body on arguments of ``types``, then ``captures``."""
+    """A traced rule; the body takes arguments of ``types``, followed by the ``captures``."""
 
     body: Body
     types: list[TensorType]
@@ -266,7 +266,7 @@ class Rule(NamedTuple):
 
 
 class Custom:
-    """The base of both decorators."""
+    """The base class of `custom_jvp` and `custom_vjp`."""
 
     fun: Callable[..., Any]
     __call__: Callable[..., Any]
@@ -294,7 +294,7 @@ class Custom:
 
 
 class Typed(Array):
-    """A type in the place of an array, for `zero_from_primal`."""
+    """An array without a value, which gives `zero_from_primal` a type."""
 
     __slots__ = ("aval",)
 

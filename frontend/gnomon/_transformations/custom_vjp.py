@@ -1,4 +1,4 @@
-"""`custom_vjp`: functions whose derivative is two rules of reverse mode, and what it carries."""
+"""`custom_vjp`, functions with custom rules for reverse mode, and functions built on it."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ from gnomon.dialects.types import is_floating, is_inexact
 
 
 class custom_vjp(Custom):  # noqa: N801
-    """A function whose reverse-mode derivative is what two rules say.
+    """A function with custom rules for the forward and the backward pass of reverse mode.
 
     Args:
       fun: a function of arrays and pytrees of them.
-      nondiff_argnums, nondiff_argnames: arguments that no derivative is taken by. The forward rule
-        gets them in their places, the backward rule first. They hold no traced values.
+      nondiff_argnums, nondiff_argnames: arguments that are not differentiated, and hold no traced
+        values. The forward rule takes them in their places, the backward rule takes them first.
 
-    The rules are given by `defvjp`. Forward mode (`jvp`, `jacfwd`) raises `TypeError`.
+    The rules are defined by `defvjp`. Forward mode (`jvp`, `jacfwd`) raises `TypeError`.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -85,13 +85,13 @@ class custom_vjp(Custom):  # noqa: N801
         """Define the rules.
 
         Args:
-          fwd: takes what the function takes; returns its result, and residuals for ``bwd``.
+          fwd: takes the arguments of the function; returns its result, and residuals for ``bwd``.
           bwd: takes the nondifferentiable arguments, the residuals and the cotangent of the result;
             returns a tuple with a cotangent (or ``None``) for each argument.
-          symbolic_zeros: give `CustomVJPPrimal` arguments to ``fwd``, and `SymbolicZero` cotangents
-            of integer results to ``bwd``.
-          optimize_remat: taken for compatibility: a forward rule whose residuals nobody uses is
-            replaced by the function in any case.
+          symbolic_zeros: whether ``fwd`` gets `CustomVJPPrimal` leaves, and ``bwd`` gets a
+            `SymbolicZero` as the cotangent of an integer result.
+          optimize_remat: accepted for compatibility, without effect: unused residuals are not
+            computed in any case.
         """
         self.fwd, self.bwd = fwd, bwd
         self.symbolic_zeros = symbolic_zeros
@@ -118,7 +118,7 @@ class custom_vjp(Custom):  # noqa: N801
         traced = call.trace(self.fun, "custom_vjp")
         rules: list[Rule] = []
         failure = ""
-        # Without a result that has a cotangent there is nothing to ask the rules for.
+        # Without an inexact result there is no cotangent, and the rules are not needed.
         if order and any(is_inexact(a.dtype) for a in traced.avals):
             try:
                 rules = self._trace_rules(call, traced)
@@ -141,7 +141,7 @@ class custom_vjp(Custom):  # noqa: N801
                 ]
             out = fwd(*call.arguments(given))
             results, residuals, tree = _checked_fwd(out, fwd, self.fun, traced)
-            # The backward rule is traced while the values of the residuals can be had.
+            # The backward rule is traced here, where the residuals may still have values.
             backward = trace_function(
                 lambda inner: (backward_on(inner, len(residuals), tree), None),
                 bwd,
@@ -150,10 +150,11 @@ class custom_vjp(Custom):  # noqa: N801
                 staging=True,
                 sources=[*residuals, *(None for _ in cotangent_avals)],
             )
-            # Other values of the forward rule that it uses are residuals too.
+            # Values of the forward rule that the backward rule closes over are residuals too.
             trace = tracers[0]._trace if tracers else None
             inner = [c for c in backward.captures if is_tracer(c) and c._trace is trace]
-            # No tracer of the forward rule outlives it: `checking_leaks` would find that.
+            # The rule is closed here, as no tracer may outlive the forward rule: `checking_leaks`
+            # would report it.
             return (results, residuals, inner), _closed_rule(
                 backward, residuals, inner, cotangent_avals
             )
@@ -187,13 +188,13 @@ def _closed_rule(
     inner: Sequence[Array],
     cotangents: Sequence[ShapedArray],
 ) -> Rule:
-    """The backward rule as one of all residuals and of cotangents.
+    """The backward rule as a function of all residuals and of the cotangents.
 
     Args:
-      backward: from residuals and cotangents, and from what it closes over.
-      residuals: those that the forward rule returned.
-      inner: what it closes over of the forward rule; residuals, too.
-      cotangents: their types.
+      backward: the traced rule; it takes returned residuals and cotangents.
+      residuals: the residuals that the forward rule returned.
+      inner: the values of the forward rule that ``backward`` captures; they become residuals too.
+      cotangents: the types of the cotangents.
     """
     residual_types = [r.aval.type for r in (*residuals, *inner)]
     types = [*residual_types, *(a.type for a in cotangents)]
@@ -209,7 +210,7 @@ def _closed_rule(
 def _checked_fwd(
     out: Any, rule: Any, fun: Any, traced: Traced
 ) -> tuple[list[Array], list[Array], Any]:
-    """Results, leaves and tree of the residuals that a forward rule returned."""
+    """Check what a forward rule returned; return results, residuals and the residuals' tree."""
     who = f"Custom VJP fwd rule {name_of(rule)} for function {name_of(fun)}"
     if not isinstance(out, (list, tuple)) or len(out) != 2:
         raise TypeError(
@@ -230,7 +231,7 @@ def _checked_fwd(
 
 
 def _checked_bwd(out: Any, rule: Any, fun: Any, call: Call) -> list[Array]:
-    """Cotangents of the inexact arguments that a backward rule returned."""
+    """Check what a backward rule returned; return the cotangents of the inexact arguments."""
     who = f"Custom VJP bwd rule {name_of(rule)} for function {name_of(fun)}"
     if isinstance(out, list) and len(out) == len(call.dynamic):
         out = tuple(out)
@@ -266,7 +267,7 @@ def _checked_bwd(out: Any, rule: Any, fun: Any, call: Call) -> list[Array]:
             raise ValueError(f"{who} produced a float0 cotangent for the input of type {aval}.")
         ct = match_dtype(as_operand(float(ct) if type(ct) is int else ct), aval)
         if is_floating(ct.dtype) and is_floating(aval.dtype):
-            # Rules compute in the precision that they like; the gradient is of the argument's.
+            # A rule may compute in another precision; the gradient has the argument's dtype.
             ct = bind(ops.convert, ct, dtype=aval.dtype) if ct.dtype != aval.dtype else ct
         if (ct.shape, ct.dtype) != (aval.shape, aval.dtype) or ct.aval.vma - aval.vma:
             path = tree_util.tree_flatten_with_path(dummy)[0][i][0]
@@ -288,11 +289,11 @@ def _checked_bwd(out: Any, rule: Any, fun: Any, call: Call) -> list[Array]:
 
 
 def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that returns its result together with its own backward rule.
+    """A function whose backward rule is returned by ``fun`` together with the result.
 
     Args:
       fun: returns ``(result, rule)``; ``rule(cotangent)`` returns the cotangents of the arguments,
-        a tuple, or one cotangent where there is one argument. It may close over values of ``fun``.
+        a tuple, or one cotangent if there is one argument. It may close over values of ``fun``.
 
     Example:
       >>> import gnomon as gn
@@ -302,7 +303,7 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
       >>> float(gn.grad(f)(3.0))
       3.0
     """
-    pending = threading.local()  # the rule waits for the backward rule, which is traced next
+    pending = threading.local()  # passes ``rule`` from ``fwd`` to ``bwd``, which is traced next
 
     @custom_vjp
     @functools.wraps(fun)
@@ -328,13 +329,13 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, list[Any]]:
-    """A function without the differentiable traced values that ``fun`` closes over, and those.
+    """Turn the inexact traced values that ``fun`` closes over into arguments.
 
-    It makes closures usable with `custom_vjp`, whose rules see arguments only.
+    This makes closures usable with `custom_vjp`, whose rules give cotangents of arguments only.
 
     Args:
       fun: a function of arrays and pytrees of them.
-      example_args: arguments of the shapes and dtypes that it will be called with.
+      example_args: arguments with the structure, shapes and dtypes of the later calls.
     Returns:
       ``(converted, values)``, with ``converted(*args, *values)`` equal to ``fun(*args)``.
     """

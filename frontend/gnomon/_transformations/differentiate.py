@@ -50,7 +50,7 @@ def jvp(
       ``(primals_out, tangents_out)``, with ``has_aux`` ``(primals_out, tangents_out, aux)``.
     Raises:
       TypeError: structures or dtypes of primals and tangents differ.
-      ValueError: their shapes do.
+      ValueError: their shapes differ.
     """
     check_callable(fun, "jvp")
     leaves, in_tree, operands, wrt, directions = _jvp_inputs("jvp", primals, tangents)
@@ -92,7 +92,7 @@ def _separate_auxiliary(
 def _call_on(
     fun: Callable[..., Any], leaves: list[Any], in_tree: Any, wrt: list[int], has_aux: bool
 ) -> Callable[[list[Any]], tuple[Any, Any]]:
-    """The function on the leaves ``wrt`` alone; the others are as given."""
+    """``fun`` as a function of the leaves ``wrt`` only; the other leaves are fixed."""
 
     def call(tracers: list[Any]) -> tuple[Any, Any]:
         full = list(leaves)
@@ -155,7 +155,7 @@ def _jvp_inputs(
 
 
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """The value of ``fun``, and its derivative there as a linear function.
+    """The value of ``fun`` at ``primals``, and its derivative there as a linear function.
 
     ``fun`` is evaluated once; the linear function may be applied many times.
 
@@ -177,10 +177,10 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
     Returns:
       ``(out, pullback)``, with ``has_aux`` ``(out, pullback, aux)``. ``pullback(cotangent)`` takes
       a pytree like ``out`` and returns a tuple of cotangents like ``primals``. The primal
-      computation is not repeated, however often it is called. It is a pytree of what it keeps, so
-      that jitted functions may return and take it.
+      computation is not repeated, however often the pullback is called. The pullback is a pytree
+      of its residuals, so that jitted functions may return it and take it as an argument.
     Raises:
-      TypeError: (from the pullback) the cotangent's structure, shapes or dtypes are not those of
+      ValueError: (from the pullback) the cotangent's structure, shapes or dtypes are not those of
         ``out``.
     """
     check_callable(fun, "vjp")
@@ -190,7 +190,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
 def _linearized(
     fun: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, name: str, kind: type[_Linear]
 ) -> tuple[Any, ...]:
-    """A linear function that `linearize` or `vjp` returned, with its residuals."""
+    """The value of ``fun`` and its linear map of this ``kind``, as `linearize` and `vjp` return."""
     leaves, in_tree = tree_util.tree_flatten(primals)
     leaves = [as_operand(leaf) for leaf in leaves]
     wrt = [i for i, leaf in enumerate(leaves) if is_inexact(leaf.dtype)]
@@ -231,7 +231,7 @@ def _linearized(
 
 
 class _LinearMap:
-    """A linear function of a program with its types: from residuals and tangents to tangents."""
+    """A function of a program, from residuals and tangents to tangents, with its types."""
 
     def __init__(
         self,
@@ -256,7 +256,7 @@ class _LinearMap:
 
     @property
     def wrt(self) -> list[int]:
-        """The arguments that have tangents."""
+        """The indices of the arguments that have tangents."""
         return [i for i, a in enumerate(self.in_avals) if is_inexact(a.dtype)]
 
     def detached(self) -> _LinearMap:
@@ -274,7 +274,7 @@ class _LinearMap:
     def push_forward(self, residuals: list[Any], tangents: list[Array]) -> Any:
         """The tangent of the result."""
         found = iter(call_function(self.program, self.name, [*residuals, *tangents]))
-        # A weakly typed result depends on no primal that is not.
+        # A weakly typed result depends on weakly typed primals only.
         weak = all(
             t.aval.weak_type
             for i, t in zip(self.wrt, tangents, strict=True)
@@ -307,7 +307,7 @@ class _LinearMap:
             ct = checked_cotangent(given[i], aval) if i < count else None
             if nonzero:
                 present.append(ct is not None)
-                # A strong cotangent of a weak result makes all that comes of it strong.
+                # A strongly typed cotangent of a weakly typed result makes all cotangents strong.
                 weak = weak and (ct is None or not aval.weak_type or ct.aval.weak_type)
                 seeds += [ct] if ct is not None else []
         linear = [False] * len(residuals) + [True] * len(self.wrt)
@@ -324,7 +324,7 @@ class _LinearMap:
 
 
 class _Linear:
-    """A linear map with its residuals; a pytree of them."""
+    """A linear map with its residuals, which are its leaves as a pytree."""
 
     def __init__(self, linear_map: _LinearMap, residuals: list[Any]) -> None:
         self._map = linear_map
@@ -338,8 +338,8 @@ class Pushforward(_Linear):
         """The tangent of the result.
 
         Raises:
-          TypeError: the tangents have not the structure of the primals.
-          ValueError: a tangent has not the shape and dtype of its primal.
+          TypeError: the tangents do not have the structure of the primals.
+          ValueError: a tangent does not have the shape and dtype of its primal.
         """
         linear_map = self._map
         zeros = [wrap(np.zeros(a.shape, a.dtype), a.weak_type) for a in linear_map.in_avals]
@@ -355,7 +355,8 @@ class Pullback(_Linear):
         """A tuple of the cotangents of the arguments.
 
         Raises:
-          TypeError: it is not called with one cotangent, of the structure of the result.
+          TypeError: the number of arguments is not one.
+          ValueError: the cotangent does not have the structure, shapes and dtypes of the result.
         """
         if len(cotangents) != 1:
             raise TypeError(
@@ -375,7 +376,7 @@ for _kind in (Pushforward, Pullback):
 
 
 def checked_cotangent(ct: Any, aval: ShapedArray) -> Array | None:
-    """A cotangent, if it is of the type of an output; ``None`` for an integer output."""
+    """The cotangent of an output as an array, its type checked; ``None`` for integer outputs."""
     if not is_inexact(aval.dtype):
         return None  # float0, None and zeros all count as zero
     array = match_dtype(as_operand(ct), aval)

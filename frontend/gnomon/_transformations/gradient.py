@@ -40,7 +40,7 @@ def value_and_grad(
 
     Args:
       fun: returns a scalar (rank 0, real; complex if ``holomorphic``), or with ``has_aux`` a pair
-        of it and any auxiliary data.
+        of the scalar and any auxiliary data.
       argnums: which positional arguments to differentiate by: an int, or a tuple of ints. They are
         pytrees of floating point (or complex) arrays.
       has_aux: whether ``fun`` returns a pair of the scalar and auxiliary data.
@@ -48,8 +48,8 @@ def value_and_grad(
       allow_int: whether integer arguments are allowed; their gradient is zero, of dtype ``float0``.
     Returns:
       A function of the same arguments that returns ``(value, gradient)``, with ``has_aux``
-      ``((value, aux), gradient)``. The gradient has the tree of the argument, or is a tuple of such
-      where ``argnums`` is a tuple.
+      ``((value, aux), gradient)``. The gradient has the tree of the argument, or is a tuple of
+      such trees if ``argnums`` is a tuple.
     Raises:
       TypeError: the result is not a scalar of the right kind, or an argument is not differentiable.
 

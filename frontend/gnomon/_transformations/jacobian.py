@@ -1,4 +1,4 @@
-"""Jacobians: `jacfwd`, `jacrev`, `hessian`: a derivative for each vector of the standard basis."""
+"""Jacobians, from one derivative per basis vector: `jacfwd`, `jacrev`, `hessian`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
 
 def _basis(leaves: list[Array]) -> list[Array]:
-    """The standard basis of the space of the leaves together, along a new leading axis."""
+    """The standard basis of the product space of the leaves, along a new leading axis."""
     total = sum(math.prod(leaf.shape) for leaf in leaves)
     rows: list[Array] = []
     start = 0
@@ -48,7 +48,7 @@ def _basis(leaves: list[Array]) -> list[Array]:
 
 
 def _symbolic_rows(leaf: Array, total: Any, size: Any, start: Any) -> Array:
-    """The rows of the basis for one leaf, where sizes are symbolic."""
+    """The components of the basis vectors for one leaf, where sizes are symbolic."""
     row, column = (bind(ops.iota, dtype=_INT32, shape=(total, size), dimension=d) for d in range(2))
     shift = as_operand(number(start, _INT32))
     shift = bind(ops.broadcast_in_dim, shift, shape=(total, size), dims=())
@@ -59,7 +59,7 @@ def _symbolic_rows(leaf: Array, total: Any, size: Any, start: Any) -> Array:
 
 
 def _split_basis(stacked: Any, leaves: list[Array], axis: int) -> list[Any]:
-    """Cut the axis of basis vectors into the shapes of the leaves."""
+    """Split the axis of the basis vectors into one piece per leaf, of the leaf's shape."""
     pieces, start = [], 0
     shape = stacked.shape
     for leaf in leaves:
@@ -89,8 +89,9 @@ def jacfwd(
       has_aux: whether ``fun`` returns auxiliary data.
       holomorphic: promises that ``fun`` is complex analytic.
     Returns:
-      A function of the same arguments; its result has the tree of the output with, at each leaf,
-      the tree of the argument; leaves have the shape of the output followed by that of the input.
+      A function of the same arguments. Its result has the tree of the output, with the tree of the
+      argument in place of each leaf. The shape of a leaf is the shape of the output's leaf followed
+      by that of the argument's leaf.
     """
     check_callable(fun, "jacfwd")
     positions = canonical_argnums(argnums)
@@ -182,7 +183,7 @@ def _is_float0(x: Any) -> bool:
 
 
 def _without_float0(tangent: Any, out: Array) -> Any:
-    """A tangent; zeros of an integer output in its own dtype, so that they can be mapped."""
+    """A tangent; that of an integer output is zeros of the output's dtype, which `vmap` can map."""
     return wrap(np.zeros(out.shape, out.dtype)) if _is_float0(tangent) else tangent
 
 

@@ -19,17 +19,17 @@ def linear_call(
     """Call a linear function whose transpose, in reverse mode, is another function.
 
     Args:
-      fun: ``fun(residual_args, linear_args)``, linear in the second argument, with a result like
-        ``b``.
-      fun_transpose: ``fun_transpose(residual_args, b)``, the transpose of ``fun``; its result is
-        like ``linear_args``. Its own transpose is ``fun``.
-      residual_args: a pytree of arrays in which the two need not be linear.
+      fun: ``fun(residual_args, linear_args)``, linear in the second argument.
+      fun_transpose: ``fun_transpose(residual_args, cotangent)``, the transpose of ``fun``. The
+        cotangent has the type of the result of ``fun``; the result has that of ``linear_args``. Its
+        own transpose is ``fun``.
+      residual_args: a pytree of arrays, in which neither function need be linear.
       linear_args: a pytree of arrays.
     Returns:
       ``fun(residual_args, linear_args)``.
     Raises:
-      TypeError: where the transpose is asked for, ``fun_transpose`` does not return what is like
-        ``linear_args``.
+      TypeError: (when the transpose is used) the result of ``fun_transpose`` does not have the
+        structure, shapes and dtypes of ``linear_args``.
 
     Example:
       >>> import gnomon as gn
@@ -56,7 +56,7 @@ def linear_call(
     failure = ""
     try:
         rules = [_trace_transpose(fun_transpose, call, traced, fixed, linear_args)]
-    except Exception as error:  # of concern only where the transpose is asked for
+    except Exception as error:  # raised only if the transpose is used
         failure = remember_failure(error)
     params = {"residuals": fixed, "failure": failure}
     return emit_custom(ops.linear_call, call, traced, rules, params)

@@ -1,4 +1,4 @@
-"""The shardings of what `shard_map` and `pmap` take and return."""
+"""The shardings of the operands and results of `shard_map` and `pmap`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ __all__ = ["brought", "device_mesh", "labelled"]
 def device_mesh(mesh: Mesh | AbstractMesh, operands: Sequence[Array]) -> Mesh | None:
     """The mesh whose devices hold the results of a mapped function.
 
-    It is None inside of another mapped function, where a device holds all that there is, and where
-    no devices are known: those of an abstract mesh are the operands' or the context's.
+    It is None inside of another mapped function, whose body runs on one device, and where no
+    devices are known. The devices of an abstract mesh are those of the operands or of the context.
 
     Raises:
+      BackendUnavailable: the devices are only described by a topology, and the call is not traced.
       NotImplementedError: there are several devices of a platform whose programs run on one only.
     """
     concrete, context, _ = config.mesh_context
@@ -86,7 +87,7 @@ def brought(
     if len(manual) < len(mesh.axis_names):
         return list(operands)  # The other axes split the result as they split the operands.
     if trace_for(operands) is None:
-        # Each device is given its part: how that was spread before does not matter.
+        # Each device is given its shard, however the array was sharded before.
         return [
             wrap(x.numpy_value(), x.weak_type) if type(x) is ShardedArray else x for x in operands
         ]
@@ -96,7 +97,7 @@ def brought(
 def labelled(
     results: Sequence[Any], specs: Sequence[PartitionSpec], mesh: Mesh, manual: Sequence[Any]
 ) -> list[Any]:
-    """The results of a mapped function with the shardings that its ``out_specs`` say."""
+    """The results of a mapped function with the shardings that its ``out_specs`` give."""
     partly = len(manual) < len(mesh.axis_names)
     return [_labelled(x, spec, mesh, partly) for x, spec in zip(results, specs, strict=True)]
 

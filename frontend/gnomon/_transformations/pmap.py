@@ -1,4 +1,4 @@
-"""`pmap`: a function mapped over an axis of its arguments, one device for each position."""
+"""`pmap`: a function mapped over an axis of its arguments, one device per index."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gnomon.dialects.emit import ops
 
 __all__ = ["pmap"]
 
-# The name of an axis that the user gives no name; shardings show it.
+# The name of the axis if the user gives none; shardings show it.
 _UNNAMED = "_internal_pmap_axis_name"
 
 
@@ -37,10 +37,10 @@ def pmap(
     axis_size: int | None = None,
     donate_argnums: int | Iterable[int] = (),
 ) -> Any:
-    """A compiled function that maps ``fun`` over an axis of its arguments, one device for each.
+    """A compiled function that maps ``fun`` over an axis of its arguments, one device per index.
 
-    It is `shard_map` over a mesh of one axis, without ``check_vma``, and with the axis taken out of
-    the shards. New programs should use `shard_map`.
+    It is `shard_map` over a mesh of one axis, without ``check_vma``, and with the mapped axis
+    removed from the shards. New programs should use `shard_map`.
 
     Args:
       fun: a function of arrays and pytrees of them.
@@ -57,7 +57,7 @@ def pmap(
       donate_argnums: arguments whose memory the call may take over.
     Returns:
       A function of the same arguments, with the mapped axis added. It may be called in other
-      mapped functions, and they in it.
+      mapped functions, and may call them.
     Raises:
       ValueError: no argument is mapped, mapped axes differ in size, or there are too few devices.
 

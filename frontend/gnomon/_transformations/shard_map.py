@@ -87,22 +87,23 @@ def shard_map(
 ) -> Any:
     """A function that runs ``f`` once per device of a mesh, each on its shards of the arguments.
 
-    Inside, arrays are the shards of one device, and collectives such as `gnomon.lax.psum` take the
-    names of the mesh's axes.
+    Inside of ``f``, arrays are the shards of one device, and collectives such as `gnomon.lax.psum`
+    take the names of the mesh's axes.
 
     Args:
       f: a function of positional arguments. Without it, a decorator is returned.
       out_specs: a pytree of `P`, a prefix of the result. An axis in a spec concatenates the
-        devices' results along that dimension; along axes that it leaves out the results must be
-        the same.
+        devices' results along that dimension; along axes that the spec leaves out, the results
+        must be equal.
       in_specs: a pytree of `P`, a prefix of the tuple of arguments. An axis in a spec splits that
-        dimension; along axes that it leaves out each device gets the same. None in it marks an
-        argument that is passed on as it is. By default the specs of the arguments' shardings.
+        dimension; along axes that the spec leaves out, all devices get the same values. None in
+        place of a spec passes an argument to ``f`` unchanged. By default, which requires explicit
+        axes, the specs are those of the arguments' shardings.
       mesh: by default the mesh of the context (`set_mesh`).
       axis_names: the axes of the mesh to map over; by default all.
       check_vma: whether types track over which axes a value may differ between devices
-        (`gnomon.lax.pcast`). Then ``out_specs`` are checked, and derivatives that are taken inside
-        of ``f`` sum the cotangents of a value that all devices share.
+        (`gnomon.lax.pcast`). If they do, ``out_specs`` are checked, and derivatives that are taken
+        inside of ``f`` sum the cotangents of a value that all devices share.
     Returns:
       A function of whole arrays.
     Raises:
@@ -142,13 +143,13 @@ def smap(
     out_axes: Any,
     axis_name: Hashable,
 ) -> Any:
-    """`shard_map` over one axis of the context's mesh, with dimensions in the place of specs.
+    """`shard_map` over one axis of the context's mesh, with dimensions instead of specs.
 
     Args:
       f: a function of positional arguments. Without it, a decorator is returned.
       in_axes: for each argument the dimension to split, or None; a prefix of the arguments.
       out_axes: for each result the dimension to concatenate, or None; a prefix of the result.
-      axis_name: the axis.
+      axis_name: the name of the axis.
     """
     if isinstance(axis_name, (list, tuple)):
         raise TypeError(f"smap axis_name must be the name of one axis, got {axis_name}")
@@ -213,7 +214,7 @@ def _check_specs(what: str, specs: Any, manual: frozenset[Any]) -> None:
     if specs is Infer:
         return
     if what == "in_specs" and specs is None:
-        return  # all arguments are passed on as they are
+        return  # all arguments are passed to the function unchanged
     paths = tree_util.tree_flatten_with_path(specs)[0]
     wrong = [
         f"  {what}{tree_util.keystr(path)} is {spec!r} of type {type(spec).__name__}"
@@ -246,12 +247,12 @@ def _check_specs(what: str, specs: Any, manual: frozenset[Any]) -> None:
 
 
 def _spec_of(spec: PartitionSpec) -> Spec:
-    """A spec as the op takes it."""
+    """A spec as a parameter of the op."""
     return tuple(tuple(str(name) for name in axes_of(entry)) for entry in spec.partitions)
 
 
 def _inferred(leaf: Any, manual: frozenset[Any]) -> PartitionSpec:
-    """The spec of an argument's sharding, restricted to some axes."""
+    """The spec of an argument's sharding, restricted to the manual axes."""
     sharding: Any = None
     if isinstance(leaf, Array):
         sharding = leaf.aval.explicit if is_tracer(leaf) else leaf.sharding
@@ -425,12 +426,12 @@ def map_shards(
     """Trace a function on shards, and apply it to whole arrays.
 
     Args:
-      call: takes the tracers of the shards; gives the result, a pytree.
+      call: takes the tracers of the shards; returns the result, a pytree.
       fun: the user's function, for its name.
       what: the transformation, for messages.
       operands: the whole arrays.
-      in_specs: their specs, which fit.
-      out_specs: takes the result of ``call``; gives the specs of its leaves.
+      in_specs: the specs of the operands, which have been checked.
+      out_specs: takes the result of ``call``; returns the specs of its leaves.
       mesh: the mesh.
       axes: the axes to map over; those that are manual already are not mapped again.
       check_vma: see `shard_map`.
@@ -476,7 +477,7 @@ def map_shards(
 
 @contextmanager
 def _manual_axes(mesh: Mesh | AbstractMesh, manual: Sequence[Any]) -> Iterator[None]:
-    """Set the context's mesh to one whose axes are manual."""
+    """Set the context's mesh to this one with some axes manual."""
     before = config.mesh_context
     inner = mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
     concrete = mesh if isinstance(mesh, Mesh) else before[0]

@@ -1,4 +1,4 @@
-"""`linear_transpose`, the transpose of a linear function, and `fwd_and_bwd`, split gradients."""
+"""`linear_transpose`, and `fwd_and_bwd`, the two passes of reverse mode as functions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def linear_transpose(
 
     Args:
       fun: a linear function of floating point or complex arrays and pytrees of them.
-      primals: arguments, of which only shapes and dtypes count (`ShapeDtypeStruct` will do).
+      primals: arguments, of which only shapes and dtypes are used (`ShapeDtypeStruct` will do).
     Returns:
       A function from a cotangent, of the structure of ``fun``'s result, to a tuple of cotangents of
       the arguments.
@@ -96,7 +96,7 @@ def linear_transpose(
 def _check_linear(
     fun: Callable[..., Any], expander: Expander, function: str, count: int, captures: int
 ) -> None:
-    """Raise unless the derivative by the first arguments is the same wherever they are."""
+    """Raise if the function's derivative depends on its first ``count`` arguments."""
     wrt = (*[True] * count, *[False] * captures)
     parts = expander.differentiator.linearize_function(function, wrt)[2]
     program = expander.program
@@ -119,16 +119,17 @@ def fwd_and_bwd(
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The forward and the backward pass of a function as two functions.
 
-    Unlike `vjp`, it gives one backward function for all points, compiled once.
+    Unlike the pullback of `vjp`, the backward function serves all primals, and is compiled once.
 
     Args:
       fun: a function of arrays and pytrees of them.
       argnums: which arguments to differentiate by.
       has_aux: whether ``fun`` returns a pair of its result and auxiliary data.
-      jitted: compile both.
+      jitted: whether to compile both functions.
     Returns:
-      ``(fwd, bwd)``: ``fwd(*args)`` returns the result and what the backward pass needs (and the
-      auxiliary data), ``bwd(residuals, cotangent)`` the gradient, a tuple where ``argnums`` is one.
+      ``(fwd, bwd)``. ``fwd(*args)`` returns the result and the residuals (with ``has_aux`` also the
+      auxiliary data). ``bwd(residuals, cotangent)`` returns the cotangent of the argument, or a
+      tuple of cotangents unless ``argnums`` is an int.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp

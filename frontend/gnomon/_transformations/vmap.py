@@ -52,9 +52,9 @@ def vmap(
       out_axes: the place of the mapped axis in each result, in the same form; ``None`` for a
         result that does not depend on a mapped argument.
       axis_name: a name for the axis, for collectives (`gnomon.lax.psum`).
-      axis_size: the size of the axis; needed only where nothing is mapped.
-      spmd_axis_name: the axes of the mesh over which the mapped axis is split. Explicit axes are
-        known from the types of the arguments, and must be these.
+      axis_size: the size of the axis; needed only if no argument is mapped.
+      spmd_axis_name: the axes of the mesh over which the mapped axis is split. If the types of the
+        arguments split the mapped axis over explicit axes, these must be the same.
     Returns:
       A function of the same arguments, with the mapped axis added.
     Raises:
@@ -105,7 +105,7 @@ class _Arguments:
     Attributes:
       leaves: all leaves; those that are mapped are arrays.
       places: the mapped axis of each mapped leaf, by the leaf's number.
-      size: of the mapped axes.
+      size: the size of the mapped axes.
     """
 
     def __init__(
@@ -153,10 +153,10 @@ class _Arguments:
         return avals
 
     def mapped_sharding(self, spmd_axis_name: Any) -> NamedSharding | None:
-        """How the mapped axis is split in the types of the leaves, as a sharding of a vector.
+        """The sharding of the mapped axis in the types of the leaves, as that of a vector.
 
         Raises:
-          ValueError: it is split differently in two of them, or not as ``spmd_axis_name`` says.
+          ValueError: two leaves split the axis differently, or not as ``spmd_axis_name`` says.
         """
         places = self.places.items()
         avals = [(self.leaves[i].aval, place) for i, place in places]
@@ -186,7 +186,7 @@ class _Arguments:
         return args, kwargs
 
     def dimensions(self, traced: Traced) -> tuple[int, ...]:
-        """The mapped dimension of each operand; captures, which follow, have none: -1."""
+        """The mapped dimension of each operand; -1 for the captures, which follow the leaves."""
         return (*self.places.values(), *(-1 for _ in traced.captures))
 
 
@@ -206,7 +206,7 @@ def _trace(fun: Callable[..., Any], arguments: _Arguments, axis_name: str) -> Tr
 class _Outputs:
     """The results of a mapped function, each with the axis that ``out_axes`` gives it.
 
-    Arrays of float0 are not results of the program: they only get an axis.
+    Arrays of float0 are not results of the program; NumPy repeats them along the mapped axis.
     """
 
     def __init__(self, fun: Callable[..., Any], tree: Any, out_axes: Any, traced: Traced) -> None:
@@ -250,7 +250,7 @@ class _Outputs:
         return tuple(dimensions)
 
     def assembled(self, results: list[Any], size: int, mapped: NamedSharding | None) -> Any:
-        """The results in the function's structure, with types as they were traced."""
+        """The results in the structure of the function's result, with their traced types."""
         avals = []
         for aval, place in zip(self._traced.avals, self._result_axes, strict=True):
             if place is not None:
