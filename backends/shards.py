@@ -241,10 +241,6 @@ class ShardedBuffer:
         parts = self._parts
         return parts is not None and any(part.is_lost() for part in parts)
 
-    def relabelled(self, layout: Layout) -> ShardedBuffer:
-        """The same parts with another layout, which must place them in the same way."""
-        return ShardedBuffer(layout, self.dtype, self.parts)
-
     def __repr__(self) -> str:
         state = "deleted" if self.is_deleted() else "ready" if self.is_ready() else "pending"
         return (
