@@ -259,7 +259,7 @@ def _by_comparison(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array
 def _by_sorting(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
     """Sort elements and values together, and count the elements before each value."""
     flat, n = ravel(v), a.shape[0]
-    # A stable sort keeps the operand that is given first in front of equal elements.
+    # A stable sort keeps equal elements in the order of the operands.
     parts = [flat, a] if side == "left" else [a, flat]
     joined = concatenate(parts)
     is_element = lax.concatenate([lax.full(p.shape, int(p is a), dtype) for p in parts], 0)
