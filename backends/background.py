@@ -23,7 +23,7 @@ T = TypeVar("T")
 # The seconds after which a job begins even if nobody has released it.
 _HEAD_START_S = 0.25
 # The longest time to wait for the thread at the end: a lowering cannot be interrupted.
-_LONGEST_JOIN_S = 30.0
+_MAX_JOIN_S = 30.0
 _HOOKS_EVERY_S = 0.5
 
 
@@ -132,7 +132,7 @@ class _Worker:
         """Stop the work and wait for the thread."""
         self.closing = True
         self._jobs.put(None)
-        deadline = time.monotonic() + _LONGEST_JOIN_S
+        deadline = time.monotonic() + _MAX_JOIN_S
         while True:
             # Repeat the hooks: the work may start, right after one ran, what it would have stopped.
             for hook in list(self.hooks):

@@ -41,8 +41,8 @@ def is_addressable(device: Device) -> bool:
     Devices of a backend for several processes have an attribute ``is_addressable``. Other devices
     belong to this process if their ``process_index`` is 0.
     """
-    told = getattr(device, "is_addressable", None)
-    return device.process_index == 0 if told is None else bool(told)
+    is_addressable = getattr(device, "is_addressable", None)
+    return device.process_index == 0 if is_addressable is None else bool(is_addressable)
 
 
 class Layout:

@@ -466,8 +466,8 @@ def _define(dialect: Any, op: Op) -> None:
     # dead. A region op may contain an op with effects, which upstream's passes would not see if the
     # region op were pure. Dead region ops are dropped by ``drop-unused-results``, which looks
     # inside.
-    stays = op.evaluate is STRUCTURE or op.effects or bool(regions)
-    traits: list[type] = [] if stays else [ext.Pure]
+    is_impure = op.evaluate is STRUCTURE or op.effects or bool(regions)
+    traits: list[type] = [] if is_impure else [ext.Pure]
     if op.terminator:
         traits.append(ir.IsTerminatorTrait)
     if regions and op.regions is not ...:

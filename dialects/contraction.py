@@ -248,7 +248,7 @@ def _working_dtype(operand: np.dtype, result: np.dtype) -> np.dtype:
 
 
 # Below this many products, NumPy's own integer loops are faster than conversion to floats.
-_FEW_PRODUCTS = 1 << 15
+_MIN_PRODUCTS = 1 << 15
 
 
 def _integer_multiplier(operand: np.dtype, result: np.dtype, m: int, k: int, n: int) -> Multiply:
@@ -265,7 +265,7 @@ def _integer_multiplier(operand: np.dtype, result: np.dtype, m: int, k: int, n: 
         return lambda a, b: (
             np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64).astype(result)
         )
-    if operand.itemsize == result.itemsize == 4 and m * n * k >= _FEW_PRODUCTS and k < 1 << 20:
+    if operand.itemsize == result.itemsize == 4 and m * n * k >= _MIN_PRODUCTS and k < 1 << 20:
         return lambda a, b: _matmul_by_halves(a, b).astype(result)
     # Wrapping commutes with sums and products, so the wider dtype gives the same result.
     wide = max(operand, result, key=lambda d: d.itemsize)

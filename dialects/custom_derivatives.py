@@ -42,14 +42,14 @@ from gnomon.dialects.types import TensorType, is_inexact, type_of
 # The errors that rules raised while they were traced, by their text, which is an attribute of the
 # op. A rule that failed matters only if it is used; then the user's original exception is raised.
 _failures: OrderedDict[str, Exception] = OrderedDict()
-_FAILURES_KEPT = 256
+_MAX_FAILURES = 256
 
 
 def remember_failure(error: Exception) -> str:
     """Keep the error of a rule until the rule is used; return the text that identifies it."""
     text = f"{type(error).__name__}: {error}"
     _failures[text] = error
-    while len(_failures) > _FAILURES_KEPT:
+    while len(_failures) > _MAX_FAILURES:
         _failures.popitem(last=False)
     return text
 

@@ -28,7 +28,7 @@ GROUPS = 5
 # Elements per block: the four arrays of a block fit in a core's L2 cache.
 _BLOCK = 1 << 14
 # Up to this many elements, Python integers are faster than NumPy calls.
-_FEW = 8
+_MAX_PYTHON_ELEMENTS = 8
 _MASK = 0xFFFFFFFF
 
 
@@ -99,7 +99,7 @@ def _evaluate(
     k0: np.ndarray, k1: np.ndarray, x0: np.ndarray, x1: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     shape, size = x0.shape, x0.size
-    if size <= _FEW:
+    if size <= _MAX_PYTHON_ELEMENTS:
         words = [_threefry_integers(*w) for w in zip(*_word_lists(k0, k1, x0, x1), strict=True)]
         out = np.array(words, UINT32).reshape(size, 2).T.reshape(2, *shape)
         return out[0, ...], out[1, ...]

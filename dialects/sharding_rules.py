@@ -273,10 +273,10 @@ def dot(use: SplitUse) -> list[Split]:
     for i, (a, b) in enumerate(zip(p["lhs_batch"], p["rhs_batch"], strict=True)):
         of_lhs[a] = of_rhs[b] = ("b", i)
         batch.append(("b", i))
-    gone_lhs = {*p["lhs_batch"], *p["lhs_contracting"]}
-    gone_rhs = {*p["rhs_batch"], *p["rhs_contracting"]}
-    free = [label for d, label in enumerate(of_lhs) if d not in gone_lhs]
-    free += [label for d, label in enumerate(of_rhs) if d not in gone_rhs]
+    removed_lhs = {*p["lhs_batch"], *p["lhs_contracting"]}
+    removed_rhs = {*p["rhs_batch"], *p["rhs_contracting"]}
+    free = [label for d, label in enumerate(of_lhs) if d not in removed_lhs]
+    free += [label for d, label in enumerate(of_rhs) if d not in removed_rhs]
     split = _aligned(use, [of_lhs, of_rhs], [*batch, *free])
     return [_checked(use, split, use.results[0])]
 

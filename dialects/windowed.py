@@ -102,8 +102,8 @@ def window_shape(
         window_dilation,
         strict=True,
     ):
-        room = _dilated(n, base) + low + high - _dilated(w, apart)
-        result.append(0 if room < 0 else room // stride + 1)
+        span = _dilated(n, base) + low + high - _dilated(w, apart)
+        result.append(0 if span < 0 else span // stride + 1)
     return tuple(result)
 
 

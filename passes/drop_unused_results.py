@@ -49,10 +49,10 @@ def _narrow(body: Body) -> bool:
             continue
         used = [is_used(r) for r in results_of(op)]
         with ir.InsertionPoint(op), op.location:
-            narrowed = rule(op, used)
+            replacement = rule(op, used)
         holder: ir.Operation | None = op
-        if narrowed is not None:
-            holder = _replace(op, *narrowed)
+        if replacement is not None:
+            holder = _replace(op, *replacement)
             changed = True
         for inner in bodies_of(holder) if holder is not None else ():
             changed |= _narrow(inner)
@@ -82,7 +82,7 @@ def _replace(op: ir.Operation, values: list[ir.Value], kept: Sequence[bool]) -> 
 
 
 # A narrowed op: the values of the results that it keeps, and the mask of those results.
-Narrowed: TypeAlias = "tuple[list[ir.Value], list[bool]]"
+Replacement: TypeAlias = "tuple[list[ir.Value], list[bool]]"
 
 
 def _body(body: Body, arguments: Sequence[bool], results: Sequence[bool]) -> Body:
@@ -94,7 +94,7 @@ def _body(body: Body, arguments: Sequence[bool], results: Sequence[bool]) -> Bod
     )
 
 
-def _narrow_switch(op: ir.Operation, used: list[bool]) -> Narrowed | None:
+def _narrow_switch(op: ir.Operation, used: list[bool]) -> Replacement | None:
     index, *operands = operands_of(op)
     bodies = bodies_of(op)
     read = [False] * len(operands)
@@ -106,7 +106,7 @@ def _narrow_switch(op: ir.Operation, used: list[bool]) -> Narrowed | None:
     return switch.build([index, *chosen(operands, read)], {}, narrow), used
 
 
-def _narrow_while(op: ir.Operation, used: list[bool]) -> Narrowed | None:
+def _narrow_while(op: ir.Operation, used: list[bool]) -> Replacement | None:
     params = params_of(op)
     counts = params["cond_consts"], params["body_consts"]
     for_cond, for_body, carry = split(operands_of(op), *counts)
@@ -132,7 +132,7 @@ def _narrow_while(op: ir.Operation, used: list[bool]) -> Narrowed | None:
     return values, kept
 
 
-def _narrow_scan(op: ir.Operation, used: list[bool]) -> Narrowed | None:
+def _narrow_scan(op: ir.Operation, used: list[bool]) -> Replacement | None:
     params = params_of(op)
     consts, carry, xs = split(operands_of(op), params["consts"], params["carry"])
     (body,) = bodies_of(op)
@@ -158,7 +158,7 @@ def _cut(mask: list[bool], at: int) -> tuple[list[bool], list[bool]]:
     return mask[:at], mask[at:]
 
 
-_RULES: dict[str, Callable[[ir.Operation, list[bool]], Narrowed | None]] = {
+_RULES: dict[str, Callable[[ir.Operation, list[bool]], Replacement | None]] = {
     switch.full_name: _narrow_switch,
     while_.full_name: _narrow_while,
     scan.full_name: _narrow_scan,

@@ -49,11 +49,11 @@ class Expander:
         """Expand all transformations in a body and in its callees."""
         for op in symbol_users(body):
             self.expand(callee(op))
-            if op.name in TRANSFORMATIONS and not self._stays(op):
+            if op.name in TRANSFORMATIONS and not self._is_kept(op):
                 self._replace(op)
         hoist_invariants(body)
 
-    def _stays(self, op: ir.Operation) -> bool:
+    def _is_kept(self, op: ir.Operation) -> bool:
         return self._partitioned and op.name == "gnomon.shard_map"
 
     def derive(self, op: ir.Operation) -> str:

@@ -72,9 +72,9 @@ def _with_constants(
     return Body.build(taken, emit)
 
 
-def _cut(body: Body, consts: int, stays: Callable[[ir.Operation], bool]) -> Partition:
+def _cut(body: Body, consts: int, keep_late: Callable[[ir.Operation], bool]) -> Partition:
     late = [i >= consts for i in range(len(body.arguments))]
-    return partition(body, late, stays)
+    return partition(body, late, keep_late)
 
 
 def _never(op: ir.Operation) -> bool:

@@ -274,11 +274,11 @@ def _creation(use: Use) -> list[Split]:
 
 def constraint_split(params: Mapping[str, Any], split: Split) -> Split:
     """The sharding after a constraint of a value whose sharding before it is ``split``."""
-    asked = [None if entry == "?" else _axes(entry) for entry in params["spec"]]
-    fixed = {axis for axes in asked if axes for axis in axes}
+    requested = [None if entry == "?" else _axes(entry) for entry in params["spec"]]
+    fixed = {axis for axes in requested if axes for axis in axes}
     return tuple(
         tuple(a for a in old if a not in fixed) if axes is None else axes
-        for axes, old in zip(asked, split, strict=True)
+        for axes, old in zip(requested, split, strict=True)
     )
 
 

@@ -13,7 +13,7 @@ from gnomon.backends.errors import BufferDeletedError, DistributedError
 __all__ = ["Buffer", "put"]
 
 # The interval in seconds for polling a value that other processes help to compute.
-_SHORTEST, _LONGEST = 20e-6, 2e-3
+_MIN_POLL_S, _MAX_POLL_S = 20e-6, 2e-3
 
 
 class Buffer:
@@ -80,10 +80,10 @@ class Buffer:
         try:
             if world is not None and not array.is_ready():
                 # A wait inside jaxlib could not be interrupted when another process dies.
-                pause = _SHORTEST
+                pause = _MIN_POLL_S
                 while not array.is_ready():
                     world.pause(pause)
-                    pause = min(2 * pause, _LONGEST)
+                    pause = min(2 * pause, _MAX_POLL_S)
             array.block_until_ready()
         except DistributedError:
             raise

@@ -130,30 +130,32 @@ class Coordinator:
         if missing:
             names = ", ".join(map(str, missing))
             plural = "es" if len(missing) > 1 else ""
-            self._tell(
+            self._broadcast(
                 failure=f"process{plural} {names} of {self._count} did not connect to the "
                 f"coordinator within {self._initialization_timeout:g} s (initialization_timeout)"
             )
             return
-        self._tell(start=True)
+        self._broadcast(start=True)
         while not self._over:
             time.sleep(self._silence / 4)
-            self._tell(alive=True)
+            self._broadcast(alive=True)
 
     def _end(self, process: int) -> None:
         with self._changed:
             self._ended.add(process)
             self._over = self._over or len(self._ended) == self._count
             over = self._over
-        self._tell(all_ended=True) if over else self._tell(ended=process)
+        self._broadcast(all_ended=True) if over else self._broadcast(ended=process)
 
     def _fail(self, process: int, why: str) -> None:
         with self._changed:
             self._over = True
             self._changed.notify_all()
-        self._tell(failure=f"process {process} of {self._count} is gone: {why}", process=process)
+        self._broadcast(
+            failure=f"process {process} of {self._count} is gone: {why}", process=process
+        )
 
-    def _tell(self, **message: Any) -> None:
+    def _broadcast(self, **message: Any) -> None:
         with self._changed:
             channels = list(self._channels.values())
         for channel in channels:

@@ -12,7 +12,7 @@ __all__ = ["GREETING", "Channel", "connect", "parse_address"]
 
 GREETING = "gnomon-link-1"
 
-_LONGEST_LINE = 1 << 16
+_MAX_LINE_BYTES = 1 << 16
 
 
 def parse_address(address: str) -> tuple[str, int]:
@@ -66,7 +66,7 @@ class Channel:
           ValueError: the other side sent data that is not a message.
         """
         while b"\n" not in self._received:
-            if len(self._received) > _LONGEST_LINE:
+            if len(self._received) > _MAX_LINE_BYTES:
                 raise ValueError("a line is too long")
             data = self._socket.recv(4096)
             if not data:

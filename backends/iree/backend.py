@@ -164,7 +164,7 @@ class IreeBackend:
                 return load(vmfb)
         except ExecutionError:
             # The executable may come from the cache, and differ from what the compiler gives now.
-            again = self.executable_bytes(artifact, anew=True)
+            again = self.executable_bytes(artifact, ignore_cache=True)
             if again == vmfb:
                 raise
             return load(again)
@@ -322,15 +322,19 @@ class IreeBackend:
                 yield _with_input(plan, given)
 
     def executable_bytes(
-        self, artifact: Artifact, options: CompileOptions | None = None, *, anew: bool = False
+        self,
+        artifact: Artifact,
+        options: CompileOptions | None = None,
+        *,
+        ignore_cache: bool = False,
     ) -> bytes:
-        """The executable of a lowered program as IREE's ``.vmfb``; ``anew`` ignores the cache."""
+        """The executable of a lowered program as IREE's ``.vmfb``, cached or compiled."""
         plan: Plan = artifact.plan
         return compile_artifact(
             _input_of(artifact),
             target=self.target,
             options=options or plan.options,
-            anew=anew,
+            ignore_cache=ignore_cache,
         )
 
     def put(self, array: np.ndarray, device: Device | None = None, *, copy: bool = False) -> Buffer:

@@ -65,7 +65,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 _SUMMARY_LINES = 12
-_KEPT_REPRODUCERS = 20
+_MAX_REPRODUCERS = 20
 _REPRODUCER_PREFIX = "program-"
 
 
@@ -159,7 +159,7 @@ def compile_artifact(
     target: Target,
     options: CompileOptions | None = None,
     cache: ExecutableCache | _DefaultCache | None = DEFAULT_CACHE,
-    anew: bool = False,
+    ignore_cache: bool = False,
 ) -> bytes:
     """Compile a portable artifact whose entry is `func.func public @main`.
 
@@ -168,7 +168,7 @@ def compile_artifact(
         target: the target.
         options: the options; by default those of a synchronous program.
         cache: the cache to look into, and to store the result in; None for no cache.
-        anew: whether to compile even if the cache has the executable.
+        ignore_cache: whether to compile even if the cache has the executable.
 
     Returns:
         The executable, in IREE's `.vmfb` format.
@@ -186,7 +186,7 @@ def compile_artifact(
     flags = compile_flags(target, options)
     process_flags = [flag.name for flag in target.process_flags]
     key = executable_key(artifact, target, options)
-    if store is not None and not anew and (found := store.get(key)) is not None:
+    if store is not None and not ignore_cache and (found := store.get(key)) is not None:
         return found
 
     started = time.perf_counter()
@@ -314,7 +314,7 @@ class _Reproducer:
         make_private(parent)
         folder = tempfile.mkdtemp(prefix=_REPRODUCER_PREFIX, dir=parent)
         old = sorted(parent.glob(f"{_REPRODUCER_PREFIX}*"), key=lambda f: f.stat().st_mtime)
-        for entry in old[:-_KEPT_REPRODUCERS]:
+        for entry in old[:-_MAX_REPRODUCERS]:
             shutil.rmtree(entry, ignore_errors=True)
         return folder
 
@@ -331,6 +331,6 @@ def _describe_exit(status: int) -> str:
 def _summary(diagnostics: str) -> str:
     """The lines of `diagnostics` that a reader needs first."""
     lines = [line.rstrip() for line in diagnostics.splitlines() if line.strip()]
-    telling = [line for line in lines if "error:" in line or "ERROR" in line or "Error" in line]
-    chosen = dict.fromkeys(telling or lines)
+    relevant = [line for line in lines if "error:" in line or "ERROR" in line or "Error" in line]
+    chosen = dict.fromkeys(relevant or lines)
     return "\n".join(f"  {line[:400]}" for line in list(chosen)[:_SUMMARY_LINES])

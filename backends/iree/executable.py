@@ -195,7 +195,7 @@ class Executable:
         self._arity = len(self.input_types)
         self._callbacks = callbacks
         self._slow, self._unbounded = slow, unbounded
-        self._loaded = self._load_anew()
+        self._loaded = self._reload()
         # A Python function that a program calls may call the program again, in this thread or in
         # another one, so each running call of such a program has a context of its own.
         self._idle = [self._loaded]
@@ -296,15 +296,15 @@ class Executable:
         """The loaded program; it is loaded again if its device is gone."""
         loaded = self._loaded
         if loaded.generation != runtime_generation():
-            loaded = self._loaded = self._load_anew()
+            loaded = self._loaded = self._reload()
         return loaded
 
     def _abandon(self, loaded: _Loaded) -> None:
         """Leave the loaded program to an interrupted call, which continues to run."""
         if self._loaded is loaded:
-            self._loaded = self._load_anew()
+            self._loaded = self._reload()
 
-    def _load_anew(self) -> _Loaded:
+    def _reload(self) -> _Loaded:
         state = self.device.driver_state(self.execution_model)
         return _Loaded(self._vmfb, state, self._callbacks, self._slow, self._unbounded)
 
@@ -313,9 +313,9 @@ class Executable:
         try:
             loaded = self._idle.pop()
             if loaded.generation != runtime_generation():
-                loaded = self._load_anew()
+                loaded = self._reload()
         except IndexError:
-            loaded = self._load_anew()
+            loaded = self._reload()
         assert loaded.host is not None
         try:
             loaded.invoke(arguments, results)

@@ -27,13 +27,13 @@ __all__ = ["Kernels", "stop_helpers"]
 logger = logging.getLogger(__name__)
 
 # More processes than this would wait for memory, and for the one that splits programs.
-_MOST_PROCESSES = 8
+_MAX_PROCESSES = 8
 # This many kernels are worth starting another process, which takes a quarter of a second.
 _KERNELS_FOR_A_PROCESS = 4
 # Large enough that the fixed part of a compilation matters little, and small enough that processes
 # end at about the same time.
 _BATCHES_FOR_A_PROCESS = 2
-_LARGEST_BATCH = 16
+_MAX_BATCH = 16
 
 Message = tuple[dict[str, object], bytes]
 Ask = Callable[[dict[str, object], bytes], Message]
@@ -120,13 +120,13 @@ class Kernels:
         batches: dict[str, bytes],
     ) -> bool:
         """Compile kernels and store them; False if one does not compile."""
-        processes = min(_cores(), _MOST_PROCESSES, -(-len(missing) // _KERNELS_FOR_A_PROCESS))
-        count = -(-len(missing) // _LARGEST_BATCH)
+        processes = min(_cores(), _MAX_PROCESSES, -(-len(missing) // _KERNELS_FOR_A_PROCESS))
+        count = -(-len(missing) // _MAX_BATCH)
         if processes > 1:
             count = max(count, processes * _BATCHES_FOR_A_PROCESS)
         # Dealt by size, so that batches take about the same time.
-        dealt = sorted(missing, key=lambda one: -len(one[1]))
-        pending = deque(dealt[i::count] for i in range(count))
+        by_size = sorted(missing, key=lambda one: -len(one[1]))
+        pending = deque(by_size[i::count] for i in range(count))
         failed = threading.Event()
         total, reporting = len(places) + len(missing), threading.Lock()
         compiled: dict[str, tuple[bytes, list[str]]] = {}

@@ -14,7 +14,7 @@ IREE's, since a fixed part of code generation (50 ms) is paid once per batch. Wi
 returns a frame for each kernel: the ``hal.executable`` without code, but with the computed size of
 the grid.
 
-Assembling: `put_together` gives each executable of the program its frame, and as its code a
+Assembling: `assemble` gives each executable of the program its frame, and as its code a
 function that finds the kernel in the object's table of functions and calls it with the operands at
 their offsets in this program. The linker joins the objects with these functions.
 
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from gnomon.backends.iree.compiler_ir import CompilerIR
 
-__all__ = ["Kernel", "UnknownFormError", "compile_batch", "pack", "put_together", "split", "unpack"]
+__all__ = ["Kernel", "UnknownFormError", "assemble", "compile_batch", "pack", "split", "unpack"]
 
 _SOURCES, _TARGETS, _HAL = b"executable-sources", b"executable-targets", b"hal"
 _EXECUTABLE, _VARIANT = "hal.executable", "hal.executable.variant"
@@ -251,7 +251,7 @@ def compile_batch(
       folder: the folder for temporary files.
 
     Returns:
-      The batch for `put_together`; None if the compiler rejected it, after printing the reason.
+      The batch for `assemble`; None if the compiler rejected it, after printing the reason.
     """
     from iree.compiler.api import Source  # noqa: PLC0415
 
@@ -306,7 +306,7 @@ def _frame(ir: CompilerIR, executable: int) -> str:
 # --------------------------------------------------------------------------------------- together
 
 
-def put_together(
+def assemble(
     ir: CompilerIR,
     kernels: Sequence[Kernel],
     places: Sequence[tuple[int, int]],

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _START_TIMEOUT_S = 120.0
-_LONGEST_WAIT_S = 3600.0
+_MAX_WAIT_S = 3600.0
 _DIAGNOSTIC_BYTES = 1 << 20
 
 Reply = tuple[bool, bytes, str]
@@ -149,7 +149,7 @@ class _Worker:
 
 def _wait_until(deadline: float) -> float:
     """The seconds of one wait for a deadline, which may be infinite."""
-    return min(max(0.0, deadline - time.monotonic()), _LONGEST_WAIT_S)
+    return min(max(0.0, deadline - time.monotonic()), _MAX_WAIT_S)
 
 
 class CompilerProcess:

@@ -31,16 +31,16 @@ _STAGING_USAGE = int(rt.BufferUsage.TRANSFER) | int(rt.BufferUsage.MAPPING)
 
 # Staging memory up to this size is kept and reused, since a driver is slow to allocate it, and may
 # wait for the device before it frees it. A larger piece is used once, for one array.
-_KEPT_BYTES = 1 << 20
-_KEPT_PIECES = 8
-_SMALLEST_BYTES = 1 << 12
+_MAX_POOLED_BYTES = 1 << 20
+_MAX_POOLED_PIECES = 8
+_MIN_BYTES = 1 << 12
 
 
 def _take_staging(state: DriverState, nbytes: int) -> Any:
     """Staging memory of at least ``nbytes`` bytes that no copy uses."""
-    if nbytes > _KEPT_BYTES:
+    if nbytes > _MAX_POOLED_BYTES:
         return _allocate(state, _STAGING, _STAGING_USAGE, nbytes)
-    size = max(_SMALLEST_BYTES, 1 << (nbytes - 1).bit_length())
+    size = max(_MIN_BYTES, 1 << (nbytes - 1).bit_length())
     idle = state.idle_staging.setdefault(size, collections.deque())
     try:
         memory, semaphore = idle.popleft()
@@ -55,7 +55,7 @@ def _take_staging(state: DriverState, nbytes: int) -> Any:
 def _give_back(state: DriverState, memory: Any, semaphore: Any = None) -> None:
     """Keep staging memory for another copy, which may use it when `semaphore` reaches 1."""
     idle = state.idle_staging.get(memory.byte_length())
-    if idle is not None and len(idle) < _KEPT_PIECES:
+    if idle is not None and len(idle) < _MAX_POOLED_PIECES:
         idle.append((memory, semaphore))
 
 
@@ -168,7 +168,7 @@ class Download:
         wait_for(self._semaphore)
         self._state.in_flight.release_finished()
         array = np.ndarray(shape, dtype, self._staging.map())
-        if self._nbytes <= _KEPT_BYTES:
+        if self._nbytes <= _MAX_POOLED_BYTES:
             array = array.copy()
             _give_back(self._state, self._staging)
         # A larger array stays in the staging memory as long as it lives.

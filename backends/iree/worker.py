@@ -112,7 +112,7 @@ def _session(flags: Sequence[str]) -> tuple[Any, CompilerIR] | None:
     except ValueError as error:
         print(error, file=sys.stderr, flush=True)
         return None
-    ir: CompilerIR = _room("compiler_ir").CompilerIR(ctypes_dl._dylib, session._session_p)
+    ir: CompilerIR = _load_module("compiler_ir").CompilerIR(ctypes_dl._dylib, session._session_p)
     ir.set_threads(False)
     return session, ir
 
@@ -142,13 +142,13 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
             return {"ok": False, "stage": "compile"}, b""
         with ir.module_of(invocation._inv_p) as module:
             try:
-                _room("in_place").own_updated_buffers(ir, module)
+                _load_module("in_place").own_updated_buffers(ir, module)
             except ValueError as error:
                 print(f"error: {error}", file=sys.stderr, flush=True)
                 return {"ok": False, "stage": "in-place"}, b""
-            _room("cloned_kernels").keep_further_results(ir, module)
+            _load_module("cloned_kernels").keep_further_results(ir, module)
             count = _count_kernels(ir, module)
-            if _room("allocations").has_host_control(ir, module):
+            if _load_module("allocations").has_host_control(ir, module):
                 own.discard(ALLOCATE_AT_THE_CALL)
         after = _KERNELS_FORMED
         if ALLOCATE_AT_THE_CALL in own:
@@ -156,7 +156,7 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
             if not invocation.execute():
                 return {"ok": False, "stage": "compile"}, b""
             with ir.module_of(invocation._inv_p) as module:
-                _room("allocations").allocate_at_the_call(ir, module)
+                _load_module("allocations").allocate_at_the_call(ir, module)
             after = _MEMORY_PLANNED
         objects: list[Path] = []
         if KERNELS_APART in own and count >= _KERNELS_TO_PART:
@@ -182,17 +182,19 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
 
 def _with_compiled_kernels(ir: CompilerIR, session: Any, invocation: Any, ask: _Ask) -> list[Path]:
     """Replace the kernels of a program by separately compiled ones; the files of their objects."""
-    room = _room("kernels")
+    kernels_module = _load_module("kernels")
     try:
         with ir.module_of(invocation._inv_p) as module:
-            kernels = room.split(ir, module)
-    except room.UnknownFormError as error:
+            kernels = kernels_module.split(ir, module)
+    except kernels_module.UnknownFormError as error:
         print(f"warning: {error}", file=sys.stderr, flush=True)
         return []
     if not kernels:
         return []
     texts = list(dict.fromkeys(kernel.text for kernel in kernels))
-    header, payload = ask({"kernels": len(texts)}, room.pack([text.encode() for text in texts]))
+    header, payload = ask(
+        {"kernels": len(texts)}, kernels_module.pack([text.encode() for text in texts])
+    )
     while "batch" in header:
         header, payload = ask(*_compile_batch(ir, session, str(header["batch"]), payload))
     if header["places"] is None:
@@ -200,20 +202,20 @@ def _with_compiled_kernels(ir: CompilerIR, session: Any, invocation: Any, ask: _
     of_text = dict(zip(texts, cast(list[Any], header["places"]), strict=True))
     places = [tuple(of_text[kernel.text]) for kernel in kernels]
     with ir.module_of(invocation._inv_p) as module:
-        paths: list[Path] = room.put_together(
-            ir, kernels, places, room.unpack(payload), Path(os.environ["TMPDIR"])
+        paths: list[Path] = kernels_module.assemble(
+            ir, kernels, places, kernels_module.unpack(payload), Path(os.environ["TMPDIR"])
         )
     return paths
 
 
 def _compile_batch(ir: CompilerIR, session: Any, name: str, texts: bytes) -> _Message:
     """Compile a batch of kernels."""
-    room = _room("kernels")
-    batch = room.compile_batch(
+    kernels_module = _load_module("kernels")
+    batch = kernels_module.compile_batch(
         ir,
         session,
         name,
-        [text.decode() for text in room.unpack(texts)],
+        [text.decode() for text in kernels_module.unpack(texts)],
         Path(os.environ["TMPDIR"]),
     )
     return ({"ok": False, "stage": "kernels"}, b"") if batch is None else ({"ok": True}, batch)
@@ -245,7 +247,7 @@ def _other_compiler(name: str) -> Callable[[dict[str, object], bytes, _Ask], _Me
 
 
 @functools.cache
-def _room(name: str) -> Any:
+def _load_module(name: str) -> Any:
     """A module of this folder, loaded by its path, since importing gnomon would be slow."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None and spec.loader is not None

@@ -283,8 +283,8 @@ class Topology:
             self.device_ids, self.device_kinds, self._descriptions, strict=True
         ):
             process = api.call("DeviceDescription_ProcessIndex", description=handle).process_index
-            told = api.call("DeviceDescription_Attributes", description=handle)
-            attributes = api.named_values(told.attributes, told.num_attributes)
+            answer = api.call("DeviceDescription_Attributes", description=handle)
+            attributes = api.named_values(answer.attributes, answer.num_attributes)
             found.append((id_, int(process), kind, list(attributes.get("coords", ()))))
         return found
 

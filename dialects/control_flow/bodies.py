@@ -247,7 +247,7 @@ class Partition(NamedTuple):
 def partition(
     body: Body,
     is_late: Sequence[bool],
-    stays: Callable[[ir.Operation], bool] = lambda op: False,
+    keep_late: Callable[[ir.Operation], bool] = lambda op: False,
     results: Sequence[int] = (),
 ) -> Partition:
     """Split a body in two; the body itself is not changed.
@@ -255,8 +255,8 @@ def partition(
     Args:
       body: the body to split.
       is_late: the mask of the late arguments.
-      stays: a predicate of ops that are late even if all their operands are early. Ops with effects
-        are always late.
+      keep_late: a predicate of ops that are late even if all their operands are early. Ops with
+        effects are always late.
       results: positions of results, none of them late, that the early body also returns.
     """
     arguments = body.arguments
@@ -271,7 +271,7 @@ def partition(
             late_values.update(results_of(op))
         elif not op.operands and not op.regions:
             literals.update((r, op) for r in results_of(op))
-        elif any(v in late_values for v in operands_of(op)) or stays(op):
+        elif any(v in late_values for v in operands_of(op)) or keep_late(op):
             late_ops.append(op)
             late_values.update(results_of(op))
         else:

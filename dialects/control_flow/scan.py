@@ -42,7 +42,7 @@ from gnomon.dialects.types import TensorType, type_of
 Arrays = Sequence[np.ndarray]
 
 # Iterations are counted in int32.
-_LONGEST = int(np.iinfo(np.int32).max)
+_MAX_LENGTH = int(np.iinfo(np.int32).max)
 
 
 def _parts(inst: Instance, values: Sequence[Any]) -> list[list[Any]]:
@@ -96,8 +96,8 @@ def _infer(
         "scan",
         f"{consts} constants and {carry} carries do not fit {len(types)} operands",
     )
-    fits = length >= 0 and not exceeds(length, _LONGEST)
-    require(fits, "scan", f"the length must be in [0, {_LONGEST}], got {length}")
+    fits = length >= 0 and not exceeds(length, _MAX_LENGTH)
+    require(fits, "scan", f"the length must be in [0, {_MAX_LENGTH}], got {length}")
     require(unroll >= 1, "scan", f"unroll must be at least 1, got {unroll}")
     constants, entering, stacked = split(types, consts, carry)
     for i, type_ in enumerate(stacked):

@@ -20,7 +20,7 @@ from gnomon.dialects.emit import ops
 # The maximum size in bytes of the matrix of windows.
 _CHUNK_BYTES = 1 << 21
 # Up to this many convolutions of vectors are computed one by one.
-_FEW_VECTORS = 64
+_MAX_VECTOR_CONVOLUTIONS = 64
 
 
 def evaluate(
@@ -103,7 +103,7 @@ def _is_of_vectors(geometry: Geometry, x: np.ndarray, w: np.ndarray) -> bool:
     """Whether the op consists of a few plain convolutions of two vectors."""
     if geometry.rank != 1 or geometry.rhs_dilation != (1,):
         return False
-    return w.shape[1] == w.shape[2] == 1 and x.shape[0] * x.shape[1] <= _FEW_VECTORS
+    return w.shape[1] == w.shape[2] == 1 and x.shape[0] * x.shape[1] <= _MAX_VECTOR_CONVOLUTIONS
 
 
 def _of_vectors(

@@ -175,13 +175,13 @@ def _expand_complex_acosh(x: ir.Value, y: ir.Value) -> Parts:
 def complex_atanh(x: ir.Value, y: ir.Value) -> Parts:
     """The parts of the inverse hyperbolic tangent."""
     one, zero, magnitude = literal(x, 1), literal(x, 0), lowered.abs(x)
-    beside = lowered.sub(one, magnitude)
+    rest = lowered.sub(one, magnitude)
     square = lowered.mul(y, y)
-    distance = lowered.add(lowered.mul(beside, beside), square)
+    distance = lowered.add(lowered.mul(rest, rest), square)
     ratio = lowered.div(lowered.mul(literal(x, 4), magnitude), distance)
     near_real = copysign(lowered.mul(literal(x, 0.25), lowered.log1p(ratio)), x)
     angle = lowered.atan2(
-        lowered.add(y, y), lowered.sub(lowered.mul(beside, lowered.add(one, magnitude)), square)
+        lowered.add(y, y), lowered.sub(lowered.mul(rest, lowered.add(one, magnitude)), square)
     )
     near_imaginary = lowered.mul(literal(x, 0.5), angle)
     # For large z, the real part tends to Re(1 / z), the imaginary part to a right angle.

@@ -234,10 +234,10 @@ def _winners(inst: Instance) -> tuple[ir.Value, ir.Value]:
     )
     none = zeros(operand.with_dtype(UINT32))
     written = ops.scatter(none, inst.operands[1], numbers, **inst.params)
-    stays = ops.eq(written, none)
+    unwritten = ops.eq(written, none)
     # A dropped update reads back another number or zero, so it counts as not written.
     wins = ops.eq(numbers, _read_back(inst, written, 0))
-    return stays, wins
+    return unwritten, wins
 
 
 def _masked(mask: ir.Value, x: ir.Value) -> ir.Value:
@@ -252,8 +252,8 @@ def _jvp_set(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value 
         operand = zeros(inst.type) if operand is None else operand
         updates = zeros(inst.operand_types[2]) if updates is None else updates
         return inst.op.build([operand, inst.operands[1], updates], inst.params)
-    stays, wins = _winners(inst)
-    kept = zeros(inst.type) if operand is None else _masked(stays, operand)
+    unwritten, wins = _winners(inst)
+    kept = zeros(inst.type) if operand is None else _masked(unwritten, operand)
     if updates is None:
         return [kept]
     return [_scatter_add_like(inst, kept, _masked(wins, updates))]
@@ -269,11 +269,11 @@ def _transpose_set(
         return [cotangent if linear[0] else None, None, None]
     unique = inst.params["unique_indices"]
     operand = updates = None
-    stays, wins = (None, None) if unique else _winners(inst)
+    unwritten, wins = (None, None) if unique else _winners(inst)
     if linear[0]:
         operand = (
-            _masked(stays, cotangent)
-            if stays is not None
+            _masked(unwritten, cotangent)
+            if unwritten is not None
             else inst.op(cotangent, inst.operands[1], zeros(inst.operand_types[2]), **inst.params)
         )
     if linear[2]:

@@ -75,8 +75,8 @@ def _infer_eig(
 def _jvp_eig(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
     params = inst.params
     (a,), (da,) = inst.operands, tangents
-    vectors_asked = params["compute_left"] or params["compute_right"]
-    if vectors_asked and not params["enable_eigvec_derivs"]:
+    has_vectors = params["compute_left"] or params["compute_right"]
+    if has_vectors and not params["enable_eigvec_derivs"]:
         raise NotImplementedError(
             "the derivative of eigenvectors of a general matrix is defined only if the eigenvalues "
             "are distinct and each vector has a single largest component, which cannot be checked "

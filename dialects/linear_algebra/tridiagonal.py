@@ -137,8 +137,13 @@ hessenberg = Op(
 def _infer_tridiagonal(a: TensorType, *, lower: bool) -> tuple[TensorType, ...]:
     size = check_square("tridiagonal", a)
     batch, real = a.shape[:-2], real_dtype(a.dtype)
-    beside = (*batch, max(size - 1, 0))
-    return a, TensorType((*batch, size), real), TensorType(beside, real), a.with_shape(beside)
+    off_diagonal = (*batch, max(size - 1, 0))
+    return (
+        a,
+        TensorType((*batch, size), real),
+        TensorType(off_diagonal, real),
+        a.with_shape(off_diagonal),
+    )
 
 
 tridiagonal = Op(

@@ -145,8 +145,8 @@ class _Loaded:
             module = rt.VmModule.copy_buffer(device.instance, vmfb)
             main = module.lookup_function("main")
             self._host = HostModule(description.host, device) if description.host else None
-            beside = [self._host.module] if self._host else []
-            self._context = rt.VmContext(device.instance, [device.module, *beside, module])
+            extra_modules = [self._host.module] if self._host else []
+            self._context = rt.VmContext(device.instance, [device.module, *extra_modules, module])
         except Exception as error:
             raise function.error("cannot be loaded", error) from error
         if main is None:

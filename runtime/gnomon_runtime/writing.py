@@ -144,11 +144,11 @@ class Writer:
                 raise ValueError(
                     f"the entry {entry.name!r} has two modules for the target {module.target!r}"
                 )
-            told = module._asdict()
-            del told["target"]
-            told["versions"] = dict(module.versions)
-            told["host"] = list(map(_host_function_as_json, module.host))
-            compiled[module.target] = {**told, "section": self._add("module", data)}
+            fields = module._asdict()
+            del fields["target"]
+            fields["versions"] = dict(module.versions)
+            fields["host"] = list(map(_host_function_as_json, module.host))
+            compiled[module.target] = {**fields, "section": self._add("module", data)}
         self._entries[entry.name] = {
             "function": entry.function,
             "inputs": list(map(_type_as_json, entry.inputs)),

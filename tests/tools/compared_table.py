@@ -202,8 +202,8 @@ def expected_by_jax(traced: Sequence[tuple[Row, str]]) -> list[Sample]:
     """JAX's results, compiled in one program, or one by one if that fails."""
     if not traced:
         return []
-    together = run(JAX, program_of(*(text for _, text in traced)), jitted=True)
-    if together.error is not None:
+    combined = run(JAX, program_of(*(text for _, text in traced)), jitted=True)
+    if combined.error is not None:
         if len(traced) == 1:
             return []
         half = len(traced) // 2
@@ -212,7 +212,7 @@ def expected_by_jax(traced: Sequence[tuple[Row, str]]) -> list[Sample]:
     for row, text in traced:
         function, arguments = JAX.function(program_of(text))
         end = at + len(JAX.package.tree.leaves(JAX.package.eval_shape(function, *arguments)))
-        found.append(Sample(row, text, Outcome(together.values[at:end], together.weak[at:end])))
+        found.append(Sample(row, text, Outcome(combined.values[at:end], combined.weak[at:end])))
         at = end
     return found
 
@@ -238,19 +238,19 @@ def compare_jitted(calls: Sequence[Sample]) -> None:
     """Compile samples in one program, or one by one if that fails."""
     if not calls:
         return
-    together = run(GNOMON, program_of(*(call.text for call in calls)), jitted=True)
-    if together.error is not None:
+    combined = run(GNOMON, program_of(*(call.text for call in calls)), jitted=True)
+    if combined.error is not None:
         if len(calls) > 1:
             half = len(calls) // 2
             compare_jitted(calls[:half])
             compare_jitted(calls[half:])
             return
-        calls[0].row.differences.append((calls[0].text, f"jitted: {message(together.error)}"))
+        calls[0].row.differences.append((calls[0].text, f"jitted: {message(combined.error)}"))
         return
     at = 0
     for call in calls:
         end = at + len(call.eager.values)
-        actual = Outcome(together.values[at:end], together.weak[at:end])
+        actual = Outcome(combined.values[at:end], combined.weak[at:end])
         at = end
         call.row.jitted += 1
         difference = compared(program_of(call.text), call.eager, actual, OWN_FACTOR)

@@ -9,7 +9,7 @@ alone, and is the harder test. A program that fails is run again alone, reduced,
 script.
 
 `catalog` holds the API as templates of statements, `program` programs as data; `generating` draws
-programs, `running` runs them, `judging` decides whether results agree, `checking` and `together`
+programs, `running` runs them, `judging` decides whether results agree, `checking` and `batches`
 check one program and many, `reducing` shrinks failing programs, `reporting` prints them, and
 `session` does all this for many seeds. Known differences from JAX are listed in `checking`.
 """

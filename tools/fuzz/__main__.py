@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     start = time.monotonic()
 
-    def told(report: Report, finding: Finding | None) -> None:
+    def report_progress(report: Report, finding: Finding | None) -> None:
         if finding is None:
             counts = report.counts
             text = f"{time.monotonic() - start:.0f} s: {counts.programs} programs"
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings,
         timeout=options.timeout,
         deadline=start + 60 * options.minutes if options.minutes else float("inf"),
-        told=told,
+        report_progress=report_progress,
     )
     print(summary(report, time.monotonic() - start))
     return 1 if report.findings else 0

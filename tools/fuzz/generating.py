@@ -46,7 +46,7 @@ from gnomon.tools.fuzz.running import GNOMON, value_of
 # Sizes around multiples of vector widths.
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 100, 255, 1000)
 SMALL_SIZES = (1, 2, 3, 4, 5, 7, 9)
-MOST_ELEMENTS = 3000
+MAX_ELEMENTS = 3000
 RANKS = (0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4, 5, 6)
 
 DTYPES = {
@@ -264,7 +264,7 @@ class Generator:
         targets = tuple(cell.name() for _ in range(results))
         statement = Statement(targets, (), template, operands, parameters, blocks)
         values = self._evaluated(cell, statement)
-        if sum(v.size for v in values) > 2 * MOST_ELEMENTS or any(v.ndim > 7 for v in values):
+        if sum(v.size for v in values) > 2 * MAX_ELEMENTS or any(v.ndim > 7 for v in values):
             raise RefusedError("too large")
         if like is not None:
             wanted = (like.shape, like.dtype, like.weak_type)
@@ -385,7 +385,7 @@ class Generator:
             shape = [self.random.choice(sizes) for _ in range(rank)]
             if rank and self.random.random() < 0.03:
                 shape[self.random.randrange(rank)] = 0
-            if math.prod(shape) <= MOST_ELEMENTS:
+            if math.prod(shape) <= MAX_ELEMENTS:
                 return tuple(shape)
 
     def _source(self, cell: Cell, shape: tuple[int, ...], dtype: str, flavour: str = "") -> Source:

@@ -43,7 +43,7 @@ EXACT = _names(
 # Ops whose result is rounded once: correctly, or nearly so.
 ROUNDED = _names("add sub mul div sqrt square convert fma")
 # Ops that combine many operand elements in each result: errors are relative to the largest.
-TOGETHER = _names(
+NORMWISE = _names(
     "cholesky cofactors conv_general_dilated det dot_general eig eigh fft geqrf hessenberg "
     "householder_product lu pinv qr schur slogdet solve svd triangular_solve tridiagonal "
     "tridiagonal_solve"
@@ -98,18 +98,18 @@ class DisturbedEvaluator(Evaluator):
             return run
         size = max(1, sum(math.prod(type_.shape) for type_ in types))
         moves_operands = name not in ROUNDED
-        together = name in TOGETHER
+        normwise = name in NORMWISE
 
         def disturbed(*operands: np.ndarray) -> Arrays:
             if moves_operands:
                 length = max((o.size for o in operands), default=1)
                 terms = 1.0 + 0.5 * np.sqrt(max(1.0, length / size))
-                operands = tuple(self._moved(o, terms, together) for o in operands)
-            return [self._moved(r, 1.0, together) for r in run(*operands)]
+                operands = tuple(self._moved(o, terms, normwise) for o in operands)
+            return [self._moved(r, 1.0, normwise) for r in run(*operands)]
 
         return disturbed
 
-    def _moved(self, x: np.ndarray, units: float, together: bool) -> np.ndarray:
+    def _moved(self, x: np.ndarray, units: float, normwise: bool) -> np.ndarray:
         if not is_inexact(x.dtype) or not x.size:
             return x
         info = ml_dtypes.finfo(x.dtype)
@@ -117,14 +117,14 @@ class DisturbedEvaluator(Evaluator):
         if x.dtype.kind == "c":
             parts = x.view(x.real.dtype) if x.flags.c_contiguous and x.ndim else None
             if parts is None:
-                real = self._moved(np.asarray(x.real), units, together)
-                imag = self._moved(np.asarray(x.imag), units, together)
+                real = self._moved(np.asarray(x.real), units, normwise)
+                imag = self._moved(np.asarray(x.imag), units, normwise)
                 return np.asarray(real + 1j * imag, x.dtype)
             # The errors of both the real and the imaginary part are relative to the modulus.
             size = np.repeat(np.abs(x), 2, axis=-1)
         else:
             parts, size = x, np.abs(x.astype(np.float64))
-        if together:
+        if normwise:
             finite = size[np.isfinite(size)]
             size = np.maximum(size, 0.25 * finite.max(initial=0.0))
         draw = self._rng.uniform(-1.0, 1.0, parts.shape)

@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from gnomon.tools.fuzz.program import Program
-from gnomon.tools.fuzz.running import JAX, OracleError, Outcome, message, run, run_together
+from gnomon.tools.fuzz.running import JAX, OracleError, Outcome, message, run, run_batch
 
 # Seconds after which an unresponsive child is killed.
 TIMEOUT_S = 240.0
@@ -64,7 +64,7 @@ def _serve(pipe: Connection) -> None:
         except EOFError:
             return
         if jitted:
-            outcomes = run_together(JAX, programs)
+            outcomes = run_batch(JAX, programs)
         else:
             with JAX.package.disable_jit():
                 outcomes = [run(JAX, program, jitted=False) for program in programs]

@@ -128,14 +128,14 @@ def message(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if isinstance(error, OracleError):
         return lines[0]
-    telling = [line for line in lines if "error:" in line] or lines or [""]
-    return f"{type(error).__name__}: {telling[0][:300]}"
+    relevant = [line for line in lines if "error:" in line] or lines or [""]
+    return f"{type(error).__name__}: {relevant[0][:300]}"
 
 
 def run(library: Library, program: Program, *, jitted: bool) -> Outcome:
     """Run a program; an exception becomes the outcome's error."""
     if jitted:
-        return run_together(library, [program])[0]
+        return run_batch(library, [program])[0]
     with _running(library, program):
         try:
             function, arguments = library.function(program)
@@ -144,7 +144,7 @@ def run(library: Library, program: Program, *, jitted: bool) -> Outcome:
             return Outcome(error=error)
 
 
-def run_together(library: Library, programs: Sequence[Program]) -> list[Outcome]:
+def run_batch(library: Library, programs: Sequence[Program]) -> list[Outcome]:
     """Run programs with the same `x64` and target as one jitted function; the outcome of each.
 
     A program that cannot be traced fails alone; an error of the compiler is the error of all.

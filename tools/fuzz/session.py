@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gnomon.tools.fuzz.batches import Seeded, check_batch
 from gnomon.tools.fuzz.checking import (
     Counts,
     Failure,
@@ -28,12 +29,11 @@ from gnomon.tools.fuzz.generating import Generator
 from gnomon.tools.fuzz.program import Program
 from gnomon.tools.fuzz.reducing import TRIES, reduce
 from gnomon.tools.fuzz.reporting import reproducer, title
-from gnomon.tools.fuzz.together import Seeded, check_together
 
 # The number of errors with the same signature that are reduced; further ones are only counted.
 REDUCED_OF_ONE_SIGNATURE = 3
 # The number of refused programs per template that are tried with JAX.
-ASKED_OF_ONE_RULE = 2
+MAX_ATTEMPTS_PER_TEMPLATE = 2
 # The number of programs per child; compiled code is never unloaded, so children are replaced.
 PROGRAMS_OF_A_CHILD = 240
 
@@ -60,13 +60,13 @@ class Settings:
     """The options of a run.
 
     Attributes:
-      together: the maximal number of programs that are compiled as one.
+      batch_size: the maximal number of programs that are compiled as one.
       families: the families of the catalog to draw from; all if empty.
       jax: whether results are compared with JAX's.
       tries: the number of programs that may be run to reduce a failure.
     """
 
-    together: int = 24
+    batch_size: int = 24
     families: tuple[str, ...] = ()
     jax: bool = True
     tries: int = TRIES
@@ -111,7 +111,7 @@ class Explorer:
         self._settings = settings
         self._report = report
         self._signatures: Counter[str] = Counter()
-        self._asked: Counter[str] = Counter()
+        self._attempts: Counter[str] = Counter()
         self._made: list[Seeded] = []
 
     def make(self, seed: int) -> Iterator[Finding]:
@@ -127,16 +127,16 @@ class Explorer:
         for member in self._made:
             groups.setdefault((member.program.x64, member.program.target), []).append(member)
         self._made = []
-        together = self._settings.together
+        batch_size = self._settings.batch_size
         for group in groups.values():
-            for i in range(0, len(group), together):
-                yield group[i : i + together]
+            for i in range(0, len(group), batch_size):
+                yield group[i : i + batch_size]
 
     def explore(self, batch: Sequence[Seeded]) -> Iterator[Finding]:
         """Run a batch; yields new findings."""
         counts = Counts(programs=len(batch))
         counts.statements = sum(len(member.program.block.statements) for member in batch)
-        for member, failure in check_together(batch, jax=self._settings.jax, counts=counts):
+        for member, failure in check_batch(batch, jax=self._settings.jax, counts=counts):
             yield from self._failed(member, failure)
         self._report.counts += counts
 
@@ -168,11 +168,11 @@ class Explorer:
     def _refusals(self, seed: int, generator: Generator) -> Iterator[Finding]:
         """Yields programs that gnomon refuses and JAX accepts, once per template."""
         for refusal in generator.refusals:
-            self._asked[refusal.template] += 1
-            if self._asked[refusal.template] > ASKED_OF_ONE_RULE:
+            self._attempts[refusal.template] += 1
+            if self._attempts[refusal.template] > MAX_ATTEMPTS_PER_TEMPLATE:
                 continue
             if refused_by_gnomon_alone(refusal.program):
-                self._asked[refusal.template] = ASKED_OF_ONE_RULE
+                self._attempts[refusal.template] = MAX_ATTEMPTS_PER_TEMPLATE
                 error = f"{type(refusal.error).__name__}: {str(refusal.error)[:300]}"
                 failure = Failure("refused", error.replace("\n", " "))
                 if reason := known_difference(refusal.program, failure):
@@ -202,15 +202,15 @@ def work(seeds: Sequence[int], settings: Settings) -> None:
     report = Report()
     explorer = Explorer(settings, report)
     for seed in seeds:
-        _tell(begin=[seed])
+        _print_event(begin=[seed])
         for finding in explorer.make(seed):
-            _tell(finding=asdict(finding))
+            _print_event(finding=asdict(finding))
     for batch in explorer.batches():
         done = [member.seed for member in batch]
-        _tell(begin=done)
+        _print_event(begin=done)
         for finding in explorer.explore(batch):
-            _tell(finding=asdict(finding))
-        _tell(
+            _print_event(finding=asdict(finding))
+        _print_event(
             end=done,
             counts=asdict(report.counts),
             **{name: getattr(report, name) for name in _COUNTERS},
@@ -223,7 +223,7 @@ def work(seeds: Sequence[int], settings: Settings) -> None:
 _COUNTERS = ("repeated", "jax_refuses", "known")
 
 
-def _tell(**event: object) -> None:
+def _print_event(**event: object) -> None:
     print(json.dumps(event), flush=True)
 
 
@@ -233,7 +233,7 @@ def explore_isolated(
     *,
     timeout: float = 600.0,
     deadline: float = float("inf"),
-    told: Callable[[Report, Finding | None], None] = lambda report, finding: None,
+    report_progress: Callable[[Report, Finding | None], None] = lambda report, finding: None,
 ) -> Report:
     """Run the programs of some seeds in child processes.
 
@@ -245,9 +245,9 @@ def explore_isolated(
       settings: the options of the run.
       timeout: seconds after which an unresponsive child is killed, because its program hangs.
       deadline: a `time.monotonic` at which the run ends.
-      told: called at the end of each batch, and with each finding.
+      report_progress: called at the end of each batch, and with each finding.
     """
-    return _Isolated(settings, timeout, deadline, told).run(seeds)
+    return _Isolated(settings, timeout, deadline, report_progress).run(seeds)
 
 
 @dataclass
@@ -255,7 +255,7 @@ class _Isolated:
     settings: Settings
     timeout: float
     deadline: float
-    told: Callable[[Report, Finding | None], None]
+    report_progress: Callable[[Report, Finding | None], None]
     report: Report = field(default_factory=Report)
 
     def run(self, seeds: Sequence[int]) -> Report:
@@ -281,7 +281,7 @@ class _Isolated:
                 report.counts += Counts(**event["counts"])
                 for name in _COUNTERS:
                     getattr(report, name).update(event[name])
-                self.told(report, None)
+                self.report_progress(report, None)
             elif time.monotonic() < self.deadline:
                 if not begun:
                     raise RuntimeError(f"fuzz: the child {event['died']}, and ran no program")
@@ -292,7 +292,7 @@ class _Isolated:
     def _died(self, seeds: Sequence[int], how: str) -> None:
         before = len(self.report.findings)
         if len(seeds) > 1:
-            alone = Settings(**{**asdict(self.settings), "together": 1})
+            alone = Settings(**{**asdict(self.settings), "batch_size": 1})
             for seed in seeds:
                 self._in_child([seed], alone)
         if len(self.report.findings) == before:
@@ -305,7 +305,7 @@ class _Isolated:
 
     def _add(self, finding: Finding) -> None:
         if self.report.add(finding):
-            self.told(self.report, finding)
+            self.report_progress(self.report, finding)
 
 
 def _events(

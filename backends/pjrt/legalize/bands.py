@@ -149,17 +149,17 @@ def _tridiagonal_solve(inst: Instance) -> list[ir.Value]:
         factor = ops.div(other, ops.select(ops.eq(pivot, zero), full_like(pivot, 1), pivot))
         straight = ops.sub(next_middle, ops.mul(factor, here_upper))
         crossed = ops.sub(here_upper, ops.mul(factor, next_middle))
-        middle = _written(_written(middle, pivot, i), ops.select(swap, crossed, straight), below)
-        second = _written(second, ops.select(swap, next_upper, zero), i)
+        middle = _with_row(_with_row(middle, pivot, i), ops.select(swap, crossed, straight), below)
+        second = _with_row(second, ops.select(swap, next_upper, zero), i)
         carried = ops.neg(ops.mul(factor, next_upper))
-        upper = _written(upper, ops.select(swap, next_middle, here_upper), i)
-        upper = _written(upper, ops.select(swap, carried, next_upper), below)
+        upper = _with_row(upper, ops.select(swap, next_middle, here_upper), i)
+        upper = _with_row(upper, ops.select(swap, carried, next_upper), below)
         first, following = _read(x, i), _read(x, below)
         wide_swap = _wide(swap, first)
         top = ops.select(wide_swap, following, first)
         bottom = ops.select(wide_swap, first, following)
         bottom = ops.sub(bottom, ops.mul(_wide(factor, first), top))
-        return middle, upper, second, _written(_written(x, top, i), bottom, below), lower
+        return middle, upper, second, _with_row(_with_row(x, top, i), bottom, below), lower
 
     def substitute(
         i: ir.Value, x: ir.Value, middle: ir.Value, upper: ir.Value, second: ir.Value
@@ -171,7 +171,7 @@ def _tridiagonal_solve(inst: Instance) -> list[ir.Value]:
             known = _read(x, ops.add(at, constant(np.int32(step))))
             value = ops.sub(value, ops.mul(_wide(_read(factors, at), value), known))
         return (
-            _written(x, ops.div(value, _wide(_read(middle, at), value)), at),
+            _with_row(x, ops.div(value, _wide(_read(middle, at), value)), at),
             middle,
             upper,
             second,
@@ -205,7 +205,7 @@ def _read(x: ir.Value, i: ir.Value) -> ir.Value:
     return ops.dynamic_slice(x, *_places(x, i), sizes=(1, *type_of(x).shape[1:]))
 
 
-def _written(x: ir.Value, row: ir.Value, i: ir.Value) -> ir.Value:
+def _with_row(x: ir.Value, row: ir.Value, i: ir.Value) -> ir.Value:
     return ops.dynamic_update_slice(x, row, *_places(x, i))
 
 

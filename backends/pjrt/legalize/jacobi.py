@@ -155,10 +155,10 @@ def _orthogonalized(a: ir.Value, compute_v: bool = True) -> tuple[ir.Value, ir.V
     halves = rows(vectors, 0, even // 2), rows(vectors, even // 2, even)
     rounds = even - 1
 
-    def running(turn: ir.Value, turned: ir.Value, goes_on: ir.Value, *_: ir.Value) -> Values:
-        return [ops.and_(goes_on, ops.lt(turn, constant(np.int32(_SWEEPS * rounds))))]
+    def running(turn: ir.Value, turned: ir.Value, sweeping: ir.Value, *_: ir.Value) -> Values:
+        return [ops.and_(sweeping, ops.lt(turn, constant(np.int32(_SWEEPS * rounds))))]
 
-    def step(turn: ir.Value, turned: ir.Value, goes_on: ir.Value, *halves: ir.Value) -> Values:
+    def step(turn: ir.Value, turned: ir.Value, sweeping: ir.Value, *halves: ir.Value) -> Values:
         first, second, turned_now = _rotated(m, *halves)
         first, second = _next_round(first, second)
         turned, turn = ops.or_(turned, turned_now), ops.add(turn, constant(np.int32(1)))

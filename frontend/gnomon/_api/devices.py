@@ -16,7 +16,7 @@ from gnomon._arrays import host_values
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, placed, placed_buffer
 from gnomon._arrays.sharded import ShardedArray, sharded
-from gnomon._arrays.transfers import asked_for, guard_arrival
+from gnomon._arrays.transfers import explicit_transfers, guard_arrival
 from gnomon._config.current import Config, config
 from gnomon._sharding.device import (
     Device,
@@ -248,7 +248,7 @@ def device_put(
     if any(d and a for d, a in zip(donates, aliases, strict=True)):
         raise ValueError("device_put: may_alias and donate cannot be True at the same time")
     places = [_place(target) for target in targets]
-    with asked_for():
+    with explicit_transfers():
         put = [
             _put(leaf, place, bool(d), a is False)
             for leaf, place, d, a in zip(leaves, places, donates, aliases, strict=True)
@@ -275,14 +275,14 @@ def _put(x: Any, device: Device | NamedSharding | None, donate: bool, copy: bool
             if Config.guards_somewhere:
                 guard_arrival(x)
             value = host_values.canonical_view(x)
-            return _brought(value, device, copy=value is x and host_values.is_writable(x))
+            return _committed(value, device, copy=value is x and host_values.is_writable(x))
         # `as_operand` copies arrays that the caller may write to.
         return _put(as_operand(x), device, False, False)
     if x.device is not device:
         if Config.guards_somewhere:
             on_device.guard_arrivals([x], device)
         # No copy in host memory: arrays never change, and a view keeps its memory alive.
-        array = _brought(ConcreteArray.numpy_value(x), device, weak_type=x.weak_type)
+        array = _committed(ConcreteArray.numpy_value(x), device, weak_type=x.weak_type)
         if donate:
             x.delete()
         return array
@@ -321,7 +321,7 @@ def _put_sharded(x: Any, sharding: NamedSharding, donate: bool, copy: bool) -> A
     return result
 
 
-def _brought(
+def _committed(
     value: np.ndarray[Any, Any], device: Device, *, weak_type: bool = False, copy: bool = False
 ) -> PlacedArray:
     """An array that is committed to a device, made of a value in host memory."""
@@ -352,6 +352,6 @@ def device_get(x: Any) -> Any:
     def get(leaf: Any) -> Any:
         return leaf.__array__() if isinstance(leaf, Array) and not is_tracer(leaf) else leaf
 
-    with asked_for():
+    with explicit_transfers():
         copy_to_host_async(x)
         return tree_util.tree_map(get, x)

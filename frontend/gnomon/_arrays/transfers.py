@@ -20,7 +20,7 @@ from gnomon._diagnostics.source_location import is_internal
 from gnomon._trees.flatten import tree_leaves
 from gnomon.backends.errors import GnomonRuntimeError
 
-__all__ = ["asked_for", "described", "guard_arrival", "guard_transfer", "is_given"]
+__all__ = ["described", "explicit_transfers", "guard_arrival", "guard_transfer", "is_given"]
 
 # The names of the parameters in which operators, elementwise functions and compiled functions get
 # numbers.
@@ -28,24 +28,24 @@ _ELEMENTS = ("x", "y", "other", "x1", "x2", "a", "b", "args", "kwargs", "object"
 _log = logging.getLogger("gnomon.transfer_guard")
 
 
-class _Asked(threading.local):
-    """Whether the current transfers of this thread are explicit."""
+class _State(threading.local):
+    """Whether the transfers that this thread makes now are explicit."""
 
     def __init__(self) -> None:
-        self.yes = False
+        self.explicit = False
 
 
-_asked = _Asked()
+_state = _State()
 
 
 @contextmanager
-def asked_for() -> Iterator[None]:
-    """A context manager: the transfers in its block are explicit, as those of `device_put` are."""
-    before, _asked.yes = _asked.yes, True
+def explicit_transfers() -> Iterator[None]:
+    """Make the transfers in a block explicit, like those of `device_put`."""
+    before, _state.explicit = _state.explicit, True
     try:
         yield
     finally:
-        _asked.yes = before
+        _state.explicit = before
 
 
 def guard_arrival(x: Any) -> None:
@@ -94,7 +94,7 @@ def guard_transfer(kind: str, what: Any, where: Any = None) -> None:
       GnomonRuntimeError: the configuration does not allow it.
     """
     level = getattr(config, f"transfer_guard_{kind}") or config.transfer_guard or "allow"
-    explicit = _asked.yes
+    explicit = _state.explicit
     if level == "allow" or (explicit and not level.endswith("_explicit")):
         return
     direction = kind.replace("_", "-")

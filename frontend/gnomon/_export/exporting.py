@@ -185,20 +185,22 @@ def _export_vjp(primal: Exported) -> Exported:
     given = [a for a in in_avals if a.dtype != float0]
     positions = [i for i, a in enumerate(in_avals) if a.dtype != float0]
 
-    def on_kept(*operands: Any) -> Any:
+    def without_float0(*operands: Any) -> Any:
         leaves: list[Any] = [None] * len(in_avals)
         for i, operand in zip(positions, operands, strict=True):
             leaves[i] = operand
         return fun_vjp(*leaves)
 
-    on_kept.__name__ = fun_vjp.__name__
+    without_float0.__name__ = fun_vjp.__name__
     shardings = (*primal.in_shardings, *primal.out_shardings)
     structs = [
         ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=shardings[i])
         for i, a in zip(positions, given, strict=True)
     ]
     inner = export(
-        jit(on_kept), platforms=primal.platforms, disabled_checks=primal.disabled_safety_checks
+        jit(without_float0),
+        platforms=primal.platforms,
+        disabled_checks=primal.disabled_safety_checks,
     )(*structs)
     found = iter(inner.out_avals)
     out_avals = tuple(

@@ -80,9 +80,9 @@ def number_of(device: Device) -> int:
     and a multiple of `NUMBERS` that depends on the platform's name only, so that programs are the
     same in each process.
     """
-    told: int | None = getattr(device, "number", None)
-    if told is not None:
-        return told
+    number: int | None = getattr(device, "number", None)
+    if number is not None:
+        return number
     if in_host_memory(device):
         return device.id
     return device.id + NUMBERS * (_PLATFORMS + zlib.crc32(device.platform.encode()) % _PLATFORMS)

@@ -14,7 +14,7 @@ from gnomon.dialects.functions import Program
 __all__ = ["TraceCache"]
 
 # Programs per jitted function; one of a thousand ops takes about a megabyte.
-_MOST = 64
+_MAX_PROGRAMS = 64
 
 
 class TraceCache:
@@ -78,7 +78,7 @@ class TraceCache:
         if state.platform_questions != questions or any(map(is_tracer, traced.captures)):
             # The program depends on the platform, or on values of other traces.
             return traced, False
-        if len(self._known) >= _MOST:
+        if len(self._known) >= _MAX_PROGRAMS:
             self._known.clear()
         program = Program()
         body = program.import_body(traced.program, traced.body, {})

@@ -13,7 +13,7 @@ from gnomon._diagnostics.checked_calls import raise_on_return
 from gnomon._diagnostics.quiet import quiet
 from gnomon._diagnostics.source_location import file_and_line, user_frame
 from gnomon._sharding.device import HOST
-from gnomon._tracing import kept
+from gnomon._tracing import eager_cache
 from gnomon._trees.flatten import tree_leaves
 from gnomon.backends.interface import Executable
 from gnomon.backends.reference import Evaluator
@@ -178,5 +178,5 @@ def _tiered(program: Program, name: str) -> TieredProgram[Executable]:
 
 def clear_caches() -> None:
     """Forget the compiled functions and the prepared transformations."""
-    kept.clear()
+    eager_cache.clear()
     _compiled_functions.clear()

@@ -19,7 +19,7 @@ from gnomon._config.current import config
 from gnomon._diagnostics.source_location import user_location
 from gnomon._sharding.device import Device, default_device, in_host_memory
 from gnomon._sharding.named_sharding import NamedSharding
-from gnomon._tracing import kept
+from gnomon._tracing import eager_cache
 from gnomon._tracing.bind import as_operand, bind, trace_for
 from gnomon._tracing.constraints import constraint_mesh
 from gnomon._tracing.evaluation import check_execution, evaluator, invalid_value
@@ -235,12 +235,12 @@ def evaluate_op(
     arrays: Sequence[Any] = [concrete_value(o) for o in operands] if _on_host(place) else operands
     types = [TensorType(a.shape, a.dtype) for a in arrays]
     key = None
-    if _is_kept(op, operands, place):
-        key = kept.key_of(program, op.full_name, name, types, params)
-        run = None if key is None else kept.take(key)
+    if _is_cached(op, operands, place):
+        key = eager_cache.key_of(program, op.full_name, name, types, params)
+        run = None if key is None else eager_cache.take(key)
         if key is not None and run is not None:
             results = run(*arrays)
-            kept.give_back(key, run)
+            eager_cache.give_back(key, run)
             return _on_place(results, place)
     body = Body.build(types, lambda *given: emit_call(program, op, name, list(given), **params))
     main = program.add("main", body)
@@ -253,11 +253,11 @@ def evaluate_op(
     finally:
         program.erase(main)
     if key is not None:
-        kept.give_back(key, run)
+        eager_cache.give_back(key, run)
     return _on_place(results, place, shardings)
 
 
-def _is_kept(op: Op, operands: Sequence[Any], place: Place | None) -> bool:
+def _is_cached(op: Op, operands: Sequence[Any], place: Place | None) -> bool:
     """Whether to cache an evaluation: that of a transformation on the host, outside of traces."""
     return (
         op.full_name in TRANSFORMATIONS

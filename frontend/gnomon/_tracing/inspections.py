@@ -36,13 +36,13 @@ def inspect(x: Array, callback: Callable[[Any], Any]) -> None:
     manual = abstract is not None and bool(abstract.manual_axes)
     mesh = (concrete or abstract) if manual else None
 
-    def told(sharding: Sharding) -> tuple[()]:
+    def call(sharding: Sharding) -> tuple[()]:
         callback(sharding if mesh is None else NamedSharding(mesh, PartitionSpec()))
         return ()
 
-    kept = Callback(told)
-    trace.program.callbacks.append(kept)
-    trace.bind(ops.inspect_sharding, [x], {"callback": kept.number})
+    registered = Callback(call)
+    trace.program.callbacks.append(registered)
+    trace.bind(ops.inspect_sharding, [x], {"callback": registered.number})
 
 
 def any_inspections() -> bool:

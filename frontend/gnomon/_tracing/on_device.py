@@ -47,23 +47,23 @@ __all__ = [
     "with_places_as_operands",
 ]
 
-# How many small host values are kept on devices, and the most bytes of a small value.
-_KEPT_VALUES = 512
-_KEPT_BYTES = 1 << 14
+# The size of the cache of small host values on devices, and the limit on the bytes of one value.
+_MAX_SMALL_BUFFERS = 512
+_MAX_SMALL_BYTES = 1 << 14
 
 # An op on uncommitted operands of at most this many elements together runs on the host.
-_FEW = 1 << 16
+_MAX_HOST_ELEMENTS = 1 << 16
 
 _executables: dict[Any, Executable] = {}
-_kept: OrderedDict[Any, Buffer] = OrderedDict()
+_small_buffers: OrderedDict[Any, Buffer] = OrderedDict()
 _lock = threading.Lock()
 
 
 def clear_caches() -> None:
-    """Forget the compiled ops, and the values that are kept on devices."""
+    """Forget the compiled ops, and the values that are cached on devices."""
     _executables.clear()
     with _lock:
-        _kept.clear()
+        _small_buffers.clear()
 
 
 def place_of(operands: Sequence[Any], what: str) -> tuple[Device, bool] | None:
@@ -95,7 +95,7 @@ def computes_on_host(operands: Sequence[Any]) -> bool:
         if isinstance(x, PlacedArray) and x._value is None:
             return False
         size += x.size
-    return size <= _FEW
+    return size <= _MAX_HOST_ELEMENTS
 
 
 # ----------------------------------------------------------------------------------------- operands
@@ -107,15 +107,15 @@ def input_buffer(x: Any, device: Device, *, fresh: bool = False) -> Buffer:
     Args:
       x: an array, or a NumPy array.
       device: the device that needs the buffer.
-      fresh: whether the program may reuse the memory, so that no buffer kept for others will do.
+      fresh: whether the program may overwrite the buffer, so that it must not come from the cache.
     """
-    if isinstance(x, ConcreteArray) and in_host_memory(device) and in_host_memory(_home(x)):
+    if isinstance(x, ConcreteArray) and in_host_memory(device) and in_host_memory(_device_of(x)):
         return _shared_buffer(x)
-    value = _value_to_bring(x, device)
+    value = _value_to_transfer(x, device)
     if value is None:
         buffer: Buffer = x.device_buffer()
-    elif value.nbytes <= _KEPT_BYTES and not fresh:
-        buffer = _kept_buffer(value, device)
+    elif value.nbytes <= _MAX_SMALL_BYTES and not fresh:
+        buffer = _small_buffer(value, device)
     elif isinstance(x, PlacedArray) and x._device is device and not fresh:
         buffer = x.device_buffer()
     else:
@@ -125,7 +125,7 @@ def input_buffer(x: Any, device: Device, *, fresh: bool = False) -> Buffer:
     return buffer
 
 
-def _home(x: ConcreteArray) -> Device:
+def _device_of(x: ConcreteArray) -> Device:
     """The device of an array, or the group of its devices."""
     return x._device if isinstance(x, PlacedArray) else HOST
 
@@ -148,7 +148,7 @@ def guard_arrivals(operands: Sequence[Any], device: Device) -> None:
             guard_transfer("host_to_device", aval, device)
 
 
-def _value_to_bring(x: Any, device: Device) -> np.ndarray[Any, Any] | None:
+def _value_to_transfer(x: Any, device: Device) -> np.ndarray[Any, Any] | None:
     """The host value of an array that must be transferred to a device; None if it is there."""
     if isinstance(x, PlacedArray) and memory_of(x._device) is memory_of(device):
         return x._value if x._buffer is None else None
@@ -156,19 +156,19 @@ def _value_to_bring(x: Any, device: Device) -> np.ndarray[Any, Any] | None:
     return ConcreteArray.numpy_value(x) if isinstance(x, ConcreteArray) else np.asarray(x)
 
 
-def _kept_buffer(value: np.ndarray[Any, Any], device: Device) -> Buffer:
-    """A small value on a device, kept there for later calls."""
+def _small_buffer(value: np.ndarray[Any, Any], device: Device) -> Buffer:
+    """The buffer of a small value, cached on the device for later calls."""
     key = (device, value.dtype, value.shape, value.tobytes())
     with _lock:
-        buffer = _kept.pop(key, None)
+        buffer = _small_buffers.pop(key, None)
         if buffer is not None and not (buffer.is_deleted() or buffer.is_lost()):
-            _kept[key] = buffer  # moved to the end, as the most recently used
+            _small_buffers[key] = buffer  # moved to the end, as the most recently used
             return buffer
     made: Buffer = device.backend.put(value, device, copy=True)
     with _lock:
-        _kept[key] = made
-        if len(_kept) > _KEPT_VALUES:
-            _kept.popitem(last=False)
+        _small_buffers[key] = made
+        if len(_small_buffers) > _MAX_SMALL_BUFFERS:
+            _small_buffers.popitem(last=False)
     return made
 
 
@@ -219,7 +219,7 @@ def scalars_of_uniform(operands: Sequence[Any], device: Device) -> tuple[Types, 
     types: list[tuple[TensorType, bool]] = []
     given: list[Any] = []
     for x in operands:
-        value = _value_to_bring(x, device)
+        value = _value_to_transfer(x, device)
         uniform = value is not None and _is_uniform(value)
         types.append((TensorType(x.shape, x.dtype), uniform))
         given.append(value[(0,) * value.ndim] if uniform else x)  # type: ignore[index, union-attr]

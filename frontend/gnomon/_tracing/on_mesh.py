@@ -55,7 +55,7 @@ def run_op_on_mesh(
     shardings = result_shardings(op, operands, params, [tuple(t.shape) for t in types])
     if not is_spread(device):
         made = on_device.run_op(op, operands, params, device, committed=True, weak_type=weak_type)
-        return _labelled(made, shardings)
+        return _with_shardings(made, shardings)
     if Config.guards_somewhere:
         on_device.guard_arrivals(operands, device)
     op, operands, params = on_device.with_places_as_operands(op, operands, params)
@@ -90,7 +90,7 @@ def run_program_on_mesh(
     """
     if not is_spread(device):
         made = on_device.run_program(program, name, operands, device, committed=True)
-        return _labelled(made, shardings)
+        return _with_shardings(made, shardings)
     copy = on_device.program_of_function(program, name)
     mesh: Mesh = shardings[0].mesh if shardings else _mesh(operands)
     ins = [on_mesh(sharding_in(x), mesh, np.ndim(x)) for x in operands]
@@ -127,7 +127,7 @@ def _arrays(
     ]
 
 
-def _labelled(
+def _with_shardings(
     results: Sequence[PlacedArray], shardings: Sequence[NamedSharding]
 ) -> list[ShardedArray]:
     """Results on the only device of a mesh, with their shardings."""

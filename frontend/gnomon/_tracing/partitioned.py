@@ -129,19 +129,19 @@ def compiled_on_mesh(
 
 # ------------------------------------------------------------------------------------------ buffers
 
-# How many small host values are kept on the devices of meshes, and the most bytes of a small value.
-_KEPT_VALUES = 512
-_KEPT_BYTES = 1 << 14
+# The size of the cache of small host values on meshes, and the limit on the bytes of one value.
+_CACHE_SIZE = 512
+_MAX_SMALL_BYTES = 1 << 14
 
-_kept: OrderedDict[Any, ShardedBuffer] = OrderedDict()
+_small_buffers: OrderedDict[Any, ShardedBuffer] = OrderedDict()
 _movers: OrderedDict[Any, Executable] = OrderedDict()
 _lock = threading.Lock()
 
 
 def clear_caches() -> None:
-    """Forget the compiled resharding programs, and the values that are kept on devices."""
+    """Forget the compiled resharding programs, and the values that are cached on devices."""
     with _lock:
-        _kept.clear()
+        _small_buffers.clear()
         _movers.clear()
 
 
@@ -151,7 +151,7 @@ def mesh_buffer(x: Any, sharding: NamedSharding, *, fresh: bool = False) -> Shar
     Args:
       x: an array, or a NumPy array.
       sharding: the sharding that is needed.
-      fresh: whether the program may reuse the memory, so that no buffer kept for others will do.
+      fresh: whether the program may overwrite the buffer, so that it must not come from the cache.
     Raises:
       GnomonRuntimeError: the array is on devices of several processes, and of another mesh.
     """
@@ -167,16 +167,16 @@ def mesh_buffer(x: Any, sharding: NamedSharding, *, fresh: bool = False) -> Shar
             (moved,) = _mover(x, sharding).run([buffer])
             return moved
     value = ConcreteArray.numpy_value(x) if isinstance(x, ConcreteArray) else np.asarray(x)
-    if value.nbytes <= _KEPT_BYTES and not fresh:
+    if value.nbytes <= _MAX_SMALL_BYTES and not fresh:
         key = (layout, value.dtype, value.tobytes())
         with _lock:
-            kept = _kept.pop(key, None)
-            if kept is None or kept.is_deleted() or kept.is_lost():
-                kept = put(value, layout, copy=True)
-            _kept[key] = kept
-            if len(_kept) > _KEPT_VALUES:
-                _kept.popitem(last=False)
-        return kept
+            found = _small_buffers.pop(key, None)
+            if found is None or found.is_deleted() or found.is_lost():
+                found = put(value, layout, copy=True)
+            _small_buffers[key] = found
+            if len(_small_buffers) > _CACHE_SIZE:
+                _small_buffers.popitem(last=False)
+        return found
     # The caller may write to a NumPy array as soon as the call has returned.
     return put(value, layout, copy=not isinstance(x, ConcreteArray))
 
@@ -194,7 +194,7 @@ def _mover(x: ShardedArray, sharding: NamedSharding) -> Executable:
         mover = compiled_on_mesh(program, sharding.mesh, [x._sharding], [sharding])
     with _lock:
         _movers[key] = mover
-        if len(_movers) > _KEPT_VALUES:
+        if len(_movers) > _CACHE_SIZE:
             _movers.popitem(last=False)
     return mover
 

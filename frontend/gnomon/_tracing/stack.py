@@ -127,10 +127,10 @@ def program_platform(platform: str) -> Iterator[list[None]]:
       A list that gets an element each time that the traced code asks for the platform.
     """
     before = state.platform
-    asked: list[None] = []
-    state.platform = platform, asked
+    queries: list[None] = []
+    state.platform = platform, queries
     try:
-        yield asked
+        yield queries
     finally:
         state.platform = before
 
@@ -139,8 +139,8 @@ def platform_of(operands: Sequence[Any], what: str) -> str:
     """The platform that the program being traced is for, or that eager code on arrays runs on."""
     state.platform_questions += 1
     if state.platform is not None and state.stack:
-        platform, asked = state.platform
-        asked.append(None)
+        platform, queries = state.platform
+        queries.append(None)
         return platform
     place = place_of(operands, what)
     return (default_device() if place is None else place[0]).platform

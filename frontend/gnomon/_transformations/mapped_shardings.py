@@ -21,7 +21,7 @@ from gnomon._tracing.shardings import sharding_in
 from gnomon.backends.errors import BackendUnavailable
 from gnomon.passes.propagate_shardings import joined
 
-__all__ = ["brought", "device_mesh", "labelled"]
+__all__ = ["device_mesh", "give_shardings", "place_operands"]
 
 
 def device_mesh(mesh: Mesh | AbstractMesh, operands: Sequence[Array]) -> Mesh | None:
@@ -55,7 +55,7 @@ def device_mesh(mesh: Mesh | AbstractMesh, operands: Sequence[Array]) -> Mesh | 
     return mesh
 
 
-def brought(
+def place_operands(
     operands: Sequence[Any],
     specs: Sequence[PartitionSpec],
     mesh: Mesh,
@@ -94,15 +94,15 @@ def brought(
     return list(operands)
 
 
-def labelled(
+def give_shardings(
     results: Sequence[Any], specs: Sequence[PartitionSpec], mesh: Mesh, manual: Sequence[Any]
 ) -> list[Any]:
     """The results of a mapped function with the shardings that its ``out_specs`` give."""
     partly = len(manual) < len(mesh.axis_names)
-    return [_labelled(x, spec, mesh, partly) for x, spec in zip(results, specs, strict=True)]
+    return [_give_sharding(x, spec, mesh, partly) for x, spec in zip(results, specs, strict=True)]
 
 
-def _labelled(x: Any, spec: PartitionSpec, mesh: Mesh, partly: bool) -> Any:
+def _give_sharding(x: Any, spec: PartitionSpec, mesh: Mesh, partly: bool) -> Any:
     sharding = NamedSharding(mesh, spec)
     if not isinstance(x, ConcreteArray):
         return constrained(x, sharding, others_open=partly)

@@ -29,7 +29,7 @@ from gnomon._tracing.function import (
 )
 from gnomon._tracing.stack import named_axes
 from gnomon._tracing.trace import is_tracer
-from gnomon._transformations.mapped_shardings import brought, device_mesh, labelled
+from gnomon._transformations.mapped_shardings import device_mesh, give_shardings, place_operands
 from gnomon._trees.prefixes import broadcast_prefix
 from gnomon.dialects.shard_map import Spec
 from gnomon.dialects.shard_map import shard_map as shard_map_op
@@ -440,7 +440,7 @@ def map_shards(
     manual = [n for n in mesh.axis_names if n in axes and types[n] is not AxisType.Manual]
     placed = device_mesh(mesh, operands)
     if placed is not None:
-        operands = brought(operands, in_specs, placed, manual, what)
+        operands = place_operands(operands, in_specs, placed, manual, what)
     sizes = {str(name): mesh.shape[name] for name in manual}
 
     def traced_call(tracers: list[Any]) -> tuple[Any, Any]:
@@ -471,7 +471,7 @@ def map_shards(
     ]
     results = with_avals(results, whole)
     if placed is not None:
-        results = labelled(results, specs, placed, manual)
+        results = give_shardings(results, specs, placed, manual)
     return tree_util.tree_unflatten(traced.tree, results)
 
 

@@ -321,12 +321,12 @@ def tree_leaves_with_path(
       is_leaf: called at each step; where it is true the subtree is a leaf.
       is_leaf_takes_path: ``is_leaf`` is called with the path and the subtree.
     """
-    asked = is_leaf
-    if asked is None:
+    predicate = is_leaf
+    if predicate is None:
         return list(_walk(tree, (), lambda path, subtree: False))
     if is_leaf_takes_path:
-        return list(_walk(tree, (), asked))
-    return list(_walk(tree, (), lambda path, subtree: asked(subtree)))
+        return list(_walk(tree, (), predicate))
+    return list(_walk(tree, (), lambda path, subtree: predicate(subtree)))
 
 
 def tree_flatten_with_path(

@@ -23,7 +23,7 @@ from typing import IO
 __all__ = ["main"]
 
 # The times in seconds that the others get to report a failure, and then to end.
-_TO_TELL, _TO_END = 5.0, 5.0
+_REPORT_TIMEOUT_S, _END_TIMEOUT_S = 5.0, 5.0
 _lock = threading.Lock()
 
 
@@ -105,9 +105,9 @@ def _wait(processes: list[subprocess.Popen[str]]) -> int:
         failed = [(n, code) for n, code in enumerate(codes) if code]
         if failed:
             number, code = failed[0]
-            _say(f"process {number} of {len(processes)} {_describe(code)}; ending the others")
+            _log(f"process {number} of {len(processes)} {_describe(code)}; ending the others")
             # The others notice the failure themselves, and report what they were doing.
-            deadline = time.monotonic() + _TO_TELL
+            deadline = time.monotonic() + _REPORT_TIMEOUT_S
             while time.monotonic() < deadline and any(p.poll() is None for p in processes):
                 time.sleep(0.02)
             return code if code > 0 else 128 - code
@@ -125,7 +125,7 @@ def _describe(code: int) -> str:
         return f"was ended by signal {-code}"
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     with _lock:
         print(f"gnomon.distributed.launch: {text}", file=sys.stderr, flush=True)
 
@@ -134,7 +134,7 @@ def _end(processes: list[subprocess.Popen[str]]) -> None:
     for process in processes:
         if process.poll() is None:
             process.terminate()
-    deadline = time.monotonic() + _TO_END
+    deadline = time.monotonic() + _END_TIMEOUT_S
     for process in processes:
         try:
             process.wait(max(0.0, deadline - time.monotonic()))

@@ -184,9 +184,9 @@ def _diagonal_of(labels: str, x: Array) -> tuple[str, Array]:
 
 def _single(labels: str, x: Array, result: str) -> Array:
     labels, x = _diagonal_of(labels, x)
-    gone = tuple(i for i, label in enumerate(labels) if label not in result)
-    if gone:
-        x = sum_(x, gone, dtype=x.dtype)
+    summed = tuple(i for i, label in enumerate(labels) if label not in result)
+    if summed:
+        x = sum_(x, summed, dtype=x.dtype)
         labels = "".join(label for label in labels if label in result)
     return transpose(x, [labels.index(label) for label in result])
 
@@ -215,9 +215,9 @@ def _pair(
 def _reduced(labels: str, x: Array, needed: str) -> tuple[str, Array]:
     """Take diagonals, and sum over labels that occur nowhere else."""
     labels, x = _diagonal_of(labels, x)
-    gone = tuple(i for i, label in enumerate(labels) if label not in needed)
-    if gone:
-        x = sum_(x, gone, dtype=x.dtype)
+    summed = tuple(i for i, label in enumerate(labels) if label not in needed)
+    if summed:
+        x = sum_(x, summed, dtype=x.dtype)
     return "".join(label for label in labels if label in needed), x
 
 

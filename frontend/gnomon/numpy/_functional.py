@@ -189,8 +189,8 @@ def apply_along_axis(
     place = canonical_axis(axis, x.ndim)
     function: Callable[..., Any] = lambda vector: func1d(vector, *args, **kwargs)  # noqa: E731
     # Each wrapper maps the outermost remaining dimension; the last wrapper runs first.
-    for axis_behind in range(1, x.ndim - place):
-        function = vmap(function, in_axes=axis_behind, out_axes=-1)
+    for mapped_axis in range(1, x.ndim - place):
+        function = vmap(function, in_axes=mapped_axis, out_axes=-1)
     for _ in range(place):
         function = vmap(function, in_axes=0, out_axes=0)
     return function(x)

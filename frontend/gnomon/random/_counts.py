@@ -35,12 +35,12 @@ from gnomon.random._samplers import (
 )
 
 _FLOAT32 = np.dtype(np.float32)
-_MOST_ROUNDS = 2**31 - 2
+_MAX_ROUNDS = 2**31 - 2
 
 
 def _rounds(limit: float) -> Array:
     """The maximum number of rounds of a draw, which JAX limits, too."""
-    return wrap(np.array(min(limit, _MOST_ROUNDS), np.int32))
+    return wrap(np.array(min(limit, _MAX_ROUNDS), np.int32))
 
 
 _FIRST = np.int32(0)

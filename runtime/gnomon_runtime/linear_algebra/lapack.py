@@ -47,7 +47,7 @@ def factor_in_place(columns: np.ndarray) -> np.ndarray | None:
     """
     found = _getrf(columns.dtype)
     count, n, m = columns.shape
-    if found is None or not _pays(count, min(m, n)):
+    if found is None or not _is_worthwhile(count, min(m, n)):
         return None
     function, integer = found
     pivots = np.empty((count, min(m, n)), integer)
@@ -74,7 +74,7 @@ def substitute_in_place(
     """
     found = _trsm(matrix.dtype)
     count, n, k = x.shape
-    if found is None or not _pays(count, n):
+    if found is None or not _is_worthwhile(count, n):
         return False
     # Fortran sees the transposes: x^T = b^T matrix^-T.
     transposed = not matrix.flags.c_contiguous
@@ -93,7 +93,7 @@ def substitute_in_place(
     return True
 
 
-def _pays(count: int, size: int) -> bool:
+def _is_worthwhile(count: int, size: int) -> bool:
     """Whether one call per matrix is faster than one NumPy operation per column on all of them."""
     return size >= 16 or count <= 8 * size
 

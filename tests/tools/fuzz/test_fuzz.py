@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gnomon.tools.fuzz import catalog, checking, generating, oracle, session, together
+from gnomon.tools.fuzz import batches, catalog, checking, generating, oracle, session
 from gnomon.tools.fuzz.__main__ import main
+from gnomon.tools.fuzz.batches import Seeded, check_batch
 from gnomon.tools.fuzz.checking import Counts, Failure, check, known_difference, reference
 from gnomon.tools.fuzz.generating import Cell, Generator, RefusedError
 from gnomon.tools.fuzz.judging import Judge
@@ -30,9 +31,8 @@ from gnomon.tools.fuzz.program import (
 )
 from gnomon.tools.fuzz.reducing import reduce
 from gnomon.tools.fuzz.reporting import reproducer
-from gnomon.tools.fuzz.running import JAX, Library, Outcome, run, run_together
+from gnomon.tools.fuzz.running import JAX, Library, Outcome, run, run_batch
 from gnomon.tools.fuzz.session import Settings, explore, explore_isolated
-from gnomon.tools.fuzz.together import Seeded, check_together
 
 
 def program(*texts: str, results: tuple[str, ...] = (), size: int = 5) -> Program:
@@ -204,7 +204,7 @@ def members(*programs: Program) -> list[Seeded]:
 def checked(batch: list[Seeded]) -> list[tuple[int, Failure]]:
     """The seeds that fail together."""
     counts = Counts()
-    return [(m.seed, f) for m, f in check_together(batch, jax=False, counts=counts)]
+    return [(m.seed, f) for m, f in check_batch(batch, jax=False, counts=counts)]
 
 
 def test_what_cannot_be_traced_fails_alone() -> None:
@@ -222,9 +222,9 @@ def test_programs_that_do_not_compile_as_one_are_halved(monkeypatch: pytest.Monk
         sizes.append(len(programs))
         if len(programs) > 1:
             return [Outcome(error=ValueError("too many"))] * len(programs)
-        return run_together(library, programs)
+        return run_batch(library, programs)
 
-    monkeypatch.setattr(together, "run_together", refuse_many)
+    monkeypatch.setattr(batches, "run_batch", refuse_many)
     assert not checked(members(*[program("{x} * 2")] * 3))
     assert sizes == [3, 1, 2, 1, 1]
 
@@ -233,14 +233,14 @@ def test_wrong_results_are_blamed_on_their_program(monkeypatch: pytest.MonkeyPat
     """On the company, where the program is right alone."""
 
     def corrupt(library: Library, programs: list[Program]) -> list[Outcome]:
-        first, second = run_together(library, programs)
+        first, second = run_batch(library, programs)
         return [first, replace(second, values=(second.values[0] + 1,))]
 
     def corrupt_alone(library: Library, tested: Program, *, jitted: bool) -> Outcome:
         outcome = run(library, tested, jitted=jitted)
         return replace(outcome, values=(outcome.values[0] + 1,)) if jitted else outcome
 
-    monkeypatch.setattr(together, "run_together", corrupt)
+    monkeypatch.setattr(batches, "run_batch", corrupt)
     batch = members(program("{x} * 2"), program("{x} * 3"))
     ((seed, failure),) = checked(batch)
     assert seed == 1 and failure.kind == "unsteady"
@@ -255,7 +255,7 @@ def test_programs_of_a_crash_are_run_alone(monkeypatch: pytest.MonkeyPatch) -> N
     def events(seeds: list[int], settings: Settings, *_: float) -> Iterator[dict[str, Any]]:
         ran.append(list(seeds))
         yield {"begin": list(seeds)}
-        if 2 in seeds and (settings.together == 1 or 1 in seeds):
+        if 2 in seeds and (settings.batch_size == 1 or 1 in seeds):
             yield {"died": "ended with status -11"}
             return
         counters = {"repeated": {}, "jax_refuses": {}, "known": {}}
@@ -380,7 +380,7 @@ def serve_without_cosine(pipe: Any) -> None:
         programs, _ = pipe.recv()
         if any("gnp.cos" in tested.source() for tested in programs):
             os.abort()
-        pipe.send(run_together(JAX, programs))
+        pipe.send(run_batch(JAX, programs))
 
 
 @pytest.mark.usefixtures("crashing_jax")
@@ -388,7 +388,7 @@ def test_a_crash_of_jax_is_an_error_of_jax() -> None:
     """The others of its company are compared."""
     batch = members(program("gnp.sin({x})"), program("gnp.cos({x})"), program("gnp.exp({x})"))
     counts = Counts()
-    ((failed, failure),) = check_together(batch, jax=True, counts=counts)
+    ((failed, failure),) = check_batch(batch, jax=True, counts=counts)
     assert failed.seed == 1
     assert failure == Failure("jax refuses", "Crash: JAX's process ended with status -6")
     assert counts.checks == 3 + 2

@@ -348,15 +348,15 @@ class _Rewriter(Emitter):
         loop = self.create_with_regions("scf.for", wide, [*bounds, *handed], 1)
         arguments = loop.regions[0].blocks.append(bounds[0].type, *wide).arguments
         inner = self.within(loop.regions[0].blocks[0])
-        number, *carried = inner._narrowed(list(arguments), [start.type, *types])
+        number, *carried = inner._converted(list(arguments), [start.type, *types])
         inner.create("scf.yield", [], inner._widened(iteration(inner, number, carried)))
-        return self._narrowed(list(loop.results), types)
+        return self._converted(list(loop.results), types)
 
     def _widened(self, values: Sequence[ir.Value]) -> list[ir.Value]:
         with ir.InsertionPoint(self.here):
             return [widened(v) for v in values]
 
-    def _narrowed(self, values: Sequence[ir.Value], types: Sequence[ir.Type]) -> list[ir.Value]:
+    def _converted(self, values: Sequence[ir.Value], types: Sequence[ir.Type]) -> list[ir.Value]:
         with ir.InsertionPoint(self.here):
             return [narrowed(v, t) for v, t in zip(values, types, strict=True)]
 
@@ -419,4 +419,4 @@ class _Rewriter(Emitter):
         this.create("scf.yield", [], this._widened(values))
         rest = others._branches(index, number + 1, blocks, types, hosted)
         others.create("scf.yield", [], others._widened(rest))
-        return self._narrowed(list(branch.results), types)
+        return self._converted(list(branch.results), types)

@@ -56,7 +56,7 @@ _F32 = np.dtype(np.float32)
 # Rows of up to this many elements are compared pair by pair, however many rows there are.
 _SHORT = 16
 # Longer rows are, too, up to this many comparisons, which take as long as a call on the host.
-_FEW_COMPARISONS = 1 << 15
+_MAX_COMPARISONS = 1 << 15
 # The bits of a position in such a row.
 _MARK = 16
 
@@ -97,7 +97,7 @@ def _ordered(x: ir.Value, *, total: bool = False) -> list[ir.Value]:
 def _is_cheap(type_: TensorType, dimension: int) -> bool:
     """Whether comparing all pairs of a row is fast."""
     n = type_.shape[dimension]
-    return n <= _SHORT or type_.size * n <= _FEW_COMPARISONS
+    return n <= _SHORT or type_.size * n <= _MAX_COMPARISONS
 
 
 def _permutation(keys: Sequence[ir.Value], target: Target) -> ir.Value:

@@ -21,7 +21,7 @@ from gnomon.dialects.mlir import ir
 __all__ = ["LEGALIZATIONS"]
 
 _F64 = np.dtype(np.float64)
-_LARGEST = 4
+_MAX_EXPONENT = 4
 
 
 def _power(inst: Instance) -> Sequence[ir.Value] | None:
@@ -30,7 +30,7 @@ def _power(inst: Instance) -> Sequence[ir.Value] | None:
         return None
     x, y = inst.operands
     exponent = _literal(y)
-    if exponent is None or 2 * exponent % 2 != 1 or abs(exponent) > _LARGEST:
+    if exponent is None or 2 * exponent % 2 != 1 or abs(exponent) > _MAX_EXPONENT:
         return None
     wide = convert(x, _F64)
     # sqrt gives -0 for -0 and nan for -inf, but the powers of both are those of 0 and infinity.

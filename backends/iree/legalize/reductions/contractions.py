@@ -28,7 +28,7 @@ __all__ = ["LEGALIZATIONS"]
 
 _PIECE = 2048
 # The most elements that the pieces of a result may have together.
-_MOST = 1 << 20
+_MAX_ELEMENTS = 1 << 20
 
 
 def _contraction(inst: Instance) -> Sequence[ir.Value] | None:
@@ -55,7 +55,7 @@ def _pieces(inst: Instance) -> tuple[int, int]:
     sizes = [inst.operand_types[0].shape[d] for d in dims]
     longest = max(sizes, default=1)
     pieces = -(-longest // _PIECE)
-    if longest <= STAGE or inst.type.size * pieces > _MOST:
+    if longest <= STAGE or inst.type.size * pieces > _MAX_ELEMENTS:
         return 1, 0
     return pieces, sizes.index(longest)
 

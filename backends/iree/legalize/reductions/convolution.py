@@ -40,11 +40,11 @@ __all__ = ["LEGALIZATIONS"]
 Dims = tuple[int, ...]
 
 # With more slices than this, compiling takes longer than running saves.
-_MOST_TAPS = 64
+_MAX_TAPS = 64
 # Fewer multiplications than this are not worth a rewrite.
-_FEW_PRODUCTS = 1 << 15
+_MIN_PRODUCTS = 1 << 15
 # The most bytes that the concatenated slices may take.
-_MOST_BYTES = 1 << 27
+_MAX_BYTES = 1 << 27
 
 
 def _convolution(inst: Instance, takes_groups: bool) -> Sequence[ir.Value]:
@@ -63,9 +63,9 @@ def _convolution(inst: Instance, takes_groups: bool) -> Sequence[ir.Value]:
     out = tuple(inst.type.shape[d] for d in g.out_spec[2:])
     taps = min(math.prod(kernel), math.prod(out))
     depthwise = g.feature_group_count > 1 and depth == 1
-    few = inst.type.size * depth * math.prod(kernel) < _FEW_PRODUCTS
+    few = inst.type.size * depth * math.prod(kernel) < _MIN_PRODUCTS
     grouped = g.feature_group_count > 1 or g.batch_group_count > 1
-    if depthwise or ((few or taps > _MOST_TAPS) and (takes_groups or not grouped)):
+    if depthwise or ((few or taps > _MAX_TAPS) and (takes_groups or not grouped)):
         return [_native(inst, g, lhs, rhs, features_last=depthwise)]
     precision = inst.params["precision"]
     x = _spread(lhs, g.lhs_spec[2:], g.padding, g.lhs_dilation)
@@ -250,7 +250,7 @@ def _taps_of_kernel(product: _Product, lhs: ir.Value, rhs: ir.Value) -> ir.Value
     w = reshape(w, (groups, places, depth, features))
     if groups * depth * features == 1 and all(step == 1 for step in g.window_strides):
         result = _sum_of_multiples(taps, reshape(w, (places,)))
-    elif places == 1 or groups * rows * places * depth * type_of(x).dtype.itemsize <= _MOST_BYTES:
+    elif places == 1 or groups * rows * places * depth * type_of(x).dtype.itemsize <= _MAX_BYTES:
         columns = taps[0] if places == 1 else ops.concatenate(*taps, dimension=2)
         result = product.multiply(columns, reshape(w, (groups, places * depth, features)))
     else:

@@ -43,7 +43,7 @@ _DIRECT = 32
 # The longest prime that is one product: a chirp costs about four transforms of twice the length.
 _DIRECT_PRIME = 150
 # This many multiplications take as long as NumPy, including the 50 us of a call on the host.
-_MOST_PRODUCTS = 1 << 21
+_MAX_PRODUCTS = 1 << 21
 
 
 def fourier_rules(target: Target) -> dict[str, Rule]:
@@ -54,7 +54,7 @@ def fourier_rules(target: Target) -> dict[str, Rule]:
         if inst.type.size == 0 or inst.operand_types[0].size == 0:
             return [zeros(inst.type)]
         products = [_products_a_point(n) for n in inst.params["lengths"]]
-        is_large = inst.type.size * sum(products) > _MOST_PRODUCTS
+        is_large = inst.type.size * sum(products) > _MAX_PRODUCTS
         # A chirp takes seconds to compile.
         if capabilities.host_calls and capabilities.host_memory and (0 in products or is_large):
             return call_on_host(inst)

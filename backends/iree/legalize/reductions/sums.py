@@ -13,7 +13,7 @@ The form of a stage determines its speed (25 million f32, one core):
   whose columns are added first: memory is read in order, into a vector of sums, in 9.5 ms, which is
   the speed of memory.
 - Along another dimension, IREE takes a few columns from the first row to the last: 73 ms for one
-  operand of 5000 rows. Stages of about `_FEW_ROWS` rows, which stay in the cache, take 28 ms.
+  operand of 5000 rows. Stages of about `_STAGE_ROWS` rows, which stay in the cache, take 28 ms.
 - Columns that do not fill a vector IREE takes one by one, in every tile: 1.4 ms for 1001 columns of
   1000 rows, and 2.9 ms for their maxima. With the last `_LANES` columns computed separately, as a
   vector that may overlap the others, this takes 0.21 ms and 0.29 ms.
@@ -39,13 +39,13 @@ __all__ = ["LEGALIZATIONS", "STAGE", "sum_along"]
 # The most elements that are added up one after another.
 STAGE = 4096
 _PIECE = 1024
-_SMALLEST_PIECE = 32
+_MIN_PIECE = 32
 # The fewest f32 lanes of a CPU's vectors, and the number of lanes that a stage uses.
 _VECTOR = 4
 _LANES = 8
 # Operands with this many elements or more do not fit in a core's cache.
 _LARGE = 1 << 20
-_FEW_ROWS = 32
+_STAGE_ROWS = 32
 # IREE puts fewer columns than this into one tile.
 _SEVERAL_TILES = 512
 
@@ -94,7 +94,7 @@ def _groups(shape: Sequence[int], axes: Sequence[int]) -> Iterator[tuple[int, ..
     yield group
 
 
-def _piece(size: int, most: int = 2 * _PIECE, least: int = _SMALLEST_PIECE) -> int | None:
+def _piece(size: int, most: int = 2 * _PIECE, least: int = _MIN_PIECE) -> int | None:
     """The number of elements that a stage adds up: a divisor of ``size``, or None.
 
     With a divisor, the operand can be computed in the stage's kernel. Padding would have to store
@@ -172,11 +172,11 @@ def _is_strided(type_: TensorType, axes: Sequence[int]) -> bool:
     if len(axes) != 1 or axes[0] == type_.rank - 1:
         return False
     rows = type_.shape[axes[0]]
-    return rows >= 4 * _FEW_ROWS and math.prod(type_.shape[axes[0] :]) >= _LARGE
+    return rows >= 4 * _STAGE_ROWS and math.prod(type_.shape[axes[0] :]) >= _LARGE
 
 
 def _by_rows(x: ir.Value, axis: int) -> ir.Value:
-    piece = _piece(type_of(x).shape[axis], 3 * _FEW_ROWS // 2, _FEW_ROWS // 2)
+    piece = _piece(type_of(x).shape[axis], 3 * _STAGE_ROWS // 2, _STAGE_ROWS // 2)
     return sum_along(_sum_pieces(x, axis, piece) if piece else x, axis)
 
 

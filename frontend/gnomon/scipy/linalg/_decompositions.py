@@ -172,7 +172,7 @@ def eigh_tridiagonal(
         raise NotImplementedError("eigh_tridiagonal(..., select='v') is not implemented")
     if select not in ("a", "i"):
         raise ValueError("'select must have a value in {'a', 'i', 'v'}.")
-    diagonal, beside = promoted("scipy.linalg.eigh_tridiagonal", d, e, inexact=True)
+    diagonal, off_diagonal = promoted("scipy.linalg.eigh_tridiagonal", d, e, inexact=True)
     chosen = slice(None)
     if select == "i":
         if select_range is None:
@@ -180,7 +180,7 @@ def eigh_tridiagonal(
         if select_range[0] > select_range[1]:
             raise ValueError("Got empty index range in select_range.")
         chosen = slice(int(select_range[0]), int(select_range[1]) + 1)
-    above = gnp.diag(beside, 1)
+    above = gnp.diag(off_diagonal, 1)
     matrix = gnp.diag(diagonal) + above + adjoint(above)
     values, vectors = gnp.linalg.eigh(matrix)
     values = getitem(values, chosen)

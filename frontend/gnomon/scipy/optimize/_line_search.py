@@ -81,11 +81,11 @@ def line_search(
         found, slope = value_and_gradient(x + step * direction)
         return Point(step, found, dot(slope, direction), slope)
 
-    def goes_on(state: _State) -> Array:
+    def is_unfinished(state: _State) -> Array:
         return ~state.done & (state.evaluations < max_evaluations)
 
     def advance(state: _State) -> _State:
-        return _narrowed(state, at(state.next_step), start)
+        return _advanced(state, at(state.next_step), start)
 
     first = _State(
         low=start,
@@ -95,14 +95,14 @@ def line_search(
         done=gnp.array(False),
         evaluations=gnp.array(0),
     )
-    last = lax.while_loop(goes_on, advance, first)
+    last = lax.while_loop(is_unfinished, advance, first)
     # A step that is not flat enough is accepted if the decrease exceeds the rounding errors.
     lowered = value - last.low.value
     least = np.sqrt(np.finfo(value.dtype).eps) * gnp.maximum(abs(value), abs(last.low.value))
     return Search(last.low, last.done | (lowered > least), last.bracketed, last.evaluations)
 
 
-def _narrowed(state: _State, point: Point, start: Point) -> _State:
+def _advanced(state: _State, point: Point, start: Point) -> _State:
     """The state after the function has been evaluated at a point."""
     low = state.low
     promised = start.value + _DECREASE * point.step * start.slope

@@ -94,7 +94,7 @@ def run(
         ),
     )
 
-    def goes_on(state: State) -> Array:
+    def is_unfinished(state: State) -> Array:
         return gnp.equal(state.status, UNDEFINED)
 
     def advance(state: State) -> State:
@@ -135,7 +135,7 @@ def run(
             status.astype(state.status.dtype),
         )
 
-    return lax.while_loop(goes_on, advance, first)
+    return lax.while_loop(is_unfinished, advance, first)
 
 
 def _first_step(state: State, direction: Array) -> Array:
@@ -210,18 +210,18 @@ def last_steps(count: int) -> Approximation:
         return _Steps(none, none, gnp.zeros(count, x.dtype), gnp.ones((), x.dtype))
 
     def times(known: _Steps, gradient: Array) -> Array:
-        def back(rest: Array, each: Any) -> tuple[Array, Array]:
+        def backward(rest: Array, each: Any) -> tuple[Array, Array]:
             step, change, weight = each
             part = weight * dot(step, rest)
             return rest - part * change, part
 
-        def forth(found: Array, each: Any) -> tuple[Array, None]:
+        def forward(found: Array, each: Any) -> tuple[Array, None]:
             (step, change, weight), part = each
             return found + (part - weight * dot(change, found)) * step, None
 
         pairs = known.steps, known.changes, known.weights
-        rest, parts = lax.scan(back, gradient, pairs, reverse=True)
-        return lax.scan(forth, known.scale * rest, (pairs, parts))[0]
+        rest, parts = lax.scan(backward, gradient, pairs, reverse=True)
+        return lax.scan(forward, known.scale * rest, (pairs, parts))[0]
 
     def updated(known: _Steps, step: Array, change: Array) -> _Steps:
         curvature = dot(change, step)

@@ -21,7 +21,7 @@ from gnomon.tools.fuzz.checking import (
 from gnomon.tools.fuzz.judging import Judge
 from gnomon.tools.fuzz.oracle import ask_jax
 from gnomon.tools.fuzz.program import Program, combined
-from gnomon.tools.fuzz.running import GNOMON, JAX, Library, Outcome, message, run_together
+from gnomon.tools.fuzz.running import GNOMON, JAX, Library, Outcome, message, run_batch
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Seeded:
     program: Program
 
 
-def check_together(
+def check_batch(
     members: Sequence[Seeded], *, jax: bool, counts: Counts
 ) -> Iterator[tuple[Seeded, Failure]]:
     """Run programs with the same `x64` and target as one, then each one that fails alone.
@@ -62,7 +62,7 @@ def check_together(
             suspects.append(member)
     for member in suspects:
         failure = check(member.program, jax=False, counts=counts)
-        yield (member, failure) if failure is not None else _in_company(sound, member)
+        yield (member, failure) if failure is not None else _combined_failure(sound, member)
     if not jax:
         return
     agreeing = [member for member in sound if member not in suspects]
@@ -78,14 +78,14 @@ def _outcomes(library: Library, members: Sequence[Seeded]) -> list[Outcome]:
     if not members:
         return []
     programs = [member.program for member in members]
-    outcomes = ask_jax(programs) if library is JAX else run_together(library, programs)
+    outcomes = ask_jax(programs) if library is JAX else run_batch(library, programs)
     if len(members) > 1 and all(outcome.error is not None for outcome in outcomes):
         half = len(members) // 2
         return _outcomes(library, members[:half]) + _outcomes(library, members[half:])
     return outcomes
 
 
-def _in_company(members: Sequence[Seeded], member: Seeded) -> tuple[Seeded, Failure]:
+def _combined_failure(members: Sequence[Seeded], member: Seeded) -> tuple[Seeded, Failure]:
     """The failure of the combined program, for a member that is correct alone."""
     whole = Seeded(member.seed, combined([m.program for m in members]))
     failure = check(whole.program, jax=False)

@@ -13,7 +13,7 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon._tracing import kept
+from gnomon._tracing import eager_cache
 from gnomon.passes.differentiate import Differentiator
 from gnomon.passes.vectorize import Vectorizer
 
@@ -132,7 +132,7 @@ def test_control_flow_inside(derivations: list[str]) -> None:
         assert [gn.grad(f)(2.0, n).item() for n in (2, 3)] == [4, 12]
 
 
-def test_callbacks_are_not_kept_alive() -> None:
+def test_the_cache_does_not_keep_callbacks_alive() -> None:
     class Big:
         """Something that the callback refers to."""
 
@@ -151,7 +151,7 @@ def test_callbacks_are_not_kept_alive() -> None:
     assert reference() is None
 
 
-def test_arrays_are_not_kept_alive() -> None:
+def test_the_cache_does_not_keep_arrays_alive() -> None:
     def use() -> weakref.ref[Any]:
         captured = gnp.ones(1000)
         gn.grad(lambda x: (x * captured).sum())(1.0)
@@ -162,12 +162,12 @@ def test_arrays_are_not_kept_alive() -> None:
     assert reference() is None
 
 
-def test_what_is_kept_is_bounded() -> None:
-    for i in range(kept._MOST + 20):
+def test_the_cache_is_bounded() -> None:
+    for i in range(eager_cache._MAX_RUNS + 20):
         gn.grad(lambda x, i=i: x * float(i + 0.5))(1.0)
-    assert len(kept._known) == kept._MOST
+    assert len(eager_cache._runs) == eager_cache._MAX_RUNS
     gn.clear_caches()
-    assert not kept._known
+    assert not eager_cache._runs
 
 
 def test_threads_do_not_share_an_evaluation() -> None:
@@ -187,9 +187,9 @@ def test_threads_do_not_share_an_evaluation() -> None:
     assert found == [True] * 80
 
 
-def test_an_error_is_not_kept() -> None:
+def test_errors_are_not_cached() -> None:
     f = gn.jit(lambda x: lax.while_loop(lambda v: v < 10, lambda v: v * 2, x))
     for _ in range(2):
         with pytest.raises(ValueError, match="while_loop"):
             gn.grad(f)(1.0)
-    assert not kept._known
+    assert not eager_cache._runs

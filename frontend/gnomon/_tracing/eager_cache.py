@@ -23,10 +23,10 @@ Run = Callable[..., list[np.ndarray]]
 """A prepared evaluation, from arrays to arrays."""
 
 # The number of entries: a few megabytes for programs of a hundred ops.
-_MOST = 128
+_MAX_RUNS = 128
 _SYMBOL = re.compile(r'@(?:"([^"]*)"|([\w.$-]+))')
 
-_known: OrderedDict[Hashable, Run] = OrderedDict()
+_runs: OrderedDict[Hashable, Run] = OrderedDict()
 
 
 def key_of(
@@ -67,19 +67,19 @@ def key_of(
 
 def take(key: Hashable) -> Run | None:
     """Remove an evaluation and return it; None if there is none or another call uses it."""
-    return _known.pop(key, None)
+    return _runs.pop(key, None)
 
 
 def give_back(key: Hashable, run: Run) -> None:
     """Put a prepared evaluation into the cache when its call is over."""
-    _known[key] = run
-    while len(_known) > _MOST:
+    _runs[key] = run
+    while len(_runs) > _MAX_RUNS:
         try:
-            _known.popitem(last=False)
+            _runs.popitem(last=False)
         except KeyError:  # another thread took the last one
             return
 
 
 def clear() -> None:
     """Forget everything."""
-    _known.clear()
+    _runs.clear()
