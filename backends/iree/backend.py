@@ -235,7 +235,10 @@ class IreeBackend:
         given = self.pipeline.without_library(artifact, artifact.plan.ordered)
         if given is None:
             return artifact
-        return replace(artifact, plan=_with_input(artifact.plan, given))
+        plan: Plan = artifact.plan
+        tiled = self._options(ProgramCost(**vars(artifact.cost))).data_tiling
+        plan = replace(plan, options=replace(plan.options, data_tiling=tiled))
+        return replace(artifact, plan=_with_input(plan, given))
 
     def locate_refusal(self, artifact: Artifact) -> str:
         """The compiler's error for a program that it rejects, with the user's lines.
@@ -358,6 +361,10 @@ def _input_of(artifact: Artifact) -> bytes:
 def _with_input(plan: Plan, given: CompilerInput) -> Plan:
     """A plan with another input for the compiler, and the options that fit its form."""
     options = plan.options
+    if given.calls_library:
+        # The products that gain by tiling are the library's. For the small ones that are left, the
+        # packing of each operand would be a kernel of its own.
+        options = replace(options, data_tiling=False)
     if given.form not in (None, Form.SELECTS):
         options = replace(options, hoist_constants=False)
     if given.form is Form.STEPS and options.execution_model == "async":

@@ -132,10 +132,14 @@ def _parts(ir: CompilerIR, executable: int) -> _Parts | None:
     found = {ir.name(op): op for op in _members(ir, variant)}
     if len(list(_members(ir, variant))) != 2 or found.keys() != {_EXPORT, _MODULE}:
         return None
-    function = _only(ir, found[_MODULE], _FUNCTION)
-    if function is None:
+    functions = _members(ir, found[_MODULE])
+    if any(ir.name(op) != _FUNCTION for op in functions):
         return None
-    return _Parts(variant, found[_EXPORT], found[_MODULE], function)
+    # The others are declarations of functions that the dynamic loader finds, such as the BLAS's.
+    defined = [op for op in functions if any(True for _ in ir.blocks(op))]
+    if len(defined) != 1:
+        return None
+    return _Parts(variant, found[_EXPORT], found[_MODULE], defined[0])
 
 
 def _only(ir: CompilerIR, op: int, name: str) -> int | None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from gnomon.backends.compilation import Artifact, Lowering, Observer
+from gnomon.backends.iree.blas import SYMBOL
 from gnomon.backends.iree.host import HostFunction, collect, publish
 from gnomon.backends.iree.legalize.after_lowering.device_description import describe_device
 from gnomon.backends.iree.legalize.control.forms import Form, forms_of, write_control_flow
@@ -70,6 +71,11 @@ class CompilerInput:
     code: str | None
     form: Form | None = None
     stepped: bool = False
+
+    @property
+    def calls_library(self) -> bool:
+        """Whether NumPy's BLAS computes the program's large products."""
+        return self.code is not None and SYMBOL in self.code
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,10 @@ import gnomon.numpy as gnp
 from gnomon.backends.cache import ExecutableCache
 from gnomon.backends.iree import kernel_cache
 from gnomon.backends.iree.backend import iree_backend
+from gnomon.backends.iree.blas import has_products
 from gnomon.backends.iree.compiler import CompileOptions, compile_flags, shutdown
 from gnomon.backends.iree.kernels import pack, unpack
+from gnomon.backends.iree.legalize import library_products
 from gnomon.backends.iree.targets import find_linker, find_target
 from gnomon.backends.iree.worker import KERNELS_APART
 
@@ -107,6 +109,21 @@ def test_results_are_those_of_the_whole_program(
     assert_equal(values_of(step_of("tst"), *arguments()), expected)
     ((kernels, known),) = counts()
     assert kernels >= 4 and known == 0
+
+
+@pytest.mark.skipif(not has_products(), reason="NumPy ships no OpenBLAS that kernels could call")
+def test_programs_that_call_the_library(
+    folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel that calls the BLAS is one for products of all sizes, and found again."""
+    monkeypatch.setattr(library_products, "SMALLEST", {"f32": 1})
+    monkeypatch.setattr(library_products, "SMALLEST_ITEM", 1)
+    monkeypatch.setattr(library_products, "NARROWEST", 1)
+    expected = whole(monkeypatch, step_of("tst"), *arguments())
+    assert_equal(values_of(step_of("tst"), *arguments()), expected)
+    values_of(step_of("tst"), *arguments(batch=12))
+    (kernels, known), (_, shared) = counts()
+    assert kernels >= 4 and known == 0 < shared
 
 
 def test_an_edit_of_one_layer_compiles_its_kernels_alone(

@@ -82,8 +82,9 @@ def test_every_product_of_the_table(all_sizes: None) -> None:
     check_compiled(BACKEND, cases)
 
 
-def test_the_thresholds_decide() -> None:
-    large, small = numbers(512, 512), numbers(8, 8)
+@pytest.mark.parametrize("dtype", [f32, f64])
+def test_the_thresholds_decide(dtype: Any) -> None:
+    large, small = numbers(512, 512, dtype=dtype), numbers(8, 8, dtype=dtype)
     assert calls(lowered(gnp.matmul, large, large)) == 1
     assert calls(lowered(gnp.matmul, small, small)) == 0
     assert calls(lowered(gnp.matmul, large, large[:, :4])) == 0
@@ -236,6 +237,14 @@ def test_programs_in_several_threads() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_operands_are_not_packed_where_the_library_multiplies() -> None:
+    """Products of the compiler are tiled only in programs without the library's, and in files."""
+    a = numbers(512, 512, dtype=f32)
+    artifact = lowered(lambda a: (a @ a)[:, :8] @ a[:8], a)
+    assert calls(artifact) == 1 and not artifact.plan.options.data_tiling
+    assert BACKEND._without_library(artifact).plan.options.data_tiling
 
 
 def test_other_targets_and_files_keep_the_kernels_of_the_compiler() -> None:
