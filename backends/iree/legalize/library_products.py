@@ -33,9 +33,9 @@ logger = logging.getLogger(__name__)
 #   n      128    192    256            512            1024
 #   f64    1.08   1.04   0.80 to 0.98   0.73 to 0.94   0.55 to 0.78
 #   f32    -      -      about 1        about 1        about 1
-# On an Intel Xeon with AVX-512, f32: 0.6 for 256 and 0.5 for 1024 rows. IREE can tile its kernel for
-# the caches, which makes it as fast on the first processor, but packs the operands in kernels of
-# their own. The library's kernel is the same for all sizes: a perceptron's training step has 22
+# On an Intel Xeon with AVX-512, f32: 0.6 for 256 and 0.5 for 1024 rows. IREE can tile its kernel
+# for the caches, which makes it as fast on the first processor, but packs the operands in kernels
+# of their own. The library's kernel is the same for all sizes: a perceptron's training step has 22
 # kernels to compile instead of 39, and that of a GPT runs in 28 ms instead of 40.
 SMALLEST = {"f32": 1 << 22, "f64": 1 << 23}
 # The least number of multiplications in each product of a batch. The same ratio for a batch of 64
