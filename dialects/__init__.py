@@ -18,7 +18,8 @@ from gnomon.dialects import (  # noqa: F401
     creation,
     cumulative,
     custom_batching,
-    custom_derivatives,
+    custom_jvp,
+    custom_vjp,
     dynamic,
     elementwise,
     fourier,
@@ -34,11 +35,12 @@ from gnomon.dialects import (  # noqa: F401
     reduction,
     shard_map,
     sharding_constraint,
+    slicing,
     sorting,
     structural,
     windowed,
 )
-from gnomon.dialects.contract import load_dialect
+from gnomon.dialects.definition import load_dialect
 from gnomon.dialects.mlir import when_loaded
 
 when_loaded(load_dialect)

@@ -11,7 +11,7 @@ and additions at those positions. Of equal elements, the first is the extremum, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -47,22 +47,25 @@ from gnomon.dialects.types import (
     mlir_type,
     type_of,
 )
+from gnomon.dialects.window_folds import (
+    dilate_and_pad,
+    dilated,
+    fold_windows,
+    take_strided,
+    window_shape,
+)
 
 __all__ = [
     "WINDOW_ATTRIBUTES",
     "first_of_two",
-    "fold_windows",
     "reduce_window_max",
     "reduce_window_min",
     "reduce_window_sum",
     "window_argmax",
     "window_argmin",
-    "window_shape",
 ]
 
 _I32 = np.dtype(np.int32)
-T = TypeVar("T")
-Dims = Sequence[int]
 
 WINDOW_ATTRIBUTES: Mapping[str, Kind] = {
     "window_dimensions": INTS,
@@ -72,139 +75,6 @@ WINDOW_ATTRIBUTES: Mapping[str, Kind] = {
     "base_dilation": INTS,
     "window_dilation": INTS,
 }
-
-
-# -------------------------------------------------------------------------------- shapes and folds
-
-
-def _dilated(n: int, dilation: int) -> int:
-    return 0 if n == 0 else (n - 1) * dilation + 1
-
-
-def window_shape(
-    shape: Dims,
-    window_dimensions: Dims,
-    window_strides: Dims,
-    padding_low: Dims,
-    padding_high: Dims,
-    base_dilation: Dims,
-    window_dilation: Dims,
-) -> tuple[int, ...]:
-    """The number of windows along each dimension."""
-    result = []
-    for n, w, stride, low, high, base, apart in zip(
-        shape,
-        window_dimensions,
-        window_strides,
-        padding_low,
-        padding_high,
-        base_dilation,
-        window_dilation,
-        strict=True,
-    ):
-        span = _dilated(n, base) + low + high - _dilated(w, apart)
-        result.append(0 if span < 0 else span // stride + 1)
-    return tuple(result)
-
-
-def fold_windows(
-    parts: Sequence[T],
-    shape: Dims,
-    params: Mapping[str, Any],
-    take: Callable[[T, int, int, int, int], T],
-    combine: Callable[[Sequence[T], Sequence[T]], Sequence[T]],
-) -> list[T]:
-    """Combine the elements of every window with an associative function.
-
-    The dimensions are folded one after the other, the last one first. This keeps the order within a
-    window, so the function need not be commutative. Along one dimension, a window of twice a size
-    combines two adjacent windows of that size, so a window of n elements takes about 2 log2(n)
-    combinations of whole arrays.
-
-    Args:
-      parts: the dilated and padded values to combine, all of one shape.
-      shape: the shape of ``parts``.
-      params: the window's parameters.
-      take: ``take(part, dimension, start, limit, stride)`` slices a part along a dimension.
-      combine: combines values elementwise.
-    """
-    values = list(parts)
-    for d, size in reversed(list(enumerate(params["window_dimensions"]))):
-        stride, apart = params["window_strides"][d], params["window_dilation"][d]
-        count = max(0, (shape[d] - _dilated(size, apart)) // stride + 1)
-        if (size, stride, count) != (1, 1, shape[d]):
-            values = _fold_dimension(values, shape[d], d, size, stride, apart, count, take, combine)
-    return values
-
-
-def _fold_dimension(
-    values: list[T],
-    n: int,
-    d: int,
-    size: int,
-    stride: int,
-    apart: int,
-    count: int,
-    take: Callable[[T, int, int, int, int], T],
-    combine: Callable[[Sequence[T], Sequence[T]], Sequence[T]],
-) -> list[T]:
-    span = (count - 1) * stride + 1 if count else 0
-
-    def starts(given: Sequence[T], offset: int) -> list[T]:
-        """The values at the first element of each window plus an offset."""
-        return [take(v, d, offset, offset + span, stride) for v in given]
-
-    result: list[T] | None = None
-    offset, reach, run = 0, 1, values
-    if size * count <= n or size <= 3:
-        for i in range(size):
-            piece = starts(values, i * apart)
-            result = piece if result is None else list(combine(result, piece))
-        assert result is not None
-        return result
-    while True:
-        # ``run`` combines the ``reach`` elements that start at each position.
-        if size & reach:
-            piece = starts(run, offset * apart)
-            result = piece if result is None else list(combine(result, piece))
-            offset += reach
-        if offset == size:
-            assert result is not None
-            return result
-        left = n - (reach - 1) * apart
-        shift = reach * apart
-        run = list(
-            combine(
-                [take(v, d, 0, left - shift, 1) for v in run],
-                [take(v, d, shift, left, 1) for v in run],
-            )
-        )
-        reach *= 2
-
-
-# ------------------------------------------------------------------------------------------- NumPy
-
-
-def _take(x: np.ndarray, d: int, start: int, limit: int, stride: int) -> np.ndarray:
-    return x[(*(slice(None),) * d, slice(start, limit, stride))]
-
-
-def _padded(x: np.ndarray, value: Any, params: Mapping[str, Any]) -> np.ndarray:
-    """Dilate and pad; negative padding crops."""
-    low, high, base = (params[k] for k in ("padding_low", "padding_high", "base_dilation"))
-    shape = [
-        max(0, _dilated(n, b) + p + q) for n, b, p, q in zip(x.shape, base, low, high, strict=True)
-    ]
-    result = np.full(shape, value, x.dtype)
-    source, target = [], []
-    for n, b, p, m in zip(x.shape, base, low, shape, strict=True):
-        first = max(0, -(p // b)) if p < 0 else 0
-        last = min(n, max(first, -((p - m) // b)))
-        source.append(slice(first, last))
-        target.append(slice(p + first * b, p + last * b if last > first else p + first * b, b))
-    if all(s.stop > s.start for s in source):
-        result[tuple(target)] = x[tuple(source)]
-    return result
 
 
 # ----------------------------------------------------------------------------------- common facets
@@ -290,9 +160,9 @@ def _windowed(
         if 0 in shape:
             return np.zeros(shape, dtype)
         wide = x.astype(accumulator(dtype)) if accumulates else x
-        padded = _padded(wide, identity(wide.dtype), params)
+        padded = dilate_and_pad(wide, identity(wide.dtype), params)
         (result,) = fold_windows(
-            [padded], padded.shape, params, _take, lambda a, b: [ufunc(a[0], b[0])]
+            [padded], padded.shape, params, take_strided, lambda a, b: [ufunc(a[0], b[0])]
         )
         return np.array(result, dtype)
 
@@ -351,11 +221,11 @@ def _transpose_sum(
         return [full(x, 0)]
     low, high = [], []
     for d, n in enumerate(x.shape):
-        reach = _dilated(params["window_dimensions"][d], params["window_dilation"][d])
+        reach = dilated(params["window_dimensions"][d], params["window_dilation"][d])
         before = reach - params["padding_low"][d] - 1
-        spread = _dilated(inst.type.shape[d], params["window_strides"][d])
+        spread = dilated(inst.type.shape[d], params["window_strides"][d])
         low.append(before)
-        high.append(_dilated(n, params["base_dilation"][d]) + reach - 1 - before - spread)
+        high.append(dilated(n, params["base_dilation"][d]) + reach - 1 - before - spread)
     exchanged = {
         "window_strides": params["base_dilation"],
         "base_dilation": params["window_strides"],
@@ -461,8 +331,11 @@ def _place_of_extremum(
         if 0 in shape:
             return np.zeros(shape, _I32)
         places = np.arange(x.size, dtype=_I32).reshape(x.shape)
-        parts = [_padded(x, identity(x.dtype), params), _padded(places, x.size, params)]
-        return fold_windows(parts, parts[0].shape, params, _take, combine_arrays)[1]
+        parts = [
+            dilate_and_pad(x, identity(x.dtype), params),
+            dilate_and_pad(places, x.size, params),
+        ]
+        return fold_windows(parts, parts[0].shape, params, take_strided, combine_arrays)[1]
 
     def batch(
         inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis

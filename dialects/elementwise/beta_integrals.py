@@ -13,11 +13,8 @@ import numpy as np
 
 from gnomon.dialects.combinators import nary
 from gnomon.dialects.elementwise.expansion import in_f64
-from gnomon.dialects.elementwise.gamma_integrals import (
-    jvp_known_partials,
-    log1p_rest,
-    stirling_rest,
-)
+from gnomon.dialects.elementwise.gamma_integrals import jvp_known_partials
+from gnomon.dialects.elementwise.gamma_methods import log1p_rest, stirling_rest
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import FLOATING

@@ -12,7 +12,6 @@ from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL as FLAG
 from gnomon.dialects.attributes import INTS, STRING
 from gnomon.dialects.combinators import (
-    Tangents,
     Values,
     parse,
     require,
@@ -23,7 +22,17 @@ from gnomon.dialects.combinators import (
     to_front,
 )
 from gnomon.dialects.contract import NOT_LINEAR, Facet, Instance, MappedAxis, Op
-from gnomon.dialects.emit import add_tangents, full, full_like, move_dim, ops, reshape, zeros
+from gnomon.dialects.emit import move_dim, ops
+from gnomon.dialects.indexing.scatter_derivatives import (
+    jvp_add,
+    jvp_extremal,
+    jvp_mul,
+    jvp_set,
+    transpose_add,
+    transpose_mul,
+    transpose_set,
+)
+from gnomon.dialects.indexing.updates import sizes_of, window_sizes, writes_nothing
 from gnomon.dialects.indexing.windows import (
     SCATTER_NAMES,
     Dimensions,
@@ -32,7 +41,6 @@ from gnomon.dialects.indexing.windows import (
     broadcast,
     check_dimensions,
     clamped,
-    element_count,
     mask_in_bounds,
     resolve,
     signed_indices,
@@ -51,18 +59,8 @@ from gnomon.dialects.types import (
 # bounds. "promise_in_bounds" leaves it undefined; the implementation drops the write, as XLA does.
 MODES = ("clip", "drop", "promise_in_bounds")
 
-UINT32 = np.dtype(np.uint32)
-
 
 # --------------------------------------------------------------------------------------- type rule
-
-
-def _sizes(dims: Dimensions, operand_rank: int, updates: Dims) -> Dims:
-    """The window size in each operand dimension."""
-    sizes = [1] * operand_rank
-    for operand_dim, update_dim in zip(dims.kept(operand_rank), dims.window, strict=True):
-        sizes[operand_dim] = updates[update_dim]
-    return tuple(sizes)
 
 
 def _infer(
@@ -113,7 +111,7 @@ def _infer(
 @functools.lru_cache(maxsize=4096)
 def _windows(operand: Dims, indices: Dims, updates: Dims, *numbers: Dims) -> Windows:
     dims = Dimensions(*numbers)
-    return resolve(operand, indices, dims, _sizes(dims, len(operand), updates))
+    return resolve(operand, indices, dims, window_sizes(dims, len(operand), updates))
 
 
 def _evaluate(
@@ -163,185 +161,7 @@ def _evaluate(
     return out.astype(operand.dtype, copy=False)
 
 
-# --------------------------------------------------------------------------------- transformations
-
-
-def _sizes_of(inst: Instance) -> Dims:
-    operand, _, updates = inst.operand_types
-    return _sizes(Dimensions.of_scatter(inst.params), operand.rank, updates.shape)
-
-
-def _writes_nothing(inst: Instance) -> bool:
-    """Whether there are no updates, so that the result is the operand."""
-    operand, _, updates = inst.operand_types
-    return operand.size == 0 or updates.size == 0
-
-
-def _read_back(inst: Instance, source: ir.Value, fill: Any) -> ir.Value:
-    """Gather the elements of ``source`` at the positions to which the scatter writes."""
-    params = inst.params
-    return ops.gather(
-        source,
-        inst.operands[1],
-        **Dimensions.of_scatter(params).as_gather(),
-        slice_sizes=_sizes_of(inst),
-        mode="fill" if params["mode"] == "drop" else params["mode"],
-        fill_value=fill,
-        unique_indices=params["unique_indices"],
-        indices_are_sorted=params["indices_are_sorted"],
-    )
-
-
-def _scatter_add_like(inst: Instance, operand: ir.Value, updates: ir.Value) -> ir.Value:
-    return ops.scatter_add(operand, inst.operands[1], updates, **inst.params)
-
-
-def _jvp_add(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    operand, _, updates = tangents
-    if updates is None or _writes_nothing(inst):
-        return [operand]
-    operand = zeros(inst.type) if operand is None else operand
-    return [_scatter_add_like(inst, operand, updates)]
-
-
-def _transpose_add(
-    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
-) -> list[ir.Value | None]:
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None, None, None]
-    updates = None
-    if linear[2] and not _writes_nothing(inst):
-        updates = _read_back(inst, cotangent, 0)
-    return [cotangent if linear[0] else None, None, updates]
-
-
-def _winners(inst: Instance) -> tuple[ir.Value, ir.Value]:
-    """The masks of the operand elements that remain and of the updates that are written.
-
-    Of several updates of one element, only one is written. To find it, scatter the numbers of the
-    updates and read them back: an update that reads back its own number was written.
-    """
-    operand, indices, updates = inst.operand_types
-    dims = Dimensions.of_scatter(inst.params)
-    batch_shape = indices.shape[:-1]
-    count = element_count(batch_shape)
-    numbers = ops.iota(dtype=UINT32, shape=(count,), dimension=0)
-    numbers = ops.add(numbers, full(TensorType((count,), UINT32), 1))
-    batch_dims = tuple(d for d in range(updates.rank) if d not in dims.window)
-    numbers = ops.broadcast_in_dim(
-        reshape(numbers, batch_shape), shape=updates.shape, dims=batch_dims
-    )
-    none = zeros(operand.with_dtype(UINT32))
-    written = ops.scatter(none, inst.operands[1], numbers, **inst.params)
-    unwritten = ops.eq(written, none)
-    # A dropped update reads back another number or zero, so it counts as not written.
-    wins = ops.eq(numbers, _read_back(inst, written, 0))
-    return unwritten, wins
-
-
-def _masked(mask: ir.Value, x: ir.Value) -> ir.Value:
-    return ops.select(mask, x, zeros(type_of(x)))
-
-
-def _jvp_set(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    operand, _, updates = tangents
-    if _writes_nothing(inst) or (operand is None and updates is None):
-        return [operand]
-    if inst.params["unique_indices"]:
-        operand = zeros(inst.type) if operand is None else operand
-        updates = zeros(inst.operand_types[2]) if updates is None else updates
-        return inst.op.build([operand, inst.operands[1], updates], inst.params)
-    unwritten, wins = _winners(inst)
-    kept = zeros(inst.type) if operand is None else _masked(unwritten, operand)
-    if updates is None:
-        return [kept]
-    return [_scatter_add_like(inst, kept, _masked(wins, updates))]
-
-
-def _transpose_set(
-    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
-) -> list[ir.Value | None]:
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None, None, None]
-    if _writes_nothing(inst):
-        return [cotangent if linear[0] else None, None, None]
-    unique = inst.params["unique_indices"]
-    operand = updates = None
-    unwritten, wins = (None, None) if unique else _winners(inst)
-    if linear[0]:
-        operand = (
-            _masked(unwritten, cotangent)
-            if unwritten is not None
-            else inst.op(cotangent, inst.operands[1], zeros(inst.operand_types[2]), **inst.params)
-        )
-    if linear[2]:
-        updates = _read_back(inst, cotangent, 0)
-        updates = updates if wins is None else _masked(wins, updates)
-    return [operand, None, updates]
-
-
-def _require_unique(inst: Instance) -> None:
-    if not inst.params["unique_indices"]:
-        raise NotImplementedError(
-            "gnomon.scatter_mul is differentiable with respect to its updates only if "
-            "unique_indices is true: the derivative with respect to one factor depends on the "
-            "other factors of the same element. Pass unique_indices=True if no index repeats, or "
-            "multiply by the exponential of a scatter_add of logarithms"
-        )
-
-
-def _jvp_mul(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    operand, _, updates = tangents
-    if _writes_nothing(inst):
-        return [operand]
-    if operand is not None:
-        (operand,) = inst.op.build([operand, *inst.operands[1:]], inst.params)
-    if updates is None:
-        return [operand]
-    _require_unique(inst)
-    factors = _read_back(inst, inst.operands[0], 0)
-    term = _scatter_add_like(inst, zeros(inst.type), ops.mul(updates, factors))
-    return [add_tangents(operand, term)]
-
-
-def _transpose_mul(
-    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
-) -> list[ir.Value | None]:
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None, None, None]
-    if _writes_nothing(inst):
-        return [cotangent if linear[0] else None, None, None]
-    if linear[0]:
-        return [inst.op(cotangent, *inst.operands[1:], **inst.params), None, None]
-    _require_unique(inst)
-    return [None, None, _read_back(inst, ops.mul(cotangent, inst.operands[0]), 0)]
-
-
-def _jvp_extremal(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    """The tangent of an extremum: the mean over the operand and updates that attain it."""
-    operand, _, updates = tangents
-    if _writes_nothing(inst) or (operand is None and updates is None):
-        return [operand]
-    x, _, u = inst.operands
-    (out,) = outs
-    one = full(inst.type, 1)
-    attained = _attains(x, out)
-    attaining = _attains(u, _read_back(inst, out, 0))
-    count = _scatter_add_like(inst, _masked(attained, one), _masked(attaining, full_like(u, 1)))
-    kept = zeros(inst.type) if operand is None else _masked(attained, ops.div(operand, count))
-    if updates is None:
-        return [kept]
-    # A dropped update reads a count of 1, not 0: its share is dropped but must be finite.
-    share = ops.div(updates, _read_back(inst, count, 1))
-    return [_scatter_add_like(inst, kept, _masked(attaining, share))]
-
-
-def _attains(x: ir.Value, extremum: ir.Value) -> ir.Value:
-    """The mask of the elements that attain the extremum; a nan always does."""
-    return ops.or_(ops.eq(x, extremum), ops.ne(x, x))
+# ---------------------------------------------------------------------------------------- batching
 
 
 def _batch(
@@ -379,7 +199,7 @@ def _explicit_starts(inst: Instance, dims: Dimensions) -> ir.Value:
     """Adapt the indices so that StableHLO's elementwise dropping implements the mode."""
     operand_type, _, _ = inst.operand_types
     starts = signed_indices(inst.operands[1], operand_type.shape)
-    sizes = _sizes_of(inst)
+    sizes = sizes_of(inst)
     bounds = [operand_type.shape[d] - sizes[d] for d in dims.start_map]
     if inst.params["mode"] == "clip":
         return clamped(starts, bounds)
@@ -396,7 +216,7 @@ def _explicit_starts(inst: Instance, dims: Dimensions) -> ir.Value:
 
 
 def _lower(update: str | None, inst: Instance) -> list[ir.Value]:
-    if _writes_nothing(inst):
+    if writes_nothing(inst):
         return [inst.operands[0]]
     dims = Dimensions.of_scatter(inst.params)
     operand, _, updates = inst.operands
@@ -470,8 +290,8 @@ scatter = _scatter(
     write=assign,
     working_dtype=unchanged,
     update=None,
-    jvp=_jvp_set,
-    transpose=_transpose_set,
+    jvp=jvp_set,
+    transpose=transpose_set,
 )
 scatter_add = _scatter(
     "scatter_add",
@@ -479,8 +299,8 @@ scatter_add = _scatter(
     write=combine(np.add),
     working_dtype=native,
     update="add",
-    jvp=_jvp_add,
-    transpose=_transpose_add,
+    jvp=jvp_add,
+    transpose=transpose_add,
 )
 scatter_mul = _scatter(
     "scatter_mul",
@@ -488,8 +308,8 @@ scatter_mul = _scatter(
     write=combine(np.multiply),
     working_dtype=native,
     update="mul",
-    jvp=_jvp_mul,
-    transpose=_transpose_mul,
+    jvp=jvp_mul,
+    transpose=transpose_mul,
 )
 scatter_min = _scatter(
     "scatter_min",
@@ -497,7 +317,7 @@ scatter_min = _scatter(
     write=combine(np.minimum),
     working_dtype=native,
     update="min",
-    jvp=_jvp_extremal,
+    jvp=jvp_extremal,
     transpose=NOT_LINEAR,
 )
 scatter_max = _scatter(
@@ -506,6 +326,6 @@ scatter_max = _scatter(
     write=combine(np.maximum),
     working_dtype=native,
     update="max",
-    jvp=_jvp_extremal,
+    jvp=jvp_extremal,
     transpose=NOT_LINEAR,
 )

@@ -27,7 +27,7 @@ from gnomon.dialects.body import Body, operands_of
 from gnomon.dialects.combinators import highest, lowest
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, is_complex
-from gnomon.dialects.windowed import fold_windows, window_shape
+from gnomon.dialects.window_folds import fold_windows, window_shape
 from gnomon.lax._convolution_shapes import padtype_to_pads
 from gnomon.lax._creation import converted, full
 from gnomon.lax._operands import argument, broadcast

@@ -21,7 +21,8 @@ from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import constant, convert, ops, reshape, slice_along, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex, type_of
-from gnomon.dialects.windowed import first_of_two, fold_windows
+from gnomon.dialects.window_folds import fold_windows
+from gnomon.dialects.windowed import first_of_two
 
 __all__ = ["LEGALIZATIONS"]
 

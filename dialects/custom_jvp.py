@@ -1,0 +1,158 @@
+"""``custom_jvp``: a function whose tangents are given by a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gnomon.dialects.attributes import INT, INTS, STRING
+from gnomon.dialects.body import Body, operands_of, results_of
+from gnomon.dialects.combinators import Tangents, Values, require
+from gnomon.dialects.contract import EXPANDED, Instance, MappedAxis, Op, lookup
+from gnomon.dialects.control_flow.bodies import (
+    check_arguments,
+    chosen,
+    either,
+    evaluate_body,
+    in_front,
+    inline_body,
+    instantiated,
+    spread,
+    transpose_body,
+)
+from gnomon.dialects.custom_derivatives import (
+    check_closed_over,
+    check_wrt,
+    inexact_types,
+    is_constant,
+    raise_no_rule,
+    without_tangents,
+)
+from gnomon.dialects.emit import zeros
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, is_inexact, type_of
+
+
+def _infer_jvp(
+    *types: TensorType,
+    consts: int,
+    wrt: tuple[int, ...],
+    name: str,
+    failure: str,
+    bodies: Sequence[Body],
+) -> tuple[TensorType, ...]:
+    require(len(bodies) in (1, 2), "custom_jvp", f"one or two bodies, got {len(bodies)}")
+    check_wrt("custom_jvp", consts, wrt, types)
+    check_arguments("custom_jvp", "function", types, bodies[0].argument_types, "its operands")
+    results = bodies[0].result_types
+    if len(bodies) == 2:
+        given = [*types, *(types[consts + i] for i in wrt)]
+        what = "its operands and tangents"
+        check_arguments("custom_jvp", "rule", given, bodies[1].argument_types, what)
+        expected = [*results, *inexact_types(results)]
+        require(
+            bodies[1].result_types == expected,
+            "custom_jvp",
+            "the rule must return the function's results and their tangents",
+        )
+    return tuple(results)
+
+
+def _depends_through_bodies(body: Body, first: int) -> bool:
+    """Whether a region op or call uses a value that depends on arguments from ``first`` on."""
+    dependent = set(body.arguments[first:])
+    for op in body.operations:
+        if any(v in dependent for v in operands_of(op)):
+            definition = lookup(op)
+            # An op that is defined by its body is linear if the body is, and transposes with it.
+            mixes = op.regions or "callee" in op.attributes or definition.linearize
+            if mixes and not definition.inline:
+                return True
+            dependent.update(results_of(op))
+    return False
+
+
+def _tangents_by_rule(
+    inst: Instance, tangents: Tangents, keep_apart: bool
+) -> tuple[list[ir.Value], list[ir.Value | None]]:
+    check_closed_over(inst, tangents)
+    if is_constant(inst, tangents):
+        return without_tangents(inst)
+    if len(inst.bodies) < 2:
+        raise_no_rule(inst)
+    consts, wrt = inst.params["consts"], inst.params["wrt"]
+    rule, count = inst.bodies[1], len(inst.result_types)
+    wanted = [i - consts in wrt for i in range(len(inst.operands))]
+    given = instantiated(tangents, inst.operand_types, wanted)
+    inexact = [is_inexact(t.dtype) for t in inst.result_types]
+    if not (keep_apart and _depends_through_bodies(rule, len(inst.operands))):
+        values = rule.inline([*inst.operands, *given])
+        return values[:count], spread(values[count:], inexact)
+    # A loop in the rule may mix primal and tangent values, but its linearization separates them.
+    # The rule is linear in the tangents, so its derivative in their direction, at any point, is
+    # the rule itself.
+    nonzero = [False] * len(inst.operands) + [True] * len(given)
+    parts = inst.engine.linearize(rule, nonzero)
+    results = len(parts.out_nonzero)
+    values = parts.forward.inline([*inst.operands, *(zeros(type_of(t)) for t in given)])
+    found = spread(parts.linear.inline([*values[results:], *given]), parts.out_nonzero)
+    return values[:count], spread(found[count:], inexact)
+
+
+def _batch_jvp(
+    inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
+) -> tuple[list[ir.Value], list[int | None]]:
+    mapped = [d is not None for d in dims]
+    function, out = inst.engine.batch(inst.bodies[0], mapped, axis)
+    bodies = [function]
+    if len(inst.bodies) == 2:
+        consts = inst.params["consts"]
+        inexact = [is_inexact(t.dtype) for t in inst.result_types]
+        given = [*mapped, *(mapped[consts + i] for i in inst.params["wrt"])]
+        while True:
+            rule, found = inst.engine.batch(
+                inst.bodies[1], given, axis, [*out, *chosen(out, inexact)]
+            )
+            tangents = [bool(m) for m in spread(found[len(out) :], inexact)]
+            grown = either(out, either(found[: len(out)], tangents))
+            if grown == out:
+                break
+            out = grown
+        bodies = [inst.engine.batch(inst.bodies[0], mapped, axis, out)[0], rule]
+    results = inst.op.build(in_front(operands, dims), inst.params, bodies)
+    return results, [0 if m else None for m in out]
+
+
+_EXAMPLE_JVP = """\
+%y = "gnomon.custom_jvp"(%x) ({
+  "gnomon.branch"() ({
+  ^bb0(%a: tensor<f32>):
+    %sine = "gnomon.sin"(%a) : (tensor<f32>) -> tensor<f32>
+    "gnomon.yield"(%sine) : (tensor<f32>) -> ()
+  }) : () -> ()
+  "gnomon.branch"() ({
+  ^bb0(%a: tensor<f32>, %da: tensor<f32>):
+    %sine = "gnomon.sin"(%a) : (tensor<f32>) -> tensor<f32>
+    %cosine = "gnomon.cos"(%a) : (tensor<f32>) -> tensor<f32>
+    %tangent = "gnomon.mul"(%cosine, %da) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    "gnomon.yield"(%sine, %tangent) : (tensor<f32>, tensor<f32>) -> ()
+  }) : () -> ()
+}) {consts = 0 : i64, wrt = array<i64: 0>, name = "f", failure = ""}
+    : (tensor<f32>) -> tensor<f32>"""
+
+
+custom_jvp = Op(
+    name="custom_jvp",
+    doc="a function (the first body) whose tangents are given by a rule (the second body)",
+    example=_EXAMPLE_JVP,
+    attributes={"consts": INT, "wrt": INTS, "name": STRING, "failure": STRING},
+    results=None,
+    regions=...,
+    infer=_infer_jvp,
+    evaluate=evaluate_body,
+    jvp=lambda inst, tangents: _tangents_by_rule(inst, tangents, False),
+    linearize=lambda inst, tangents: _tangents_by_rule(inst, tangents, True),
+    transpose=transpose_body,
+    batch=_batch_jvp,
+    lower=EXPANDED,
+    inline=inline_body,
+)

@@ -1,0 +1,240 @@
+"""Slices and pads: the transpose of each is the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gnomon.dialects import sharding_rules
+from gnomon.dialects.attributes import INTS
+from gnomon.dialects.combinators import Tangents, Values, jvp_linear, require, stablehlo, to_front
+from gnomon.dialects.contract import Instance, MappedAxis, Op
+from gnomon.dialects.emit import full, ops, zeros
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.structural import inserted
+from gnomon.dialects.types import BOOL, TensorType, type_of
+
+Dims = Sequence[int | None]
+Batched: TypeAlias = "tuple[list[ir.Value], list[int | None]]"
+
+
+# ------------------------------------------------------------------------------------------- slice
+
+
+def _infer_slice(
+    x: TensorType, *, start: tuple[int, ...], limit: tuple[int, ...], strides: tuple[int, ...]
+) -> TensorType:
+    require(
+        len(start) == len(limit) == len(strides) == x.rank,
+        "slice",
+        f"start {tuple(start)}, limit {tuple(limit)} and strides {tuple(strides)} must give "
+        f"one number for each of the {x.rank} dimensions of {x}",
+    )
+    require(
+        all(0 <= a <= b <= n for a, b, n in zip(start, limit, x.shape, strict=True)),
+        "slice",
+        f"0 <= start <= limit <= size must hold in every dimension of {x}, "
+        f"got start {tuple(start)}, limit {tuple(limit)}",
+    )
+    require(all(s > 0 for s in strides), "slice", f"strides {tuple(strides)} must be positive")
+    return x.with_shape(
+        tuple(-((a - b) // s) for a, b, s in zip(start, limit, strides, strict=True))
+    )
+
+
+def _evaluate_slice(
+    x: np.ndarray, *, start: tuple[int, ...], limit: tuple[int, ...], strides: tuple[int, ...]
+) -> np.ndarray:
+    index: tuple[Any, ...] = (*map(slice, start, limit, strides), ...)
+    return x[index]
+
+
+def _transpose_slice(
+    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+) -> list[ir.Value | None]:
+    (x,), (result,) = inst.operand_types, inst.result_types
+    start, strides = inst.params["start"], inst.params["strides"]
+    covered = (
+        a + ((n - 1) * s + 1 if n else 0)
+        for a, n, s in zip(start, result.shape, strides, strict=True)
+    )
+    high = tuple(n - c for n, c in zip(x.shape, covered, strict=True))
+    interior = tuple(s - 1 for s in strides)
+    zero = zeros(result.with_shape(()))
+    return [ops.pad(cotangents[0], zero, low=start, high=high, interior=interior)]
+
+
+def _batch_slice(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis) -> Batched:
+    (x,), (at,) = operands, dims
+    assert at is not None
+    params = {
+        "start": inserted(inst.params["start"], at, 0),
+        "limit": inserted(inst.params["limit"], at, axis.size),
+        "strides": inserted(inst.params["strides"], at, 1),
+    }
+    return inst.op.build([x], params), [at]
+
+
+def _lower_slice(inst: Instance) -> list[ir.Value]:
+    return stablehlo(
+        "slice",
+        inst.operands,
+        inst.result_types,
+        start_indices=INTS.encode(inst.params["start"]),
+        limit_indices=INTS.encode(inst.params["limit"]),
+        strides=INTS.encode(inst.params["strides"]),
+    )
+
+
+slice_ = Op(
+    name="slice",
+    doc="every strides-th element from start up to, not including, limit in each dimension",
+    example='%r = "gnomon.slice"(%x) '
+    "{start = array<i64: 1>, limit = array<i64: 6>, strides = array<i64: 2>} "
+    ": (tensor<8xf32>) -> tensor<3xf32>",
+    attributes={"start": INTS, "limit": INTS, "strides": INTS},
+    operands=("x",),
+    infer=_infer_slice,
+    evaluate=_evaluate_slice,
+    jvp=jvp_linear,
+    transpose=_transpose_slice,
+    batch=_batch_slice,
+    sharding=sharding_rules.resized,
+    lower=_lower_slice,
+)
+
+
+# --------------------------------------------------------------------------------------------- pad
+
+
+def _padded(n: int, low: int, high: int, interior: int) -> int:
+    return low + high + n + max(n - 1, 0) * interior
+
+
+def _infer_pad(
+    x: TensorType,
+    value: TensorType,
+    *,
+    low: tuple[int, ...],
+    high: tuple[int, ...],
+    interior: tuple[int, ...],
+) -> TensorType:
+    given = f"low {tuple(low)}, high {tuple(high)}, interior {tuple(interior)}"
+    require(
+        value.rank == 0 and value.dtype == x.dtype,
+        "pad",
+        f"the padding value must be a rank-0 array of the operand's dtype; got {value} for {x}",
+    )
+    require(
+        len(low) == len(high) == len(interior) == x.rank,
+        "pad",
+        f"one number is needed for each of the {x.rank} dimensions of {x}, got {given}",
+    )
+    require(all(i >= 0 for i in interior), "pad", f"interior padding must be >= 0, got {given}")
+    shape = tuple(map(_padded, x.shape, low, high, interior))
+    require(
+        all(n >= 0 for n in shape),
+        "pad",
+        f"negative padding removes too many elements: {x} with {given} would have shape {shape}",
+    )
+    return x.with_shape(shape)
+
+
+def _evaluate_pad(
+    x: np.ndarray,
+    value: np.ndarray,
+    *,
+    low: tuple[int, ...],
+    high: tuple[int, ...],
+    interior: tuple[int, ...],
+) -> np.ndarray:
+    shape = tuple(map(_padded, x.shape, low, high, interior))
+    result = np.empty(shape, x.dtype)
+    result[...] = value
+    source: list[Any] = []
+    target: list[Any] = []
+    for n, size, lo, gap in zip(x.shape, shape, low, interior, strict=True):
+        step = gap + 1
+        first = max(0, -(lo // step))  # the first element that is not cut off
+        last = max(first, min(n, (size - 1 - lo) // step + 1))
+        begin = lo + first * step
+        source.append(slice(first, last))
+        target.append(slice(begin, begin + (last - first) * step, step))
+    result[(*target,)] = x[(*source,)]
+    return result
+
+
+def _transpose_pad(
+    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+) -> list[ir.Value | None]:
+    (ct,) = cotangents
+    x, value = inst.operand_types
+    low, high, interior = (inst.params[name] for name in ("low", "high", "interior"))
+    none = (0,) * x.rank
+    ct_x = ct_value = None
+    if linear[0]:
+        ct_x = ct
+        if any(low) or any(high):
+            cut = {"low": tuple(-n for n in low), "high": tuple(-n for n in high)}
+            ct_x = ops.pad(ct, zeros(value), interior=none, **cut)
+        if any(interior):
+            strides = tuple(i + 1 for i in interior)
+            ct_x = ops.slice(ct_x, start=none, limit=type_of(ct_x).shape, strides=strides)
+    if linear[1]:
+        only_padding = ops.select(_is_padding(inst), ct, zeros(inst.type))
+        ct_value = ops.reduce_sum(only_padding, axes=tuple(range(x.rank)))
+    return [ct_x, ct_value]
+
+
+def _is_padding(inst: Instance) -> ir.Value:
+    """A mask of the result's shape that is true at the padding."""
+    x = inst.operand_types[0].with_dtype(BOOL)
+    return ops.pad(full(x, False), full(x.with_shape(()), True), **inst.params)
+
+
+def _batch_pad(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis) -> Batched:
+    (x, value), (at, value_at) = operands, dims
+    if value_at is None:
+        assert at is not None
+        params = {name: inserted(inst.params[name], at, 0) for name in inst.params}
+        return inst.op.build([x, value], params), [at]
+    # One padding value per batch element: pad with zeros, then select the values.
+    zero = zeros(inst.operand_types[1])
+    (x,) = to_front([x], [at], axis)
+    params = {name: inserted(inst.params[name], 0, 0) for name in inst.params}
+    padded = ops.pad(x, zero, **params)
+    shape = type_of(padded).shape
+    mask = ops.broadcast_in_dim(_is_padding(inst), shape=shape, dims=tuple(range(1, len(shape))))
+    spread = ops.broadcast_in_dim(value, shape=shape, dims=(0,))
+    return [ops.select(mask, spread, padded)], [0]
+
+
+def _lower_pad(inst: Instance) -> list[ir.Value]:
+    return stablehlo(
+        "pad",
+        inst.operands,
+        inst.result_types,
+        edge_padding_low=INTS.encode(inst.params["low"]),
+        edge_padding_high=INTS.encode(inst.params["high"]),
+        interior_padding=INTS.encode(inst.params["interior"]),
+    )
+
+
+pad = Op(
+    name="pad",
+    doc="x with a padding value around it and between its elements; negative padding crops",
+    example='%r = "gnomon.pad"(%x, %v) '
+    "{low = array<i64: 1>, high = array<i64: -1>, interior = array<i64: 2>} "
+    ": (tensor<3xf32>, tensor<f32>) -> tensor<7xf32>",
+    attributes={"low": INTS, "high": INTS, "interior": INTS},
+    operands=("x", "value"),
+    infer=_infer_pad,
+    evaluate=_evaluate_pad,
+    jvp=jvp_linear,
+    transpose=_transpose_pad,
+    batch=_batch_pad,
+    sharding=sharding_rules.resized,
+    lower=_lower_pad,
+)
